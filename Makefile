@@ -1,0 +1,64 @@
+# Everything here sets itself up: a virtual environment in .venv, the locked dependencies, the extension module.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+UV_VERSION := 0.13.9
+LOCK := tests/python/requirements.txt
+SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
+
+.PHONY: help demo test test-rust test-python lint format bench lock clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+$(VENV)/.installed: $(LOCK)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(UV) pip install --quiet --python $(BIN)/python --requirement $(LOCK)
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --uv --release --locked --quiet
+	@touch $@
+
+demo: $(VENV)/.built ## Train on real photographs with torch's loader and with ours, and compare
+	$(BIN)/python -m sluicegate demo
+
+test: test-rust test-python ## Run all tests
+
+test-rust:
+	cargo test --locked --quiet
+
+test-python: $(VENV)/.built
+	$(BIN)/python -m pytest --quiet
+
+lint: $(VENV)/.built ## Check formatting, lints, types, the stub and the rules of the tree
+	cargo fmt --check
+	cargo clippy --locked --quiet --all-targets -- --deny warnings
+	cargo clippy --locked --quiet --all-targets --features python -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps
+	@! cargo tree --locked --edges normal | grep pyo3 || (echo 'the core must not depend on pyo3' && false)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest sluicegate._core
+
+format: $(VENV)/.installed ## Format all code
+	cargo fmt
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.built ## Measure against torch and print the tables
+	cargo bench --locked
+	$(BIN)/python benches/python/run.py --markdown
+
+lock: ## Renew the lock files
+	cargo update
+	$(UV) pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-annotate --no-header \
+		--extra demo --group build --group dev --upgrade --output-file $(LOCK) pyproject.toml
+
+clean: ## Remove everything that was made
+	cargo clean
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

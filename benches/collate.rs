@@ -1,0 +1,3 @@
+//! placeholder
+
+fn main() {}

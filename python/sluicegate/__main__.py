@@ -1,0 +1,8 @@
+"""`python -m sluicegate` is the command `sluicegate`."""
+
+import sys
+
+from sluicegate.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

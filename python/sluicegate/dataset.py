@@ -1,0 +1,292 @@
+"""Which datasets the core can read by itself, and how.
+
+A dataset is *native* when reading it in Rust can't be told from outside: it is exactly a plain CPU tensor, a NumPy
+array, a `TensorDataset`, an `NpyDataset`, or torch's `Subset`, `ConcatDataset` or `StackDataset` over native ones. A
+subclass may override anything, so it is a Python dataset, as is everything that torch would treat in a way of its own
+(tensors that require grad, arrays of strings, parts of unequal type).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
+
+from . import _core, _torch
+from .npy import NpyDataset
+
+# Data types that DLPack has no code for: they cross as bytes and are viewed as what they are.
+_VIEWED = {
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e4m3fnuz": torch.float8_e4m3fnuz,
+    "float8_e5m2": torch.float8_e5m2,
+    "float8_e5m2fnuz": torch.float8_e5m2fnuz,
+    "float8_e8m0fnu": getattr(torch, "float8_e8m0fnu", None),
+}
+
+_TENSOR_DTYPES = frozenset(
+    {
+        *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
+        *("float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128"),
+        *_VIEWED,
+    }
+)
+
+# What torch makes tensors of. Elements of a one-dimensional array are NumPy scalars, of which it refuses uint64.
+_ARRAY_DTYPES = _TENSOR_DTYPES - {"bfloat16", "complex32", *_VIEWED}
+_SCALAR_DTYPES = _ARRAY_DTYPES - {"uint64"}
+
+# Somebody may replace a method of torch's classes: then they are no longer the classes that the core stands in for.
+_METHODS = {
+    (cls, name): getattr(cls, name, None)
+    for cls in (TensorDataset, Subset, ConcatDataset, StackDataset, NpyDataset)
+    for name in ("__getitem__", "__getitems__", "__len__")
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A native dataset, ready to be read by the core.
+
+    Attributes:
+        dataset: the core's dataset.
+        structure: how its fields are nested in a batch: field numbers in lists and dicts.
+        kinds: by field, what a sample of it is in Python: "tensor", "array" or "scalar". Torch collates each otherwise.
+        checks: each tells whether a tensor still has the memory that the core reads.
+    """
+
+    dataset: _core.Dataset
+    structure: Any
+    kinds: tuple[str, ...]
+    checks: tuple[Callable[[], bool], ...] = ()
+
+    def is_current(self) -> bool:
+        """Whether the core may still read: nobody has resized or replaced a tensor since."""
+        return all(check() for check in self.checks)
+
+    def views(self) -> list[torch.dtype | None]:
+        """By field, the data type to view it as after the hand-over, if any."""
+        return [_VIEWED.get(dtype) for _, dtype, _ in self.dataset.fields]
+
+
+def native_source(dataset: Any, *, in_worker: bool) -> Source | None:
+    """`dataset` as the core reads it, or None when it is a Python dataset.
+
+    Args:
+        dataset: any map-style dataset.
+        in_worker: whether torch would collate in worker processes, where it stacks into C order whatever the rows have.
+    """
+    if _torch.modes_are_active():
+        return None
+    if (type(dataset), "__getitem__") in _METHODS and not _is_untouched(dataset):
+        return None
+    if type(dataset) is torch.Tensor:
+        return _tensors([dataset], 0, lambda: True, in_worker)
+    if type(dataset) in (np.ndarray, np.memmap):
+        return _array(dataset, in_worker)
+    if type(dataset) is TensorDataset:
+        tensors = dataset.tensors
+        return _tensors(tensors, list(range(len(tensors))), lambda: dataset.tensors is tensors, in_worker)
+    if type(dataset) is NpyDataset:
+        return Source(dataset.core, dataset.structure, ("tensor",) * len(dataset.core.fields))
+    if type(dataset) is Subset:
+        return _subset(dataset, in_worker)
+    if type(dataset) is ConcatDataset:
+        return _concat(dataset, in_worker)
+    if type(dataset) is StackDataset:
+        return _stack(dataset, in_worker)
+    return None
+
+
+def _is_untouched(dataset: Any) -> bool:
+    """Whether class and object have the methods that they were born with. Other special methods are the class's."""
+    cls = type(dataset)
+    methods = ("__getitem__", "__getitems__", "__len__")
+    return "__getitems__" not in vars(dataset) and all(
+        getattr(cls, name, None) is _METHODS[cls, name] for name in methods
+    )
+
+
+def _tensors(
+    tensors: Sequence[torch.Tensor], structure: Any, is_same: Callable[[], bool], in_worker: bool
+) -> Source | None:
+    if not tensors or not all(map(_torch.tensor_is_plain, tensors)):
+        return None
+    arrays = []
+    checks: list[Callable[[], bool]] = [is_same]
+    for field, tensor in enumerate(tensors):
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        shape, strides, address = tuple(tensor.shape), tensor.stride(), tensor.data_ptr()
+        if dtype not in _TENSOR_DTYPES or not shape or shape[0] != tensors[0].size(0):
+            return None
+        if address == 0 and tensor.numel() > 0:  # Its storage was freed.
+            return None
+        if not (in_worker or _stacks_in_c_order(shape[1:], strides[1:])):
+            return None
+        item = tensor.element_size()
+        arrays.append((str(field), dtype, address, shape, tuple(stride * item for stride in strides), tensor))
+        checks.append(_memory_check(tensor, address))
+    return Source(_core.Dataset.in_memory(arrays), structure, ("tensor",) * len(arrays), tuple(checks))
+
+
+def _memory_check(tensor: torch.Tensor, address: int) -> Callable[[], bool]:
+    shape, strides = tensor.shape, tensor.stride()
+
+    def is_same() -> bool:
+        return (
+            tensor.data_ptr() == address
+            and tensor.shape == shape
+            and tensor.stride() == strides
+            and not tensor.requires_grad
+        )
+
+    return is_same
+
+
+def _array(array: np.ndarray[Any, Any], in_worker: bool) -> Source | None:
+    kind = "scalar" if array.ndim == 1 else "array"
+    if array.ndim == 0 or array.dtype.name not in (_SCALAR_DTYPES if kind == "scalar" else _ARRAY_DTYPES):
+        return None
+    if not array.dtype.isnative or min(array.strides) < 0 or torch.get_default_device().type != "cpu":
+        return None
+    if any(stride % array.itemsize for stride in array.strides[1:]):
+        return None
+    if not in_worker:
+        steps = tuple(stride // array.itemsize for stride in array.strides[1:])
+        if not _stacks_in_c_order(array.shape[1:], steps):
+            return None
+    if kind == "array" and not array.flags.writeable:
+        # Torch warns of read-only arrays, once a process, when it first makes a tensor of a row.
+        torch.from_numpy(array[:0])
+    address = array.__array_interface__["data"][0]
+    fields = [("0", array.dtype.name, address, array.shape, array.strides, array)]
+    return Source(_core.Dataset.in_memory(fields), 0, (kind,))
+
+
+def _subset(dataset: Subset[Any], in_worker: bool) -> Source | None:
+    inner = native_source(dataset.dataset, in_worker=in_worker)
+    if inner is None:
+        return None
+    indices: Any = dataset.indices
+    if type(indices) is tuple:
+        indices = list(indices)
+    elif type(indices) is not list:
+        array = int64_array(indices)
+        if array is None:
+            return None
+        indices = _core.Indices(array.data_ptr(), len(array), array)
+    subset = _core.Dataset.subset(inner.dataset, indices)
+    if subset is None:
+        return None
+    parent, chosen, length = dataset.dataset, dataset.indices, len(dataset)
+
+    def is_same() -> bool:
+        return dataset.dataset is parent and dataset.indices is chosen and len(chosen) == length
+
+    return Source(subset, inner.structure, inner.kinds, (is_same, *inner.checks))
+
+
+def int64_array(indices: Any) -> torch.Tensor | None:
+    """Indices of an integer array, tensor or range as a contiguous int64 tensor; None for anything else."""
+    if type(indices) is range:
+        return torch.arange(indices.start, indices.stop, indices.step, device="cpu")
+    if type(indices) is np.ndarray and indices.ndim == 1 and indices.dtype.kind == "i":
+        return torch.from_numpy(np.array(indices, dtype=np.int64))
+    if type(indices) is torch.Tensor and indices.ndim == 1 and indices.dtype in (torch.int64, torch.int32):
+        return indices.detach().to(device="cpu", dtype=torch.int64).contiguous()
+    return None
+
+
+def _concat(dataset: ConcatDataset[Any], in_worker: bool) -> Source | None:
+    parts = [native_source(part, in_worker=in_worker) for part in dataset.datasets]
+    sources = [part for part in parts if part is not None]
+    if len(sources) != len(parts):
+        return None
+    first = sources[0]
+    for source in sources[1:]:
+        # Torch promotes unequal types and refuses unequal shapes, batch by batch: that is for torch to do.
+        if (source.structure, source.kinds) != (first.structure, first.kinds):
+            return None
+        if not source.dataset.stacks_with(first.dataset):
+            return None
+    if dataset.cumulative_sizes != ConcatDataset.cumsum(dataset.datasets):
+        return None
+    checks = (_parts_check(lambda: dataset.datasets), *(check for source in sources for check in source.checks))
+    return Source(_core.Dataset.concat([source.dataset for source in sources]), first.structure, first.kinds, checks)
+
+
+def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
+    if type(dataset.datasets) not in (dict, tuple):
+        return None
+    named = _named_parts(dataset)
+    sources: dict[str, Source] = {}
+    structures: dict[str, Any] = {}
+    fields = 0
+    for name, part in named.items():
+        source = native_source(part, in_worker=in_worker)
+        if source is None or len(source.dataset) != len(dataset):
+            return None
+        sources[name] = source
+        structures[name] = _renumber(source.structure, fields)
+        fields += len(source.kinds)
+    return Source(
+        _core.Dataset.stack([(name, source.dataset) for name, source in sources.items()]),
+        structures if named is dataset.datasets else list(structures.values()),
+        tuple(kind for source in sources.values() for kind in source.kinds),
+        (
+            _parts_check(lambda: list(_named_parts(dataset).values())),
+            *(check for source in sources.values() for check in source.checks),
+        ),
+    )
+
+
+def _named_parts(dataset: StackDataset[Any]) -> dict[str, Any]:
+    """The parts by their names, or by their places where they have none."""
+    parts: Any = dataset.datasets
+    return parts if isinstance(parts, dict) else {str(place): part for place, part in enumerate(parts)}
+
+
+def _parts_check(parts: Callable[[], Sequence[Any]]) -> Callable[[], bool]:
+    """Whether nobody has put another dataset into the place of a part."""
+    known = list(parts())
+
+    def is_same() -> bool:
+        now = parts()
+        return len(now) == len(known) and all(map(operator.is_, now, known))
+
+    return is_same
+
+
+def _renumber(structure: Any, first: int) -> Any:
+    """`structure` with its fields counted from `first`."""
+    if isinstance(structure, dict):
+        return {key: _renumber(part, first) for key, part in structure.items()}
+    if isinstance(structure, list):
+        return [_renumber(part, first) for part in structure]
+    return structure + first
+
+
+def _stacks_in_c_order(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether torch stacks rows of this shape and these strides into C order.
+
+    It does, but for rows of four or five axes that lie in memory as channels-last, whose layout the batch takes over.
+    The test is that of c10's `is_channels_last_strides_2d` and `_3d` (`c10/core/MemoryFormat.h`), which is about the
+    order of the strides alone.
+    """
+    if len(shape) not in (4, 5):
+        return True
+    if strides[1] == 0:
+        return True
+    least = 0
+    for axis in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[axis] == 0 or strides[axis] < least:
+            return True
+        if axis == 0 and least == strides[1]:
+            return True
+        least = strides[axis] * max(shape[axis], 1) if shape[axis] > 1 else strides[axis]
+    return False

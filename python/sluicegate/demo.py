@@ -1,0 +1,333 @@
+"""What `sluicegate demo` runs: one training, once with torch's loader and once with sluicegate's.
+
+Everything but the loader is the same for both: data, seed, model, one compute thread, `num_workers=0`. One thread, so
+that the two trainings are equal to the bit, and so that no spinning OpenMP thread takes part in what is measured.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.utils.data
+from torch import Tensor, nn
+from torch.utils.data import Dataset, Subset
+
+import sluicegate
+from sluicegate import NpyDataset
+
+DATA = Path(__file__).parent / "data" / "fashion_mnist"
+TRAIN_ROWS = range(6_000)
+TEST_ROWS = range(6_000, 7_000)
+CLASSES = 10
+LOADING_PASSES = 7
+FIRST_BATCHES = 21
+EXTRA_HINT = "pip install 'sluicegate[demo]'"
+
+Batch = dict[str, Tensor]
+Loader = torch.utils.data.DataLoader[Any]
+
+
+class MissingExtraError(ImportError):
+    """A package of the extra `sluicegate[demo]` is not installed."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user may choose."""
+
+    output: Path
+    epochs: int
+    batch_size: int
+    samples: int
+    seed: int
+
+
+@dataclass
+class Run:
+    """What was found with one loader."""
+
+    name: str
+    losses: Tensor
+    training_seconds: float
+    waiting_seconds: float
+    accuracy: float
+    rates: list[float]
+    first_batches: list[float]
+
+    @property
+    def rate(self) -> float:
+        """Samples a second of loading alone: the median of the passes."""
+        return statistics.median(self.rates)
+
+    @property
+    def first_batch(self) -> float:
+        """Seconds from `iter(loader)` to the first batch: the median."""
+        return statistics.median(self.first_batches)
+
+    @property
+    def waiting(self) -> float:
+        """Share of the training loop that was spent waiting for data, 0 to 1."""
+        return self.waiting_seconds / self.training_seconds
+
+
+def _plotting() -> ModuleType:
+    """Import matplotlib's pyplot, drawing to files only."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise MissingExtraError(f"the picture needs matplotlib ({error}); install it with {EXTRA_HINT}") from error
+    matplotlib.use("Agg")
+    import matplotlib.pyplot
+
+    return matplotlib.pyplot
+
+
+@contextmanager
+def _progress(title: str, steps: int) -> Iterator[Callable[[float], None]]:
+    """Yield what takes the loss after each step: moves a bar, or prints lines without tqdm or a terminal."""
+    bar = None
+    if sys.stderr.isatty():
+        try:
+            from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
+        except ImportError:
+            pass
+        else:
+            bar = tqdm(total=steps, desc=title, unit="step", file=sys.stderr)
+    if bar is not None:
+        with bar:
+
+            def move(loss: float) -> None:
+                bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+                bar.update()
+
+            yield move
+        return
+
+    done = 0
+    every = max(1, steps // 4)
+
+    def tell(loss: float) -> None:
+        nonlocal done
+        done += 1
+        if done % every == 0 or done == steps:
+            print(f"{title}: step {done} of {steps}, loss {loss:.3f}", file=sys.stderr, flush=True)
+
+    yield tell
+
+
+@contextmanager
+def _same_for_both() -> Iterator[None]:
+    """One compute thread and deterministic algorithms; afterwards as before."""
+    threads = torch.get_num_threads()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    memory: Any = torch.utils.deterministic  # a module whose properties mypy cannot see
+    filling = memory.fill_uninitialized_memory
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    # Filling every new tensor with NaN is for finding bugs; here it would only slow down both loaders' collate.
+    memory.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic)
+        memory.fill_uninitialized_memory = filling
+
+
+def _model() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * 7 * 7, CLASSES),
+    )
+
+
+def _pixels(batch: Batch) -> Tensor:
+    """Grey values 0 to 255 as floats 0 to 1, with a channel dimension."""
+    return batch["image"].unsqueeze(1).float().div_(255.0)
+
+
+def _accuracy(model: nn.Module, loader: Loader) -> float:
+    right = total = 0
+    with torch.inference_mode():
+        for batch in loader:
+            right += int((model(_pixels(batch)).argmax(1) == batch["label"]).sum())
+            total += len(batch["label"])
+    return right / total
+
+
+def _train(name: str, loader_cls: type[Loader], train: Dataset[Batch], test: Dataset[Batch], settings: Settings) -> Run:
+    """Train from `settings.seed`; only `loader_cls` differs between two calls."""
+    torch.manual_seed(settings.seed)
+    model = _model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    loss_function = nn.CrossEntropyLoss()
+    loader = loader_cls(train, batch_size=settings.batch_size, shuffle=True)
+
+    losses: list[Tensor] = []
+    waiting = 0.0
+    begin = time.perf_counter()
+    with _progress(f"training with {name}", settings.epochs * len(loader)) as step_done:
+        for _ in range(settings.epochs):
+            asked = time.perf_counter()
+            for batch in loader:
+                waiting += time.perf_counter() - asked
+                optimizer.zero_grad()
+                loss = loss_function(model(_pixels(batch)), batch["label"])
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.detach())
+                step_done(loss.item())
+                asked = time.perf_counter()
+            waiting += time.perf_counter() - asked
+    seconds = time.perf_counter() - begin
+
+    accuracy = _accuracy(model, loader_cls(test, batch_size=250))
+    return Run(name, torch.stack(losses), seconds, waiting, accuracy, [], [])
+
+
+def _measure_loading(runs: dict[type[Loader], Run], train: Dataset[Batch], batch_size: int) -> None:
+    """Measure loading alone, no training. The loaders take turns, so that other load on the machine meets both."""
+    for loader_cls in runs:
+        for _ in loader_cls(train, batch_size=batch_size, shuffle=True):  # warm up: page cache, buffers
+            pass
+    for _ in range(LOADING_PASSES):
+        for loader_cls, run in runs.items():
+            loader = loader_cls(train, batch_size=batch_size, shuffle=True)
+            begin = time.perf_counter()
+            samples = sum(len(batch["label"]) for batch in loader)
+            run.rates.append(samples / (time.perf_counter() - begin))
+    for _ in range(FIRST_BATCHES):
+        for loader_cls, run in runs.items():
+            loader = loader_cls(train, batch_size=batch_size, shuffle=True)
+            begin = time.perf_counter()
+            next(iter(loader))
+            run.first_batches.append(time.perf_counter() - begin)
+
+
+def _first_difference(a: Tensor, b: Tensor) -> int | None:
+    """Find the first step at which two loss curves differ in any bit, or None."""
+    if a.shape != b.shape:
+        return min(len(a), len(b))
+    different = (a.view(torch.int32) != b.view(torch.int32)).nonzero()
+    return int(different[0]) if len(different) else None
+
+
+def _table(theirs: Run, ours: Run) -> str:
+    """Compare the two in aligned columns."""
+    faster = statistics.median(b / a for a, b in zip(theirs.rates, ours.rates, strict=True))
+    sooner = statistics.median(a / b for a, b in zip(theirs.first_batches, ours.first_batches, strict=True))
+
+    def row(what: str, value: Callable[[Run], str], remark: str) -> tuple[str, str, str, str]:
+        return what, value(theirs), value(ours), remark
+
+    def same(value: Callable[[Run], float]) -> str:
+        return "the same" if value(theirs) == value(ours) else "DIFFERENT"
+
+    rows = [
+        row("", lambda r: r.name, ""),
+        row("loading alone, samples/s", lambda r: f"{r.rate:,.0f}", f"{faster:.1f}x as fast"),
+        row("first batch after, ms", lambda r: f"{r.first_batch * 1e3:.2f}", f"{sooner:.1f}x as soon"),
+        row("training loop waits for data", lambda r: f"{r.waiting:.1%}", "of its time"),
+        row("training loop, s", lambda r: f"{r.training_seconds:.1f}", ""),
+        row("last training loss", lambda r: f"{r.losses[-1].item():.6f}", same(lambda r: r.losses[-1].item())),
+        row("right on held-out images", lambda r: f"{r.accuracy:.1%}", same(lambda r: r.accuracy)),
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
+    rule = "-" * max(map(len, lines))
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def _draw(plt: ModuleType, theirs: Run, ours: Run, settings: Settings) -> None:
+    """Draw losses, loading rate and waiting."""
+    colours = {theirs.name: "#9aa5b1", ours.name: "#0b7285"}
+    pair = (theirs, ours)
+    style = {
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 11,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+    }
+    with plt.rc_context(style):
+        figure = plt.figure(figsize=(13, 4.6), layout="constrained")
+        grid = figure.add_gridspec(2, 3, width_ratios=[1.7, 1, 1])
+
+        curve = figure.add_subplot(grid[:, 0])
+        curve.plot(theirs.losses.numpy(), color=colours[theirs.name], linewidth=4.5, alpha=0.8, label=theirs.name)
+        curve.plot(ours.losses.numpy(), color=colours[ours.name], linewidth=1.1, label=ours.name)
+        step = _first_difference(theirs.losses, ours.losses)
+        same = f"equal to the bit at all {len(ours.losses)} steps" if step is None else f"DIFFERENT from step {step}"
+        curve.set_title(f"Training loss: {same}")
+        curve.set_xlabel("step")
+        curve.set_ylim(bottom=0)
+        curve.legend(frameon=False)
+
+        def bars(place: Any, title: str, values: list[float], texts: list[str]) -> None:
+            axes = figure.add_subplot(place)
+            names = [run.name for run in pair]
+            drawn = axes.barh(names, values, height=0.6, color=[colours[name] for name in names])
+            axes.bar_label(drawn, texts, padding=4)
+            axes.set_title(title)
+            axes.set_xlim(0, max(*values, 1e-9) * 1.35)
+            axes.invert_yaxis()
+            axes.tick_params(axis="y", length=0)
+            axes.spines["bottom"].set_visible(False)
+            axes.set_xticks([])
+
+        bars(grid[:, 1], "Loading alone, samples/s", [r.rate for r in pair], [f"{r.rate:,.0f}" for r in pair])
+        bars(grid[0, 2], "Training waits for data", [r.waiting for r in pair], [f"{r.waiting:.1%}" for r in pair])
+        firsts = [r.first_batch * 1e3 for r in pair]
+        bars(grid[1, 2], "First batch after", firsts, [f"{first:.2f} ms" for first in firsts])
+        figure.suptitle(
+            f"The same training with two loaders: Fashion-MNIST, {settings.epochs} epochs, batches of "
+            f"{settings.batch_size}, num_workers=0, torch {torch.__version__}",
+            fontsize=11,
+            x=0.01,
+            ha="left",
+        )
+        figure.savefig(settings.output, dpi=130)
+        plt.close(figure)
+
+
+def run(settings: Settings) -> int:
+    """Run the demo; 0 when the losses are equal at every step, else 1."""
+    plt = _plotting()
+    dataset = NpyDataset(image=DATA / "images.npy", label=DATA / "labels.npy")
+    train: Dataset[Batch] = Subset(dataset, TRAIN_ROWS[: settings.samples])
+    test: Dataset[Batch] = Subset(dataset, TEST_ROWS)
+    print(
+        f"Fashion-MNIST: {len(TRAIN_ROWS[: settings.samples]):,} photographs of clothes to train on, "
+        f"{len(TEST_ROWS):,} to test on; {settings.epochs} epochs, batches of {settings.batch_size}; "
+        f"one compute thread, num_workers=0; torch {torch.__version__}, sluicegate {sluicegate.__version__}",
+        flush=True,
+    )
+    with _same_for_both():
+        theirs = _train("torch", torch.utils.data.DataLoader, train, test, settings)
+        ours = _train("sluicegate", sluicegate.DataLoader, train, test, settings)
+        _measure_loading({torch.utils.data.DataLoader: theirs, sluicegate.DataLoader: ours}, train, settings.batch_size)
+    print(f"\n{_table(theirs, ours)}\n")
+    step = _first_difference(theirs.losses, ours.losses)
+    _draw(plt, theirs, ours, settings)
+    if step is None:
+        print(f"losses: equal to the bit at all {len(ours.losses)} steps")
+    else:
+        print(f"losses: DIFFERENT, first at step {step} of {len(theirs.losses)} (torch), {len(ours.losses)} (ours)")
+    print(f"picture: {settings.output.absolute()}")
+    return 0 if step is None else 1

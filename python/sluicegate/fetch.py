@@ -1,0 +1,94 @@
+"""Fetching from map-style datasets in Python: torch's semantics, with errors that say which sample it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+
+class MapFetcher:
+    """Fetches the samples of one batch from a map-style dataset and collates them, on the calling thread.
+
+    Args:
+        dataset: anything with `__getitem__`; `__getitems__` is used where it has one.
+        sampler: where the indices come from; named in errors.
+        auto_collation: whether a request is a batch of indices, or the index of one ready-made batch.
+        collate_fn: makes a batch of the samples.
+    """
+
+    def __init__(self, dataset: Any, sampler: Any, auto_collation: bool, collate_fn: Callable[[Any], Any]) -> None:
+        self.dataset = dataset
+        self.sampler = sampler
+        self.auto_collation = auto_collation
+        self.collate_fn = collate_fn
+
+    def fetch(self, index: Any) -> Any:
+        """The batch at `index`.
+
+        Raises:
+            IndexError: (or what the dataset raises) the dataset has no such sample; the text names index and sampler.
+            RuntimeError: (or what `collate_fn` raises) the samples can't be stacked; the text names two that differ.
+        """
+        try:
+            samples = self._samples(index)
+        except (IndexError, ValueError) as error:
+            raise self._with_place(error, index) from error
+        try:
+            return self.collate_fn(samples)
+        except RuntimeError as error:
+            raise self._with_shapes(error, index, samples) from error
+
+    def _samples(self, index: Any) -> Any:
+        if not self.auto_collation:
+            return self.dataset[index]
+        if hasattr(self.dataset, "__getitems__") and self.dataset.__getitems__:
+            return self.dataset.__getitems__(index)
+        return [self.dataset[each] for each in index]
+
+    def _with_place(self, error: IndexError | ValueError, index: Any) -> Exception:
+        """`error`, saying which index of which sampler is out of range; untouched when it is about something else."""
+        indices = index if isinstance(index, (list, tuple)) else [index]
+        try:
+            length = len(self.dataset)
+        except TypeError:
+            return error
+        wrong = [each for each in indices if type(each) is int and not -length <= each < length]
+        if type(error) not in (IndexError, ValueError) or not wrong:
+            return error
+        return type(error)(
+            f"{error} (index {wrong[0]} came from {type(self.sampler).__name__}, but the dataset, a "
+            f"{type(self.dataset).__name__}, has {length} samples: build the sampler from this dataset, or its length)"
+        )
+
+    def _with_shapes(self, error: RuntimeError, index: Any, samples: Any) -> Exception:
+        """`error`, naming two samples of unequal shape; untouched when it is about something else."""
+        if type(error) is not RuntimeError or "stack expects each tensor to be equal size" not in str(error):
+            return error
+        indices = list(index) if isinstance(index, (list, tuple)) else None
+        if indices is None or not isinstance(samples, list) or len(indices) != len(samples):
+            return error
+        shapes = [_shapes(sample) for sample in samples]
+        other = next((place for place, shape in enumerate(shapes) if shape != shapes[0]), None)
+        if other is None:
+            return error
+        return RuntimeError(
+            f"{error} (the sample at index {indices[0]} has {_as_text(shapes[0])}, the sample at index "
+            f"{indices[other]} has {_as_text(shapes[other])}: bring them to one shape in the dataset, or give a "
+            "collate_fn that pads)"
+        )
+
+
+def _shapes(sample: Any) -> Any:
+    """The shapes of the tensors and arrays in a sample, nested as they are."""
+    if isinstance(sample, dict):
+        return {key: _shapes(value) for key, value in sample.items()}
+    if isinstance(sample, Sequence) and not isinstance(sample, (str, bytes)):
+        return [_shapes(value) for value in sample]
+    shape = getattr(sample, "shape", None)
+    return tuple(shape) if isinstance(shape, (torch.Size, tuple)) else None
+
+
+def _as_text(shapes: Any) -> str:
+    return f"shape {shapes}" if isinstance(shapes, tuple) else f"shapes {shapes}"

@@ -1,0 +1,121 @@
+"""Where batches of indices come from: any sampler of the user's, or torch's own ones without their Python.
+
+A *request* for a batch is what the core can take in one call: a `range`, a `Slice` of a permutation, or whatever a
+sampler of the user's yields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+
+from . import _core, _torch
+
+
+class Permutation:
+    """An int64 tensor of indices that the core reads by its address."""
+
+    def __init__(self, indices: torch.Tensor) -> None:
+        self.tensor = indices
+        self.core = _core.Indices(indices.data_ptr(), len(indices), indices)
+
+
+class Slice(NamedTuple):
+    """Part of a permutation: `permutation[start:stop]`."""
+
+    permutation: Permutation
+    start: int
+    stop: int
+
+
+def requests(index_sampler: Any, index_iterator: Iterator[Any], engine: _core.Engine) -> Iterator[Any]:
+    """The requests of one epoch, drawn from the random number generators when and as torch draws.
+
+    Args:
+        index_sampler: the loader's batch sampler, as it is configured now.
+        index_iterator: `iter(index_sampler)`, not begun: what is read when the sampler is none that we know.
+        engine: where permutations live.
+    """
+    if type(index_sampler) is BatchSampler and "__iter__" not in vars(index_sampler):
+        sampler = index_sampler.sampler
+        if type(sampler) is SequentialSampler:
+            return _sequential(sampler, index_sampler.batch_size, index_sampler.drop_last)
+        if type(sampler) is RandomSampler and not sampler.replacement:
+            permutations = _permutations(sampler, engine)
+            return _random(permutations, index_sampler.batch_size, index_sampler.drop_last)
+    return index_iterator
+
+
+def indices_of(request: Any) -> Any:
+    """What torch's sampler would have yielded in the place of `request`."""
+    if isinstance(request, Slice):
+        return request.permutation.tensor[request.start : request.stop].tolist()
+    return list(request) if type(request) is range else request
+
+
+def _sequential(sampler: SequentialSampler, batch_size: int, drop_last: bool) -> Iterator[range]:
+    # Read here and not by the caller: torch's sampler looks at the length when its first index is asked for.
+    length = len(sampler.data_source)
+    for start in range(0, length - batch_size + 1 if drop_last else length, batch_size):
+        yield range(start, min(start + batch_size, length))
+
+
+def _random(permutations: Iterator[torch.Tensor], batch_size: int, drop_last: bool) -> Iterator[Slice]:
+    permutation = Permutation(torch.empty(0, dtype=torch.int64, device="cpu"))
+    start = end = 0
+    while True:
+        parts: list[torch.Tensor] = []
+        missing = batch_size
+        # A batch may need the end of one permutation and the start of the next, which is drawn when it is reached.
+        while missing > end - start:
+            if start < end:
+                parts.append(permutation.tensor[start:end])
+                missing -= end - start
+            drawn = next(permutations, None)
+            if drawn is None:
+                start = end
+                break
+            permutation, start, end = Permutation(drawn), 0, len(drawn)
+        else:
+            if not parts:
+                yield Slice(permutation, start, start + missing)
+                start += missing
+                continue
+            parts.append(permutation.tensor[start : start + missing])
+            start += missing
+            yield _whole(parts)
+            continue
+        if parts and not drop_last:
+            yield _whole(parts)
+        return
+
+
+def _whole(parts: list[torch.Tensor]) -> Slice:
+    joined = Permutation(parts[0].contiguous() if len(parts) == 1 else torch.cat(parts))
+    return Slice(joined, 0, len(joined.tensor))
+
+
+def _permutations(sampler: RandomSampler, engine: _core.Engine) -> Iterator[torch.Tensor]:
+    """The permutations that `RandomSampler.__iter__` draws, each at its moment."""
+    length = len(sampler.data_source)
+    generator = sampler.generator
+    if generator is None:
+        seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        generator = torch.Generator()
+        generator.manual_seed(seed)
+    for _ in range(sampler.num_samples // length):
+        yield _randperm(length, generator, engine)
+    rest = sampler.num_samples % length
+    # Torch draws a last permutation even when it needs nothing of it. Only a generator of the user's shows that.
+    if rest or sampler.generator is not None:
+        yield _randperm(length, generator, engine)[:rest]
+
+
+def _randperm(length: int, generator: torch.Generator, engine: _core.Engine) -> torch.Tensor:
+    """`torch.randperm`, as it would be called here, into memory that the next epoch uses again."""
+    if torch.get_default_device().type != "cpu":
+        return torch.randperm(length, generator=generator).cpu()
+    return torch.randperm(length, generator=generator, out=_torch.from_dlpack(engine.index_capsule(length)))

@@ -1,0 +1,94 @@
+//! [`Concat`]: datasets one after the other.
+
+use std::sync::Arc;
+
+use super::{Dataset, ReadMany, read_batch};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
+
+/// The samples of several datasets of one schema, one dataset after the other; parts may be empty.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{Concat, Dataset, InMemory};
+/// let part = Arc::new(InMemory::from_vec("x", vec![1.0_f32, 2.0], []).unwrap());
+/// assert_eq!(Concat::new(vec![part.clone(), part]).unwrap().len(), 4);
+/// ```
+pub struct Concat {
+    parts: Vec<Arc<dyn Dataset>>,
+    /// `ends[part]` is the number of samples in the parts up to and including `part`; never decreasing.
+    ends: Vec<usize>,
+}
+
+impl Concat {
+    /// The concatenation of `parts`, which need equal data types and shapes (names are those of the first part).
+    ///
+    /// # Errors
+    /// [`Error::SchemaMismatch`] names the first part that differs; [`Error::InvalidArgument`] when there is no part.
+    pub fn new(parts: Vec<Arc<dyn Dataset>>) -> Result<Self> {
+        let Some(first) = parts.first() else {
+            return Err(Error::InvalidArgument { argument: "parts", reason: "at least one dataset is needed".into() });
+        };
+        if let Some(part) = parts.iter().position(|other| !other.schema().stacks_with(first.schema())) {
+            return Err(Error::SchemaMismatch {
+                part,
+                expected: first.schema().to_string(),
+                found: parts[part].schema().to_string(),
+            });
+        }
+        let ends = parts
+            .iter()
+            .scan(0, |end, part| {
+                *end += part.len();
+                Some(*end)
+            })
+            .collect();
+        Ok(Self { parts, ends })
+    }
+
+    /// The part that holds sample `index`, and the number of samples before that part.
+    fn locate(&self, index: usize) -> Result<(usize, usize)> {
+        let part = self.ends.partition_point(|&end| end <= index);
+        if part == self.parts.len() {
+            return Err(Error::IndexOutOfRange { index, len: self.len() });
+        }
+        Ok((part, if part == 0 { 0 } else { self.ends[part - 1] }))
+    }
+}
+
+impl Dataset for Concat {
+    fn len(&self) -> usize {
+        self.ends[self.ends.len() - 1]
+    }
+
+    fn schema(&self) -> &Schema {
+        self.parts[0].schema()
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        let (part, start) = self.locate(index)?;
+        self.parts[part].read(index - start, into)
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        let all = self.parts.iter().all(|part| part.as_read_many().is_some());
+        all.then_some(self as &dyn ReadMany)
+    }
+}
+
+impl ReadMany for Concat {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let mut inner = Vec::with_capacity(indices.len());
+        let mut row = 0;
+        while row < indices.len() {
+            let (part, start) = self.locate(indices[row])?;
+            let end = self.ends[part];
+            let run = indices[row..].iter().take_while(|&&index| (start..end).contains(&index));
+            inner.clear();
+            inner.extend(run.map(|index| index - start));
+            read_batch(&*self.parts[part], &inner, &mut into.rows_mut(row..row + inner.len()))?;
+            row += inner.len();
+        }
+        Ok(())
+    }
+}

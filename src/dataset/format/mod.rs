@@ -1,0 +1,6 @@
+//! One file per format on disk.
+
+mod npy;
+mod npy_header;
+
+pub use npy::Npy;

@@ -1,0 +1,123 @@
+//! [`Npy`]: a NumPy `.npy` file.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::npy_header::{LONGEST_HEADER, NpyHeader};
+use crate::dataset::{Dataset, ReadMany};
+use crate::memory::{Array, Segment};
+use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
+
+/// The rows of one `.npy` file, memory-mapped: opening reads the header, a batch reads its rows. The file may be larger
+/// than memory. C and Fortran order are read.
+///
+/// The size of the file is checked before every batch: one that shrank is [`Error::Shrunk`]. A file that is cut while a
+/// batch of it is being copied ends the process with SIGBUS, as with any mapping.
+///
+/// Source: NumPy's format specification (`numpy.lib.format`).
+///
+/// # Example
+/// ```
+/// use sluicegate::{Dataset, Npy};
+/// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+/// # let mut bytes = b"\x93NUMPY\x01\x00\x40\x00{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3)}".to_vec();
+/// # bytes.resize(10 + 64, b' ');
+/// # bytes.extend([1, 2, 3, 4, 5, 6]);
+/// # std::fs::write(&path, bytes).unwrap();
+/// let images = Npy::open("image", &path).unwrap();
+/// assert_eq!((images.len(), images.schema().to_string().as_str()), (2, "(image: uint8[3])"));
+/// ```
+pub struct Npy {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    array: Array,
+    schema: Schema,
+}
+
+impl Npy {
+    /// Opens the file at `path`; its rows are the field `name`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it can't be opened; [`Error::Format`] when it is no `.npy` file, holds objects or another type
+    /// that torch does not have, is a scalar, or is shorter than its header says.
+    pub fn open(name: impl Into<String>, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref().to_path_buf();
+        let io = |source| Error::Io { path: path.clone(), source };
+        let refuse = |offset, reason| Error::Format { path: path.clone(), offset, reason };
+        let file = File::open(&path).map_err(io)?;
+        let mut start = Vec::new();
+        (&file).take(LONGEST_HEADER as u64 + 12).read_to_end(&mut start).map_err(io)?;
+        let header = NpyHeader::parse(&start).map_err(|(offset, reason)| refuse(offset, reason))?;
+        let Some((_, row_shape)) = header.shape.split_first() else {
+            return Err(refuse(8, "the array is a scalar: the first axis must count the samples".into()));
+        };
+        let size = header.shape.iter().try_fold(header.dtype.bytes(), |size, &axis| size.checked_mul(axis));
+        let bytes = size
+            .and_then(|size| size.checked_add(header.data_offset))
+            .ok_or_else(|| refuse(8, format!("no memory can hold an array of shape {:?}", header.shape)))?;
+        let found = file.metadata().map_err(io)?.len();
+        if found < bytes as u64 {
+            let reason = format!(
+                "the file is truncated: {} {:?} after a header of {} bytes needs {bytes} bytes, the file has {found}: \
+                 write or copy it again",
+                header.dtype, header.shape, header.data_offset
+            );
+            return Err(refuse(found, reason));
+        }
+        let segment = Arc::new(Segment::map_file(&file, bytes).map_err(io)?);
+        let array = Array::new(segment, header.data_offset, header.dtype.bytes(), &header.shape, &strides(&header))?;
+        let schema = Schema::new([Field::new(name, header.dtype, row_shape)]);
+        Ok(Self { path, file, bytes: bytes as u64, array, schema })
+    }
+
+    /// Fails when the file is shorter than what is mapped: touching the lost pages would kill the process.
+    fn check_size(&self) -> Result<()> {
+        let found = self.file.metadata().map_err(|source| Error::Io { path: self.path.clone(), source })?.len();
+        if found < self.bytes {
+            return Err(Error::Shrunk { path: self.path.clone(), expected: self.bytes, found });
+        }
+        Ok(())
+    }
+}
+
+/// The distance between neighbours on each axis, in bytes.
+fn strides(header: &NpyHeader) -> Vec<usize> {
+    let axes = header.shape.len();
+    let mut strides = vec![0; axes];
+    let mut stride = header.dtype.bytes();
+    for step in 0..axes {
+        let axis = if header.fortran_order { step } else { axes - 1 - step };
+        strides[axis] = stride;
+        stride *= header.shape[axis];
+    }
+    strides
+}
+
+impl Dataset for Npy {
+    fn len(&self) -> usize {
+        self.array.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.check_size()?;
+        self.array.copy_row(index, into.field(0))
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+}
+
+impl ReadMany for Npy {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        self.check_size()?;
+        self.array.gather(indices, into.field(0))
+    }
+}

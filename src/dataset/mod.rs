@@ -1,0 +1,81 @@
+//! WHAT can be read: the trait [`Dataset`], its batched extension [`ReadMany`], and combinators, one a file.
+
+mod concat;
+pub(crate) mod format;
+mod in_memory;
+mod stack;
+mod subset;
+
+pub use concat::Concat;
+pub use in_memory::InMemory;
+pub use stack::Stack;
+pub use subset::Subset;
+
+use crate::{BatchWriter, Result, SampleWriter, Schema};
+
+/// Samples by index.
+///
+/// # Contract
+/// - `read` is called from many threads at once and takes no lock that a reader of another index can hold for long.
+/// - It is deterministic: the same index gives the same bytes until somebody changes what lies underneath.
+/// - It fills every field of `into`; the room may hold the bytes of an older batch.
+/// - An index of `len()` or above is [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), never a panic.
+///
+/// # Example
+/// ```
+/// use sluicegate::{DType, Dataset, Field, Result, SampleWriter, Schema};
+///
+/// /// The squares of the numbers below 10^9: a dataset that is not stored anywhere.
+/// struct Squares(Schema);
+///
+/// impl Dataset for Squares {
+///     fn len(&self) -> usize { 1_000_000_000 }
+///     fn schema(&self) -> &Schema { &self.0 }
+///     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+///         into.field(0).copy_from_slice(&(index as i64 * index as i64).to_ne_bytes());
+///         Ok(())
+///     }
+/// }
+/// # let squares = Squares(Schema::new([Field::new("square", DType::Int64, [])]));
+/// # assert_eq!(squares.len(), 1_000_000_000);
+/// ```
+pub trait Dataset: Send + Sync {
+    /// The number of samples.
+    fn len(&self) -> usize;
+
+    /// The fields of every sample.
+    fn schema(&self) -> &Schema;
+
+    /// Reads sample `index` into its room.
+    ///
+    /// # Errors
+    /// The index is out of range, or what lies underneath can't be read.
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()>;
+
+    /// Whether there is no sample at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The batched extension, where this dataset has one. A combinator has it when its parts have.
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        None
+    }
+}
+
+/// Reads the samples of a batch at once, where that is cheaper than one by one.
+pub trait ReadMany {
+    /// Reads sample `indices[row]` into row `row` of `into`.
+    ///
+    /// # Errors
+    /// As [`Dataset::read`], for any of the indices; rows may then be half written.
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()>;
+}
+
+/// Reads a batch by the best way that `dataset` has.
+pub(crate) fn read_batch(dataset: &dyn Dataset, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+    if let Some(dataset) = dataset.as_read_many() {
+        return dataset.read_many(indices, into);
+    }
+    indices.iter().enumerate().try_for_each(|(row, &index)| dataset.read(index, &mut into.sample(row)))
+}

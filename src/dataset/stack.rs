@@ -1,0 +1,79 @@
+//! [`Stack`]: datasets side by side.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Dataset, ReadMany, read_batch};
+use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
+
+/// Datasets of one length read side by side: sample i has the fields of every part's sample i.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{Dataset, InMemory, Stack};
+/// let image = Arc::new(InMemory::from_vec("pixels", vec![0_u8; 12], [2, 3]).unwrap());
+/// let label = Arc::new(InMemory::from_vec("class", vec![4_i64, 2], []).unwrap());
+/// let both = Stack::new(vec![("image".into(), image), ("label".into(), label)]).unwrap();
+/// assert_eq!(both.schema().to_string(), "(image.pixels: uint8[2, 3], label.class: int64[])");
+/// ```
+pub struct Stack {
+    parts: Vec<(Arc<dyn Dataset>, Range<usize>)>,
+    schema: Schema,
+    len: usize,
+}
+
+impl Stack {
+    /// The named `parts` side by side. A field is called `part.field`.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] names the first part that differs; [`Error::InvalidArgument`] when there is no part.
+    pub fn new(parts: Vec<(String, Arc<dyn Dataset>)>) -> Result<Self> {
+        let Some((first, len)) = parts.first().map(|(name, part)| (name.clone(), part.len())) else {
+            return Err(Error::InvalidArgument { argument: "parts", reason: "at least one dataset is needed".into() });
+        };
+        if let Some((other, part)) = parts.iter().find(|(_, part)| part.len() != len) {
+            return Err(Error::LengthMismatch { first, first_len: len, other: other.clone(), other_len: part.len() });
+        }
+        let mut fields = Vec::new();
+        let mut windows = Vec::new();
+        for (name, part) in parts {
+            let start = fields.len();
+            fields.extend(
+                part.schema()
+                    .fields()
+                    .iter()
+                    .map(|field| Field::new(format!("{name}.{}", field.name()), field.dtype(), field.shape())),
+            );
+            windows.push((part, start..fields.len()));
+        }
+        Ok(Self { parts: windows, schema: Schema::new(fields), len })
+    }
+}
+
+impl Dataset for Stack {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.parts.iter().try_for_each(|(part, fields)| part.read(index, &mut into.fields_mut(fields.clone())))
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        let all = self.parts.iter().all(|(part, _)| part.as_read_many().is_some());
+        all.then_some(self as &dyn ReadMany)
+    }
+}
+
+impl ReadMany for Stack {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        self.parts
+            .iter()
+            .try_for_each(|(part, fields)| read_batch(&**part, indices, &mut into.fields_mut(fields.clone())))
+    }
+}

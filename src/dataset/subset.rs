@@ -1,0 +1,63 @@
+//! [`Subset`]: some samples of a dataset, in an order of its own.
+
+use std::sync::Arc;
+
+use super::{Dataset, ReadMany, read_batch};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
+
+/// The samples of `dataset` at `indices`; an index may occur more than once.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{Dataset, InMemory, Subset};
+/// let dataset = Arc::new(InMemory::from_vec("x", vec![10_i64, 20, 30], []).unwrap());
+/// assert_eq!(Subset::new(dataset, vec![2, 0]).unwrap().len(), 2);
+/// ```
+pub struct Subset {
+    dataset: Arc<dyn Dataset>,
+    indices: Vec<usize>,
+}
+
+impl Subset {
+    /// The subset at `indices`, 8 bytes of memory each.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`] when the dataset has no sample at one of them.
+    pub fn new(dataset: Arc<dyn Dataset>, indices: Vec<usize>) -> Result<Self> {
+        let len = dataset.len();
+        match indices.iter().find(|&&index| index >= len) {
+            Some(&index) => Err(Error::IndexOutOfRange { index, len }),
+            None => Ok(Self { dataset, indices }),
+        }
+    }
+
+    fn inner(&self, index: usize) -> Result<usize> {
+        self.indices.get(index).copied().ok_or(Error::IndexOutOfRange { index, len: self.indices.len() })
+    }
+}
+
+impl Dataset for Subset {
+    fn len(&self) -> usize {
+        self.indices.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        self.dataset.schema()
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.dataset.read(self.inner(index)?, into)
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        self.dataset.as_read_many().map(|_| self as &dyn ReadMany)
+    }
+}
+
+impl ReadMany for Subset {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let inner = indices.iter().map(|&index| self.inner(index)).collect::<Result<Vec<_>>>()?;
+        read_batch(&*self.dataset, &inner, into)
+    }
+}

@@ -1,0 +1,147 @@
+//! [`Error`]: every way that loading can fail, with the index, file or shape and the way out.
+
+use std::path::PathBuf;
+
+/// What goes wrong while data is loaded.
+///
+/// Each message names the thing (index, file, field or argument), what was expected and what to change. A user's own
+/// error travels through the core as [`Error::User`] and comes out as itself.
+///
+/// # Example
+/// ```
+/// use sluicegate::Error;
+/// let error = Error::IndexOutOfRange { index: 12, len: 10 };
+/// assert!(error.to_string().contains("index 12 is out of range"));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A sampler asked for a sample that the dataset does not have.
+    #[error(
+        "index {index} is out of range for a dataset of {len} samples: \
+         give the sampler the length of this dataset, or remove the index from it"
+    )]
+    IndexOutOfRange {
+        /// The index asked for.
+        index: usize,
+        /// The number of samples in the dataset.
+        len: usize,
+    },
+
+    /// Datasets or arrays that are read side by side have unequal lengths.
+    #[error(
+        "size mismatch: {first} has {first_len} samples but {other} has {other_len}: \
+         parts that are read side by side need one length"
+    )]
+    LengthMismatch {
+        /// The name of the part that set the length.
+        first: String,
+        /// Its number of samples.
+        first_len: usize,
+        /// The name of the part that differs.
+        other: String,
+        /// Its number of samples.
+        other_len: usize,
+    },
+
+    /// Parts of a concatenation that do not hold samples of one shape.
+    #[error(
+        "schema mismatch: part {part} holds samples of {found}, but part 0 holds samples of {expected}: \
+         concatenate datasets with equal fields, data types and shapes"
+    )]
+    SchemaMismatch {
+        /// The position of the part that differs.
+        part: usize,
+        /// The schema of the first part.
+        expected: String,
+        /// The schema of the part that differs.
+        found: String,
+    },
+
+    /// An argument that can't be used.
+    #[error("{argument}: {reason}")]
+    InvalidArgument {
+        /// The name of the argument.
+        argument: &'static str,
+        /// What was given, what is expected.
+        reason: String,
+    },
+
+    /// The operating system refused an operation on a file.
+    #[error("{path}: {source}", path = .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+
+    /// A file that is not what its format demands.
+    #[error("{path}, byte {offset}: {reason}", path = .path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file, in bytes from its start.
+        offset: u64,
+        /// What was found, what is expected, what to do.
+        reason: String,
+    },
+
+    /// A file became shorter after it was opened.
+    #[error(
+        "{path} shrank since it was opened: {expected} bytes then, {found} bytes now: \
+         leave the file alone while a loader reads it, or open the dataset again", path = .path.display()
+    )]
+    Shrunk {
+        /// The file.
+        path: PathBuf,
+        /// The number of bytes that its header promises.
+        expected: u64,
+        /// The number of bytes that are left.
+        found: u64,
+    },
+
+    /// The operating system gave no memory for batches.
+    #[error(
+        "no memory for a batch: {bytes} bytes were asked for ({source}): \
+         lower batch_size or prefetch_factor, keep fewer batches, or raise the limit (ulimit -v, cgroup)"
+    )]
+    OutOfMemory {
+        /// The number of bytes asked for.
+        bytes: usize,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+
+    /// The threads that fetch could not be started.
+    #[error(
+        "{threads} fetching threads could not be started ({reason}): lower num_workers, or raise the limit (ulimit -u)"
+    )]
+    Threads {
+        /// The number of threads asked for.
+        threads: usize,
+        /// What the operating system said.
+        reason: String,
+    },
+
+    /// A fetch panicked: a defect of the dataset that it read, or of this crate.
+    #[error("a fetch panicked: {message}: this is a bug in the dataset's `read`, please report it to its author")]
+    Panic {
+        /// What the panic said.
+        message: String,
+    },
+
+    /// A state that does not belong to this loader, or is not a state at all.
+    #[error("this state can't be loaded: {reason}")]
+    State {
+        /// What differs, with both sides.
+        reason: String,
+    },
+
+    /// An error of the user's own code, passed through untouched.
+    #[error(transparent)]
+    User(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,66 @@
+//! A data loader for training, made for PyTorch and usable without Python.
+//!
+//! ```text
+//!             sampler            shard             prefetch                 fetch + collate               handover
+//! map-style:  IndexBatch ──▶ mine? (pure ──▶ room ahead? take a slot ──▶ read each sample straight ──▶ reorder ──▶ lease
+//!             {epoch, batch,  arithmetic)      (bounded in batches)        into its row of the slot      by batch
+//!              indices}                                                    (threads)
+//! ```
+//!
+//! One rule: **order is a pure function of (seed, epoch, position); state is the position that the consumer has
+//! reached.** What will be read is known in advance, so everything else is prefetching.
+//!
+//! The principal types are [`Dataset`] (what can be read), [`Sampler`] (which index comes next), [`Collate`] (how
+//! samples become a batch) and [`DataLoader`], which wires them to threads and memory:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use sluicegate::{DataLoader, InMemory, Stack};
+//!
+//! let image = Arc::new(InMemory::from_vec("image", vec![0_u8; 100 * 28 * 28], [28, 28])?);
+//! let label = Arc::new(InMemory::from_vec("label", vec![3_i64; 100], [])?);
+//! let dataset = Arc::new(Stack::new(vec![("x".into(), image), ("y".into(), label)])?);
+//!
+//! let loader = DataLoader::builder(dataset).batch_size(32).shuffle(7).threads(2).build()?;
+//! let mut batches = loader.epoch(0)?;
+//! let first = batches.next().expect("100 samples make a batch")?;
+//! assert_eq!(first.fields()[0].shape, [32, 28, 28]);
+//!
+//! let state = batches.state(); // plain JSON; the rest of the epoch follows from it, with any number of threads
+//! assert_eq!(loader.resume(&state)?.count(), 3);
+//! # Ok::<(), sluicegate::Error>(())
+//! ```
+//!
+//! # Layout
+//! A module per stage, one file per noun: `error`, `sample`, `rng` and `shard` are known to all; `memory`, `dataset`,
+//! `collate` and `sampler` stand on them and do not know each other (but for a dataset's arrays, which lie in segments);
+//! `pipeline` stands on those, `loader` and `state` on top. `memory` alone has `unsafe`, and says in its README why it
+//! is sound. With the feature `python`, `python` wraps all this as the extension module of the Python package.
+
+mod collate;
+mod dataset;
+mod error;
+mod loader;
+pub mod memory;
+mod pipeline;
+#[cfg(feature = "python")]
+mod python;
+mod rng;
+mod sample;
+mod sampler;
+mod shard;
+mod state;
+
+pub use collate::{BatchField, BatchLayout, Collate, StackSamples};
+pub use dataset::format::Npy;
+pub use dataset::{Concat, Dataset, InMemory, ReadMany, Stack, Subset};
+pub use error::{Error, Result};
+pub use loader::{Batches, DataLoader, DataLoaderBuilder};
+pub use pipeline::{Batch, Delivery, Fetch, FetchSamples, IndexBatch, Pool, Prefetch};
+pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
+pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema};
+pub use sampler::{
+    BatchOrder, BatchSampler, EpochOrder, LastBatch, RandomSampler, Sampler, SequentialSampler, TorchRandomSampler,
+};
+pub use shard::{Remainder, Shard, ShardPosition};
+pub use state::LoaderState;

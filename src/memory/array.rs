@@ -1,0 +1,188 @@
+//! [`Array`]: a strided array in a segment, read row by row.
+
+use std::ptr;
+use std::sync::Arc;
+
+use super::Segment;
+use crate::{Error, Result};
+
+/// A dense or strided array whose first axis counts samples. Rows are read by copying; nothing else gets at the bytes.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::memory::{Array, Segment};
+/// let zeros = Arc::new(Segment::anonymous(12).unwrap());
+/// let array = Array::new(zeros, 0, 4, &[3], &[4]).unwrap();
+/// let mut row = [1; 4];
+/// array.copy_row(2, &mut row).unwrap();
+/// assert_eq!(row, [0; 4]);
+/// ```
+pub struct Array {
+    segment: Arc<Segment>,
+    offset: usize,
+    len: usize,
+    /// The distance from one row to the next, in bytes; zero for a broadcast array.
+    stride: usize,
+    bytes_per_row: usize,
+    /// The axes outside of the innermost contiguous piece of a row, outermost first: number of steps, bytes per step.
+    axes: Vec<(usize, usize)>,
+}
+
+impl Array {
+    /// An array of `shape` and `strides` (both with one entry per axis, strides in bytes, none negative) whose first
+    /// element is at byte `offset` of `segment`; an element has `item_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the array has no axis or reaches past the segment.
+    pub fn new(
+        segment: Arc<Segment>,
+        offset: usize,
+        item_bytes: usize,
+        shape: &[usize],
+        strides: &[usize],
+    ) -> Result<Self> {
+        let invalid = |reason: String| Error::InvalidArgument { argument: "array", reason };
+        let (Some((&len, row_shape)), Some((&stride, row_strides))) = (shape.split_first(), strides.split_first())
+        else {
+            return Err(invalid("a scalar has no samples: the first axis counts them".into()));
+        };
+        let span = if shape.contains(&0) {
+            Some(0)
+        } else {
+            shape.iter().zip(strides).try_fold(item_bytes, |span, (&size, &step)| {
+                (size - 1).checked_mul(step).and_then(|reach| span.checked_add(reach))
+            })
+        };
+        if shape.len() != strides.len() || span.is_none_or(|span| span > segment.len().saturating_sub(offset)) {
+            return Err(invalid(format!(
+                "shape {shape:?} with strides {strides:?} (bytes) at byte {offset} reaches past {} bytes",
+                segment.len()
+            )));
+        }
+        let mut run = item_bytes;
+        let mut axes: Vec<(usize, usize)> = Vec::new();
+        for (&size, &step) in row_shape.iter().zip(row_strides).rev().filter(|(size, _)| **size != 1) {
+            if axes.is_empty() && step == run {
+                run *= size;
+            } else {
+                axes.insert(0, (size, step));
+            }
+        }
+        let bytes_per_row = row_shape.iter().product::<usize>() * item_bytes;
+        Ok(Self { segment, offset, len, stride, bytes_per_row, axes })
+    }
+
+    /// An array of `shape` in C order, without gaps.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn contiguous(segment: Arc<Segment>, offset: usize, item_bytes: usize, shape: &[usize]) -> Result<Self> {
+        let mut strides = vec![item_bytes; shape.len()];
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis] * shape[axis];
+        }
+        Self::new(segment, offset, item_bytes, shape, &strides)
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The segment that holds the array.
+    #[must_use]
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// Copies row `index` to `into`, in C order.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`].
+    ///
+    /// # Panics
+    /// When `into` is not as long as a row.
+    pub fn copy_row(&self, index: usize, into: &mut [u8]) -> Result<()> {
+        self.gather(&[index], into)
+    }
+
+    /// Copies row `indices[i]` to the i-th row of `into`, in C order.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`] for the first such index; nothing is copied then.
+    ///
+    /// # Panics
+    /// When `into` is not as long as that many rows.
+    pub fn gather(&self, indices: &[usize], into: &mut [u8]) -> Result<()> {
+        assert_eq!(into.len(), indices.len() * self.bytes_per_row, "room for {} rows", indices.len());
+        if let Some(&index) = indices.iter().find(|&&index| index >= self.len) {
+            return Err(Error::IndexOutOfRange { index, len: self.len });
+        }
+        if self.bytes_per_row == 0 || indices.is_empty() {
+            return Ok(());
+        }
+        if !self.axes.is_empty() {
+            indices.iter().zip(into.chunks_exact_mut(self.bytes_per_row)).for_each(|(&index, row)| {
+                self.copy_axes(self.offset + index * self.stride, &self.axes, row);
+            });
+        } else if self.stride == self.bytes_per_row && indices.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1))
+        {
+            self.copy(self.offset + indices[0] * self.stride, into);
+        } else {
+            // Small rows are one or two machine instructions when their size is known, and a call when it is not.
+            match self.bytes_per_row {
+                1 => self.gather_sized::<1>(indices, into),
+                2 => self.gather_sized::<2>(indices, into),
+                4 => self.gather_sized::<4>(indices, into),
+                8 => self.gather_sized::<8>(indices, into),
+                12 => self.gather_sized::<12>(indices, into),
+                16 => self.gather_sized::<16>(indices, into),
+                32 => self.gather_sized::<32>(indices, into),
+                64 => self.gather_sized::<64>(indices, into),
+                size => indices
+                    .iter()
+                    .zip(into.chunks_exact_mut(size))
+                    .for_each(|(&index, row)| self.copy(self.offset + index * self.stride, row)),
+            }
+        }
+        Ok(())
+    }
+
+    fn gather_sized<const SIZE: usize>(&self, indices: &[usize], into: &mut [u8]) {
+        let start = self.segment.at(self.offset);
+        for (&index, row) in indices.iter().zip(into.as_chunks_mut::<SIZE>().0) {
+            // SAFETY: `gather` has checked that `index` is below `len`, and `new` that every row lies in the segment,
+            // which `self` keeps alive; the slot is exclusively borrowed, so the two do not overlap.
+            unsafe { ptr::copy_nonoverlapping(start.as_ptr().add(index * self.stride), row.as_mut_ptr(), SIZE) };
+        }
+    }
+
+    /// Copies one row whose pieces lie apart, axis by axis.
+    fn copy_axes(&self, from: usize, axes: &[(usize, usize)], into: &mut [u8]) {
+        match axes {
+            [] => self.copy(from, into),
+            [(steps, stride), inner @ ..] => {
+                let part = into.len() / steps;
+                for (step, into) in into.chunks_exact_mut(part).enumerate() {
+                    self.copy_axes(from + step * stride, inner, into);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn copy(&self, from: usize, into: &mut [u8]) {
+        debug_assert!(from + into.len() <= self.segment.len(), "copies stay inside the segment");
+        // SAFETY: every caller starts at a row that `gather` has checked and follows axes that `new` has checked, so the
+        // bytes lie in the segment, which `self` keeps alive; `into` is exclusively borrowed, so the two do not overlap.
+        unsafe { ptr::copy_nonoverlapping(self.segment.at(from).as_ptr(), into.as_mut_ptr(), into.len()) };
+    }
+}

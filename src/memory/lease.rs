@@ -1,0 +1,69 @@
+//! [`Lease`]: the right to a slot.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+
+use super::slab::{Slot, Slots};
+
+/// The right to the bytes of one slot. Dropping it, on any thread, gives the slot back to its [`Slab`](super::Slab),
+/// which may be gone by then.
+pub struct Lease {
+    slot: ManuallyDrop<Slot>,
+    bytes: usize,
+    slots: Arc<Slots>,
+}
+
+impl Lease {
+    pub(super) fn new(slot: Slot, bytes: usize, slots: Arc<Slots>) -> Self {
+        Self { slot: ManuallyDrop::new(slot), bytes, slots }
+    }
+
+    /// The number of bytes that were asked for.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether no byte was asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The bytes, to read.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: a slot is mapped, initialised (fresh mappings are zero) and overlaps no other slot; this lease is the
+        // only right to it, and its shared borrow excludes `bytes_mut`.
+        unsafe { slice::from_raw_parts(self.address().as_ptr(), self.bytes) }
+    }
+
+    /// The bytes, to write.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and the lease is exclusively borrowed.
+        unsafe { slice::from_raw_parts_mut(self.address().as_ptr(), self.bytes) }
+    }
+
+    /// The address of the first byte, for a foreign owner of views: it holds the lease as long as they live.
+    #[must_use]
+    pub fn address(&self) -> NonNull<u8> {
+        self.slot.address()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // SAFETY: the slot is taken exactly once, here, and the lease is not used afterwards.
+        self.slots.give_back(unsafe { ManuallyDrop::take(&mut self.slot) });
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Lease").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,134 @@
+//! [`Segment`]: one mapping.
+
+use std::any::Any;
+use std::fs::File;
+use std::io;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+use crate::{Element, Error, Result};
+
+/// The size of a huge page, in bytes, on the machines that have them in this size; elsewhere it is a mere alignment.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// One contiguous range of addresses and the right to use it.
+///
+/// # Example
+/// ```
+/// use sluicegate::memory::Segment;
+/// assert_eq!(Segment::anonymous(4096).unwrap().len(), 4096);
+/// ```
+pub struct Segment {
+    address: NonNull<u8>,
+    len: usize,
+    backing: Backing,
+}
+
+enum Backing {
+    /// Mapped by this segment: the range to unmap, which may be wider than what is used.
+    Mapping { start: NonNull<u8>, len: usize },
+    /// Somebody else's memory, valid as long as the owner is.
+    Foreign { _owner: Box<dyn Any + Send + Sync> },
+}
+
+// SAFETY: a segment is an address range valid until drop on whichever thread; who may write to which part of it when is
+// the slab's matter (see README), and the owner of foreign memory is `Send + Sync` itself.
+unsafe impl Send for Segment {}
+// SAFETY: as for `Send`: a shared segment gives out nothing but its address and copies of its bytes.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Zeroed private memory of `len` bytes, in huge pages where that saves page faults (from 1 MiB).
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when the operating system refuses.
+    pub fn anonymous(len: usize) -> Result<Self> {
+        let huge = len >= HUGE_PAGE / 2;
+        // Aligned to a huge page by hand: a kernel aligns large mappings by itself only from 6.7 on.
+        let mapped = len.next_multiple_of(if huge { HUGE_PAGE } else { 64 }) + if huge { HUGE_PAGE } else { 0 };
+        let mapped = mapped.max(1);
+        // SAFETY: a fresh private mapping at an address of the kernel's choice replaces nothing.
+        let start = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                mapped,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }
+        .map_err(|errno| Error::OutOfMemory { bytes: len, source: errno.into() })?;
+        let start = NonNull::new(start.cast::<u8>()).expect("the kernel maps nothing at address zero");
+        let skip = if huge { start.as_ptr().align_offset(HUGE_PAGE) } else { 0 };
+        // SAFETY: `mapped` was widened by a huge page, so the aligned start and `len` bytes behind it are inside.
+        let address = unsafe { start.add(skip) };
+        if huge {
+            // SAFETY: the range is this mapping's own; advice changes no contents. A kernel without huge pages refuses,
+            // and then small pages serve as well, only slower.
+            let _ = unsafe { madvise(address.as_ptr().cast(), mapped - skip, Advice::LinuxHugepage) };
+        }
+        Ok(Self { address, len, backing: Backing::Mapping { start, len: mapped } })
+    }
+
+    /// The first `len` bytes of `file`, mapped for reading; nothing is read yet.
+    ///
+    /// A file that shrinks while it is mapped takes its pages away: who maps a file checks its size before each use
+    /// (the datasets of this crate do, once per batch).
+    ///
+    /// # Errors
+    /// The operating system's, for example when `file` is no regular file.
+    pub fn map_file(file: &File, len: usize) -> io::Result<Self> {
+        let mapped = len.max(1);
+        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing, and it is only read, by copying.
+        let start = unsafe { mmap(ptr::null_mut(), mapped, ProtFlags::READ, MapFlags::SHARED, file, 0) }?;
+        let start = NonNull::new(start.cast::<u8>()).expect("the kernel maps nothing at address zero");
+        Ok(Self { address: start, len, backing: Backing::Mapping { start, len: mapped } })
+    }
+
+    /// `len` bytes at `address` that belong to `owner`, which is dropped with the segment (on whichever thread).
+    ///
+    /// # Safety
+    /// The range must stay mapped and readable until `owner` is dropped. Others may write to it meanwhile: a copy then
+    /// holds old or new bytes, as with any array that is changed while it is read.
+    pub unsafe fn foreign(address: NonNull<u8>, len: usize, owner: Box<dyn Any + Send + Sync>) -> Self {
+        Self { address, len, backing: Backing::Foreign { _owner: owner } }
+    }
+
+    /// The elements of `values`, without copying them.
+    #[must_use]
+    pub fn from_vec<T: Element>(values: Vec<T>) -> Self {
+        let len = std::mem::size_of_val(values.as_slice());
+        let address = NonNull::from(values.as_slice()).cast();
+        // SAFETY: the buffer of a vector stays where it is when the vector moves into the box, which is dropped last.
+        unsafe { Self::foreign(address, len, Box::new(values)) }
+    }
+
+    /// The number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no byte at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The address of the byte at `offset`, which may be one past the end.
+    pub(super) fn at(&self, offset: usize) -> NonNull<u8> {
+        assert!(offset <= self.len, "offset {offset} of a segment of {} bytes", self.len);
+        // SAFETY: within the segment or one past its end, as asserted.
+        unsafe { self.address.add(offset) }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if let Backing::Mapping { start, len } = self.backing {
+            // SAFETY: the range was mapped by this segment, and whoever uses its addresses holds the segment.
+            let unmapped = unsafe { munmap(start.as_ptr().cast(), len) };
+            debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
+        }
+    }
+}

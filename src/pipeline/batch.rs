@@ -1,0 +1,58 @@
+//! [`Batch`]: a filled slot.
+
+use crate::collate::{BatchField, BatchLayout};
+use crate::memory::Lease;
+use crate::{Element, Error, Result};
+
+/// The samples of one batch: a slot, and how the fields lie in it. It stays valid as long as it is kept.
+#[derive(Debug)]
+pub struct Batch {
+    layout: BatchLayout,
+    lease: Lease,
+}
+
+impl Batch {
+    pub(crate) fn new(layout: BatchLayout, lease: Lease) -> Self {
+        Self { layout, lease }
+    }
+
+    /// The number of samples.
+    #[must_use]
+    pub fn samples(&self) -> usize {
+        self.layout.samples
+    }
+
+    /// The fields, in the order of the dataset's schema.
+    #[must_use]
+    pub fn fields(&self) -> &[BatchField] {
+        &self.layout.fields
+    }
+
+    /// The bytes of field `field`: its samples one after the other, each in C order.
+    #[must_use]
+    pub fn bytes(&self, field: usize) -> &[u8] {
+        let column = self.layout.columns[field];
+        &self.lease.bytes()[column.offset..column.offset + column.bytes_per_sample * self.layout.samples]
+    }
+
+    /// The elements of field `field`, copied out.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the field has another data type.
+    pub fn to_vec<T: Element>(&self, field: usize) -> Result<Vec<T>> {
+        let BatchField { name, dtype, .. } = &self.layout.fields[field];
+        if *dtype != T::DTYPE {
+            return Err(Error::InvalidArgument {
+                argument: "field",
+                reason: format!("field `{name}` holds {dtype}, not {}", T::DTYPE),
+            });
+        }
+        Ok(self.bytes(field).chunks_exact(dtype.bytes()).map(T::from_ne_bytes).collect())
+    }
+
+    /// The layout and the lease, for a foreign owner of views.
+    #[must_use]
+    pub fn into_parts(self) -> (BatchLayout, Lease) {
+        (self.layout, self.lease)
+    }
+}

@@ -1,0 +1,178 @@
+//! [`Prefetch`]: a window of batches that are fetched ahead.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::pace::Pace;
+use super::pool::{Pool, catch};
+use super::reorder::Reorder;
+use super::{Batch, Fetch, IndexBatch};
+use crate::Result;
+use crate::memory::generation;
+
+/// In which order batches reach the consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Delivery {
+    /// In the order in which they were pushed.
+    #[default]
+    InOrder,
+    /// As they are completed, so that a slow one holds up no other.
+    AsCompleted,
+}
+
+/// A batch of the window.
+enum Entry {
+    /// Nobody has begun to fetch it; the consumer does when its turn comes.
+    Waiting(Arc<IndexBatch>),
+    /// A thread has it, under this ticket.
+    Started(u64, Arc<IndexBatch>),
+}
+
+impl Entry {
+    fn is_started(&self) -> bool {
+        matches!(self, Self::Started(..))
+    }
+
+    fn into_indices(self) -> Arc<IndexBatch> {
+        match self {
+            Self::Waiting(indices) | Self::Started(_, indices) => indices,
+        }
+    }
+}
+
+/// What a consumer pushed and has not popped yet. Owned by one consumer thread at a time.
+///
+/// With a pool, batches are fetched on its threads as soon as they are pushed, unless they cost less than waking a
+/// thread, which is measured all along; without one, when they are popped. How many are ahead is the consumer's choice:
+/// it pushes as many as it wants. Dropping the window leaves running fetches to end by themselves, and waits for none.
+pub struct Prefetch {
+    fetch: Arc<dyn Fetch>,
+    pool: Option<Arc<Pool>>,
+    delivery: Delivery,
+    window: VecDeque<Entry>,
+    reorder: Arc<Reorder>,
+    pace: Arc<Pace>,
+    dropped: Arc<AtomicBool>,
+    next_ticket: u64,
+    generation: u64,
+}
+
+impl Prefetch {
+    /// An empty window over `fetch`.
+    #[must_use]
+    pub fn new(fetch: Arc<dyn Fetch>, pool: Option<Arc<Pool>>, delivery: Delivery) -> Self {
+        Self {
+            fetch,
+            pool,
+            delivery,
+            window: VecDeque::new(),
+            reorder: Arc::default(),
+            pace: Arc::default(),
+            dropped: Arc::default(),
+            next_ticket: 0,
+            generation: generation(),
+        }
+    }
+
+    /// The number of batches pushed and not popped.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.window.len()
+    }
+
+    /// Whether there is nothing to pop.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.window.is_empty()
+    }
+
+    /// Adds a batch at the end of the window. Never waits.
+    ///
+    /// # Errors
+    /// [`Error::Threads`] when the pool can't be started; the batch is then not in the window.
+    pub fn push(&mut self, batch: IndexBatch) -> Result<()> {
+        self.enter_process();
+        self.window.push_back(Entry::Waiting(Arc::new(batch)));
+        self.start_waiting().inspect_err(|_| drop(self.window.pop_back()))
+    }
+
+    /// Takes the next batch out of the window: what was asked for, and what came of it. Nothing when `patience` ran out
+    /// first (the batch then stays in the window), or the window is empty.
+    ///
+    /// An error is this batch's alone: the next `pop` goes on with the next one.
+    pub fn pop(&mut self, patience: Duration) -> Option<(IndexBatch, Result<Batch>)> {
+        self.enter_process();
+        let wanted = match (self.delivery, self.window.front()?) {
+            (Delivery::InOrder, Entry::Waiting(_)) => return Some(self.fetch_first()),
+            (Delivery::InOrder, Entry::Started(ticket, _)) => Some(*ticket),
+            (Delivery::AsCompleted, _) if !self.window.iter().any(Entry::is_started) => {
+                return Some(self.fetch_first());
+            }
+            (Delivery::AsCompleted, _) => None,
+        };
+        let (ticket, batch) = self.reorder.take(wanted, Instant::now() + patience)?;
+        let place = self.window.iter().position(|entry| matches!(entry, Entry::Started(of, _) if *of == ticket));
+        let entry = place.and_then(|place| self.window.remove(place));
+        let indices = entry.expect("every ticket that is put belongs to an entry of the window").into_indices();
+        Some((Arc::unwrap_or_clone(indices), batch))
+    }
+
+    /// Fetches the first entry, which waits, on the calling thread.
+    fn fetch_first(&mut self) -> (IndexBatch, Result<Batch>) {
+        let indices = self.window.pop_front().expect("the caller has seen an entry").into_indices();
+        let batch = self.pace.measure(|| catch(|| self.fetch.fetch(&indices)));
+        (Arc::unwrap_or_clone(indices), batch)
+    }
+
+    /// Hands what waits to the pool, if there is one and the batches are worth it.
+    fn start_waiting(&mut self) -> Result<()> {
+        let Some(pool) = &self.pool else { return Ok(()) };
+        if !self.pace.is_worth_a_thread() {
+            return Ok(());
+        }
+        for entry in &mut self.window {
+            let Entry::Waiting(indices) = entry else { continue };
+            let (ticket, indices) = (self.next_ticket, Arc::clone(indices));
+            let (fetch, reorder) = (Arc::clone(&self.fetch), Arc::clone(&self.reorder));
+            let (pace, dropped, task_indices) =
+                (Arc::clone(&self.pace), Arc::clone(&self.dropped), Arc::clone(&indices));
+            pool.spawn(move || {
+                if dropped.load(Ordering::Relaxed) {
+                    return;
+                }
+                let batch = pace.measure(|| catch(|| fetch.fetch(&task_indices)));
+                // Before the consumer is woken, so that nothing of this batch is left here once the consumer has it.
+                drop((task_indices, fetch));
+                reorder.put(ticket, batch);
+            })?;
+            *entry = Entry::Started(ticket, indices);
+            self.next_ticket += 1;
+        }
+        Ok(())
+    }
+
+    /// In a forked child the threads that had begun are gone, and so may be the holder of a lock: begin again.
+    fn enter_process(&mut self) {
+        let generation = generation();
+        if self.generation == generation {
+            return;
+        }
+        self.generation = generation;
+        // Leaked, not dropped: a lock inside may have been held at the fork.
+        std::mem::forget(std::mem::take(&mut self.reorder));
+        self.dropped = Arc::default();
+        for entry in &mut self.window {
+            if let Entry::Started(_, indices) = entry {
+                *entry = Entry::Waiting(Arc::clone(indices));
+            }
+        }
+    }
+}
+
+impl Drop for Prefetch {
+    fn drop(&mut self) {
+        self.dropped.store(true, Ordering::Relaxed);
+    }
+}

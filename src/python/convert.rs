@@ -1,0 +1,74 @@
+//! Python values to the core's and back.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyList};
+
+/// How the fields of a batch are nested in what the user gets, as torch's default collate would nest them.
+pub(super) enum Structure {
+    /// The tensor of this field.
+    Field(usize),
+    /// A list, which is also what a tuple becomes.
+    List(Vec<Structure>),
+    /// A dictionary with these keys, in order.
+    Dict(Vec<(Py<PyAny>, Structure)>),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Structure {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(field) = object.extract::<usize>() {
+            return Ok(Self::Field(field));
+        }
+        if let Ok(list) = object.cast::<PyList>() {
+            return list.iter().map(|part| part.extract()).collect::<PyResult<_>>().map(Self::List);
+        }
+        if let Ok(dict) = object.cast::<PyDict>() {
+            let parts = dict.iter().map(|(key, part)| Ok((key.unbind(), part.extract()?)));
+            return parts.collect::<PyResult<_>>().map(Self::Dict);
+        }
+        Err(PyTypeError::new_err("a structure is a field's number, a list or a dict of structures"))
+    }
+}
+
+impl Structure {
+    /// The structure filled with `tensors`, one per field.
+    pub(super) fn fill<'py>(&self, py: Python<'py>, tensors: &[Bound<'py, PyAny>]) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Field(field) => Ok(tensors[*field].clone()),
+            Self::List(parts) => {
+                let parts = parts.iter().map(|part| part.fill(py, tensors)).collect::<PyResult<Vec<_>>>()?;
+                Ok(PyList::new(py, parts)?.into_any())
+            }
+            Self::Dict(parts) => {
+                let dict = PyDict::new(py);
+                for (key, part) in parts {
+                    dict.set_item(key, part.fill(py, tensors)?)?;
+                }
+                Ok(dict.into_any())
+            }
+        }
+    }
+}
+
+/// The indices in `list` as places in a dataset of `len` samples; negative ones count from the end.
+///
+/// Nothing when one of them is no plain `int` (torch gives `True`, a slice or an array a meaning of its own) or is out of
+/// range: then the dataset itself must be asked.
+pub(super) fn plain_indices(list: &Bound<'_, PyList>, len: usize) -> Option<Vec<usize>> {
+    list.iter()
+        .map(|index| {
+            if !index.is_exact_instance_of::<PyInt>() {
+                return None;
+            }
+            wrap(index.extract::<i64>().ok()?, len)
+        })
+        .collect()
+}
+
+/// `index` as a place in a dataset of `len` samples, if there is one there.
+pub(super) fn wrap(index: i64, len: usize) -> Option<usize> {
+    let place = if index < 0 { index.checked_add(i64::try_from(len).ok()?)? } else { index };
+    usize::try_from(place).ok().filter(|&place| place < len)
+}

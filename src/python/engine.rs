@@ -1,0 +1,55 @@
+//! `Engine`: what a loader keeps from one epoch to the next.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use super::detach::detach;
+use super::memory::capsule;
+use crate::memory::Slab;
+use crate::{BatchField, Collate, DType, Pool, StackSamples};
+
+/// The slots and the threads of one loader.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct Engine {
+    pub(super) slab: Arc<Slab>,
+    pub(super) pool: Option<Arc<Pool>>,
+    pub(super) collate: Arc<dyn Collate>,
+    /// Permutations are as long as the dataset and live as long as an epoch: apart from the batches, so that neither
+    /// takes the other's free slots away.
+    permutations: Slab,
+}
+
+#[pymethods]
+impl Engine {
+    /// `threads` threads (none: the calling thread fetches), and up to `free_slots` free slots kept for reuse.
+    #[new]
+    fn new(threads: usize, free_slots: usize) -> Self {
+        Self {
+            slab: Arc::new(Slab::new(free_slots)),
+            pool: (threads > 0).then(|| Arc::new(Pool::new(threads))),
+            collate: Arc::new(StackSamples),
+            permutations: Slab::new(1),
+        }
+    }
+
+    /// Room for `len` indices: a capsule of an int64 array with unspecified contents. Memory of an epoch that is over is
+    /// used again, which a general allocator does not promise for blocks of this size.
+    fn index_capsule<'py>(&self, py: Python<'py>, len: usize) -> PyResult<Bound<'py, PyAny>> {
+        let lease = detach(py, || self.permutations.lease(len * size_of::<i64>()))?;
+        let field = BatchField { name: String::new(), dtype: DType::Int64, shape: vec![len] };
+        capsule(py, &Arc::new(lease), 0, &field)
+    }
+
+    /// The number of threads.
+    #[getter]
+    fn threads(&self) -> usize {
+        self.pool.as_ref().map_or(0, |pool| pool.threads())
+    }
+
+    /// The address space of all slots, held and free, in bytes.
+    #[getter]
+    fn mapped_bytes(&self) -> usize {
+        self.slab.mapped_bytes()
+    }
+}

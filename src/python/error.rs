@@ -1,0 +1,37 @@
+//! The one map from the core's errors to Python's exceptions.
+
+use std::path::Path;
+
+use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::Error;
+
+/// The exception that `error` is in Python: of the type that torch raises where torch has the error too.
+pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
+    let message = error.to_string();
+    match error {
+        Error::User(user) => match user.downcast::<PyErr>() {
+            Ok(exception) => exception.clone_ref(py),
+            Err(other) => PyRuntimeError::new_err(other.to_string()),
+        },
+        Error::IndexOutOfRange { .. } => PyIndexError::new_err(message),
+        Error::Io { path, source } => os_error(&path, &source),
+        Error::Shrunk { .. } => PyOSError::new_err(message),
+        Error::LengthMismatch { .. }
+        | Error::SchemaMismatch { .. }
+        | Error::InvalidArgument { .. }
+        | Error::Format { .. }
+        | Error::State { .. } => PyValueError::new_err(message),
+        // Torch raises RuntimeError when its allocator gets no memory, and code that survives that catches it.
+        Error::OutOfMemory { .. } | Error::Threads { .. } | Error::Panic { .. } => PyRuntimeError::new_err(message),
+    }
+}
+
+/// `OSError(errno, text, path)`, which Python itself turns into `FileNotFoundError` and its siblings.
+fn os_error(path: &Path, source: &std::io::Error) -> PyErr {
+    match source.raw_os_error() {
+        Some(errno) => PyOSError::new_err((errno, source.to_string(), path.to_path_buf())),
+        None => PyOSError::new_err(format!("{}: {source}", path.display())),
+    }
+}

@@ -1,0 +1,30 @@
+//! The Python door, the only place with pyo3: newtypes over the core, one file per file of the core.
+//!
+//! A method converts, enters the core by [`detach`], and wraps; decisions are the core's or the Python package's.
+
+mod convert;
+mod dataset;
+mod detach;
+mod engine;
+mod error;
+mod memory;
+mod prefetch;
+
+use pyo3::prelude::*;
+
+/// `sluicegate._core`: the compiled half of the package, see `_core.pyi`.
+#[pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use super::dataset::Dataset;
+    #[pymodule_export]
+    use super::engine::Engine;
+    #[pymodule_export]
+    use super::memory::Indices;
+    #[pymodule_export]
+    use super::prefetch::Prefetch;
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

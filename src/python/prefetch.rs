@@ -1,0 +1,112 @@
+//! `Prefetch`: one epoch's window of batches.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::convert::{Structure, plain_indices};
+use super::dataset::Dataset;
+use super::detach::detach;
+use super::engine::Engine;
+use super::error::to_python;
+use super::memory::{Indices, capsule};
+use crate::{Batch, Delivery, FetchSamples, IndexBatch};
+
+/// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Batches that were asked for and not taken yet. One consumer; a second thread waits for its turn.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct Prefetch {
+    window: Mutex<crate::Prefetch>,
+    len: usize,
+    structure: Structure,
+    from_dlpack: Py<PyAny>,
+    /// By field: the torch data type to view it as, where DLPack has none for it.
+    views: Vec<Option<Py<PyAny>>>,
+}
+
+#[pymethods]
+impl Prefetch {
+    /// A window on `dataset`. `structure` nests the fields; `from_dlpack` makes a tensor of a capsule.
+    #[new]
+    fn new(
+        engine: &Engine,
+        dataset: &Dataset,
+        structure: Structure,
+        from_dlpack: Py<PyAny>,
+        views: Vec<Option<Py<PyAny>>>,
+        in_order: bool,
+    ) -> Self {
+        let fetch = FetchSamples::new(Arc::clone(&dataset.0), Arc::clone(&engine.collate), Arc::clone(&engine.slab));
+        let delivery = if in_order { Delivery::InOrder } else { Delivery::AsCompleted };
+        let window = crate::Prefetch::new(Arc::new(fetch), engine.pool.clone(), delivery);
+        Self { window: Mutex::new(window), len: dataset.0.len(), structure, from_dlpack, views }
+    }
+
+    /// Asks for the samples at `indices`, as batch `number` of the epoch. False, and nothing asked for, when one of them is
+    /// no plain `int` in range.
+    fn push(&self, py: Python<'_>, number: u64, indices: &Bound<'_, PyList>) -> PyResult<bool> {
+        self.push_indices(py, number, plain_indices(indices, self.len))
+    }
+
+    /// Asks for the samples at `indices[start:stop]`. False, and nothing asked for, when one of them is out of range.
+    fn push_slice(&self, py: Python<'_>, number: u64, indices: &Indices, start: usize, stop: usize) -> PyResult<bool> {
+        self.push_indices(py, number, indices.places(start, stop, self.len))
+    }
+
+    /// Asks for the samples from `start` to `stop`. False, and nothing asked for, when there are not that many.
+    fn push_range(&self, py: Python<'_>, number: u64, start: usize, stop: usize) -> PyResult<bool> {
+        self.push_indices(py, number, (stop <= self.len).then(|| (start..stop).collect()))
+    }
+
+    /// The next batch and its number, waited for; the exception in the place of a batch that could not be fetched. None
+    /// when `timeout` seconds pass first; without one there is no limit.
+    ///
+    /// The caller has asked for more than it has taken: of an empty window it would wait in vain.
+    #[pyo3(signature = (timeout=None))]
+    fn pop<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<(u64, Bound<'py, PyAny>)>> {
+        let deadline = timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+        loop {
+            let left = deadline.map_or(SIGNAL_INTERVAL, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let patience = left.min(SIGNAL_INTERVAL);
+            match detach(py, || Ok(self.window.lock().unwrap_or_else(PoisonError::into_inner).pop(patience)))? {
+                Some((indices, Ok(batch))) => return Ok(Some((indices.batch_in_epoch, self.hand_over(py, batch)?))),
+                Some((indices, Err(error))) => {
+                    let exception = to_python(py, error).into_value(py).into_bound(py).into_any();
+                    return Ok(Some((indices.batch_in_epoch, exception)));
+                }
+                None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Ok(None),
+                None => py.check_signals()?,
+            }
+        }
+    }
+}
+
+impl Prefetch {
+    fn push_indices(&self, py: Python<'_>, number: u64, indices: Option<Vec<usize>>) -> PyResult<bool> {
+        let Some(indices) = indices else { return Ok(false) };
+        let batch = IndexBatch { epoch: 0, batch_in_epoch: number, indices };
+        detach(py, || self.window.lock().unwrap_or_else(PoisonError::into_inner).push(batch))?;
+        Ok(true)
+    }
+
+    /// Makes tensors of the fields, all on one lease.
+    fn hand_over<'py>(&self, py: Python<'py>, batch: Batch) -> PyResult<Bound<'py, PyAny>> {
+        let (layout, lease) = batch.into_parts();
+        let lease = Arc::new(lease);
+        let tensors = layout
+            .fields
+            .iter()
+            .zip(&layout.columns)
+            .zip(&self.views)
+            .map(|((field, column), view)| {
+                let tensor = self.from_dlpack.bind(py).call1((capsule(py, &lease, column.offset, field)?,))?;
+                view.as_ref().map_or(Ok(tensor.clone()), |dtype| tensor.call_method1("view", (dtype,)))
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        self.structure.fill(py, &tensors)
+    }
+}

@@ -1,0 +1,70 @@
+//! [`KeyStream`]: from (seed, epoch) to as many keys as a consumer needs.
+
+/// What keys are drawn for: two purposes never see the same keys, though seed and epoch are the same.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose {
+    /// The order of an epoch.
+    Order = 1,
+    /// What is random about a sample.
+    Sample = 2,
+}
+
+/// An endless stream of keys that belongs to (purpose, seed, epoch).
+///
+/// Seed and epoch are the two halves of a 128-bit state that only ever goes through Feistel rounds, so each step is a
+/// bijection of all pairs (seed, epoch): the first two keys of two different pairs always differ in one of them. Adding
+/// or xoring an epoch to a seed before mixing would instead make epoch k+1 of seed s the epoch k of seed s+1.
+pub(super) struct KeyStream {
+    left: u64,
+    right: u64,
+    constant: u64,
+}
+
+/// Two rounds leave a half that has seen the other but once; with six every bit of either word has gone through both
+/// halves three times.
+const ABSORBING_ROUNDS: usize = 6;
+
+/// The odd number closest to 2^64 divided by the golden ratio: round constants that never repeat.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl KeyStream {
+    pub(super) fn new(purpose: Purpose, seed: u64, epoch: u64) -> Self {
+        let mut stream = KeyStream { left: seed, right: epoch, constant: mix(purpose as u64) };
+        for _ in 0..ABSORBING_ROUNDS / 2 {
+            stream.step();
+        }
+        stream
+    }
+
+    /// Makes what follows depend on `word` as well.
+    pub(super) fn absorb(mut self, word: u64) -> Self {
+        self.left ^= mix(word ^ GOLDEN);
+        for _ in 0..ABSORBING_ROUNDS / 2 {
+            self.step();
+        }
+        self
+    }
+
+    /// The next two keys.
+    pub(super) fn next_pair(&mut self) -> [u64; 2] {
+        self.step();
+        [self.left, self.right]
+    }
+
+    fn step(&mut self) {
+        self.constant = self.constant.wrapping_add(GOLDEN);
+        self.left ^= mix(self.right.wrapping_add(self.constant));
+        self.constant = self.constant.wrapping_add(GOLDEN);
+        self.right ^= mix(self.left.wrapping_add(self.constant));
+    }
+}
+
+/// A bijection of 64-bit words in which every bit of the input flips every bit of the output half of the time.
+///
+/// Source: the output function of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators",
+/// OOPSLA 2014), with the constants of Stafford's variant 13.
+pub(super) const fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}

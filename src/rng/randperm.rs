@@ -1,0 +1,56 @@
+//! [`randperm`]: torch's shuffle.
+
+use super::TorchGenerator;
+use crate::error::{Error, Result};
+
+/// From here on torch changes the algorithm, because the remainder of a 32-bit draw would be biased by 5 %.
+const WIDE_FROM: usize = (u32::MAX / 20) as usize;
+
+/// What `torch.randperm(len, generator=generator)` gives on the CPU, index for index; the generator is left where torch
+/// leaves its own.
+///
+/// Source: both of torch's algorithms, the ascending Fisher-Yates shuffle for short orders and the inside-out one for
+/// orders of 2^32 / 20 indices and more.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] when there is no memory for `len` indices; the generator is then untouched.
+///
+/// # Example
+/// ```
+/// use sluicegate::{TorchGenerator, randperm};
+///
+/// let mut generator = TorchGenerator::new(0);
+/// assert_eq!(randperm(5, &mut generator)?, [4, 0, 1, 3, 2]);
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+pub fn randperm(len: usize, generator: &mut TorchGenerator) -> Result<Vec<usize>> {
+    let mut order = Vec::new();
+    order.try_reserve_exact(len).map_err(|refusal| Error::InvalidArgument {
+        argument: "len",
+        reason: format!(
+            "no memory for an order of {len} indices ({refusal}): the order of a seed (`seed=`) is computed, not stored"
+        ),
+    })?;
+    if len < WIDE_FROM {
+        order.extend(0..len);
+        for position in 0..len.saturating_sub(1) {
+            // `len` is below 2^32 here, so the draw and the division stay at 32 bits, where they are fastest.
+            let drawn = generator.random_u32() % (len - position) as u32;
+            order.swap(position, position + drawn as usize);
+        }
+    } else {
+        for index in 0..len {
+            let drawn = (generator.random_u64() % (index as u64 + 1)) as usize;
+            // Where the draw is `index` itself, the push alone is the whole exchange.
+            order.push(index);
+            order[index] = order[drawn];
+            order[drawn] = index;
+        }
+    }
+    Ok(order)
+}
+
+/// How many draws of 32 bits [`randperm`] takes for `len` indices.
+pub(crate) fn randperm_draws(len: usize) -> u64 {
+    if len < WIDE_FROM { len.saturating_sub(1) as u64 } else { (len as u64).saturating_mul(2) }
+}

@@ -1,0 +1,316 @@
+//! The shape of one sample: [`DType`], [`Field`], [`Schema`], and the writers that samples are read into.
+
+use std::fmt;
+use std::ops::Range;
+
+/// The data type of one element, by torch's names.
+///
+/// # Example
+/// ```
+/// use sluicegate::DType;
+/// assert_eq!("bfloat16".parse::<DType>().unwrap(), DType::BFloat16);
+/// assert_eq!(DType::Complex64.bytes(), 8);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each variant is torch's data type of the same name")]
+pub enum DType {
+    Bool,
+    UInt8,
+    Int8,
+    UInt16,
+    Int16,
+    UInt32,
+    Int32,
+    UInt64,
+    Int64,
+    Float16,
+    BFloat16,
+    Float32,
+    Float64,
+    Complex32,
+    Complex64,
+    Complex128,
+    Float8E4M3Fn,
+    Float8E4M3Fnuz,
+    Float8E5M2,
+    Float8E5M2Fnuz,
+    Float8E8M0Fnu,
+}
+
+/// One line per data type: the variant, torch's name, bytes per element. The only list of them.
+const DTYPES: [(DType, &str, usize); 21] = [
+    (DType::Bool, "bool", 1),
+    (DType::UInt8, "uint8", 1),
+    (DType::Int8, "int8", 1),
+    (DType::UInt16, "uint16", 2),
+    (DType::Int16, "int16", 2),
+    (DType::UInt32, "uint32", 4),
+    (DType::Int32, "int32", 4),
+    (DType::UInt64, "uint64", 8),
+    (DType::Int64, "int64", 8),
+    (DType::Float16, "float16", 2),
+    (DType::BFloat16, "bfloat16", 2),
+    (DType::Float32, "float32", 4),
+    (DType::Float64, "float64", 8),
+    (DType::Complex32, "complex32", 4),
+    (DType::Complex64, "complex64", 8),
+    (DType::Complex128, "complex128", 16),
+    (DType::Float8E4M3Fn, "float8_e4m3fn", 1),
+    (DType::Float8E4M3Fnuz, "float8_e4m3fnuz", 1),
+    (DType::Float8E5M2, "float8_e5m2", 1),
+    (DType::Float8E5M2Fnuz, "float8_e5m2fnuz", 1),
+    (DType::Float8E8M0Fnu, "float8_e8m0fnu", 1),
+];
+
+impl DType {
+    fn entry(self) -> &'static (Self, &'static str, usize) {
+        DTYPES.iter().find(|entry| entry.0 == self).expect("every variant has its line in DTYPES")
+    }
+
+    /// The size of one element, in bytes.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        self.entry().2
+    }
+
+    /// Torch's name, without the `torch.` before it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.entry().1
+    }
+}
+
+impl std::str::FromStr for DType {
+    type Err = crate::Error;
+
+    fn from_str(name: &str) -> crate::Result<Self> {
+        DTYPES.iter().find(|entry| entry.1 == name).map(|entry| entry.0).ok_or_else(|| crate::Error::InvalidArgument {
+            argument: "dtype",
+            reason: format!("`{name}` is not a data type of fixed size that can be stacked"),
+        })
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The Rust types that are elements of an array.
+pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
+    /// The data type that a batch of them has.
+    const DTYPE: DType;
+
+    /// The element that these bytes are, in the machine's byte order; as many bytes as `DTYPE` has.
+    fn from_ne_bytes(bytes: &[u8]) -> Self;
+}
+
+macro_rules! element {
+    ($($rust:ty => $dtype:ident),* $(,)?) => {$(
+        impl sealed::Sealed for $rust {}
+        impl Element for $rust {
+            const DTYPE: DType = DType::$dtype;
+
+            fn from_ne_bytes(bytes: &[u8]) -> Self {
+                <$rust>::from_ne_bytes(bytes.try_into().expect("as many bytes as the data type has"))
+            }
+        }
+    )*};
+}
+
+element!(
+    u8 => UInt8, i8 => Int8, u16 => UInt16, i16 => Int16, u32 => UInt32, i32 => Int32,
+    u64 => UInt64, i64 => Int64, f32 => Float32, f64 => Float64,
+);
+
+/// One named part of a sample: a dense array of fixed shape.
+///
+/// # Example
+/// ```
+/// use sluicegate::{DType, Field};
+/// let image = Field::new("image", DType::UInt8, [3, 64, 64]);
+/// assert_eq!(image.bytes(), 3 * 64 * 64);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    name: String,
+    dtype: DType,
+    shape: Vec<usize>,
+}
+
+impl Field {
+    /// A field `name` whose samples have `shape`; the empty shape is a scalar.
+    pub fn new(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<usize>>) -> Self {
+        Self { name: name.into(), dtype, shape: shape.into() }
+    }
+
+    /// The name, unique in its schema.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The data type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The shape of this field in one sample.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The size of this field in one sample, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.dtype.bytes()
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}{:?}", self.name, self.dtype, self.shape)
+    }
+}
+
+/// The fields of a sample, in order: enough to lay out a slot before anything is read.
+///
+/// # Example
+/// ```
+/// use sluicegate::{DType, Field, Schema};
+/// let schema = Schema::new([Field::new("x", DType::Float32, [8]), Field::new("y", DType::Int64, [])]);
+/// assert_eq!(schema.to_string(), "(x: float32[8], y: int64[])");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    fields: Vec<Field>,
+}
+
+impl Schema {
+    /// A schema of these fields.
+    pub fn new(fields: impl Into<Vec<Field>>) -> Self {
+        Self { fields: fields.into() }
+    }
+
+    /// The fields, in order.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// Whether samples of both schemas can stand in one batch: equal data types and shapes, whatever the names.
+    #[must_use]
+    pub fn stacks_with(&self, other: &Self) -> bool {
+        self.fields.len() == other.fields.len()
+            && self.fields.iter().zip(&other.fields).all(|(a, b)| a.dtype == b.dtype && a.shape == b.shape)
+    }
+}
+
+impl fmt::Display for Schema {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields: Vec<String> = self.fields.iter().map(ToString::to_string).collect();
+        write!(formatter, "({})", fields.join(", "))
+    }
+}
+
+/// Where one field of a batch lies in its slot: `rows` samples of `bytes_per_sample`, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// The first byte of the first sample, counted from the start of the slot.
+    pub offset: usize,
+    /// The distance from one sample to the next, in bytes.
+    pub bytes_per_sample: usize,
+}
+
+/// Room for the samples of one batch: a window of rows and fields on the bytes of a slot.
+///
+/// A dataset that can read many samples at once writes whole columns; [`BatchWriter::sample`] is the window of one.
+///
+/// # Example
+/// ```
+/// use sluicegate::{BatchWriter, Column};
+/// let (mut bytes, columns) = ([0; 6], [Column { offset: 0, bytes_per_sample: 2 }]);
+/// let mut writer = BatchWriter::new(&mut bytes, &columns, 3);
+/// writer.sample(1).field(0).copy_from_slice(&[7, 8]);
+/// assert_eq!(bytes, [0, 0, 7, 8, 0, 0]);
+/// ```
+#[derive(Debug)]
+pub struct BatchWriter<'a> {
+    bytes: &'a mut [u8],
+    columns: &'a [Column],
+    rows: Range<usize>,
+}
+
+impl<'a> BatchWriter<'a> {
+    /// Room for `rows` samples, laid out in `bytes` as `columns` say.
+    ///
+    /// # Panics
+    /// When a column reaches past the end of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a mut [u8], columns: &'a [Column], rows: usize) -> Self {
+        for column in columns {
+            assert!(column.offset + column.bytes_per_sample * rows <= bytes.len(), "a column reaches past its slot");
+        }
+        Self { bytes, columns, rows: 0..rows }
+    }
+
+    /// The number of samples that fit.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// All rows of field `field`, one after the other.
+    pub fn field(&mut self, field: usize) -> &mut [u8] {
+        let Column { offset, bytes_per_sample } = self.columns[field];
+        &mut self.bytes[offset + self.rows.start * bytes_per_sample..offset + self.rows.end * bytes_per_sample]
+    }
+
+    /// The room of the sample in row `row`.
+    pub fn sample(&mut self, row: usize) -> SampleWriter<'_> {
+        assert!(row < self.rows.len(), "row {row} of a batch of {}", self.rows.len());
+        SampleWriter { bytes: self.bytes, columns: self.columns, row: self.rows.start + row }
+    }
+
+    /// The window on some of the rows.
+    pub fn rows_mut(&mut self, rows: Range<usize>) -> BatchWriter<'_> {
+        assert!(rows.end <= self.rows.len(), "rows {rows:?} of a batch of {}", self.rows.len());
+        let rows = self.rows.start + rows.start..self.rows.start + rows.end;
+        BatchWriter { bytes: self.bytes, columns: self.columns, rows }
+    }
+
+    /// The window on some of the fields.
+    pub fn fields_mut(&mut self, fields: Range<usize>) -> BatchWriter<'_> {
+        BatchWriter { bytes: self.bytes, columns: &self.columns[fields], rows: self.rows.clone() }
+    }
+}
+
+/// Room for one sample: [`Dataset::read`](crate::Dataset::read) fills every field of it.
+#[derive(Debug)]
+pub struct SampleWriter<'a> {
+    bytes: &'a mut [u8],
+    columns: &'a [Column],
+    row: usize,
+}
+
+impl SampleWriter<'_> {
+    /// The bytes of field `field`, in C order.
+    pub fn field(&mut self, field: usize) -> &mut [u8] {
+        let Column { offset, bytes_per_sample } = self.columns[field];
+        let start = offset + self.row * bytes_per_sample;
+        &mut self.bytes[start..start + bytes_per_sample]
+    }
+
+    /// The window on some of the fields.
+    pub fn fields_mut(&mut self, fields: Range<usize>) -> SampleWriter<'_> {
+        SampleWriter { bytes: self.bytes, columns: &self.columns[fields], row: self.row }
+    }
+}

@@ -1,0 +1,114 @@
+//! [`BatchSampler`]: the order of an epoch, cut into batches.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{EpochOrder, Sampler};
+use crate::error::{Error, Result};
+
+/// Cuts what a sampler gives into batches of `batch_size`: torch's `BatchSampler`.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{BatchSampler, LastBatch, SequentialSampler};
+///
+/// let batches = BatchSampler::new(Arc::new(SequentialSampler::new(10)), 4, LastBatch::Keep)?.order(0)?;
+/// assert_eq!(batches.len(), 3);
+/// let mut indices = Vec::new();
+/// batches.indices(2, &mut indices);
+/// assert_eq!(indices, [8, 9]);
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct BatchSampler {
+    sampler: Arc<dyn Sampler>,
+    batch_size: usize,
+    last_batch: LastBatch,
+}
+
+/// What happens to a last batch that is not full: torch's `drop_last`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LastBatch {
+    /// It comes, and is smaller than the others.
+    #[default]
+    Keep,
+    /// It does not come, and its samples are not read in this epoch.
+    Drop,
+}
+
+impl BatchSampler {
+    /// Batches of `batch_size` samples each, in the order of `sampler`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when `batch_size` is 0, in torch's words.
+    pub fn new(sampler: Arc<dyn Sampler>, batch_size: usize, last_batch: LastBatch) -> Result<Self> {
+        if batch_size == 0 {
+            return Err(Error::InvalidArgument {
+                argument: "batch_size",
+                reason: "batch_size should be a positive integer value, but got batch_size=0".to_owned(),
+            });
+        }
+        Ok(BatchSampler { sampler, batch_size, last_batch })
+    }
+
+    /// The number of samples in a full batch.
+    pub fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
+    /// The batches of `epoch`; the contract is that of [`Sampler::order`].
+    ///
+    /// # Errors
+    /// Those of the sampler.
+    pub fn order(&self, epoch: u64) -> Result<BatchOrder> {
+        Ok(BatchOrder { order: self.sampler.order(epoch)?, batch_size: self.batch_size, last_batch: self.last_batch })
+    }
+}
+
+/// The batches of one epoch. Any of them can be asked for at any time, from many threads at once.
+pub struct BatchOrder {
+    order: Box<dyn EpochOrder>,
+    batch_size: usize,
+    last_batch: LastBatch,
+}
+
+impl BatchOrder {
+    /// The number of batches.
+    pub fn len(&self) -> usize {
+        match self.last_batch {
+            LastBatch::Keep => self.order.len().div_ceil(self.batch_size),
+            LastBatch::Drop => self.order.len() / self.batch_size,
+        }
+    }
+
+    /// Whether there is no batch at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The order that the batches are cut from; with [`LastBatch::Drop`] it may be longer than all of them together.
+    pub fn order(&self) -> &dyn EpochOrder {
+        &*self.order
+    }
+
+    /// The positions of the epoch that `batch_in_epoch` covers.
+    ///
+    /// # Panics
+    /// If `batch_in_epoch` is not below [`len`](Self::len).
+    pub fn positions(&self, batch_in_epoch: usize) -> Range<usize> {
+        let len = self.len();
+        assert!(batch_in_epoch < len, "batch {batch_in_epoch} of an epoch of {len} batches");
+        let start = batch_in_epoch * self.batch_size;
+        start..start.saturating_add(self.batch_size).min(self.order.len())
+    }
+
+    /// Replaces what is in `into` by the indices of `batch_in_epoch`. A vector that is used again is not allocated again.
+    ///
+    /// # Panics
+    /// If `batch_in_epoch` is not below [`len`](Self::len).
+    pub fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>) {
+        into.clear();
+        into.extend(self.positions(batch_in_epoch).map(|position| self.order.index_at(position)));
+    }
+}

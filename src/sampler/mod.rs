@@ -1,0 +1,83 @@
+//! WHICH index comes next: a [`Sampler`] makes an [`EpochOrder`] for every epoch.
+//!
+//! One sampler a file. A sampler knows a length and perhaps a seed; it knows nothing of datasets, batches in memory or
+//! ranks.
+
+mod batch;
+mod random;
+mod sequential;
+mod torch_random;
+
+pub use batch::{BatchOrder, BatchSampler, LastBatch};
+pub use random::RandomSampler;
+pub use sequential::SequentialSampler;
+pub use torch_random::TorchRandomSampler;
+
+use crate::error::Result;
+
+/// Which samples an epoch reads, and in which order.
+///
+/// # Contract
+/// - **Determinism.** The order is a pure function of the sampler and `epoch`: asked twice, in any sequence of epochs, on
+///   any thread, in another process or after a restart, it is the same. Resuming rests on that.
+/// - **Threads.** `order` may be called from many threads at once, and it may run while other epochs are read.
+/// - **Cost.** It is called once an epoch, before its first batch: what it takes, the epoch starts later.
+///
+/// # Errors
+/// Whatever keeps the order from being made: no memory for it, or a user's own error as
+/// [`Error::User`](crate::Error::User).
+///
+/// # Example
+/// ```
+/// use sluicegate::{EpochOrder, Result, Sampler};
+///
+/// /// Every second index.
+/// struct EvenSampler(usize);
+/// struct EvenOrder(usize);
+///
+/// impl Sampler for EvenSampler {
+///     fn order(&self, _epoch: u64) -> Result<Box<dyn EpochOrder>> {
+///         Ok(Box::new(EvenOrder(self.0)))
+///     }
+/// }
+///
+/// impl EpochOrder for EvenOrder {
+///     fn len(&self) -> usize {
+///         self.0.div_ceil(2)
+///     }
+///     fn index_at(&self, position: usize) -> usize {
+///         2 * position
+///     }
+/// }
+///
+/// let order = EvenSampler(5).order(0)?;
+/// assert_eq!((0..order.len()).map(|position| order.index_at(position)).collect::<Vec<_>>(), [0, 2, 4]);
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+pub trait Sampler: Send + Sync {
+    /// The order of `epoch`, counted from 0.
+    fn order(&self, epoch: u64) -> Result<Box<dyn EpochOrder>>;
+}
+
+/// The order of one epoch: which index is read at which position.
+///
+/// # Contract
+/// - **Determinism.** Both methods give the same at every call, in whatever sequence positions are asked for.
+/// - **Threads.** Both may be called from many threads at once.
+/// - **Cost.** `index_at` is called for every sample: nanoseconds, no locks, no system calls. What can fail has failed in
+///   [`Sampler::order`].
+///
+/// # Panics
+/// `index_at` may panic where `position` is not below `len`; nothing calls it there.
+pub trait EpochOrder: Send + Sync {
+    /// The number of positions, which need not be the number of samples in the dataset.
+    fn len(&self) -> usize;
+
+    /// The index to read at `position`.
+    fn index_at(&self, position: usize) -> usize;
+
+    /// Whether the epoch has no position at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,47 @@
+//! [`SequentialSampler`]: every index once, in ascending order.
+
+use super::{EpochOrder, Sampler};
+use crate::error::Result;
+
+/// Every index once, in ascending order, in every epoch: torch's `SequentialSampler`.
+///
+/// # Example
+/// ```
+/// use sluicegate::{Sampler, SequentialSampler};
+///
+/// let order = SequentialSampler::new(10).order(3)?;
+/// assert_eq!(order.index_at(4), 4);
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SequentialSampler {
+    len: usize,
+}
+
+impl SequentialSampler {
+    /// A sampler for `len` samples.
+    pub fn new(len: usize) -> Self {
+        SequentialSampler { len }
+    }
+}
+
+impl Sampler for SequentialSampler {
+    fn order(&self, _epoch: u64) -> Result<Box<dyn EpochOrder>> {
+        Ok(Box::new(SequentialOrder { len: self.len }))
+    }
+}
+
+struct SequentialOrder {
+    len: usize,
+}
+
+impl EpochOrder for SequentialOrder {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn index_at(&self, position: usize) -> usize {
+        assert!(position < self.len, "position {position} of an order of {} indices", self.len);
+        position
+    }
+}

@@ -1,0 +1,150 @@
+//! The rules of the tree, checked by machine: which module may know which, where `unsafe` and pyo3 may be.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const BASE: &[&str] = &["error", "sample", "rng", "shard"];
+const SIBLINGS: &[&str] = &["memory", "dataset", "transform", "collate", "sampler"];
+
+/// What the files of `module` may name of the rest of the crate.
+fn may_use(module: &str, other: &str) -> bool {
+    let upward: &[&[&str]] = match module {
+        "error" => &[],
+        "sample" | "rng" => &[&["error"]],
+        "shard" => &[&["error", "rng"]],
+        "dataset" => &[BASE, &["transform", "memory"]],
+        "memory" | "transform" | "collate" | "sampler" => &[BASE],
+        "pipeline" => &[BASE, SIBLINGS],
+        "state" => &[BASE, SIBLINGS, &["pipeline"]],
+        "loader" => &[BASE, SIBLINGS, &["pipeline", "state"]],
+        "python" => return true,
+        unknown => panic!("src/{unknown} has no place in the order of modules: give it one here and in DESIGN"),
+    };
+    module == other || upward.iter().any(|layer| layer.contains(&other))
+}
+
+fn sources() -> Vec<(PathBuf, String)> {
+    fn walk(folder: &Path, into: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                walk(&entry.path(), into);
+            } else if entry.path().extension().is_some_and(|extension| extension == "rs") {
+                into.push(entry.path());
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    walk(&root, &mut paths);
+    paths
+        .into_iter()
+        .map(|path| (path.strip_prefix(&root).unwrap().to_path_buf(), fs::read_to_string(&path).unwrap()))
+        .collect()
+}
+
+/// The module that a file belongs to: its first folder, or its own name.
+fn module_of(path: &Path) -> String {
+    let first = path.components().next().unwrap().as_os_str().to_str().unwrap();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+/// The code of a file, without comments (examples in them are users of the crate).
+fn code(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// The names that stand right behind `prefix` in `code`, one by one where they stand in braces.
+fn names_behind(code: &str, prefix: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (at, _) in code.match_indices(prefix) {
+        let rest = &code[at + prefix.len()..];
+        let first =
+            |text: &str| text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+        if let Some(list) = rest.strip_prefix('{') {
+            let (mut depth, mut item) = (0, String::new());
+            for letter in list.chars() {
+                match letter {
+                    '{' => depth += 1,
+                    '}' if depth == 0 => break,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => names.push(first(&std::mem::take(&mut item))),
+                    _ => item.push(letter),
+                }
+            }
+            names.push(first(&item));
+        } else {
+            names.push(first(rest));
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// Which module each name of the crate's surface comes from, read off `lib.rs`.
+fn surface(lib: &str) -> BTreeMap<String, String> {
+    let mut surface = BTreeMap::new();
+    for statement in code(lib).split(';') {
+        let Some(path) = statement.trim().strip_prefix("pub use ") else { continue };
+        let module = path.split("::").next().unwrap().to_owned();
+        let prefix = &path[..path.rfind("::").unwrap() + 2];
+        for name in names_behind(path, prefix) {
+            surface.insert(name, module.clone());
+        }
+    }
+    surface
+}
+
+#[test]
+fn modules_know_only_what_lies_below_them() {
+    let sources = sources();
+    let lib = &sources.iter().find(|(path, _)| path == Path::new("lib.rs")).unwrap().1;
+    let surface = surface(lib);
+    assert!(surface.len() > 20, "lib.rs was not understood: {surface:?}");
+    let mut uses = 0;
+    for (path, text) in sources.iter().filter(|(path, _)| path != Path::new("lib.rs")) {
+        let module = module_of(path);
+        for name in names_behind(&code(text), "crate::") {
+            let other = surface.get(&name).cloned().unwrap_or(name);
+            assert!(may_use(&module, &other), "{} must not know `{other}`", path.display());
+            uses += 1;
+        }
+    }
+    assert!(uses > 50, "only {uses} uses were found: the check has gone blind");
+}
+
+#[test]
+fn siblings_below_dataset_are_only_memory_types() {
+    for (path, text) in sources().iter().filter(|(path, _)| path.starts_with("dataset")) {
+        for name in names_behind(&code(text), "crate::memory::") {
+            assert!(["Array", "Segment"].contains(&name.as_str()), "{} must not know memory::{name}", path.display());
+        }
+    }
+}
+
+#[test]
+fn unsafe_has_two_homes() {
+    let mut homes = 0;
+    for (path, text) in sources() {
+        let is_home = path.starts_with("memory") || path == Path::new("python/memory.rs");
+        let code = code(&text).replace("unsafe_code", "").replace("unsafe_op_in_unsafe_fn", "");
+        assert!(is_home || !code.contains("unsafe"), "{} has `unsafe`", path.display());
+        homes += usize::from(is_home && code.contains("unsafe"));
+    }
+    assert!(homes > 2);
+}
+
+#[test]
+fn pyo3_is_known_in_one_folder() {
+    for (path, text) in sources() {
+        assert!(path.starts_with("python") || !code(&text).contains("pyo3"), "{} knows pyo3", path.display());
+    }
+}
+
+#[test]
+fn no_file_is_too_long_to_read() {
+    for (path, text) in sources() {
+        let lines = text.lines().count();
+        assert!(lines <= 400, "{} has {lines} lines: split it by noun", path.display());
+    }
+}

@@ -1,0 +1,250 @@
+"""Datasets that the loader may read by itself give torch's batches; their lifetime is in test_lifetime.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy
+import pytest
+import torch
+import torch.utils.data
+
+from datasets import Marked, OwnTensorDataset, summed
+from equality import assert_same, assert_same_outcome, outcome_of
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental"),
+    pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),
+]
+
+Build = Callable[[ModuleType], Any]
+
+INTEGERS = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "bool"]
+FLOATS = ["float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128"]
+FLOATS += ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"]
+
+
+def bytes_as(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    """Random bits as that dtype: NaNs with payloads, infinities and denormals among them."""
+    count = torch.Size(shape).numel() * dtype.itemsize
+    raw = torch.randint(0, 2 if dtype is torch.bool else 256, (count,), dtype=torch.uint8)
+    return raw.view(dtype).view(shape)
+
+
+def assert_as_torch(data: ModuleType, build: Build, epochs: int = 1, **arguments: Any) -> None:
+    """Two loaders made alike, one through each door, from sources with the same random bits."""
+    outcomes = []
+    for door in (data, torch.utils.data):
+        torch.manual_seed(5)
+        dataset = build(door)
+        loader = door.DataLoader(dataset, **arguments)
+        outcomes.append([outcome_of(lambda loader=loader: loader) for _ in range(epochs)])
+    for actual, expected in zip(*outcomes, strict=True):
+        assert_same_outcome(actual, expected)
+
+
+@pytest.mark.parametrize("name", INTEGERS + FLOATS)
+def test_every_dtype_keeps_its_bits(data: ModuleType, name: str) -> None:
+    dtype = getattr(torch, name)
+
+    def build(door: ModuleType) -> Any:
+        return door.TensorDataset(bytes_as(dtype, 7), bytes_as(dtype, 7, 3), bytes_as(dtype, 7, 2, 2))
+
+    assert_as_torch(data, build, batch_size=3, shuffle=True, epochs=2)
+    assert_as_torch(data, build, batch_size=None)
+
+
+STRIDES: dict[str, Callable[[], torch.Tensor]] = {
+    "transposed": lambda: torch.randn(3, 8).t(),
+    "rows transposed": lambda: torch.randn(8, 3, 4).transpose(1, 2),
+    "step over rows": lambda: torch.randn(16, 3)[::2],
+    "step within rows": lambda: torch.randn(8, 9)[:, ::3],
+    "scalars with a step": lambda: torch.randn(16)[1::2],
+    "offset view": lambda: torch.randn(12, 5)[3:11, 1:4],
+    "expanded rows": lambda: torch.randn(1, 3).expand(8, 3),
+    "expanded within rows": lambda: torch.randn(8, 1, 3).expand(8, 4, 3),
+    "expanded scalar": lambda: torch.randn(1).expand(8),
+    "channels_last": lambda: torch.randn(8, 3, 4, 2).to(memory_format=torch.channels_last),
+    "channels_last_3d": lambda: torch.randn(8, 3, 4, 2, 2).to(memory_format=torch.channels_last_3d),
+    "channels_last samples": lambda: torch.randn(8, 2, 4, 2, 3).permute(0, 1, 4, 2, 3),
+    "channels_last samples of one": lambda: torch.randn(8, 1, 4, 2, 3).permute(0, 1, 4, 2, 3),
+    "channels_last_3d samples": lambda: torch.randn(8, 2, 4, 2, 2, 3).permute(0, 1, 5, 2, 3, 4),
+    "all dimensions reversed": lambda: torch.randn(2, 3, 4, 8).permute(3, 2, 1, 0),
+    "empty rows": lambda: torch.randn(8, 0),
+    "empty inner rows": lambda: torch.randn(8, 2, 0, 3),
+    "one element": lambda: torch.randn(8, 1, 1),
+    "conjugated": lambda: torch.randn(8, 3, dtype=torch.complex64).conj(),
+    "negated view": lambda: torch._neg_view(torch.randn(8, 3)),
+}
+
+
+@pytest.mark.parametrize("kind", STRIDES)
+def test_every_layout_of_the_source_gives_torchs_layout(data: ModuleType, kind: str) -> None:
+    for arguments in ({"batch_size": 3, "shuffle": True}, {"batch_size": 1}, {"batch_size": None}):
+        assert_as_torch(data, lambda door: door.TensorDataset(STRIDES[kind](), torch.arange(8)), **arguments)
+    assert_as_torch(data, lambda door: STRIDES[kind](), batch_size=8)
+
+
+@pytest.mark.parametrize("kind", ["rows transposed", "channels_last samples", "empty rows", "conjugated"])
+def test_with_workers_every_layout_is_what_torchs_workers_give(data: ModuleType, kind: str) -> None:
+    assert_as_torch(data, lambda door: door.TensorDataset(STRIDES[kind]()), batch_size=3, num_workers=1)
+
+
+NUMPY_DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", "F", "D"]
+NUMPY_DTYPES += [">i4", ">f8", "S3", "U3", "O", "V4", "M8[s]", "m8[s]", "i4,f4"]
+
+
+def array_of(code: str, *shape: int) -> numpy.ndarray:
+    dtype = numpy.dtype(code)
+    if dtype.kind == "V":
+        return numpy.zeros(shape, dtype)
+    return (numpy.arange(numpy.prod(shape, dtype=int)).reshape(shape) % 5).astype(dtype)
+
+
+@pytest.mark.parametrize("batch_size", [3, None])
+@pytest.mark.parametrize("code", NUMPY_DTYPES)
+def test_every_numpy_dtype_gives_torchs_batch_or_error(data: ModuleType, code: str, batch_size: int | None) -> None:
+    for shape in ((7,), (7, 2), (7, 2, 3)):
+        assert_as_torch(data, lambda door, shape=shape: array_of(code, *shape), batch_size=batch_size)
+
+
+ARRAYS: dict[str, Callable[[], numpy.ndarray]] = {
+    "fortran order": lambda: numpy.asfortranarray(array_of("f4", 6, 3, 2)),
+    "rows backwards": lambda: array_of("f4", 6, 3)[::-1],
+    "within rows backwards": lambda: array_of("f4", 6, 3)[:, ::-1],
+    "scalars backwards": lambda: array_of("f4", 6)[::-1],
+    "step": lambda: array_of("f4", 12, 6)[::2, ::3],
+    "broadcast": lambda: numpy.broadcast_to(array_of("f4", 3), (6, 3)),
+    "unaligned field": lambda: numpy.zeros(6, "i1,(3,)f4")["f1"],
+    "unaligned scalars": lambda: numpy.zeros(6, "i1,f4")["f1"],
+    "strides that are no multiple of the element": lambda: numpy.zeros((6, 2), "i1,f4")["f1"],
+    "empty rows": lambda: array_of("f4", 6, 0),
+    "masked": lambda: numpy.ma.masked_array(array_of("f4", 6, 2)),
+    "recarray": lambda: numpy.rec.array(array_of("f4", 6, 2)),
+    "no dimension": lambda: numpy.array(1.0),
+    "no rows": lambda: array_of("f4", 0, 2),
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_every_numpy_layout_gives_torchs_batch_or_error(data: ModuleType, kind: str) -> None:
+    assert_as_torch(data, lambda door: ARRAYS[kind](), batch_size=4, epochs=2)
+    assert_as_torch(data, lambda door: ARRAYS[kind](), batch_size=None)
+
+
+def test_a_read_only_array_is_read(data: ModuleType) -> None:
+    for shape in ((6,), (6, 3)):
+        source = array_of("f4", *shape)
+        source.flags.writeable = False
+        loader = data.DataLoader(source, batch_size=4)
+        for batch, rows in zip(loader, (source[:4], source[4:]), strict=True):
+            assert_same(batch, torch.tensor(rows.copy()))
+            batch.zero_()
+        assert source.any()
+
+
+def test_a_read_only_array_warns_once_per_process(data: ModuleType) -> None:
+    program = (
+        f"import numpy, warnings; from {data.__name__} import DataLoader\n"
+        "rows = numpy.zeros((6, 3)); rows.flags.writeable = False\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    for _ in range(2): list(DataLoader(rows, batch_size=2))\n"
+        "    list(DataLoader(rows[:, 0], batch_size=2))\n"
+        "print([(w.category.__name__, str(w.message)[:42]) for w in caught])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout.strip() == "[('UserWarning', 'The given NumPy array is not writable, and')]"
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_a_memmap_gives_its_rows_as_they_are_now(data: ModuleType, tmp_path: Path, mode: Any) -> None:
+    path = tmp_path / "rows.bin"
+    array_of("f4", 6, 3).tofile(path)
+    rows = numpy.memmap(path, dtype="f4", mode=mode, shape=(6, 3))
+    iterator = iter(data.DataLoader(rows, batch_size=3))
+    first = next(iterator)
+    with path.open("r+b") as file:
+        file.seek(3 * 12)
+        file.write(numpy.full(3, 77, "f4").tobytes())
+    second = next(iterator)
+    assert_same(first, torch.tensor(array_of("f4", 6, 3)[:3]))
+    assert second[0].tolist() == [77.0] * 3
+
+
+TENSOR_FLAGS: dict[str, Build] = {
+    "requires grad": lambda door: door.TensorDataset(torch.randn(6, 2, requires_grad=True), torch.arange(6)),
+    "integer beside one that requires grad": lambda door: door.StackDataset(
+        torch.randn(6, requires_grad=True), [0] * 6
+    ),
+    "parameter": lambda door: door.TensorDataset(torch.nn.Parameter(torch.randn(6, 2))),
+    "frozen parameter": lambda door: door.TensorDataset(torch.nn.Parameter(torch.randn(6, 2), requires_grad=False)),
+    "tensor subclass": lambda door: door.TensorDataset(torch.randn(6, 2).as_subclass(Marked)),
+    "own __getitem__": lambda door: OwnTensorDataset(torch.randn(6, 2)),
+    "subset of own __getitem__": lambda door: door.Subset(OwnTensorDataset(torch.randn(6, 2)), [3, 1]),
+    "mixed with a subclass": lambda door: door.StackDataset(torch.randn(6), torch.randn(6).as_subclass(Marked)),
+}
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("kind", TENSOR_FLAGS)
+def test_what_only_torch_can_stack_is_stacked_by_torch(data: ModuleType, kind: str, num_workers: int) -> None:
+    assert_as_torch(data, TENSOR_FLAGS[kind], batch_size=4, num_workers=num_workers)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_no_grad_is_honoured(data: ModuleType, num_workers: int) -> None:
+    with torch.no_grad():
+        build = TENSOR_FLAGS["requires grad"]
+        assert_as_torch(data, build, batch_size=4, num_workers=num_workers)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("batch_size", [2, None])
+def test_inference_mode_marks_batches(data: ModuleType, batch_size: int | None, num_workers: int) -> None:
+    for build in (lambda door: door.TensorDataset(torch.randn(6, 2)), lambda door: array_of("f4", 6, 2)):
+        with torch.inference_mode():
+            assert_as_torch(data, build, batch_size=batch_size, num_workers=num_workers)
+
+
+def test_the_mode_at_next_counts(data: ModuleType) -> None:
+    iterator = iter(data.DataLoader(data.TensorDataset(torch.randn(6, 2)), batch_size=2))
+    flags = [next(iterator)[0].is_inference()]
+    with torch.inference_mode():
+        flags.append(next(iterator)[0].is_inference())
+        inside = data.DataLoader(data.TensorDataset(torch.randn(2, 2)))
+    flags += [next(iterator)[0].is_inference(), next(iter(inside))[0].is_inference()]
+    assert flags == [False, True, False, False]
+
+
+EPOCHS = [
+    {},
+    {"num_workers": 1},
+    {"num_workers": 3},
+    {"num_workers": 1, "persistent_workers": True},
+    {"num_workers": 3, "persistent_workers": True, "prefetch_factor": 3},
+]
+
+
+@pytest.mark.parametrize("workers", EPOCHS)
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_epochs_with_workers_are_torchs(data: ModuleType, workers: dict[str, Any], drop_last: bool) -> None:
+    def build(door: ModuleType) -> Any:
+        return door.TensorDataset(torch.randn(11, 3), torch.arange(11))
+
+    assert_as_torch(data, build, 2, batch_size=3, shuffle=True, drop_last=drop_last, **workers)
+
+
+@pytest.mark.parametrize("collate", [list, tuple, summed, torch.utils.data.default_convert])
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_custom_collate_gets_the_samples(data: ModuleType, collate: Any, num_workers: int) -> None:
+    def build(door: ModuleType) -> Any:
+        return door.TensorDataset(torch.randn(5, 2), torch.arange(5))
+
+    assert_as_torch(data, build, batch_size=2, collate_fn=collate, num_workers=num_workers)
