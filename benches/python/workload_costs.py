@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 SMALL_ROWS = 20_000
 ROWS = 1_000_000
-VIRTUAL_ROWS = 1_000_000_000
 REPEATS = 7
 EPOCHS = (1, 2, 10, 30)
 
@@ -73,14 +72,6 @@ def _first_batch(loader: str, dataset: Any, repeats: int, **arguments: Any) -> M
 
 def _first_of_rows(loader: str) -> Metrics:
     return _first_batch(loader, _dataset(loader, *_rows(ROWS)), REPEATS)
-
-
-def _first_of_virtual_rows(loader: str) -> Metrics:
-    """One number that stands for 10^9 rows: a tensor of stride 0."""
-    import torch
-
-    virtual = torch.zeros(1).expand(VIRTUAL_ROWS)
-    return _first_batch(loader, _dataset(loader, virtual), REPEATS, seed=7)
 
 
 def _by_hand(tensors: tuple[Tensor, Tensor]) -> Any:
@@ -154,7 +145,6 @@ WORKLOAD = Workload(
             contenders=(
                 Contender("torch, 10^6 rows", lambda _: _first_of_rows("torch"), IMPORTS),
                 Contender("sluicegate, 10^6 rows", lambda _: _first_of_rows("sluicegate"), OURS),
-                Contender("sluicegate, seed=7, 10^9 rows", lambda _: _first_of_virtual_rows("sluicegate"), OURS),
             ),
         ),
         Case(

@@ -83,17 +83,25 @@ def native_source(dataset: Any, *, in_worker: bool) -> Source | None:
     """
     if _torch.modes_are_active():
         return None
+    try:
+        return _read_natively(dataset, in_worker)
+    except AttributeError:  # One of torch's own datasets without its parts: for torch to complain of.
+        return None
+
+
+def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
     if (type(dataset), "__getitem__") in _METHODS and not _is_untouched(dataset):
         return None
     if type(dataset) is torch.Tensor:
-        return _tensors([dataset], 0, lambda: True, in_worker)
+        return _tensors([dataset], 0, (), in_worker)
     if type(dataset) in (np.ndarray, np.memmap):
         return _array(dataset, in_worker)
     if type(dataset) is TensorDataset:
         tensors = dataset.tensors
-        return _tensors(tensors, list(range(len(tensors))), lambda: dataset.tensors is tensors, in_worker)
+        return _tensors(tensors, list(range(len(tensors))), (_attribute_check(dataset, "tensors"),), in_worker)
     if type(dataset) is NpyDataset:
-        return Source(dataset.core, dataset.structure, ("tensor",) * len(dataset.core.fields))
+        checks = (_attribute_check(dataset, "core"),)
+        return Source(dataset.core, dataset.structure, ("tensor",) * len(dataset.core.fields), checks)
     if type(dataset) is Subset:
         return _subset(dataset, in_worker)
     if type(dataset) is ConcatDataset:
@@ -112,13 +120,24 @@ def _is_untouched(dataset: Any) -> bool:
     )
 
 
+def _attribute_check(dataset: Any, name: str) -> Callable[[], bool]:
+    """Whether `dataset` is what it was: its class, its part called `name`, its methods."""
+    cls, part = type(dataset), getattr(dataset, name)
+
+    def is_same() -> bool:
+        state = dataset.__dict__
+        return state.get(name) is part and type(dataset) is cls and "__getitems__" not in state
+
+    return is_same
+
+
 def _tensors(
-    tensors: Sequence[torch.Tensor], structure: Any, is_same: Callable[[], bool], in_worker: bool
+    tensors: Sequence[torch.Tensor], structure: Any, checks: tuple[Callable[[], bool], ...], in_worker: bool
 ) -> Source | None:
     if not tensors or not all(map(_torch.tensor_is_plain, tensors)):
         return None
     arrays = []
-    checks: list[Callable[[], bool]] = [is_same]
+    memory_checks = []
     for field, tensor in enumerate(tensors):
         dtype = str(tensor.dtype).removeprefix("torch.")
         shape, strides, address = tuple(tensor.shape), tensor.stride(), tensor.data_ptr()
@@ -130,8 +149,8 @@ def _tensors(
             return None
         item = tensor.element_size()
         arrays.append((str(field), dtype, address, shape, tuple(stride * item for stride in strides), tensor))
-        checks.append(_memory_check(tensor, address))
-    return Source(_core.Dataset.in_memory(arrays), structure, ("tensor",) * len(arrays), tuple(checks))
+        memory_checks.append(_memory_check(tensor, address))
+    return Source(_core.Dataset.in_memory(arrays), structure, ("tensor",) * len(arrays), (*checks, *memory_checks))
 
 
 def _memory_check(tensor: torch.Tensor, address: int) -> Callable[[], bool]:
@@ -183,12 +202,9 @@ def _subset(dataset: Subset[Any], in_worker: bool) -> Source | None:
     subset = _core.Dataset.subset(inner.dataset, indices)
     if subset is None:
         return None
-    parent, chosen, length = dataset.dataset, dataset.indices, len(dataset)
-
-    def is_same() -> bool:
-        return dataset.dataset is parent and dataset.indices is chosen and len(chosen) == length
-
-    return Source(subset, inner.structure, inner.kinds, (is_same, *inner.checks))
+    chosen, length = dataset.indices, len(dataset)
+    checks = (_attribute_check(dataset, "dataset"), _attribute_check(dataset, "indices"), lambda: len(chosen) == length)
+    return Source(subset, inner.structure, inner.kinds, (*checks, *inner.checks))
 
 
 def int64_array(indices: Any) -> torch.Tensor | None:
@@ -216,7 +232,11 @@ def _concat(dataset: ConcatDataset[Any], in_worker: bool) -> Source | None:
             return None
     if dataset.cumulative_sizes != ConcatDataset.cumsum(dataset.datasets):
         return None
-    checks = (_parts_check(lambda: dataset.datasets), *(check for source in sources for check in source.checks))
+    checks = (
+        _attribute_check(dataset, "datasets"),
+        _parts_check(lambda: dataset.datasets),
+        *(check for source in sources for check in source.checks),
+    )
     return Source(_core.Dataset.concat([source.dataset for source in sources]), first.structure, first.kinds, checks)
 
 
@@ -239,6 +259,7 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
         structures if named is dataset.datasets else list(structures.values()),
         tuple(kind for source in sources.values() for kind in source.kinds),
         (
+            _attribute_check(dataset, "datasets"),
             _parts_check(lambda: list(_named_parts(dataset).values())),
             *(check for source in sources.values() for check in source.checks),
         ),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils.data import BatchSampler
 
 
 class MapFetcher:
@@ -13,14 +14,17 @@ class MapFetcher:
 
     Args:
         dataset: anything with `__getitem__`; `__getitems__` is used where it has one.
-        sampler: where the indices come from; named in errors.
+        index_sampler: where the requests come from; it, or the sampler that it batches, is named in errors.
         auto_collation: whether a request is a batch of indices, or the index of one ready-made batch.
         collate_fn: makes a batch of the samples.
     """
 
-    def __init__(self, dataset: Any, sampler: Any, auto_collation: bool, collate_fn: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, dataset: Any, index_sampler: Any, auto_collation: bool, collate_fn: Callable[[Any], Any]
+    ) -> None:
         self.dataset = dataset
-        self.sampler = sampler
+        # Torch's own BatchSampler cuts what another sampler yields: that one is to blame for an index.
+        self.sampler = index_sampler.sampler if type(index_sampler) is BatchSampler else index_sampler
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
 

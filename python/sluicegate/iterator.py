@@ -27,7 +27,9 @@ class PythonIterator(_torch.BaseDataLoaderIter):
             apply_sharding(self._dataset, *_torch.get_distributed_settings())
         self._dataset_fetcher: Any
         if self._dataset_kind == _torch.DatasetKind.Map:
-            self._dataset_fetcher = MapFetcher(self._dataset, loader.sampler, self._auto_collation, self._collate_fn)
+            self._dataset_fetcher = MapFetcher(
+                self._dataset, self._index_sampler, self._auto_collation, self._collate_fn
+            )
         else:
             self._dataset_fetcher = _torch.make_fetcher(
                 self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
@@ -54,21 +56,21 @@ class NativeIterator(_torch.BaseDataLoaderIter):
         self._ahead = (loader.prefetch_factor or 0) * self._num_workers
         # Trainers look here for processes to watch: there are none.
         self._workers: list[Any] = []
-        self._begin(loader, source)
+        self._begin(source)
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
         super()._reset(loader, first_iter)
-        self._begin(loader, self._native_source())
+        self._begin(self._native_source())
 
     def _native_source(self) -> Source | None:
         if not _torch.collate_is_default(self._collate_fn):
             return None
         return native_source(self._dataset, in_worker=self._num_workers > 0)
 
-    def _begin(self, loader: DataLoader[Any], source: Source | None) -> None:
+    def _begin(self, source: Source | None) -> None:
         self._sampler_iter = requests(self._index_sampler, self._sampler_iter, self._engine)
-        self._dataset_fetcher = MapFetcher(self._dataset, loader.sampler, True, self._collate_fn)
+        self._dataset_fetcher = MapFetcher(self._dataset, self._index_sampler, True, self._collate_fn)
         self._is_begun = False
         self._asked = 0
         # What is under way, by the number of its batch, in order; and the numbers of those that Python will fetch.
@@ -96,10 +98,12 @@ class NativeIterator(_torch.BaseDataLoaderIter):
             return self._next_data()
 
     def _next_data(self) -> Any:
+        # The index is used up before anything can fail: whatever is wrong with the dataset, the epoch comes to its end.
+        request = next(self._sampler_iter) if self._num_workers == 0 else None
         if self._source is not None and not (self._source.is_current() and _torch.collate_is_default(self._collate_fn)):
             self._take_over(self._native_source())
-        if self._ahead == 0 and self._num_workers == 0:
-            self._ask_for(next(self._sampler_iter))
+        if self._num_workers == 0:
+            self._ask_for(request)
         elif not self._is_begun:
             # Here and not in `iter()`: trainers set the epoch, or a generator, between that and the first batch.
             self._is_begun = True

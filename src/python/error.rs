@@ -31,7 +31,12 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
 /// `OSError(errno, text, path)`, which Python itself turns into `FileNotFoundError` and its siblings.
 fn os_error(path: &Path, source: &std::io::Error) -> PyErr {
     match source.raw_os_error() {
-        Some(errno) => PyOSError::new_err((errno, source.to_string(), path.to_path_buf())),
+        Some(errno) => {
+            let text = source.to_string();
+            // Python writes the number itself.
+            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((errno, text, path.as_os_str().to_owned()))
+        }
         None => PyOSError::new_err(format!("{}: {source}", path.display())),
     }
 }
