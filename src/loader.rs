@@ -77,7 +77,7 @@ impl DataLoader {
             order: self.batches.order(state.epoch())?,
             window: Prefetch::new(Arc::new(fetch), self.pool.clone(), self.delivery),
             ahead: self.ahead,
-            next: 0,
+            next: state.first_missing(),
             state: state.clone(),
         })
     }
@@ -154,7 +154,7 @@ impl DataLoaderBuilder {
             let reason = "threads that may fetch no batch ahead have nothing to do: give at least 1".into();
             return Err(Error::InvalidArgument { argument: "prefetch", reason });
         }
-        let ahead = (self.threads * self.prefetch).max(1);
+        let ahead = self.threads.saturating_mul(self.prefetch).max(1);
         Ok(DataLoader {
             fingerprint: Fingerprint {
                 dataset_len: self.dataset.len(),
@@ -164,7 +164,7 @@ impl DataLoaderBuilder {
             dataset: self.dataset,
             collate: self.collate,
             batches: BatchSampler::new(self.sampler, self.batch_size, self.last_batch)?,
-            slab: Arc::new(Slab::new(ahead + SPARE_SLOTS)),
+            slab: Arc::new(Slab::new(ahead.saturating_add(SPARE_SLOTS))),
             pool: (self.threads > 0).then(|| Arc::new(Pool::new(self.threads))),
             ahead,
             delivery: self.delivery,
@@ -208,6 +208,8 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Err(error) = self.ask() {
+            // Without threads no later batch can be asked for either: the epoch ends here, and its state stays good.
+            self.next = self.order.len() as u64;
             return Some(Err(error));
         }
         while !self.window.is_empty() {

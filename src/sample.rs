@@ -168,10 +168,10 @@ impl Field {
         &self.shape
     }
 
-    /// The size of this field in one sample, in bytes.
+    /// The size of this field in one sample, in bytes; `usize::MAX` where an address can't count them.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.shape.iter().product::<usize>() * self.dtype.bytes()
+        self.shape.iter().fold(self.dtype.bytes(), |bytes, &size| bytes.saturating_mul(size))
     }
 }
 

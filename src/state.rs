@@ -33,6 +33,12 @@ pub struct LoaderState {
     fingerprint: Fingerprint,
 }
 
+/// The part of a state that every version has.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
 /// What shapes the order of an epoch: a state goes on only where all of it is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fingerprint {
@@ -66,6 +72,11 @@ impl LoaderState {
         batch_in_epoch < self.batches_received || self.received_ahead.contains(&batch_in_epoch)
     }
 
+    /// The first batch that the consumer has not received.
+    pub(crate) fn first_missing(&self) -> u64 {
+        self.batches_received
+    }
+
     pub(crate) fn receive(&mut self, batch_in_epoch: u64) {
         self.received_ahead.insert(batch_in_epoch);
         while self.received_ahead.remove(&self.batches_received) {
@@ -84,9 +95,19 @@ impl LoaderState {
     /// # Errors
     /// [`Error::State`] when it is not such a state, or one of a newer version of this crate.
     pub fn from_json(json: &str) -> Result<Self> {
-        let state: Self = serde_json::from_str(json).map_err(|error| Error::State { reason: error.to_string() })?;
-        if state.version > VERSION {
-            let reason = format!("it has version {}, this crate reads {VERSION}: update sluicegate", state.version);
+        let unreadable = |error: serde_json::Error| Error::State { reason: error.to_string() };
+        // The version comes first: what a newer one has beside it is not known here.
+        let Version { version } = serde_json::from_str(json).map_err(unreadable)?;
+        if version > VERSION {
+            let reason = format!("it has version {version}, this crate reads {VERSION}: update sluicegate");
+            return Err(Error::State { reason });
+        }
+        let state: Self = serde_json::from_str(json).map_err(unreadable)?;
+        // Each batch counts once: what was received out of turn lies beyond what was received in turn.
+        if state.received_ahead.first().is_some_and(|&ahead| ahead <= state.batches_received) {
+            let received = state.batches_received;
+            let reason =
+                format!("received_ahead begins at or below batches_received={received}: it was changed by hand");
             return Err(Error::State { reason });
         }
         Ok(state)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
+from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset, default_collate
 
 from . import _core, _torch
 from .npy import NpyDataset
@@ -148,7 +148,9 @@ def _tensors(
         if not (in_worker or _stacks_in_c_order(shape[1:], strides[1:])):
             return None
         item = tensor.element_size()
-        arrays.append((str(field), dtype, address, shape, tuple(stride * item for stride in strides), tensor))
+        # The storage owns the memory: a tensor can be given another one while threads still read this one.
+        owner = tensor.untyped_storage()
+        arrays.append((str(field), dtype, address, shape, tuple(stride * item for stride in strides), owner))
         memory_checks.append(_memory_check(tensor, address))
     return Source(_core.Dataset.in_memory(arrays), structure, ("tensor",) * len(arrays), (*checks, *memory_checks))
 
@@ -179,12 +181,22 @@ def _array(array: np.ndarray[Any, Any], in_worker: bool) -> Source | None:
         steps = tuple(stride // array.itemsize for stride in array.strides[1:])
         if not _stacks_in_c_order(array.shape[1:], steps):
             return None
-    if kind == "array" and not array.flags.writeable:
-        # Torch warns of read-only arrays, once a process, when it first makes a tensor of a row.
-        torch.from_numpy(array[:0])
+    if not _collates_plainly(array):
+        return None
     address = array.__array_interface__["data"][0]
     fields = [("0", array.dtype.name, address, array.shape, array.strides, array)]
     return Source(_core.Dataset.in_memory(fields), 0, (kind,))
+
+
+def _collates_plainly(array: np.ndarray[Any, Any]) -> bool:
+    """Whether this version of torch makes a tensor of the same data type of a row. Torch's warnings come with it."""
+    if len(array) == 0:
+        return False
+    try:
+        batch = default_collate([array[0]])
+    except (TypeError, ValueError):
+        return False
+    return isinstance(batch, torch.Tensor) and str(batch.dtype).removeprefix("torch.") == array.dtype.name
 
 
 def _subset(dataset: Subset[Any], in_worker: bool) -> Source | None:

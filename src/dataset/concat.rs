@@ -24,7 +24,8 @@ impl Concat {
     /// The concatenation of `parts`, which need equal data types and shapes (names are those of the first part).
     ///
     /// # Errors
-    /// [`Error::SchemaMismatch`] names the first part that differs; [`Error::InvalidArgument`] when there is no part.
+    /// [`Error::SchemaMismatch`] names the first part that differs; [`Error::InvalidArgument`] when there is no part,
+    /// or too many samples.
     pub fn new(parts: Vec<Arc<dyn Dataset>>) -> Result<Self> {
         let Some(first) = parts.first() else {
             return Err(Error::InvalidArgument { argument: "parts", reason: "at least one dataset is needed".into() });
@@ -36,13 +37,14 @@ impl Concat {
                 found: parts[part].schema().to_string(),
             });
         }
-        let ends = parts
-            .iter()
-            .scan(0, |end, part| {
-                *end += part.len();
-                Some(*end)
-            })
-            .collect();
+        let mut ends = Vec::with_capacity(parts.len());
+        for part in &parts {
+            let end = ends.last().copied().unwrap_or(0_usize).checked_add(part.len());
+            ends.push(end.ok_or_else(|| Error::InvalidArgument {
+                argument: "parts",
+                reason: "together they have more samples than an index can count".into(),
+            })?);
+        }
         Ok(Self { parts, ends })
     }
 

@@ -24,7 +24,8 @@ impl InMemory {
     /// A dataset of `arrays`, whose rows have the shape and data type of the field beside them.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] names the first array whose length differs; [`Error::InvalidArgument`] when there is none.
+    /// [`Error::LengthMismatch`] names the first array whose length differs; [`Error::InvalidArgument`] when there is none,
+    /// or the rows of one are not as large as its field.
     pub fn new(arrays: Vec<(Field, Array)>) -> Result<Self> {
         let Some((first, len)) = arrays.first().map(|(field, array)| (field.name().to_owned(), array.len())) else {
             return Err(Error::InvalidArgument { argument: "arrays", reason: "at least one array is needed".into() });
@@ -37,6 +38,11 @@ impl InMemory {
                 other_len: array.len(),
             });
         }
+        if let Some((field, array)) = arrays.iter().find(|(field, array)| field.bytes() != array.bytes_per_row()) {
+            let reason =
+                format!("field {field} has {} bytes, a row of its array {}", field.bytes(), array.bytes_per_row());
+            return Err(Error::InvalidArgument { argument: "arrays", reason });
+        }
         let (fields, arrays): (Vec<_>, Vec<_>) = arrays.into_iter().unzip();
         Ok(Self { arrays, schema: Schema::new(fields), len })
     }
@@ -47,7 +53,7 @@ impl InMemory {
     /// [`Error::InvalidArgument`] when the values do not fill whole samples, or a sample has no element.
     pub fn from_vec<T: Element>(name: &str, values: Vec<T>, shape: impl Into<Vec<usize>>) -> Result<Self> {
         let field = Field::new(name, T::DTYPE, shape);
-        let per_sample = field.shape().iter().product::<usize>();
+        let per_sample = field.shape().iter().fold(1, |values: usize, &size| values.saturating_mul(size));
         if per_sample == 0 || !values.len().is_multiple_of(per_sample) {
             return Err(Error::InvalidArgument {
                 argument: "values",

@@ -60,16 +60,24 @@ impl Array {
                 segment.len()
             )));
         }
+        let bytes_per_row = if row_shape.contains(&0) {
+            Some(0)
+        } else {
+            row_shape.iter().try_fold(item_bytes, |bytes, &size| bytes.checked_mul(size))
+        };
+        // A broadcast axis costs no memory, so the rows of a small segment can be larger than any slot.
+        let Some(bytes_per_row) = bytes_per_row else {
+            return Err(invalid(format!("a row of shape {row_shape:?} is more bytes than an address can count")));
+        };
         let mut run = item_bytes;
         let mut axes: Vec<(usize, usize)> = Vec::new();
-        for (&size, &step) in row_shape.iter().zip(row_strides).rev().filter(|(size, _)| **size != 1) {
+        for (&size, &step) in row_shape.iter().zip(row_strides).rev().filter(|(size, _)| **size > 1) {
             if axes.is_empty() && step == run {
                 run *= size;
             } else {
                 axes.insert(0, (size, step));
             }
         }
-        let bytes_per_row = row_shape.iter().product::<usize>() * item_bytes;
         Ok(Self { segment, offset, len, stride, bytes_per_row, axes })
     }
 
@@ -80,7 +88,8 @@ impl Array {
     pub fn contiguous(segment: Arc<Segment>, offset: usize, item_bytes: usize, shape: &[usize]) -> Result<Self> {
         let mut strides = vec![item_bytes; shape.len()];
         for axis in (1..shape.len()).rev() {
-            strides[axis - 1] = strides[axis] * shape[axis];
+            // A stride that can't be counted is refused by `new`, which multiplies it.
+            strides[axis - 1] = strides[axis].saturating_mul(shape[axis]);
         }
         Self::new(segment, offset, item_bytes, shape, &strides)
     }
@@ -95,6 +104,12 @@ impl Array {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The size of one row in C order, in bytes.
+    #[must_use]
+    pub fn bytes_per_row(&self) -> usize {
+        self.bytes_per_row
     }
 
     /// The segment that holds the array.
@@ -169,12 +184,36 @@ impl Array {
     fn copy_axes(&self, from: usize, axes: &[(usize, usize)], into: &mut [u8]) {
         match axes {
             [] => self.copy(from, into),
+            // As in `gather`: the pieces of a transposed image are single elements, of a crop a line of it.
+            &[(steps, stride)] => match into.len() / steps {
+                1 => self.copy_steps::<1>(from, stride, into),
+                2 => self.copy_steps::<2>(from, stride, into),
+                3 => self.copy_steps::<3>(from, stride, into),
+                4 => self.copy_steps::<4>(from, stride, into),
+                8 => self.copy_steps::<8>(from, stride, into),
+                16 => self.copy_steps::<16>(from, stride, into),
+                32 => self.copy_steps::<32>(from, stride, into),
+                64 => self.copy_steps::<64>(from, stride, into),
+                part => into
+                    .chunks_exact_mut(part)
+                    .enumerate()
+                    .for_each(|(step, into)| self.copy(from + step * stride, into)),
+            },
             [(steps, stride), inner @ ..] => {
                 let part = into.len() / steps;
                 for (step, into) in into.chunks_exact_mut(part).enumerate() {
                     self.copy_axes(from + step * stride, inner, into);
                 }
             }
+        }
+    }
+
+    /// Copies pieces of `SIZE` bytes that lie `stride` bytes apart, the first at `from`.
+    fn copy_steps<const SIZE: usize>(&self, from: usize, stride: usize, into: &mut [u8]) {
+        let start = self.segment.at(from);
+        for (step, piece) in into.as_chunks_mut::<SIZE>().0.iter_mut().enumerate() {
+            // SAFETY: as in `copy`: the axis that is followed here lies in the segment, as `new` has checked.
+            unsafe { ptr::copy_nonoverlapping(start.as_ptr().add(step * stride), piece.as_mut_ptr(), SIZE) };
         }
     }
 

@@ -81,3 +81,103 @@ impl<T> Drop for PerProcess<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_int;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::super::{Lease, Slab};
+    use super::*;
+
+    unsafe extern "C" {
+        fn fork() -> c_int;
+        fn waitpid(process: c_int, status: *mut c_int, options: c_int) -> c_int;
+        fn kill(process: c_int, signal: c_int) -> c_int;
+        fn _exit(status: c_int) -> !;
+    }
+
+    /// Runs `body` in a forked child, which must end well and soon.
+    fn in_child(body: impl FnOnce()) {
+        // SAFETY: the child runs `body` and leaves by `_exit`, so nothing of the parent's is run or dropped twice.
+        let child = unsafe { fork() };
+        assert!(child >= 0, "no process to be had");
+        if child == 0 {
+            let failed = catch_unwind(AssertUnwindSafe(body)).is_err();
+            // SAFETY: ends the process, and returns nowhere.
+            unsafe { _exit(c_int::from(failed)) };
+        }
+        let (begin, mut status) = (Instant::now(), 0);
+        // SAFETY: the child is ours, and `status` outlives the call; 1 is WNOHANG.
+        while unsafe { waitpid(child, &raw mut status, 1) } == 0 {
+            if begin.elapsed() > Duration::from_secs(20) {
+                // SAFETY: the child is ours and was not waited for, so its number is its own.
+                unsafe { kill(child, 9) };
+                panic!("the child hangs");
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(status, 0, "the child failed");
+    }
+
+    #[test]
+    fn each_process_makes_its_own_value() {
+        let value = PerProcess::new();
+        let first = generation();
+        assert_eq!(*value.get_or_make(|| 1), 1);
+        in_child(|| {
+            assert_eq!(generation(), first + 1);
+            assert_eq!(*value.get_or_make(|| 2), 2);
+            in_child(|| assert_eq!((generation(), *value.get_or_make(|| 3)), (first + 2, 3)));
+            assert_eq!(*value.get_or_make(|| 4), 2);
+        });
+        assert_eq!((generation(), *value.get_or_make(|| 5)), (first, 1));
+    }
+
+    /// A thread takes and drops slots all the time, so that some of the forks find the lock held.
+    #[test]
+    fn a_child_drops_what_it_inherits_and_leases_its_own_whoever_holds_the_lock() {
+        let (slab, stop) = (Slab::new(2), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut held: Vec<Lease> = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    held.push(slab.lease(100_000).unwrap());
+                    if held.len() > 30 {
+                        held.clear();
+                    }
+                }
+            });
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                for round in 0..100 {
+                    let mut inherited: Vec<Lease> = (0..3).map(|_| slab.lease(100_000).unwrap()).collect();
+                    inherited.iter_mut().for_each(|lease| lease.bytes_mut().fill(round));
+                    in_child(|| {
+                        let mut own = slab.lease(100_000).unwrap();
+                        own.bytes_mut().fill(255);
+                        assert!(inherited.iter().all(|lease| lease.bytes().iter().all(|byte| *byte == round)));
+                        drop(std::mem::take(&mut inherited));
+                        assert_ne!(slab.lease(100_000).unwrap().address(), own.address());
+                        assert!(slab.mapped_bytes() > 0);
+                    });
+                    assert!(inherited.iter().all(|lease| lease.bytes().iter().all(|byte| *byte == round)));
+                }
+            }));
+            stop.store(true, Ordering::Relaxed);
+            outcome.unwrap();
+        });
+    }
+
+    #[test]
+    fn a_child_that_drops_the_slab_itself_leaves_the_parent_s_alone() {
+        let slab = Slab::new(2);
+        let lease = slab.lease(100).unwrap();
+        let (mut slab, mut lease) = (Some(slab), Some(lease));
+        in_child(|| drop((slab.take(), lease.take())));
+        assert_eq!(slab.as_ref().unwrap().mapped_bytes(), 4096);
+        drop((slab.take(), lease.take()));
+    }
+}

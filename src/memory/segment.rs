@@ -39,15 +39,19 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Zeroed private memory of `len` bytes, in huge pages where that saves page faults (from 1 MiB).
+    /// Zeroed private memory of `len` bytes, in huge pages where it fills them.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] when the operating system refuses.
     pub fn anonymous(len: usize) -> Result<Self> {
-        let huge = len >= HUGE_PAGE / 2;
+        let refused = |source| Error::OutOfMemory { bytes: len, source };
+        let huge = len >= HUGE_PAGE - HUGE_PAGE / 8;
         // Aligned to a huge page by hand: a kernel aligns large mappings by itself only from 6.7 on.
-        let mapped = len.next_multiple_of(if huge { HUGE_PAGE } else { 64 }) + if huge { HUGE_PAGE } else { 0 };
-        let mapped = mapped.max(1);
+        let (unit, spare) = if huge { (HUGE_PAGE, HUGE_PAGE) } else { (64, 0) };
+        let mapped = len.checked_next_multiple_of(unit).and_then(|mapped| mapped.checked_add(spare));
+        // No object may be larger than `isize::MAX`; a sum that wrapped would map less than the segment claims.
+        let mapped = mapped.filter(|&mapped| isize::try_from(mapped).is_ok());
+        let mapped = mapped.ok_or_else(|| refused(io::ErrorKind::OutOfMemory.into()))?.max(1);
         // SAFETY: a fresh private mapping at an address of the kernel's choice replaces nothing.
         let start = unsafe {
             mmap_anonymous(
@@ -57,15 +61,18 @@ impl Segment {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }
-        .map_err(|errno| Error::OutOfMemory { bytes: len, source: errno.into() })?;
+        .map_err(|errno| refused(errno.into()))?;
         let start = NonNull::new(start.cast::<u8>()).expect("the kernel maps nothing at address zero");
         let skip = if huge { start.as_ptr().align_offset(HUGE_PAGE) } else { 0 };
         // SAFETY: `mapped` was widened by a huge page, so the aligned start and `len` bytes behind it are inside.
         let address = unsafe { start.add(skip) };
         if huge {
+            // An end that fills less than seven eighths of a huge page stays in small ones: it could double the memory
+            // of a batch that is kept.
+            let whole = (len + HUGE_PAGE / 8) / HUGE_PAGE * HUGE_PAGE;
             // SAFETY: the range is this mapping's own; advice changes no contents. A kernel without huge pages refuses,
             // and then small pages serve as well, only slower.
-            let _ = unsafe { madvise(address.as_ptr().cast(), mapped - skip, Advice::LinuxHugepage) };
+            let _ = unsafe { madvise(address.as_ptr().cast(), whole, Advice::LinuxHugepage) };
         }
         Ok(Self { address, len, backing: Backing::Mapping { start, len: mapped } })
     }

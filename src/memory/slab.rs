@@ -9,7 +9,7 @@ use super::{Lease, PerProcess, Segment, generation};
 use crate::Result;
 
 /// From this size on a slot has a segment of its own, so that giving it back gives its memory back.
-const OWN_SEGMENT: usize = 1 << 20;
+const OWN_SEGMENT: usize = 128 << 10;
 /// Small slots are cut from segments of this size at most.
 const LARGEST_SHARED_SEGMENT: usize = 4 << 20;
 /// This much may lie free whatever the number of slots: thousands of tiny ones cost less than finding new ones.
@@ -69,11 +69,13 @@ impl Slab {
 }
 
 /// The size of the slots that serve `bytes`: four sizes between a power of two and the next, so that batches of nearly
-/// one size share slots and no slot is more than a quarter larger than what is in it.
+/// one size share slots and a slot (from 512 bytes on) is at most a quarter larger than what is in it.
+///
+/// Sizes that nothing can have stay what they are: the segment refuses them.
 fn capacity_for(bytes: usize) -> usize {
     let bytes = bytes.max(ALIGNMENT);
-    let step = (bytes.next_power_of_two() / 8).max(ALIGNMENT);
-    bytes.next_multiple_of(step)
+    let step = bytes.checked_next_power_of_two().map_or(ALIGNMENT, |power| power / 8).max(ALIGNMENT);
+    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
 }
 
 /// Memory of one batch: a range of a segment that no other slot overlaps.

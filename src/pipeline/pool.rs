@@ -24,10 +24,10 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of `threads` threads, none of which runs yet.
+    /// A pool of `threads` threads (at least one), none of which runs yet.
     #[must_use]
     pub fn new(threads: usize) -> Self {
-        Self { threads, started: PerProcess::new() }
+        Self { threads: threads.max(1), started: PerProcess::new() }
     }
 
     /// The number of threads.

@@ -12,6 +12,9 @@ use super::{Batch, Fetch, IndexBatch};
 use crate::Result;
 use crate::memory::generation;
 
+/// The patience of a consumer whose own is more than a clock can count.
+const FOR_EVER: Duration = Duration::from_secs(1 << 32);
+
 /// In which order batches reach the consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delivery {
@@ -91,7 +94,7 @@ impl Prefetch {
     /// Adds a batch at the end of the window. Never waits.
     ///
     /// # Errors
-    /// [`Error::Threads`] when the pool can't be started; the batch is then not in the window.
+    /// [`Error::Threads`](crate::Error::Threads) when the pool can't be started; the batch is then not in the window.
     pub fn push(&mut self, batch: IndexBatch) -> Result<()> {
         self.enter_process();
         self.window.push_back(Entry::Waiting(Arc::new(batch)));
@@ -105,23 +108,32 @@ impl Prefetch {
     pub fn pop(&mut self, patience: Duration) -> Option<(IndexBatch, Result<Batch>)> {
         self.enter_process();
         let wanted = match (self.delivery, self.window.front()?) {
-            (Delivery::InOrder, Entry::Waiting(_)) => return Some(self.fetch_first()),
+            (Delivery::InOrder, Entry::Waiting(_)) => return Some(self.fetch_here(0)),
             (Delivery::InOrder, Entry::Started(ticket, _)) => Some(*ticket),
             (Delivery::AsCompleted, _) if !self.window.iter().any(Entry::is_started) => {
-                return Some(self.fetch_first());
+                return Some(self.fetch_here(0));
             }
             (Delivery::AsCompleted, _) => None,
         };
-        let (ticket, batch) = self.reorder.take(wanted, Instant::now() + patience)?;
+        let now = Instant::now();
+        let deadline = match self.delivery {
+            // While a slow batch is on a thread, one that nobody has begun must not wait for it.
+            Delivery::AsCompleted if self.window.iter().any(|entry| !entry.is_started()) => now,
+            _ => now.checked_add(patience).unwrap_or_else(|| now + FOR_EVER),
+        };
+        let Some((ticket, batch)) = self.reorder.take(wanted, deadline) else {
+            let waiting = self.window.iter().position(|entry| !entry.is_started());
+            return waiting.filter(|_| wanted.is_none()).map(|place| self.fetch_here(place));
+        };
         let place = self.window.iter().position(|entry| matches!(entry, Entry::Started(of, _) if *of == ticket));
         let entry = place.and_then(|place| self.window.remove(place));
         let indices = entry.expect("every ticket that is put belongs to an entry of the window").into_indices();
         Some((Arc::unwrap_or_clone(indices), batch))
     }
 
-    /// Fetches the first entry, which waits, on the calling thread.
-    fn fetch_first(&mut self) -> (IndexBatch, Result<Batch>) {
-        let indices = self.window.pop_front().expect("the caller has seen an entry").into_indices();
+    /// Fetches the entry at `place`, which waits, on the calling thread.
+    fn fetch_here(&mut self, place: usize) -> (IndexBatch, Result<Batch>) {
+        let indices = self.window.remove(place).expect("the caller has seen an entry").into_indices();
         let batch = self.pace.measure(|| catch(|| self.fetch.fetch(&indices)));
         (Arc::unwrap_or_clone(indices), batch)
     }

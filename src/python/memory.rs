@@ -159,20 +159,22 @@ pub(super) fn capsule<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let bytes = field.shape.iter().product::<usize>() * field.dtype.bytes();
     assert!(offset + bytes <= lease.len(), "a field lies inside its slot");
-    let mut shape: Box<[i64]> = field.shape.iter().map(|&size| size as i64).collect();
+    let shape: Box<[i64]> = field.shape.iter().map(|&size| size as i64).collect();
     let tensor = DLTensor {
         // SAFETY: the field lies inside the slot, as asserted, and the lease that keeps the slot goes with it.
         data: unsafe { lease.address().add(offset) }.as_ptr().cast(),
         device: CPU,
         ndim: shape.len() as i32,
         dtype: dlpack_type(field.dtype),
-        // The heap block that the box owns: it stays where it is when the box moves into the handover.
-        shape: shape.as_mut_ptr(),
+        shape: ptr::null_mut(),
         strides: ptr::null_mut(),
         byte_offset: 0,
     };
     let managed = DLManagedTensor { tensor, manager: ptr::null_mut(), deleter: Some(give_back) };
-    let handover = Box::into_raw(Box::new(Handover { managed, shape, lease: Arc::clone(lease) }));
+    let mut handover = Box::new(Handover { managed, shape, lease: Arc::clone(lease) });
+    // Now that the shape is where it stays.
+    handover.managed.tensor.shape = handover.shape.as_mut_ptr();
+    let handover = Box::into_raw(handover);
     // SAFETY: the pointer is valid until `give_back` frees it, the name is a static C string, and the GIL is held.
     let capsule = unsafe { ffi::PyCapsule_New(handover.cast(), UNUSED.as_ptr(), Some(drop_unused)) };
     if capsule.is_null() {

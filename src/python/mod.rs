@@ -15,6 +15,15 @@ use pyo3::prelude::*;
 /// `sluicegate._core`: the compiled half of the package, see `_core.pyi`.
 #[pymodule(gil_used = false)]
 mod _core {
+    use pyo3::prelude::*;
+
+    /// Before anybody can fork: a child that is forked while another thread registers the handler would wait for ever.
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::memory::generation();
+        Ok(())
+    }
+
     #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]

@@ -68,7 +68,9 @@ impl Prefetch {
     /// The caller has asked for more than it has taken: of an empty window it would wait in vain.
     #[pyo3(signature = (timeout=None))]
     fn pop<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<(u64, Bound<'py, PyAny>)>> {
-        let deadline = timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+        // A time that no clock can reach is no limit.
+        let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
             let left = deadline.map_or(SIGNAL_INTERVAL, |deadline| deadline.saturating_duration_since(Instant::now()));
             let patience = left.min(SIGNAL_INTERVAL);

@@ -2,7 +2,9 @@
 
 use std::thread;
 
-use sluicegate::{EpochOrder, Sampler};
+use sluicegate::{
+    BatchWriter, Collate, Column, DType, Dataset, EpochOrder, Error, Field, Result, Sampler, Schema, TorchGenerator,
+};
 
 /// Asserts the contract of [`Sampler`] and [`EpochOrder`] for a sampler over `len` samples: its orders have indices in
 /// range, are the same however they are asked for, and can be read by many threads at once.
@@ -41,4 +43,153 @@ fn make(sampler: &dyn Sampler, epoch: u64) -> Box<dyn EpochOrder> {
 
 fn indices(order: &dyn EpochOrder) -> Vec<usize> {
     (0..order.len()).map(|position| order.index_at(position)).collect()
+}
+
+/// Asserts the contract of [`Dataset`], and of its `ReadMany` where it has that: `expected[index][field]` are the bytes of
+/// every sample.
+pub(crate) fn dataset_conformance(dataset: &dyn Dataset, expected: &[Vec<Vec<u8>>]) {
+    assert_eq!((dataset.len(), dataset.is_empty()), (expected.len(), expected.is_empty()));
+    for sample in expected {
+        let bytes: Vec<usize> = sample.iter().map(Vec::len).collect();
+        assert!(dataset.schema().fields().iter().map(Field::bytes).eq(bytes), "{} of {sample:?}", dataset.schema());
+    }
+    let forwards: Vec<usize> = (0..expected.len()).collect();
+    let backwards: Vec<usize> = forwards.iter().rev().copied().collect();
+    thread::scope(|scope| {
+        for indices in [&forwards, &backwards, &forwards, &backwards] {
+            scope.spawn(|| reads_as(dataset, indices, expected));
+        }
+    });
+    reads_as(dataset, &[], expected);
+    if !expected.is_empty() {
+        let mut generator = TorchGenerator::new(7);
+        for rows in [1, 2, 3, 40] {
+            let indices: Vec<usize> = (0..rows).map(|_| generator.random_u32() as usize % expected.len()).collect();
+            reads_as(dataset, &indices, expected);
+            reads_as(dataset, &vec![indices[0]; rows], expected);
+        }
+    }
+    for beyond in [expected.len(), expected.len().saturating_add(1), usize::MAX] {
+        refuses(dataset, &[beyond], expected.len());
+        if !expected.is_empty() {
+            refuses(dataset, &[0, beyond], expected.len());
+        }
+    }
+}
+
+/// Asserts that `indices` give what is expected, whether read one by one or at once, in whatever dirt.
+fn reads_as(dataset: &dyn Dataset, indices: &[usize], expected: &[Vec<Vec<u8>>]) {
+    let expected: Vec<&Vec<Vec<u8>>> = indices.iter().map(|&index| &expected[index]).collect();
+    for dirt in [0x00, 0x5a, 0xff] {
+        let mut room = Room::new(dataset.schema(), indices.len(), dirt);
+        room.fill(|into| {
+            indices.iter().enumerate().try_for_each(|(row, &index)| dataset.read(index, &mut into.sample(row)))
+        })
+        .unwrap_or_else(|error| panic!("samples {indices:?}: {error}"));
+        assert!(room.samples().iter().eq(expected.iter().copied()), "samples {indices:?} read one by one");
+        let Some(batched) = dataset.as_read_many() else { continue };
+        let mut room = Room::new(dataset.schema(), indices.len(), dirt);
+        room.fill(|into| batched.read_many(indices, into))
+            .unwrap_or_else(|error| panic!("samples {indices:?}: {error}"));
+        assert!(room.samples().iter().eq(expected.iter().copied()), "samples {indices:?} read at once");
+    }
+}
+
+/// Asserts that the last of `indices` is refused.
+fn refuses(dataset: &dyn Dataset, indices: &[usize], samples: usize) {
+    let beyond = indices[indices.len() - 1];
+    let check = |result: Result<()>| match result {
+        Err(Error::IndexOutOfRange { index, len }) => {
+            assert!(index == beyond && len == samples, "index {index} of {len}, not {beyond} of {samples}");
+        }
+        other => panic!("index {beyond} of {samples} samples gave {other:?}"),
+    };
+    let mut room = Room::new(dataset.schema(), indices.len(), 0);
+    check(room.fill(|into| dataset.read(beyond, &mut into.sample(indices.len() - 1))));
+    if let Some(batched) = dataset.as_read_many() {
+        check(room.fill(|into| batched.read_many(indices, into)));
+    }
+}
+
+/// Room for some samples amid dirt: a window of rows and fields that has neighbours on every side.
+struct Room {
+    bytes: Vec<u8>,
+    columns: Vec<Column>,
+    rows: usize,
+    dirt: u8,
+}
+
+impl Room {
+    fn new(schema: &Schema, rows: usize, dirt: u8) -> Self {
+        let neighbour = [5];
+        let widths = neighbour.into_iter().chain(schema.fields().iter().map(Field::bytes)).chain(neighbour);
+        let mut offset = 3;
+        let columns = widths
+            .map(|bytes_per_sample| {
+                let column = Column { offset, bytes_per_sample };
+                offset += bytes_per_sample * (rows + 2) + 3;
+                column
+            })
+            .collect();
+        Self { bytes: vec![dirt; offset], columns, rows, dirt }
+    }
+
+    /// Lets `write` fill the window, and asserts that it stays inside.
+    fn fill(&mut self, write: impl FnOnce(&mut BatchWriter<'_>) -> Result<()>) -> Result<()> {
+        let inner = 1..self.columns.len() - 1;
+        let mut all = BatchWriter::new(&mut self.bytes, &self.columns, self.rows + 2);
+        let outcome = write(&mut all.rows_mut(1..self.rows + 1).fields_mut(inner.clone()));
+        let mut outside = self.bytes.clone();
+        for column in &self.columns[inner] {
+            let start = column.offset + column.bytes_per_sample;
+            outside[start..start + column.bytes_per_sample * self.rows].fill(self.dirt);
+        }
+        assert!(outside.iter().all(|byte| *byte == self.dirt), "written outside of the room");
+        outcome
+    }
+
+    fn samples(&self) -> Vec<Vec<Vec<u8>>> {
+        let field = |column: &Column, row: usize| {
+            let start = column.offset + column.bytes_per_sample * (row + 1);
+            self.bytes[start..start + column.bytes_per_sample].to_vec()
+        };
+        let fields = &self.columns[1..self.columns.len() - 1];
+        (0..self.rows).map(|row| fields.iter().map(|column| field(column, row)).collect()).collect()
+    }
+}
+
+/// Asserts the contract of [`Collate`]: a pure layout with room for every field, aligned, without overlap.
+pub(crate) fn collate_conformance(collate: &dyn Collate) {
+    let schemas = [
+        Schema::new([]),
+        Schema::new([Field::new("x", DType::Float32, [8]), Field::new("y", DType::Int64, [])]),
+        Schema::new([
+            Field::new("flag", DType::Bool, []),
+            Field::new("nothing", DType::Float64, [3, 0, 2]),
+            Field::new("spectrum", DType::Complex128, [5]),
+            Field::new("pixels", DType::UInt8, [3, 7, 5]),
+        ]),
+    ];
+    for schema in &schemas {
+        for samples in [0, 1, 2, 255, 256, 1000] {
+            let layout = collate.layout(schema, samples).expect("a small batch can be laid out");
+            thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| assert_eq!(collate.layout(schema, samples).ok().as_ref(), Some(&layout)));
+                }
+            });
+            assert_eq!(layout.samples, samples);
+            assert_eq!((layout.columns.len(), layout.fields.len()), (schema.fields().len(), schema.fields().len()));
+            let mut taken = vec![false; layout.bytes];
+            for ((column, batch_field), field) in layout.columns.iter().zip(&layout.fields).zip(schema.fields()) {
+                assert_eq!((batch_field.name.as_str(), batch_field.dtype), (field.name(), field.dtype()));
+                assert_eq!(batch_field.shape.first(), Some(&samples), "the first axis counts the samples");
+                assert!(column.bytes_per_sample >= field.bytes(), "{field} does not fit");
+                assert!(column.offset.is_multiple_of(field.dtype().bytes()), "{field} is not aligned");
+                for byte in &mut taken[column.offset..column.offset + column.bytes_per_sample * samples] {
+                    assert!(!std::mem::replace(byte, true), "{field} overlaps another");
+                }
+            }
+        }
+    }
 }

@@ -3,10 +3,20 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod architecture;
+mod collate;
 mod conformance;
+mod dataset;
+mod datasets;
 mod fingerprint;
+mod loader;
+mod memory;
+mod npy;
+mod own_process;
+mod pipeline;
 mod randomness;
 mod rng;
+mod sample;
 mod sampler;
 mod shard;
+mod state;
 mod torch_draws;

@@ -54,8 +54,11 @@ impl Npy {
         let Some((_, row_shape)) = header.shape.split_first() else {
             return Err(refuse(8, "the array is a scalar: the first axis must count the samples".into()));
         };
-        let size = header.shape.iter().try_fold(header.dtype.bytes(), |size, &axis| size.checked_mul(axis));
+        // As NumPy does, an axis of length 0 is left out here: it must not hide that the strides can't be counted.
+        let mut axes = header.shape.iter().filter(|&&axis| axis > 0);
+        let size = axes.try_fold(header.dtype.bytes(), |size, &axis| size.checked_mul(axis));
         let bytes = size
+            .map(|size| if header.shape.contains(&0) { 0 } else { size })
             .and_then(|size| size.checked_add(header.data_offset))
             .ok_or_else(|| refuse(8, format!("no memory can hold an array of shape {:?}", header.shape)))?;
         let found = file.metadata().map_err(io)?.len();

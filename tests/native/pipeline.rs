@@ -1,0 +1,298 @@
+//! The pipeline: what reaches the consumer in which order, and on which thread it was fetched.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sluicegate::memory::Slab;
+use sluicegate::{
+    Batch, Delivery, Error, Fetch, FetchSamples, IndexBatch, Pool, Prefetch, Result, StackSamples, sample_key,
+};
+
+use crate::datasets::Numbers;
+use crate::own_process::{NO_THREADS, alone, threads_named};
+
+const LONG: Duration = Duration::from_secs(30);
+/// Longer than what is fetched on the calling thread.
+const WORTH_A_THREAD: Duration = Duration::from_micros(200);
+
+/// Fetches numbers, after `hook` had its way.
+struct Hooked<H> {
+    fetch: FetchSamples,
+    hook: H,
+}
+
+impl<H: Fn(&IndexBatch) -> Result<()> + Send + Sync> Fetch for Hooked<H> {
+    fn fetch(&self, batch: &IndexBatch) -> Result<Batch> {
+        (self.hook)(batch)?;
+        self.fetch.fetch(batch)
+    }
+}
+
+fn hooked(hook: impl Fn(&IndexBatch) -> Result<()> + Send + Sync + 'static) -> Arc<dyn Fetch> {
+    let fetch = FetchSamples::new(Arc::new(Numbers::new(1_000_000)), Arc::new(StackSamples), Arc::new(Slab::new(8)));
+    Arc::new(Hooked { fetch, hook })
+}
+
+fn window(threads: usize, delivery: Delivery, fetch: Arc<dyn Fetch>) -> Prefetch {
+    Prefetch::new(fetch, (threads > 0).then(|| Arc::new(Pool::new(threads))), delivery)
+}
+
+fn ask(window: &mut Prefetch, batch: u64) {
+    let indices = vec![batch as usize, batch as usize + 7];
+    window.push(IndexBatch { epoch: 3, batch_in_epoch: batch, indices }).unwrap();
+}
+
+/// Takes a batch that must come and be good, and gives its number.
+fn take(window: &mut Prefetch) -> u64 {
+    let (asked, batch) = window.pop(LONG).expect("a batch comes in time");
+    let batch = batch.unwrap();
+    assert_eq!(batch.to_vec::<u64>(0).unwrap(), [asked.batch_in_epoch, asked.batch_in_epoch + 7]);
+    assert_eq!((asked.epoch, asked.indices.len(), batch.samples()), (3, 2, 2));
+    asked.batch_in_epoch
+}
+
+/// Runs `batches` through a window with `ahead` of them under way, and gives the order they came in.
+fn run(window: &mut Prefetch, batches: u64, ahead: u64) -> Vec<u64> {
+    let mut taken = Vec::new();
+    for batch in 0..batches {
+        ask(window, batch);
+        if batch >= ahead {
+            taken.push(take(window));
+        }
+    }
+    while !window.is_empty() {
+        taken.push(take(window));
+    }
+    taken
+}
+
+/// A door that is closed until somebody opens it.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let open = self.open.lock().unwrap();
+        drop(self.opened.wait_timeout_while(open, LONG, |open| !*open).unwrap());
+    }
+
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+}
+
+fn jitter(batch: &IndexBatch, longest: Duration) {
+    thread::sleep(longest.mul_f64((sample_key(7, 0, batch.batch_in_epoch) % 1000) as f64 / 1000.0));
+}
+
+#[test]
+fn order_is_kept_whatever_each_batch_takes() {
+    for threads in 0..=4 {
+        let fetch = hooked(|batch| {
+            jitter(batch, Duration::from_millis(1));
+            Ok(())
+        });
+        let mut window = window(threads, Delivery::InOrder, fetch);
+        assert!(run(&mut window, 150, 8).into_iter().eq(0..150), "{threads} threads");
+        assert!(window.pop(LONG).is_none(), "an empty window has nothing to wait for");
+    }
+}
+
+#[test]
+fn as_completed_delivers_each_batch_once() {
+    for threads in 0..=4 {
+        let fetch = hooked(|batch| {
+            jitter(batch, Duration::from_millis(1));
+            Ok(())
+        });
+        let mut taken = run(&mut window(threads, Delivery::AsCompleted, fetch), 150, 8);
+        taken.sort_unstable();
+        assert!(taken.into_iter().eq(0..150), "{threads} threads");
+    }
+}
+
+#[test]
+fn a_slow_batch_holds_up_no_other_when_they_come_as_completed() {
+    for others in [Duration::ZERO, WORTH_A_THREAD] {
+        let gate = Arc::new(Gate::default());
+        let slow = Arc::clone(&gate);
+        let fetch = hooked(move |batch| {
+            if batch.batch_in_epoch == 0 {
+                slow.pass()
+            } else {
+                thread::sleep(others)
+            }
+            Ok(())
+        });
+        let mut window = window(2, Delivery::AsCompleted, fetch);
+        let begin = Instant::now();
+        (0..4).for_each(|batch| ask(&mut window, batch));
+        let mut taken = Vec::new();
+        for batch in 4..40 {
+            taken.push(take(&mut window));
+            ask(&mut window, batch);
+        }
+        taken.extend((0..3).map(|_| take(&mut window)));
+        assert!(begin.elapsed() < LONG / 2, "the others waited for the slow one (they take {others:?} each)");
+        taken.sort_unstable();
+        assert!(taken.into_iter().eq(1..40), "all but the slow one");
+        assert!(window.pop(Duration::from_millis(5)).is_none());
+        gate.open();
+        assert_eq!(take(&mut window), 0);
+    }
+}
+
+#[test]
+fn a_panic_and_an_error_are_of_their_batch_alone() {
+    for (threads, delivery) in [(0, Delivery::InOrder), (2, Delivery::InOrder), (2, Delivery::AsCompleted)] {
+        let fetch = hooked(|batch| match batch.batch_in_epoch {
+            3 => panic!("index {} is cursed", batch.indices[0]),
+            4 => std::panic::panic_any(42),
+            5 => Err(Error::User("no such file".into())),
+            _ => Ok(()),
+        });
+        let mut window = window(threads, delivery, fetch);
+        (0..10).for_each(|batch| ask(&mut window, batch));
+        let mut messages: Vec<_> = (0..10)
+            .map(|_| {
+                let (asked, batch) = window.pop(LONG).unwrap();
+                (asked.batch_in_epoch, batch.map(|_| ()).map_err(|error| error.to_string()))
+            })
+            .collect();
+        messages.sort();
+        for (batch, outcome) in messages {
+            match batch {
+                3 => assert!(outcome.unwrap_err().contains("panicked: index 3 is cursed")),
+                4 => assert!(outcome.unwrap_err().contains("panicked: no message")),
+                5 => assert_eq!(outcome.unwrap_err(), "no such file"),
+                _ => outcome.unwrap(),
+            }
+        }
+    }
+}
+
+#[test]
+fn patience_that_ran_out_can_be_had_again() {
+    for delivery in [Delivery::InOrder, Delivery::AsCompleted] {
+        let gate = Arc::new(Gate::default());
+        let slow = Arc::clone(&gate);
+        let mut window = window(
+            1,
+            delivery,
+            hooked(move |_| {
+                slow.pass();
+                Ok(())
+            }),
+        );
+        ask(&mut window, 0);
+        for patience in [Duration::ZERO, Duration::from_millis(5)] {
+            assert!(window.pop(patience).is_none());
+            assert_eq!(window.len(), 1, "the batch stays");
+        }
+        gate.open();
+        let (asked, _) = window.pop(Duration::MAX).expect("nobody's patience is too long for the clock");
+        assert_eq!((asked.batch_in_epoch, window.len()), (0, 0));
+    }
+}
+
+#[test]
+fn dropping_a_window_waits_for_nothing_and_leaves_nothing() {
+    let gate = Arc::new(Gate::default());
+    let started = Arc::new(AtomicUsize::new(0));
+    let (slow, count) = (Arc::clone(&gate), Arc::clone(&started));
+    let fetch = hooked(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        slow.pass();
+        Ok(())
+    });
+    let watch: Weak<dyn Fetch> = Arc::downgrade(&fetch);
+    let mut window = window(2, Delivery::InOrder, fetch);
+    (0..20).for_each(|batch| ask(&mut window, batch));
+    soon(|| started.load(Ordering::SeqCst) == 2);
+    let begin = Instant::now();
+    drop(window);
+    assert!(begin.elapsed() < LONG / 2, "the drop waited for the fetches");
+    gate.open();
+    soon(|| watch.strong_count() == 0);
+    assert_eq!(started.load(Ordering::SeqCst), 2, "what had not begun does not begin");
+}
+
+fn soon(reached: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !reached() {
+        assert!(begin.elapsed() < LONG, "not reached in time");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// On which kind of thread each of 200 batches was fetched, with two threads and batches that take `each`.
+fn on_the_pool(each: Duration) -> Vec<bool> {
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&names);
+    let fetch = hooked(move |_| {
+        let name = thread::current().name().unwrap_or_default().to_owned();
+        log.lock().unwrap().push(name.starts_with("sluice-fetch-"));
+        thread::sleep(each);
+        Ok(())
+    });
+    run(&mut window(2, Delivery::InOrder, fetch), 200, 4);
+    let names = names.lock().unwrap();
+    names.clone()
+}
+
+#[test]
+fn batches_go_to_a_thread_where_they_are_worth_it() {
+    assert!(on_the_pool(WORTH_A_THREAD).iter().all(|on_the_pool| *on_the_pool));
+    // A preempted fetch looks slow: on a busy machine that may happen more than once.
+    let here = || on_the_pool(Duration::ZERO).iter().filter(|on_the_pool| !**on_the_pool).count();
+    assert!((0..10).any(|_| here() > 150), "tiny batches go to threads");
+}
+
+#[test]
+fn no_thread_is_started_before_the_first_push() {
+    alone("pipeline::no_thread_is_started_before_the_first_push", "", || {
+        let pool = Arc::new(Pool::new(3));
+        let mut window = Prefetch::new(hooked(|_| Ok(())), Some(Arc::clone(&pool)), Delivery::InOrder);
+        assert!(window.pop(LONG).is_none());
+        assert_eq!((pool.threads(), threads_named("sluice-fetch-")), (3, 0));
+        ask(&mut window, 0);
+        assert_eq!(take(&mut window), 0);
+        soon(|| threads_named("sluice-fetch-") == 3);
+        drop((window, pool));
+        soon(|| threads_named("sluice-fetch-") == 0);
+    });
+}
+
+#[test]
+fn no_threads_to_be_had_is_an_error_that_leaves_the_window_as_it_was() {
+    alone("pipeline::no_threads_to_be_had_is_an_error_that_leaves_the_window_as_it_was", NO_THREADS, || {
+        let mut window = window(2, Delivery::InOrder, hooked(|_| Ok(())));
+        let refused = window.push(IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1] }).unwrap_err();
+        assert!(matches!(refused, Error::Threads { threads: 2, .. }), "{refused}");
+        assert!(window.is_empty() && window.pop(LONG).is_none());
+    });
+}
+
+#[test]
+fn ten_thousand_batches_come_through() {
+    for delivery in [Delivery::InOrder, Delivery::AsCompleted] {
+        // Now tiny, now worth a thread: batches change sides all the time.
+        let fetch = hooked(|batch| {
+            if (batch.batch_in_epoch / 50).is_multiple_of(3) {
+                jitter(batch, Duration::from_micros(150));
+            }
+            Ok(())
+        });
+        let mut taken = run(&mut window(3, delivery, fetch), 5_000, 9);
+        if delivery == Delivery::AsCompleted {
+            taken.sort_unstable();
+        }
+        assert!(taken.into_iter().eq(0..5_000));
+    }
+}

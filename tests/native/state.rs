@@ -1,0 +1,99 @@
+//! States: what is refused, and in which words.
+
+use std::sync::Arc;
+
+use sluicegate::{DataLoader, Error, LastBatch, LoaderState};
+
+use crate::datasets::Numbers;
+
+const STATE: &str = r#"{"version":1,"epoch":3,"batches_received":2,"received_ahead":[4],"dataset_len":100,
+    "batch_size":10,"last_batch":"keep"}"#;
+
+fn loader(len: usize, batch_size: usize, last_batch: LastBatch) -> DataLoader {
+    DataLoader::builder(Arc::new(Numbers::new(len))).batch_size(batch_size).last_batch(last_batch).build().unwrap()
+}
+
+/// Why `json` is no state.
+fn refused(json: &str) -> String {
+    let error = LoaderState::from_json(json).expect_err(json);
+    assert!(matches!(error, Error::State { .. }), "{error:?}");
+    error.to_string()
+}
+
+#[test]
+fn a_state_says_where_the_consumer_is() {
+    let state = LoaderState::from_json(STATE).unwrap();
+    assert_eq!((state.epoch(), state.batches_received()), (3, 3));
+    let received: Vec<u64> = (0..10).filter(|&batch| state.has_received(batch)).collect();
+    assert_eq!(received, [0, 1, 4]);
+    assert_eq!(LoaderState::from_json(&state.to_json()).unwrap(), state);
+    let rest = loader(100, 10, LastBatch::Keep).resume(&state).unwrap();
+    let first: Vec<u64> = rest.map(|batch| batch.unwrap().to_vec::<u64>(0).unwrap()[0]).collect();
+    assert_eq!(first, [20, 30, 50, 60, 70, 80, 90]);
+}
+
+#[test]
+fn a_state_stays_small_however_large_the_dataset() {
+    let loader = loader(1 << 40, 1 << 10, LastBatch::Keep);
+    let mut batches = loader.epoch(u64::MAX).unwrap();
+    batches.by_ref().take(50).for_each(|batch| drop(batch.unwrap()));
+    assert!(batches.state().to_json().len() < 200);
+}
+
+#[test]
+fn a_state_of_another_loader_is_refused_with_both_sides() {
+    let state = LoaderState::from_json(STATE).unwrap();
+    let others = [
+        (loader(99, 10, LastBatch::Keep), ["dataset_len: 100", "dataset_len: 99"]),
+        (loader(100, 20, LastBatch::Keep), ["batch_size: 10", "batch_size: 20"]),
+        (loader(100, 10, LastBatch::Drop), ["last_batch: Keep", "last_batch: Drop"]),
+    ];
+    for (loader, sides) in others {
+        let error = loader.resume(&state).err().unwrap();
+        assert!(matches!(error, Error::State { .. }), "{error:?}");
+        let message = error.to_string();
+        assert!(sides.iter().all(|side| message.contains(side)), "{message}");
+    }
+}
+
+#[test]
+fn a_newer_version_is_refused_by_its_number_whatever_else_it_has() {
+    let newer = [STATE.replace("\"version\":1", "\"version\":2"), r#"{"version":2,"position":17}"#.into()];
+    for json in newer {
+        let message = refused(&json);
+        assert!(message.contains("version 2") && message.contains("reads 1"), "{message}");
+    }
+}
+
+#[test]
+fn what_is_no_state_is_refused() {
+    for garbage in ["", "null", "[]", "{}", "{\"version\":1}", "{\"version\":-1}", "not json", &STATE[..40]] {
+        refused(garbage);
+    }
+    let changed = [
+        ("\"keep\"", "\"sometimes\"", "\"keep\" or \"drop\""),
+        (":2,", ":-2,", "batches_received"),
+        ("[4]", "[1]", "received_ahead"),
+        ("[4]", "[2]", "received_ahead"),
+        ("\"epoch\":3,", "", "epoch"),
+        ("\"batch_size\":10,", "", "batch_size"),
+    ];
+    for (from, to, word) in changed {
+        let json = STATE.replace(from, to);
+        assert_ne!(json, STATE);
+        let message = refused(&json);
+        assert!(message.contains(word) || message.contains("-2"), "{message}");
+    }
+}
+
+#[test]
+fn a_state_past_the_end_has_nothing_left() {
+    let past = STATE.replace(
+        "\"batches_received\":2,\"received_ahead\":[4]",
+        "\"batches_received\":18446744073709551615,\"received_ahead\":[]",
+    );
+    let state = LoaderState::from_json(&past).unwrap();
+    assert_eq!(state.batches_received(), u64::MAX);
+    let mut rest = loader(100, 10, LastBatch::Keep).resume(&state).unwrap();
+    assert_eq!((rest.len(), rest.next().is_none()), (0, true));
+}
