@@ -37,6 +37,11 @@
 //! `pipeline` stands on those, `loader` and `state` on top. `memory` alone has `unsafe`, and says in its README why it
 //! is sound. With the feature `python`, `python` wraps all this as the extension module of the Python package.
 
+/// The README's Rust examples, which run as doctests too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod collate;
 mod dataset;
 mod error;

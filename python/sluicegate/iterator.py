@@ -126,6 +126,8 @@ class NativeIterator(_torch.BaseDataLoaderIter):
         return None
 
     def _ask_for(self, request: Any) -> None:
+        if self._ahead and type(request) is list:
+            request = list(request)  # A sampler may use its list again before this batch is fetched.
         number = self._asked
         self._asked += 1
         self._under_way[number] = request

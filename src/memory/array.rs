@@ -141,9 +141,14 @@ impl Array {
         if let Some(&index) = indices.iter().find(|&&index| index >= self.len) {
             return Err(Error::IndexOutOfRange { index, len: self.len });
         }
-        if self.bytes_per_row == 0 || indices.is_empty() {
-            return Ok(());
+        if self.bytes_per_row > 0 && !indices.is_empty() {
+            self.segment.read_by(|| self.copy_rows(indices, into));
         }
+        Ok(())
+    }
+
+    /// Copies rows that are known to be there.
+    fn copy_rows(&self, indices: &[usize], into: &mut [u8]) {
         if !self.axes.is_empty() {
             indices.iter().zip(into.chunks_exact_mut(self.bytes_per_row)).for_each(|(&index, row)| {
                 self.copy_axes(self.offset + index * self.stride, &self.axes, row);
@@ -168,7 +173,6 @@ impl Array {
                     .for_each(|(&index, row)| self.copy(self.offset + index * self.stride, row)),
             }
         }
-        Ok(())
     }
 
     fn gather_sized<const SIZE: usize>(&self, indices: &[usize], into: &mut [u8]) {

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "the only place of the core that handles addresses; every block says why it is sound")]
 
 mod array;
+mod fault;
 mod fork;
 mod lease;
 mod segment;

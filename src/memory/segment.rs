@@ -4,9 +4,11 @@ use std::any::Any;
 use std::fs::File;
 use std::io;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
+use super::fault;
 use crate::{Element, Error, Result};
 
 /// The size of a huge page, in bytes, on the machines that have them in this size; elsewhere it is a mere alignment.
@@ -26,8 +28,10 @@ pub struct Segment {
 }
 
 enum Backing {
-    /// Mapped by this segment: the range to unmap, which may be wider than what is used.
-    Mapping { start: NonNull<u8>, len: usize },
+    /// Private memory that this segment mapped: the range to unmap, which may be wider than what is used.
+    Anonymous { start: NonNull<u8>, len: usize },
+    /// A file that this segment mapped, and whether somebody has cut it under a copy.
+    File { len: usize, lost_pages: AtomicBool },
     /// Somebody else's memory, valid as long as the owner is.
     Foreign { _owner: Box<dyn Any + Send + Sync> },
 }
@@ -74,13 +78,14 @@ impl Segment {
             // and then small pages serve as well, only slower.
             let _ = unsafe { madvise(address.as_ptr().cast(), whole, Advice::LinuxHugepage) };
         }
-        Ok(Self { address, len, backing: Backing::Mapping { start, len: mapped } })
+        Ok(Self { address, len, backing: Backing::Anonymous { start, len: mapped } })
     }
 
     /// The first `len` bytes of `file`, mapped for reading; nothing is read yet.
     ///
-    /// A file that shrinks while it is mapped takes its pages away: who maps a file checks its size before each use
-    /// (the datasets of this crate do, once per batch).
+    /// A file that shrinks while it is mapped takes its pages away. Who maps a file checks its size before each use, and
+    /// [`has_lost_pages`](Self::has_lost_pages) after it (the datasets of this crate do, once per batch). The first
+    /// mapping installs a handler of SIGBUS, which passes on all faults but those of such copies.
     ///
     /// # Errors
     /// The operating system's, for example when `file` is no regular file.
@@ -89,7 +94,8 @@ impl Segment {
         // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing, and it is only read, by copying.
         let start = unsafe { mmap(ptr::null_mut(), mapped, ProtFlags::READ, MapFlags::SHARED, file, 0) }?;
         let start = NonNull::new(start.cast::<u8>()).expect("the kernel maps nothing at address zero");
-        Ok(Self { address: start, len, backing: Backing::Mapping { start, len: mapped } })
+        fault::install();
+        Ok(Self { address: start, len, backing: Backing::File { len: mapped, lost_pages: AtomicBool::new(false) } })
     }
 
     /// `len` bytes at `address` that belong to `owner`, which is dropped with the segment (on whichever thread).
@@ -122,6 +128,22 @@ impl Segment {
         self.len == 0
     }
 
+    /// Whether pages of a mapped file were gone when they were copied. What was read of them then, and is from then on, is
+    /// zeros; the file must be mapped again.
+    #[must_use]
+    pub fn has_lost_pages(&self) -> bool {
+        matches!(&self.backing, Backing::File { lost_pages, .. } if lost_pages.load(Ordering::Relaxed))
+    }
+
+    /// Runs `copy`, which reads bytes of this segment and writes elsewhere.
+    pub(super) fn read_by(&self, copy: impl FnOnce()) {
+        let Backing::File { lost_pages, .. } = &self.backing else { return copy() };
+        let start = self.address.addr().get();
+        if !fault::guarded(start..start + self.len, copy) {
+            lost_pages.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// The address of the byte at `offset`, which may be one past the end.
     pub(super) fn at(&self, offset: usize) -> NonNull<u8> {
         assert!(offset <= self.len, "offset {offset} of a segment of {} bytes", self.len);
@@ -132,10 +154,13 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        if let Backing::Mapping { start, len } = self.backing {
-            // SAFETY: the range was mapped by this segment, and whoever uses its addresses holds the segment.
-            let unmapped = unsafe { munmap(start.as_ptr().cast(), len) };
-            debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
-        }
+        let (start, len) = match self.backing {
+            Backing::Anonymous { start, len } => (start, len),
+            Backing::File { len, .. } => (self.address, len),
+            Backing::Foreign { .. } => return,
+        };
+        // SAFETY: the range was mapped by this segment, and whoever uses its addresses holds the segment.
+        let unmapped = unsafe { munmap(start.as_ptr().cast(), len) };
+        debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
     }
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -195,3 +197,32 @@ def test_a_subclass_that_overrides_getitem_is_a_python_dataset(data: ModuleType,
 
     batch = next(iter(data.DataLoader(Negative(saved(tmp_path, numbers())), batch_size=2)))
     assert_same(batch, torch.tensor([[0, -1, -2], [-3, -4, -5]]))
+
+
+CUT_UNDER_THREADS = """
+import os, sys, numpy, threading, time
+from sluicegate import DataLoader, NpyDataset
+path = sys.argv[1]
+for attempt in range(10):
+    numpy.save(path, numpy.ones((400, 1 << 18), dtype=numpy.uint8))
+    iterator = iter(DataLoader(NpyDataset(path), batch_size=8, num_workers=2, prefetch_factor=8))
+    next(iterator)
+    cut = threading.Timer(0.001 * attempt, os.truncate, (path, 1000))
+    cut.start()
+    try:
+        for batch in iterator:
+            assert batch.min() == 1, "a batch of a file that was cut has other bytes than the file had"
+            cut.join()
+        print("whole")
+    except OSError as error:
+        assert "shrank since it was opened" in str(error), error
+        print("named")
+    cut.join()
+"""
+
+
+def test_a_file_that_is_cut_while_threads_read_it_never_ends_the_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "faulthandler", "-c", CUT_UNDER_THREADS, str(tmp_path / "x.npy")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.split().count("named") >= 8

@@ -13,8 +13,8 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
 /// The rows of one `.npy` file, memory-mapped: opening reads the header, a batch reads its rows. The file may be larger
 /// than memory. C and Fortran order are read.
 ///
-/// The size of the file is checked before every batch: one that shrank is [`Error::Shrunk`]. A file that is cut while a
-/// batch of it is being copied ends the process with SIGBUS, as with any mapping.
+/// The size of the file is checked before every batch, and whether its pages were there after it: a file that shrank is
+/// [`Error::Shrunk`], also when somebody cuts it while a batch of it is being copied.
 ///
 /// Source: NumPy's format specification (`numpy.lib.format`).
 ///
@@ -76,13 +76,18 @@ impl Npy {
         Ok(Self { path, file, bytes: bytes as u64, array, schema })
     }
 
-    /// Fails when the file is shorter than what is mapped: touching the lost pages would kill the process.
+    /// Fails when the file is shorter than what is mapped, or was while a batch was copied.
     fn check_size(&self) -> Result<()> {
         let found = self.file.metadata().map_err(|source| Error::Io { path: self.path.clone(), source })?.len();
-        if found < self.bytes {
+        if found < self.bytes || self.array.segment().has_lost_pages() {
             return Err(Error::Shrunk { path: self.path.clone(), expected: self.bytes, found });
         }
         Ok(())
+    }
+
+    /// Fails when the file was cut while a batch was copied; costs no system call.
+    fn check_pages(&self) -> Result<()> {
+        if self.array.segment().has_lost_pages() { self.check_size() } else { Ok(()) }
     }
 }
 
@@ -110,7 +115,8 @@ impl Dataset for Npy {
 
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
         self.check_size()?;
-        self.array.copy_row(index, into.field(0))
+        self.array.copy_row(index, into.field(0))?;
+        self.check_pages()
     }
 
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
@@ -121,6 +127,7 @@ impl Dataset for Npy {
 impl ReadMany for Npy {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
         self.check_size()?;
-        self.array.gather(indices, into.field(0))
+        self.array.gather(indices, into.field(0))?;
+        self.check_pages()
     }
 }

@@ -1,0 +1,181 @@
+//! Pages of a mapped file that are not there any more.
+//!
+//! # Rationale
+//! A file can be cut by another process at any time, also between a look at its size and the copy of a row. Touching a
+//! page behind its new end raises SIGBUS, which ends the process and with it a training run. So copies from mapped files
+//! run under [`guarded`]: a handler puts an empty page where the lost one was and takes a note, the copy goes on, and who
+//! asked for it is told that what it has is not the file's.
+//!
+//! The handler is installed when the first file is mapped, and acts only on a fault of the guarded thread inside the
+//! guarded range. Any other SIGBUS goes to the handler that was there before, or does what it would have done.
+//!
+//! # Limitations
+//! A handler that somebody installs later takes the place of this one, which then never runs: the process ends as it
+//! would without it.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+thread_local! {
+    /// The addresses that this thread is copying from, empty while it is not, and how many faults there were. Constant and
+    /// without a destructor, so that the handler may read them.
+    static START: Cell<usize> = const { Cell::new(0) };
+    static END: Cell<usize> = const { Cell::new(0) };
+    static FAULTS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Who handled SIGBUS before.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// The size of a page: asked for before the handler can run, which must not ask.
+static PAGE: AtomicUsize = AtomicUsize::new(4096);
+
+/// Makes [`guarded`] work from now on in this process and those forked from it.
+pub(super) fn install() {
+    BEFORE.get_or_init(|| {
+        PAGE.store(rustix::param::page_size(), Ordering::Relaxed);
+        // SAFETY: a zeroed `sigaction` is a valid value of this C structure of numbers and an optional function.
+        let (mut ours, mut before) = unsafe { (std::mem::zeroed::<libc::sigaction>(), std::mem::zeroed()) };
+        ours.sa_sigaction = on_bus_error as *const () as usize;
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        // SAFETY: both point to structures that live through the call; the handler calls only what a handler may.
+        unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, &raw mut before) };
+        before
+    });
+}
+
+/// Runs `copy`, which reads from `range` and writes elsewhere. False when pages of the range were lost meanwhile: what was
+/// read of them is zeros, and from now on they are zeros.
+pub(super) fn guarded(range: Range<usize>, copy: impl FnOnce()) -> bool {
+    let faults = FAULTS.get();
+    START.set(range.start);
+    END.set(range.end);
+    let unguard = Unguard;
+    // The handler runs on this thread, so the compiler alone could order these the wrong way round.
+    compiler_fence(Ordering::SeqCst);
+    copy();
+    compiler_fence(Ordering::SeqCst);
+    drop(unguard);
+    FAULTS.get() == faults
+}
+
+/// Ends the guard, also when the copy panics: its range may be another mapping soon.
+struct Unguard;
+
+impl Drop for Unguard {
+    fn drop(&mut self) {
+        START.set(0);
+        END.set(0);
+    }
+}
+
+/// The handler. Only what is safe in one: no locks, no memory, no formatting.
+unsafe extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid `siginfo_t` to a handler with SA_SIGINFO.
+    let address = unsafe { (*info).si_addr() } as usize;
+    if (START.get()..END.get()).contains(&address) {
+        let page = PAGE.load(Ordering::Relaxed);
+        let start = ptr::with_exposed_provenance_mut(address / page * page);
+        // SAFETY: the page lies in a mapping that the guarded copy keeps, is only read, and has no contents any more.
+        let replaced = unsafe { mmap_anonymous(start, page, ProtFlags::READ, MapFlags::PRIVATE | MapFlags::FIXED) };
+        if replaced.is_ok() {
+            FAULTS.set(FAULTS.get() + 1);
+            return;
+        }
+    }
+    // SAFETY: called with the arguments of this very signal.
+    unsafe { pass_on(signal, info, context) };
+}
+
+/// Does with a fault that is not ours what was to be done before.
+unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: a zeroed `sigaction` is the default action.
+    let before = BEFORE.get().copied().unwrap_or_else(|| unsafe { std::mem::zeroed() });
+    match before.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // SAFETY: a plain system call. The instruction that faulted runs again and faults with this action in force.
+            unsafe { libc::sigaction(signal, &raw const before, ptr::null_mut()) };
+        }
+        // SAFETY: a handler of the kind that its flags say was installed under this address.
+        handler if before.sa_flags & libc::SA_SIGINFO != 0 => unsafe {
+            let handler: unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+                std::mem::transmute(handler);
+            handler(signal, info, context);
+        },
+        // SAFETY: as above, of the older kind.
+        handler => unsafe {
+            let handler: unsafe extern "C" fn(libc::c_int) = std::mem::transmute(handler);
+            handler(signal);
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+    use std::sync::Arc;
+    use std::{env, thread};
+
+    use crate::memory::{Array, Segment};
+
+    const PAGES: usize = 8;
+    const PAGE: usize = 4096;
+
+    fn mapped() -> (File, Array) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; PAGES * PAGE]).unwrap();
+        let segment = Arc::new(Segment::map_file(&file, PAGES * PAGE).unwrap());
+        (file, Array::contiguous(segment, 0, 1, &[PAGES, PAGE]).unwrap())
+    }
+
+    #[test]
+    fn rows_of_lost_pages_are_zeros_and_the_segment_says_so() {
+        let (file, array) = mapped();
+        let mut rows = vec![1; 2 * PAGE];
+        array.gather(&[0, 7], &mut rows).unwrap();
+        assert!(!array.segment().has_lost_pages());
+        file.set_len(PAGE as u64).unwrap();
+        array.gather(&[0, 5], &mut rows).unwrap();
+        assert!(rows[..PAGE].iter().all(|&byte| byte == 7) && rows[PAGE..].iter().all(|&byte| byte == 0));
+        assert!(array.segment().has_lost_pages());
+    }
+
+    #[test]
+    fn many_threads_may_lose_the_same_pages() {
+        for _ in 0..50 {
+            let (file, array) = mapped();
+            thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| (0..200).for_each(|row| array.copy_row(row % PAGES, &mut [0; PAGE]).unwrap()));
+                }
+                file.set_len(0).unwrap();
+            });
+            array.copy_row(3, &mut [0; PAGE]).unwrap();
+            assert!(array.segment().has_lost_pages());
+        }
+    }
+
+    #[test]
+    fn another_bus_error_still_ends_the_process() {
+        const ALONE: &str = "SLUICEGATE_TEST_BUS_ERROR";
+        if env::var_os(ALONE).is_some() {
+            let (file, array) = mapped();
+            file.set_len(0).unwrap();
+            // SAFETY: mapped memory; that it has lost its page is the point.
+            unsafe { array.segment().at(0).as_ptr().read_volatile() };
+            return;
+        }
+        let test = "memory::fault::tests::another_bus_error_still_ends_the_process";
+        let mut child = Command::new(env::current_exe().unwrap());
+        let status = child.args(["--exact", test]).env(ALONE, "1").output().unwrap().status;
+        assert_eq!(status.signal(), Some(libc::SIGBUS), "{status}");
+    }
+}
