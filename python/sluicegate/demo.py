@@ -28,6 +28,7 @@ DATA = Path(__file__).parent / "data" / "fashion_mnist"
 TRAIN_ROWS = range(6_000)
 TEST_ROWS = range(6_000, 7_000)
 CLASSES = 10
+WARM_UP_SAMPLES = 1_280
 LOADING_PASSES = 7
 FIRST_BATCHES = 21
 EXTRA_HINT = "pip install 'sluicegate[demo]'"
@@ -170,34 +171,62 @@ def _accuracy(model: nn.Module, loader: Loader) -> float:
     return right / total
 
 
-def _train(name: str, loader_cls: type[Loader], train: Dataset[Batch], test: Dataset[Batch], settings: Settings) -> Run:
-    """Train from `settings.seed`; only `loader_cls` differs between two calls."""
-    torch.manual_seed(settings.seed)
-    model = _model()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    loss_function = nn.CrossEntropyLoss()
-    loader = loader_cls(train, batch_size=settings.batch_size, shuffle=True)
+class _Training:
+    """One training, epoch by epoch, as if nothing else drew from torch's random number generator.
 
-    losses: list[Tensor] = []
-    waiting = 0.0
-    begin = time.perf_counter()
-    with _progress(f"training with {name}", settings.epochs * len(loader)) as step_done:
-        for _ in range(settings.epochs):
+    Two of them that differ only in `loader_cls` can so take turns, and other load on the machine meets both.
+    """
+
+    def __init__(self, loader_cls: type[Loader], train: Dataset[Batch], settings: Settings) -> None:
+        torch.manual_seed(settings.seed)
+        self.model = _model()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
+        self.loader = loader_cls(train, batch_size=settings.batch_size, shuffle=True)
+        self.losses: list[Tensor] = []
+        self.seconds = self.waiting = 0.0
+        self._rng_state = torch.get_rng_state()
+
+    def epoch(self, step_done: Callable[[float], None]) -> None:
+        """Train for one epoch; `step_done` is called with the loss after every step."""
+        torch.set_rng_state(self._rng_state)
+        begin = asked = time.perf_counter()
+        for batch in self.loader:
+            self.waiting += time.perf_counter() - asked
+            self.optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(self.model(_pixels(batch)), batch["label"])
+            loss.backward()
+            self.optimizer.step()
+            self.losses.append(loss.detach())
+            step_done(loss.item())
             asked = time.perf_counter()
-            for batch in loader:
-                waiting += time.perf_counter() - asked
-                optimizer.zero_grad()
-                loss = loss_function(model(_pixels(batch)), batch["label"])
-                loss.backward()
-                optimizer.step()
-                losses.append(loss.detach())
-                step_done(loss.item())
-                asked = time.perf_counter()
-            waiting += time.perf_counter() - asked
-    seconds = time.perf_counter() - begin
+        self.waiting += time.perf_counter() - asked
+        self.seconds += time.perf_counter() - begin
+        self._rng_state = torch.get_rng_state()
 
-    accuracy = _accuracy(model, loader_cls(test, batch_size=250))
-    return Run(name, torch.stack(losses), seconds, waiting, accuracy, [], [])
+    def result(self, name: str, test_loader: Loader) -> Run:
+        """Give what was found, with the accuracy on the batches of `test_loader`."""
+        accuracy = _accuracy(self.model, test_loader)
+        return Run(name, torch.stack(self.losses), self.seconds, self.waiting, accuracy, [], [])
+
+
+def _train_both(train: Dataset[Batch], test: Dataset[Batch], settings: Settings) -> dict[type[Loader], Run]:
+    """Train with each loader from the same seed, the two taking turns by epochs."""
+    names: dict[type[Loader], str] = {torch.utils.data.DataLoader: "torch", sluicegate.DataLoader: "sluicegate"}
+    # What is slow only once (kernels chosen, memory mapped) is not to be counted to whoever comes first.
+    warm_up = Subset(train, range(min(settings.samples, WARM_UP_SAMPLES)))
+    for loader_cls in names:
+        _Training(loader_cls, warm_up, settings).epoch(lambda _: None)
+    trainings = {loader_cls: _Training(loader_cls, train, settings) for loader_cls in names}
+    steps = settings.epochs * sum(len(training.loader) for training in trainings.values())
+    with _progress("training with both in turns", steps) as step_done:
+        for epoch in range(settings.epochs):
+            order = list(trainings.values())
+            for training in order if epoch % 2 == 0 else reversed(order):
+                training.epoch(step_done)
+    return {
+        loader_cls: training.result(names[loader_cls], loader_cls(test, batch_size=250))
+        for loader_cls, training in trainings.items()
+    }
 
 
 def _measure_loading(runs: dict[type[Loader], Run], train: Dataset[Batch], batch_size: int) -> None:
@@ -319,9 +348,9 @@ def run(settings: Settings) -> int:
         flush=True,
     )
     with _same_for_both():
-        theirs = _train("torch", torch.utils.data.DataLoader, train, test, settings)
-        ours = _train("sluicegate", sluicegate.DataLoader, train, test, settings)
-        _measure_loading({torch.utils.data.DataLoader: theirs, sluicegate.DataLoader: ours}, train, settings.batch_size)
+        runs = _train_both(train, test, settings)
+        theirs, ours = runs.values()
+        _measure_loading(runs, train, settings.batch_size)
     print(f"\n{_table(theirs, ours)}\n")
     step = _first_difference(theirs.losses, ours.losses)
     _draw(plt, theirs, ours, settings)

@@ -79,7 +79,7 @@ def test_demo_runs_and_draws(tmp_path: Path) -> None:
     assert f"picture: {picture}" in done.stdout
     for line in ("loading alone, samples/s", "first batch after, ms", "training loop waits for data"):
         assert line in done.stdout
-    assert "training with sluicegate: step 10 of 10" in done.stderr
+    assert "training with both in turns: step 20 of 20" in done.stderr
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
