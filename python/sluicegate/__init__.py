@@ -48,6 +48,7 @@ from torch.utils.data import (
 from ._core import __version__
 from .dataloader import DataLoader
 from .npy import NpyDataset
+from .shared_list import SharedList
 
 __all__ = [
     "BatchSampler",
@@ -65,6 +66,7 @@ __all__ = [
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
+    "SharedList",
     "StackDataset",
     "Subset",
     "SubsetRandomSampler",

@@ -17,7 +17,7 @@ import sluicegate
 from datasets import Rows, Stream
 from equality import assert_same
 
-OWN_NAMES = ["NpyDataset", "__version__"]
+OWN_NAMES = ["NpyDataset", "SharedList", "__version__"]
 SUBCLASSED_BY_USERS = [
     "BatchSampler",
     "ChainDataset",

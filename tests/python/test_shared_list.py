@@ -1,0 +1,160 @@
+"""`SharedList`: a sequence like a list, in memory that processes share."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluicegate import DataLoader, Dataset, SharedList
+
+ITEMS: list[Any] = [{"path": "a.jpg", "label": 0}, "text", b"", 3.5, None, (1, [2])]
+
+
+class Samples(Dataset[Any]):
+    """A dataset that holds a sequence, as users write it."""
+
+    def __init__(self, items: Any) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.items[index]["label"]
+
+
+def test_it_is_a_sequence_like_the_list_it_was_made_of() -> None:
+    shared = SharedList(ITEMS)
+    assert len(shared) == len(ITEMS)
+    assert list(shared) == ITEMS
+    assert [shared[index] for index in range(-6, 6)] == [ITEMS[index] for index in range(-6, 6)]
+    assert list(reversed(shared)) == ITEMS[::-1]
+    assert "text" in shared
+    assert shared.index(3.5) == 3
+
+
+@pytest.mark.parametrize("part", [slice(1, 4), slice(None, None, -2), slice(4, 1), slice(-2, None)])
+def test_slices_are_those_of_the_list_and_share_its_memory(part: slice) -> None:
+    shared = SharedList(ITEMS)
+    before = len(os.listdir("/proc/self/fd"))
+    assert list(shared[part]) == ITEMS[part]
+    assert list(shared[part][:1]) == ITEMS[part][:1]
+    kept = [shared[part] for _ in range(100)]
+    assert len(os.listdir("/proc/self/fd")) == before
+    del shared
+    assert list(kept[0]) == ITEMS[part]
+
+
+def test_empty_and_one() -> None:
+    assert list(SharedList([])) == []
+    assert list(SharedList([7])) == [7]
+    assert list(SharedList(iter(range(3)))) == [0, 1, 2]
+
+
+def test_what_is_read_is_fresh() -> None:
+    shared = SharedList(ITEMS)
+    shared[0]["label"] = 5
+    assert shared[0]["label"] == 0
+
+
+def test_an_index_out_of_range_or_of_the_wrong_type() -> None:
+    shared = SharedList(ITEMS)
+    for index in (6, -7):
+        with pytest.raises(IndexError, match=f"index {index} is out of range for a SharedList of 6 objects"):
+            shared[index]
+    with pytest.raises(TypeError):
+        shared["0"]  # type: ignore[call-overload]
+    with pytest.raises(TypeError):
+        shared[0] = 1  # type: ignore[index]
+
+
+def test_an_object_that_cannot_be_pickled_is_named_and_nothing_is_left() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(Exception, match="pickle") as caught:
+        SharedList([1, lambda: 0])
+    notes = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert "the object at index 1 of a SharedList can't be pickled: function" in notes
+    del caught
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_memory_and_descriptors_go_with_the_last_reader() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    shared = SharedList(range(1000))
+    part = shared[10:]
+    del shared
+    assert part[0] == 10
+    del part
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert "sluicegate-shared-list" not in Path("/proc/self/maps").read_text(encoding="utf-8")
+
+
+def test_a_pickle_is_a_few_bytes_and_reads_the_same_memory() -> None:
+    shared = SharedList(["x" * 1000] * 100)
+    sent = pickle.dumps(shared[5:])
+    assert len(sent) < 500
+    assert len(pickle.loads(sent)) == 95
+
+
+def test_another_process_can_open_it_while_this_one_lives() -> None:
+    shared = SharedList(ITEMS)
+    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)[0]['path'])"
+    run = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(shared), capture_output=True, check=True)
+    assert run.stdout == b"a.jpg\n"
+
+
+def test_a_pickle_of_a_process_that_ended_says_so() -> None:
+    code = "import pickle, sys, sluicegate; sys.stdout.buffer.write(pickle.dumps(sluicegate.SharedList([1])))"
+    sent = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    with pytest.raises(RuntimeError, match="the memory of this SharedList is out of reach"):
+        pickle.loads(sent)
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+def test_workers_of_every_kind_read_it(context: str) -> None:
+    dataset = Samples(SharedList([{"label": number} for number in range(20)]))
+    loader = DataLoader(dataset, batch_size=5, num_workers=1, multiprocessing_context=context)
+    assert [batch.tolist() for batch in loader] == [list(range(start, start + 5)) for start in (0, 5, 10, 15)]
+
+
+GROWTH = """
+import gc, os, sys
+from sluicegate import SharedList
+items = [{"path": f"{number:08}.jpg", "label": number} for number in range(200_000)]
+if sys.argv[1] == "shared":
+    items = SharedList(items)
+for item in items:  # so that the parent has touched what both map: the kernel calls a page with one user private
+    item["label"]
+gc.collect()
+gc.disable()  # a collection writes to every object of the process, whoever's it is
+if os.fork() == 0:
+    def own():
+        fields = dict(line.split(":") for line in open("/proc/self/smaps_rollup") if ":" in line)
+        return int(fields["Private_Dirty"].split()[0]) // 1024
+    before = own()
+    for index in range(len(items)):
+        items[index]["label"]
+    print(own() - before, flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_forked_reader_does_not_copy_it() -> None:
+    """In MiB that a child makes its own by reading everything once: a list of objects, and a SharedList of them."""
+
+    def growth(kind: str) -> int:
+        run = subprocess.run([sys.executable, "-c", GROWTH, kind], capture_output=True, text=True, check=True)
+        return int(run.stdout)
+
+    assert growth("list") > 15
+    assert growth("shared") <= 2
