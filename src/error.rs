@@ -115,7 +115,8 @@ pub enum Error {
 
     /// The threads that fetch could not be started.
     #[error(
-        "{threads} fetching threads could not be started ({reason}): lower num_workers, or raise the limit (ulimit -u)"
+        "{threads} fetching threads could not be started ({reason}): lower num_workers, or raise the limit (ulimit -u, \
+         ulimit -v, or pids.max of the cgroup)"
     )]
     Threads {
         /// The number of threads asked for.

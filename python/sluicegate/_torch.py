@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ __all__ = [
     "collate_is_default",
     "from_dlpack",
     "get_distributed_settings",
+    "is_torchs_own",
     "make_fetcher",
     "modes_are_active",
     "pin_memory",
@@ -44,13 +46,23 @@ profiler_enabled: Callable[[], bool] = torch._C._autograd._profiler_enabled
 # What torch does to a batch when `pin_memory` is set: custom batch types are part of it.
 pin_memory = _utils.pin_memory.pin_memory
 
+_TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
+
+
+def is_torchs_own(function: Any) -> bool:
+    """Whether `function` is written in torch's files: users patch functions, some before this package is imported."""
+    return hasattr(function, "__code__") and function.__code__.co_filename.startswith(_TORCH_FOLDER)
+
+
 # The functions that torch's default collate calls for tensors, NumPy arrays and scalars. Users may put others into the
 # map in place; then the default collate is no longer the stacking that the core does.
-_COLLATE_MAP = dict(_utils.collate.default_collate_fn_map)
+_COLLATE_MAP = {
+    kind: function for kind, function in _utils.collate.default_collate_fn_map.items() if is_torchs_own(function)
+}
 
 
 def collate_is_default(collate_fn: object) -> bool:
-    """Whether `collate_fn` is torch's default collate, and still does what it did when torch was imported."""
+    """Whether `collate_fn` is torch's default collate, and does what it does in torch's files."""
     return collate_fn is _utils.collate.default_collate and _utils.collate.default_collate_fn_map == _COLLATE_MAP
 
 

@@ -37,9 +37,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     worker processes of torch's.
 
     A batch is memory of its own: it can be written to and kept for ever, and no other batch shares it. Tensors of
-    native batches live in slots that return to the loader when the last view of them dies; they can't be grown in
-    place by `resize_`. The arrays of a native dataset are read when a batch is fetched, so changes in place are seen;
-    the list in `Subset.indices` is read at the start of an epoch.
+    native batches live in slots that return to the loader when the last view of them dies; their
+    storage can't be resized. The arrays of a native dataset are read when a batch is fetched, so changes in place are
+    seen; with workers their memory must stay where it is meanwhile (do not resize a storage that threads read). The
+    indices of a `Subset` are read at the start of an epoch.
 
     One thread at a time uses an iterator; several iterators over one loader are independent.
 
@@ -66,6 +67,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     Raises:
         ValueError: arguments that exclude each other or are out of range, in torch's words.
         TypeError: an argument of the wrong type, in torch's words.
+        AssertionError: while iterating: `timeout` without workers, or workers with `prefetch_factor=0`.
+        IndexError: while iterating: an index out of range; the text names it and its sampler.
+        RuntimeError: while iterating: samples that can't be stacked, a `timeout` that passed, no memory for a batch, or
+            threads that could not be started; the text names the limit.
 
     Example:
         >>> import torch

@@ -43,10 +43,14 @@ _SCALAR_DTYPES = _ARRAY_DTYPES - {"uint64"}
 
 # Somebody may replace a method of torch's classes: then they are no longer the classes that the core stands in for.
 _METHODS = {
-    (cls, name): getattr(cls, name, None)
+    (cls, name): function
     for cls in (TensorDataset, Subset, ConcatDataset, StackDataset, NpyDataset)
     for name in ("__getitem__", "__getitems__", "__len__")
+    if (function := getattr(cls, name, None)) is None or cls is NpyDataset or _torch.is_torchs_own(function)
 }
+
+
+_PATCHED = object()
 
 
 @dataclass(frozen=True)
@@ -90,12 +94,12 @@ def native_source(dataset: Any, *, in_worker: bool) -> Source | None:
 
 
 def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
-    if (type(dataset), "__getitem__") in _METHODS and not _is_untouched(dataset):
-        return None
     if type(dataset) is torch.Tensor:
         return _tensors([dataset], 0, (), in_worker)
     if type(dataset) in (np.ndarray, np.memmap):
         return _array(dataset, in_worker)
+    if not _is_untouched(dataset):
+        return None
     if type(dataset) is TensorDataset:
         tensors = dataset.tensors
         return _tensors(tensors, list(range(len(tensors))), (_attribute_check(dataset, "tensors"),), in_worker)
@@ -115,8 +119,8 @@ def _is_untouched(dataset: Any) -> bool:
     """Whether class and object have the methods that they were born with. Other special methods are the class's."""
     cls = type(dataset)
     methods = ("__getitem__", "__getitems__", "__len__")
-    return "__getitems__" not in vars(dataset) and all(
-        getattr(cls, name, None) is _METHODS[cls, name] for name in methods
+    return "__getitems__" not in getattr(dataset, "__dict__", ()) and all(
+        getattr(cls, name, None) is _METHODS.get((cls, name), _PATCHED) for name in methods
     )
 
 
@@ -148,7 +152,8 @@ def _tensors(
         if not (in_worker or _stacks_in_c_order(shape[1:], strides[1:])):
             return None
         item = tensor.element_size()
-        # The storage owns the memory: a tensor can be given another one while threads still read this one.
+        # The storage owns the memory: the tensor may be given another one while threads still read this one. Nobody can
+        # hold memory that the storage itself gives up, by `resize_`: the checks see that before the next batch.
         owner = tensor.untyped_storage()
         arrays.append((str(field), dtype, address, shape, tuple(stride * item for stride in strides), owner))
         memory_checks.append(_memory_check(tensor, address))
@@ -156,13 +161,14 @@ def _tensors(
 
 
 def _memory_check(tensor: torch.Tensor, address: int) -> Callable[[], bool]:
-    shape, strides = tensor.shape, tensor.stride()
+    shape, strides, dtype = tensor.shape, tensor.stride(), tensor.dtype
 
     def is_same() -> bool:
         return (
             tensor.data_ptr() == address
             and tensor.shape == shape
             and tensor.stride() == strides
+            and tensor.dtype is dtype
             and not tensor.requires_grad
         )
 
@@ -183,9 +189,18 @@ def _array(array: np.ndarray[Any, Any], in_worker: bool) -> Source | None:
             return None
     if not _collates_plainly(array):
         return None
-    address = array.__array_interface__["data"][0]
-    fields = [("0", array.dtype.name, address, array.shape, array.strides, array)]
-    return Source(_core.Dataset.in_memory(fields), 0, (kind,))
+    address, shape, strides, dtype = _array_facts(array)
+    facts = (address, shape, strides, dtype)
+
+    def is_same() -> bool:
+        return _array_facts(array) == facts and torch.get_default_device().type == "cpu"
+
+    fields = [("0", dtype.name, address, shape, strides, array)]
+    return Source(_core.Dataset.in_memory(fields), 0, (kind,), (is_same,))
+
+
+def _array_facts(array: np.ndarray[Any, Any]) -> tuple[int, tuple[int, ...], tuple[int, ...], np.dtype[Any]]:
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 def _collates_plainly(array: np.ndarray[Any, Any]) -> bool:

@@ -38,11 +38,15 @@ class MapFetcher:
         try:
             samples = self._samples(index)
         except (IndexError, ValueError) as error:
-            raise self._with_place(error, index) from error
+            if (text := self._place(error, index)) is None:
+                raise
+            raise type(error)(text) from error
         try:
             return self.collate_fn(samples)
         except RuntimeError as error:
-            raise self._with_shapes(error, index, samples) from error
+            if (text := self._unequal_shapes(error, index, samples)) is None:
+                raise
+            raise RuntimeError(text) from error
 
     def _samples(self, index: Any) -> Any:
         if not self.auto_collation:
@@ -51,33 +55,36 @@ class MapFetcher:
             return self.dataset.__getitems__(index)
         return [self.dataset[each] for each in index]
 
-    def _with_place(self, error: IndexError | ValueError, index: Any) -> Exception:
-        """`error`, saying which index of which sampler is out of range; untouched when it is about something else."""
+    def _place(self, error: IndexError | ValueError, index: Any) -> str | None:
+        """What to say of `error`: which index of which sampler is out of range; None when it is something else."""
         indices = index if isinstance(index, (list, tuple)) else [index]
         try:
             length = len(self.dataset)
-        except TypeError:
-            return error
+        except Exception:  # The dataset's error is what counts, not that it has no length.
+            return None
         wrong = [each for each in indices if type(each) is int and not -length <= each < length]
         if type(error) not in (IndexError, ValueError) or not wrong:
-            return error
-        return type(error)(
+            return None
+        return (
             f"{error} (index {wrong[0]} came from {type(self.sampler).__name__}, but the dataset, a "
             f"{type(self.dataset).__name__}, has {length} samples: build the sampler from this dataset, or its length)"
         )
 
-    def _with_shapes(self, error: RuntimeError, index: Any, samples: Any) -> Exception:
-        """`error`, naming two samples of unequal shape; untouched when it is about something else."""
+    def _unequal_shapes(self, error: RuntimeError, index: Any, samples: Any) -> str | None:
+        """What to say of `error`: which two samples have unequal shapes; None when it is about something else."""
         if type(error) is not RuntimeError or "stack expects each tensor to be equal size" not in str(error):
-            return error
+            return None
         indices = list(index) if isinstance(index, (list, tuple)) else None
         if indices is None or not isinstance(samples, list) or len(indices) != len(samples):
-            return error
-        shapes = [_shapes(sample) for sample in samples]
+            return None
+        try:
+            shapes = [_shapes(sample) for sample in samples]
+        except Exception:  # A user's own sample type; the error of the collate function is what counts.
+            return None
         other = next((place for place, shape in enumerate(shapes) if shape != shapes[0]), None)
         if other is None:
-            return error
-        return RuntimeError(
+            return None
+        return (
             f"{error} (the sample at index {indices[0]} has {_as_text(shapes[0])}, the sample at index "
             f"{indices[other]} has {_as_text(shapes[other])}: bring them to one shape in the dataset, or give a "
             "collate_fn that pads)"

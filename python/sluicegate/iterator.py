@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -53,7 +55,12 @@ class NativeIterator(_torch.BaseDataLoaderIter):
             _refuse_timeout(loader)
         self._engine = engine
         self._in_order = loader.in_order
-        self._ahead = (loader.prefetch_factor or 0) * self._num_workers
+        self._ahead = 0
+        if self._num_workers > 0:
+            factor: Any = loader.prefetch_factor
+            if factor <= 0:
+                raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+            self._ahead = factor * self._num_workers
         # Trainers look here for processes to watch: there are none.
         self._workers: list[Any] = []
         self._begin(source)
@@ -71,7 +78,6 @@ class NativeIterator(_torch.BaseDataLoaderIter):
     def _begin(self, source: Source | None) -> None:
         self._sampler_iter = requests(self._index_sampler, self._sampler_iter, self._engine)
         self._dataset_fetcher = MapFetcher(self._dataset, self._index_sampler, True, self._collate_fn)
-        self._is_begun = False
         self._asked = 0
         # What is under way, by the number of its batch, in order; and the numbers of those that Python will fetch.
         self._under_way: dict[int, Any] = {}
@@ -104,11 +110,10 @@ class NativeIterator(_torch.BaseDataLoaderIter):
             self._take_over(self._native_source())
         if self._num_workers == 0:
             self._ask_for(request)
-        elif not self._is_begun:
-            # Here and not in `iter()`: trainers set the epoch, or a generator, between that and the first batch.
-            self._is_begun = True
-            for _ in range(self._ahead):
-                self._ask_for_one_more()
+        else:
+            # Not in `iter()`: trainers set the epoch, or a generator, between that and the first batch.
+            while self._ask_for_one_more():
+                pass
         if not self._under_way:
             raise StopIteration
         try:
@@ -119,23 +124,37 @@ class NativeIterator(_torch.BaseDataLoaderIter):
         self._num_yielded += 1
         return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
-    def _ask_for_one_more(self) -> None:
+    def _ask_for_one_more(self) -> bool:
+        """Asks for one batch ahead; False when there is no room, or no batch any more."""
         if len(self._under_way) < self._ahead:
             for request in self._sampler_iter:
-                return self._ask_for(request)
-        return None
+                self._ask_for(request)
+                return True
+        return False
 
     def _ask_for(self, request: Any) -> None:
-        if self._ahead and type(request) is list:
-            request = list(request)  # A sampler may use its list again before this batch is fetched.
+        if self._ahead and type(request) not in (range, Slice):
+            request = copy.copy(request)  # A sampler may use its list again before this batch is fetched.
         number = self._asked
         self._asked += 1
         self._under_way[number] = request
-        self._ask(number, request)
+        try:
+            self._ask(number, request)
+        except Exception:
+            # Nobody fetches it, so nobody must wait for it: it is asked for again by who tries again.
+            del self._under_way[number]
+            self._sampler_iter = itertools.chain((request,), self._sampler_iter)
+            raise
 
     def _ask(self, number: int, request: Any) -> None:
         if not self._push(number, request):
             self._for_python.append(number)
+
+    def _shutdown_workers(self) -> None:
+        """Lets go of what is under way; what trainers call to end an iterator early."""
+        self._sampler_iter = iter(())
+        self._under_way.clear()
+        self._take_over(None)
 
     def _push(self, number: int, request: Any) -> bool:
         """Asks the core for a batch; False when it does not take the request."""
@@ -159,16 +178,18 @@ class NativeIterator(_torch.BaseDataLoaderIter):
         # Python's batches wait for their turn; where there are no turns they go first, for nobody else works on them.
         if for_python and (not self._in_order or next(iter(self._under_way)) == for_python[0]):
             return self._dataset_fetcher.fetch(indices_of(self._under_way.pop(for_python.pop(0))))
-        assert self._window is not None
-        popped = self._window.pop(self._timeout if self._timeout > 0 else None)
-        if popped is None:
+        window = self._window
+        assert window is not None
+        # The core takes the number out of `_under_way` itself: a signal's exception can't come between the two.
+        batch = window.pop(self._under_way, self._timeout if self._timeout > 0 else None)
+        if batch is None:
+            if len(window) == 0:  # Another thread took the last batch.
+                raise StopIteration
             raise RuntimeError(
                 f"DataLoader timed out after {self._timeout} seconds: {self._num_workers} threads were reading "
                 f"{len(self._under_way)} batches of {type(self._dataset).__name__}. If the storage is that slow, raise "
                 "timeout"
             )
-        number, batch = popped
-        del self._under_way[number]
         if isinstance(batch, Exception):
             raise batch
         return batch

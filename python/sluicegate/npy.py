@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch.utils.data import Dataset
 
 from . import _core, _torch
 
-_Path = str | os.PathLike[str]
+_Path = str | bytes | os.PathLike[str]
 
 
 class NpyDataset(Dataset[Any]):
@@ -48,7 +49,7 @@ class NpyDataset(Dataset[Any]):
     core: _core.Dataset
     structure: Any
 
-    def __init__(self, *paths: _Path, **named_paths: _Path) -> None:
+    def __init__(self, /, *paths: _Path, **named_paths: _Path) -> None:
         if bool(paths) == bool(named_paths):
             raise ValueError(
                 "NpyDataset takes files (NpyDataset('x.npy')) or named files (NpyDataset(image='x.npy', "
@@ -56,9 +57,9 @@ class NpyDataset(Dataset[Any]):
             )
         self.paths: tuple[str, ...] | dict[str, str]
         if paths:
-            self.paths = tuple(os.path.abspath(path) for path in paths)
+            self.paths = tuple(_absolute(path) for path in paths)
         else:
-            self.paths = {name: os.path.abspath(path) for name, path in named_paths.items()}
+            self.paths = {name: _absolute(path) for name, path in named_paths.items()}
         self._open()
 
     def _open(self) -> None:
@@ -98,16 +99,23 @@ class NpyDataset(Dataset[Any]):
         engine = _core.Engine(0, 0)
         structure = list(range(len(self.core.fields)))
         window = _core.Prefetch(engine, self.core, structure, _torch.from_dlpack, [None] * len(structure), True)
-        plain = [index.__index__() for index in indices]
+        plain = [self._plain(index) for index in indices]
         if not window.push(0, plain):
             wrong = next(index for index in plain if not -len(self) <= index < len(self))
             raise IndexError(f"index {wrong} is out of range for {self!r} of {len(self)} samples")
-        popped = window.pop()
-        assert popped is not None
-        fields = popped[1]
+        fields: Any = window.pop({})
         if isinstance(fields, Exception):
             raise fields
         return self._sample(tuple(field[0] if single else field for field in fields))
+
+    def _plain(self, index: Any) -> int:
+        try:
+            return operator.index(index)
+        except TypeError:
+            raise TypeError(
+                f"an index of {self!r} is an integer, a slice or a list of integers, not {index!r} "
+                f"({type(index).__name__})"
+            ) from None
 
     def __repr__(self) -> str:
         """The constructor's call."""
@@ -122,6 +130,10 @@ class NpyDataset(Dataset[Any]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._open()
+
+
+def _absolute(path: Any) -> str:
+    return os.path.abspath(os.fsdecode(path))
 
 
 def _fields(sample: Any) -> list[torch.Tensor]:

@@ -6,6 +6,7 @@ sampler of the user's yields.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -39,14 +40,24 @@ def requests(index_sampler: Any, index_iterator: Iterator[Any], engine: _core.En
         index_iterator: `iter(index_sampler)`, not begun: what is read when the sampler is none that we know.
         engine: where permutations live.
     """
-    if type(index_sampler) is BatchSampler and "__iter__" not in vars(index_sampler):
-        sampler = index_sampler.sampler
-        if type(sampler) is SequentialSampler:
-            return _sequential(sampler, index_sampler.batch_size, index_sampler.drop_last)
-        if type(sampler) is RandomSampler and not sampler.replacement:
-            permutations = _permutations(sampler, engine)
-            return _random(permutations, index_sampler.batch_size, index_sampler.drop_last)
-    return index_iterator
+    # A generator: like torch's samplers, whatever is swapped between `iter()` and the first batch is honoured.
+    yield from _native_requests(index_sampler, engine) or index_iterator
+
+
+def _native_requests(index_sampler: Any, engine: _core.Engine) -> Iterator[Any] | None:
+    if not _is_torchs(index_sampler, BatchSampler):
+        return None
+    sampler = index_sampler.sampler
+    if _is_torchs(sampler, SequentialSampler):
+        return _sequential(index_sampler, sampler)
+    if _is_torchs(sampler, RandomSampler) and not sampler.replacement:
+        return _random(index_sampler, _permutations(sampler, engine))
+    return None
+
+
+def _is_torchs(sampler: Any, cls: type) -> bool:
+    """Whether `sampler` is exactly a `cls`, and iterates as torch wrote it."""
+    return type(sampler) is cls and _torch.is_torchs_own(cls.__iter__)
 
 
 def indices_of(request: Any) -> Any:
@@ -56,17 +67,32 @@ def indices_of(request: Any) -> Any:
     return list(request) if type(request) is range else request
 
 
-def _sequential(sampler: SequentialSampler, batch_size: int, drop_last: bool) -> Iterator[range]:
+def _sequential(batch_sampler: BatchSampler, sampler: SequentialSampler) -> Iterator[range]:
     # Read here and not by the caller: torch's sampler looks at the length when its first index is asked for.
     length = len(sampler.data_source)
-    for start in range(0, length - batch_size + 1 if drop_last else length, batch_size):
-        yield range(start, min(start + batch_size, length))
+    drop_last = batch_sampler.drop_last
+    start = 0
+    for batch_size in _batch_sizes(batch_sampler):
+        stop = min(start + batch_size, length)
+        if start == stop or (drop_last and stop - start < batch_size):
+            return
+        yield range(start, stop)
+        start = stop
 
 
-def _random(permutations: Iterator[torch.Tensor], batch_size: int, drop_last: bool) -> Iterator[Slice]:
+def _batch_sizes(batch_sampler: BatchSampler) -> Iterator[int]:
+    """The size of each batch to come. Torch reads it once when it drops the last batch, else before every batch."""
+    if batch_sampler.drop_last:
+        yield from itertools.repeat(batch_sampler.batch_size)
+    while True:
+        yield batch_sampler.batch_size
+
+
+def _random(batch_sampler: BatchSampler, permutations: Iterator[torch.Tensor]) -> Iterator[Slice]:
+    drop_last = batch_sampler.drop_last
     permutation = Permutation(torch.empty(0, dtype=torch.int64, device="cpu"))
     start = end = 0
-    while True:
+    for batch_size in _batch_sizes(batch_sampler):
         parts: list[torch.Tensor] = []
         missing = batch_size
         # A batch may need the end of one permutation and the start of the next, which is drawn when it is reached.
@@ -76,21 +102,17 @@ def _random(permutations: Iterator[torch.Tensor], batch_size: int, drop_last: bo
                 missing -= end - start
             drawn = next(permutations, None)
             if drawn is None:
-                start = end
-                break
+                if parts and not drop_last:
+                    yield _whole(parts)
+                return
             permutation, start, end = Permutation(drawn), 0, len(drawn)
+        stop = start + missing
+        if parts:
+            parts.append(permutation.tensor[start:stop])
+            yield _whole(parts)
         else:
-            if not parts:
-                yield Slice(permutation, start, start + missing)
-                start += missing
-                continue
-            parts.append(permutation.tensor[start : start + missing])
-            start += missing
-            yield _whole(parts)
-            continue
-        if parts and not drop_last:
-            yield _whole(parts)
-        return
+            yield Slice(permutation, start, stop)
+        start = stop
 
 
 def _whole(parts: list[torch.Tensor]) -> Slice:

@@ -1,5 +1,6 @@
 //! The one map from the core's errors to Python's exceptions.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
@@ -34,9 +35,21 @@ fn os_error(path: &Path, source: &std::io::Error) -> PyErr {
         Some(errno) => {
             let text = source.to_string();
             // Python writes the number itself.
-            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+            let text = text.split(" (os error").next().unwrap_or_default();
+            let text = format!("{text}{}", way_out(source));
             PyOSError::new_err((errno, text, path.as_os_str().to_owned()))
         }
         None => PyOSError::new_err(format!("{}: {source}", path.display())),
+    }
+}
+
+/// What to do about a limit that was reached.
+fn way_out(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::OutOfMemory => " (address space for a mapping of the whole file: raise the limit, ulimit -v)",
+        _ if source.raw_os_error() == Some(libc::EMFILE) => {
+            " (each .npy file needs one: close others, or raise the limit, ulimit -n)"
+        }
+        _ => "",
     }
 }

@@ -10,7 +10,8 @@
 //! Python: it runs on any thread, with or without the GIL, also while the interpreter shuts down.
 #![expect(unsafe_code, reason = "one of the two places that handle addresses; every block says why it is sound")]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -22,8 +23,33 @@ use super::convert::wrap;
 use crate::memory::{Array, Lease, Segment};
 use crate::{BatchField, DType, Field};
 
-/// Keeps a Python object alive on behalf of Rust. Dropped without the GIL, the reference is given up at pyo3's next turn.
-struct Owner(#[expect(dead_code, reason = "held, never used")] Py<PyAny>);
+/// Keeps a Python object alive on behalf of Rust, and lets go of it soon after it is dropped, on whichever thread.
+struct Owner(ManuallyDrop<Py<PyAny>>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here.
+        let object = unsafe { ManuallyDrop::take(&mut self.0) };
+        // SAFETY: both may be called on any thread, with or without the GIL.
+        let is_pythons = unsafe { ffi::Py_IsInitialized() == 0 || !ffi::PyGILState_GetThisThreadState().is_null() };
+        if is_pythons {
+            return drop(object);
+        }
+        // A thread of the pool. It must not wait for the GIL, and pyo3 would keep the object (the whole dataset, perhaps)
+        // until somebody next calls this library.
+        let object = object.into_ptr();
+        // SAFETY: may be called without the GIL; `let_go` gets the reference that was taken here, once. A queue that is
+        // full does not take it: a leak is all that is left then.
+        unsafe { ffi::Py_AddPendingCall(Some(let_go), object.cast()) };
+    }
+}
+
+/// Gives up a reference: what the main thread runs for `Owner`, between two instructions of its own.
+extern "C" fn let_go(object: *mut c_void) -> c_int {
+    // SAFETY: Python calls this with the GIL and with the reference that `Owner` passed.
+    unsafe { ffi::Py_DecRef(object.cast()) };
+    0
+}
 
 /// An array of Python's, as the package describes it.
 #[derive(FromPyObject)]
@@ -39,7 +65,7 @@ impl ForeignArray {
         let address = NonNull::new(ptr::with_exposed_provenance_mut(address)).unwrap_or(NonNull::dangling());
         // SAFETY: the package passes the address, shape and strides of one array of `owner`'s (see the module's rationale),
         // so these bytes are its elements, and they live as long as the owner. An array without elements has no bytes.
-        let segment = unsafe { Segment::foreign(address, bytes, Box::new(Owner(owner))) };
+        let segment = unsafe { Segment::foreign(address, bytes, Box::new(Owner(ManuallyDrop::new(owner)))) };
         let array = Array::new(Arc::new(segment), 0, dtype.bytes(), &shape, &strides)?;
         Ok((Field::new(name, dtype, shape.get(1..).unwrap_or_default()), array))
     }

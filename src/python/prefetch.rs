@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 
 use super::convert::{Structure, plain_indices};
 use super::dataset::Dataset;
@@ -62,27 +62,42 @@ impl Prefetch {
         self.push_indices(py, number, (stop <= self.len).then(|| (start..stop).collect()))
     }
 
-    /// The next batch and its number, waited for; the exception in the place of a batch that could not be fetched. None
-    /// when `timeout` seconds pass first; without one there is no limit.
-    ///
-    /// The caller has asked for more than it has taken: of an empty window it would wait in vain.
-    #[pyo3(signature = (timeout=None))]
-    fn pop<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<(u64, Bound<'py, PyAny>)>> {
+    /// The number of batches asked for and not taken.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        detach(py, || Ok(self.window.lock().unwrap_or_else(PoisonError::into_inner).len()))
+    }
+
+    /// The next batch, waited for, whose number is taken out of `under_way`; the exception in the place of a batch that
+    /// could not be fetched. None when nothing was asked for, or `timeout` seconds pass first; without one there is no
+    /// limit.
+    #[pyo3(signature = (under_way, timeout=None))]
+    fn pop<'py>(
+        &self,
+        py: Python<'py>,
+        under_way: &Bound<'py, PyDict>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         // A time that no clock can reach is no limit.
         let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
             let left = deadline.map_or(SIGNAL_INTERVAL, |deadline| deadline.saturating_duration_since(Instant::now()));
             let patience = left.min(SIGNAL_INTERVAL);
-            match detach(py, || Ok(self.window.lock().unwrap_or_else(PoisonError::into_inner).pop(patience)))? {
-                Some((indices, Ok(batch))) => return Ok(Some((indices.batch_in_epoch, self.hand_over(py, batch)?))),
-                Some((indices, Err(error))) => {
-                    let exception = to_python(py, error).into_value(py).into_bound(py).into_any();
-                    return Ok(Some((indices.batch_in_epoch, exception)));
-                }
-                None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Ok(None),
-                None => py.check_signals()?,
+            let (popped, is_empty) = detach(py, || {
+                let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok((window.pop(patience), window.is_empty()))
+            })?;
+            if let Some((indices, batch)) = popped {
+                under_way.call_method1("pop", (indices.batch_in_epoch, py.None()))?;
+                return match batch {
+                    Ok(batch) => self.hand_over(py, batch).map(Some),
+                    Err(error) => Ok(Some(to_python(py, error).into_value(py).into_bound(py).into_any())),
+                };
             }
+            if is_empty || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Ok(None);
+            }
+            py.check_signals()?;
         }
     }
 }

@@ -226,3 +226,22 @@ def test_a_file_that_is_cut_while_threads_read_it_never_ends_the_process(tmp_pat
     run = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.split().count("named") >= 8
+
+
+def test_an_index_of_another_kind_is_a_type_error(tmp_path: Path) -> None:
+    dataset = NpyDataset(saved(tmp_path, numbers()))
+    for index in (1.5, "a", None, (1, 2), [1, "a"]):
+        with pytest.raises(TypeError, match="an index of NpyDataset"):
+            dataset[index]
+
+
+def test_paths_may_be_bytes_and_fields_may_have_any_name(tmp_path: Path) -> None:
+    path = saved(tmp_path, numbers())
+    assert len(NpyDataset(os.fsencode(path))) == 10
+    assert list(NpyDataset(self=path, paths=path)[0]) == ["self", "paths"]
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npy")
+    with pytest.raises(ValueError, match="no regular file"):
+        NpyDataset(tmp_path / "pipe.npy")

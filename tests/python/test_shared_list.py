@@ -76,6 +76,7 @@ def test_an_index_out_of_range_or_of_the_wrong_type() -> None:
 
 
 def test_an_object_that_cannot_be_pickled_is_named_and_nothing_is_left() -> None:
+    gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(Exception, match="pickle") as caught:
         SharedList([1, lambda: 0])
@@ -87,6 +88,7 @@ def test_an_object_that_cannot_be_pickled_is_named_and_nothing_is_left() -> None
 
 
 def test_memory_and_descriptors_go_with_the_last_reader() -> None:
+    gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     shared = SharedList(range(1000))
     part = shared[10:]

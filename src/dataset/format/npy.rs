@@ -47,6 +47,13 @@ impl Npy {
         let path = path.as_ref().to_path_buf();
         let io = |source| Error::Io { path: path.clone(), source };
         let refuse = |offset, reason| Error::Format { path: path.clone(), offset, reason };
+        // Opening a pipe would wait until somebody writes to it.
+        if !std::fs::metadata(&path).map_err(io)?.is_file() && !path.is_dir() {
+            return Err(refuse(
+                0,
+                "this is no regular file, which alone can be mapped: copy its contents to one".into(),
+            ));
+        }
         let file = File::open(&path).map_err(io)?;
         let mut start = Vec::new();
         (&file).take(LONGEST_HEADER as u64 + 12).read_to_end(&mut start).map_err(io)?;
