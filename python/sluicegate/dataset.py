@@ -215,7 +215,7 @@ def _collates_plainly(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _subset(dataset: Subset[Any], in_worker: bool) -> Source | None:
-    inner = native_source(dataset.dataset, in_worker=in_worker)
+    inner = _read_natively(dataset.dataset, in_worker)
     if inner is None:
         return None
     indices: Any = dataset.indices
@@ -246,7 +246,7 @@ def int64_array(indices: Any) -> torch.Tensor | None:
 
 
 def _concat(dataset: ConcatDataset[Any], in_worker: bool) -> Source | None:
-    parts = [native_source(part, in_worker=in_worker) for part in dataset.datasets]
+    parts = [_read_natively(part, in_worker) for part in dataset.datasets]
     sources = [part for part in parts if part is not None]
     if len(sources) != len(parts):
         return None
@@ -275,7 +275,7 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
     structures: dict[str, Any] = {}
     fields = 0
     for name, part in named.items():
-        source = native_source(part, in_worker=in_worker)
+        source = _read_natively(part, in_worker)
         if source is None or len(source.dataset) != len(dataset):
             return None
         sources[name] = source

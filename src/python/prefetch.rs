@@ -1,6 +1,6 @@
 //! `Prefetch`: one epoch's window of batches.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -64,7 +64,7 @@ impl Prefetch {
 
     /// The number of batches asked for and not taken.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        detach(py, || Ok(self.window.lock().unwrap_or_else(PoisonError::into_inner).len()))
+        detach(py, || Ok(self.window().len()))
     }
 
     /// The next batch, waited for, whose number is taken out of `under_way`; the exception in the place of a batch that
@@ -84,7 +84,7 @@ impl Prefetch {
             let left = deadline.map_or(SIGNAL_INTERVAL, |deadline| deadline.saturating_duration_since(Instant::now()));
             let patience = left.min(SIGNAL_INTERVAL);
             let (popped, is_empty) = detach(py, || {
-                let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut window = self.window();
                 Ok((window.pop(patience), window.is_empty()))
             })?;
             if let Some((indices, batch)) = popped {
@@ -103,10 +103,15 @@ impl Prefetch {
 }
 
 impl Prefetch {
+    /// The window, when it is this thread's turn. To be called without the GIL: the turn may be a long wait.
+    fn window(&self) -> MutexGuard<'_, crate::Prefetch> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn push_indices(&self, py: Python<'_>, number: u64, indices: Option<Vec<usize>>) -> PyResult<bool> {
         let Some(indices) = indices else { return Ok(false) };
         let batch = IndexBatch { epoch: 0, batch_in_epoch: number, indices };
-        detach(py, || self.window.lock().unwrap_or_else(PoisonError::into_inner).push(batch))?;
+        detach(py, || self.window().push(batch))?;
         Ok(true)
     }
 
