@@ -30,6 +30,7 @@ test: test-rust test-python ## Run all tests
 
 test-rust:
 	cargo test --locked --quiet
+	RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom cargo test --locked --quiet --release --lib loom
 
 test-python: $(VENV)/.built
 	$(BIN)/python -m pytest --quiet

@@ -113,6 +113,41 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// The operating system gave no memory that worker processes could share.
+    #[error(
+        "no memory to share with worker processes: {operation}, for {bytes} bytes, was refused ({source}): \
+         raise the limit ({limit}), or load with threads"
+    )]
+    SharedMemory {
+        /// What was asked for.
+        operation: &'static str,
+        /// The number of bytes that were to be shared.
+        bytes: usize,
+        /// The limit that may stand in the way.
+        limit: &'static str,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+
+    /// A worker process made a batch that is larger than the memory it may write to.
+    #[error(
+        "a batch of {bytes} bytes does not fit into the {room} bytes of shared memory that a worker has: the address \
+         space is limited (ulimit -v); raise the limit, or lower batch_size or num_workers"
+    )]
+    SlotTooSmall {
+        /// The number of bytes that the batch needs, as far as is known.
+        bytes: usize,
+        /// The number of bytes that there are.
+        room: usize,
+    },
+
+    /// A worker process and its consumer do not understand each other: one of them was overwritten by other code.
+    #[error("{reason}: a native extension may have written to memory that is not its own")]
+    Worker {
+        /// What makes no sense.
+        reason: String,
+    },
+
     /// The threads that fetch could not be started.
     #[error(
         "{threads} fetching threads could not be started ({reason}): lower num_workers, or raise the limit (ulimit -u, \

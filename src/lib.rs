@@ -61,7 +61,10 @@ pub use dataset::format::Npy;
 pub use dataset::{Concat, Dataset, InMemory, ReadMany, Stack, Subset};
 pub use error::{Error, Result};
 pub use loader::{Batches, DataLoader, DataLoaderBuilder};
-pub use pipeline::{Batch, Delivery, Fetch, FetchSamples, IndexBatch, Pool, Prefetch};
+pub use pipeline::{
+    Answer, Batch, BatchNumber, Delivery, Errand, Fetch, FetchSamples, Heard, IndexBatch, Outcome, PlacedField, Pool,
+    Prefetch, Task, WorkerEnd, Workers, end_with,
+};
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema};
 pub use sampler::{

@@ -68,6 +68,16 @@ impl DType {
         DTYPES.iter().find(|entry| entry.0 == self).expect("every variant has its line in DTYPES")
     }
 
+    /// The place of this data type in the list of all: what stands for it in messages between processes.
+    pub(crate) fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The data type of that `number`, if there is one.
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        DTYPES.get(usize::from(number)).map(|entry| entry.0)
+    }
+
     /// The size of one element, in bytes.
     #[must_use]
     pub fn bytes(self) -> usize {

@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 
+def figure(value: float | None, form: str = ".3g") -> str:
+    """A figure as a cell; `.3g` gives three digits or all before the point, and never an exponent for a large one."""
+    if value is None:
+        return "-"
+    return format(value, ",.0f" if form == ".3g" and abs(value) >= 1_000 else form)
+
+
 @dataclass
 class Table:
     """A titled table whose first column names things and whose others hold figures."""

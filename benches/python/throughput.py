@@ -12,7 +12,7 @@ import numpy as np
 import machine
 from gather import Consumer
 from protocol import Case, Contender, Epoch, Metrics, Standings, Turn
-from report import Table
+from report import Table, figure
 
 MEMORY_SECONDS = 0.4
 SETTLE_SECONDS = 0.05  # workers that ran ahead of an epoch that was cut come to rest
@@ -154,10 +154,6 @@ def limit_of(case: Case, standings: Standings) -> str | None:
     return max(rates, key=lambda name: rates[name]) if rates else None
 
 
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
-
-
 def _times(value: float | None) -> str:
     if value is None:
         return "-"
@@ -188,7 +184,7 @@ def tables(case: Case, standings: Standings) -> list[Table]:
             continue
 
         def of(metric: str, form: str, name: str = name) -> str:
-            return _number(median(standings, name, metric), form)
+            return figure(median(standings, name, metric), form)
 
         alone.add(
             name,

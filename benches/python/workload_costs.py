@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import figures
 import machine
-import throughput
-from protocol import Case, Contender, Metrics, Standings, Turn, Workload
-from report import Table
+from protocol import Case, Contender, Metrics, Workload
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -104,32 +103,14 @@ def _memory(loader: str, **arguments: Any) -> Metrics:
     return {f"in epoch {epoch}, MB": peaks[epoch - 1] for epoch in EPOCHS}
 
 
-def _measure(case: Case, contender: Contender, turn: Turn) -> Metrics:
-    found: Metrics = contender.make(None)
-    return found
-
-
-def _tables(case: Case, standings: Standings) -> list[Table]:
-    measured = [turn for standing in standings.values() for turn in standing.turns if turn is not None]
-    metrics = list(measured[0]) if measured else ["figure"]
-    table = Table(case.title, ["contender", *metrics])
-    for name, standing in standings.items():
-        if standing.failure is not None:
-            table.add_failed(name, standing.failure)
-        else:
-            values = (throughput.median(standings, name, metric) for metric in metrics)
-            table.add(name, *("-" if value is None else f"{value:.3g}" for value in values))
-    return [table]
-
-
 IMPORTS = ("torch", "torch.utils.data")
 OURS = (*IMPORTS, "sluicegate")
 
 WORKLOAD = Workload(
     name="costs",
     title="Costs that do not grow with the samples",
-    measure=_measure,
-    tables=_tables,
+    measure=figures.measure,
+    tables=figures.tables,
     cases=(
         Case(
             name="hand-over",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import torch.overrides
 import torch.utils._python_dispatch
 import torch.utils.data
 import torch.utils.data.graph_settings
+from torch.autograd import forward_ad
 from torch.utils._device import DeviceContext
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import (  # Trainers ask `isinstance(iterator, _BaseDataLoaderIter)`, and its
@@ -24,17 +27,32 @@ from torch.utils.data.dataloader import (
 )
 
 __all__ = [
+    "COLLATE_MAP",
+    "TENSOR_FLAGS",
     "BaseDataLoaderIter",
     "DatasetKind",
+    "WorkerInfo",
+    "answer_per_thread",
+    "collate",
     "collate_is_default",
+    "dtype_name",
     "from_dlpack",
     "get_distributed_settings",
     "is_torchs_own",
-    "make_fetcher",
     "modes_are_active",
+    "numpy_seed",
+    "operations_are_plain",
     "pin_memory",
     "profiler_enabled",
+    "set_thread_name",
+    "set_worker_info",
+    "set_worker_info_of_thread",
+    "set_worker_signal_handlers",
+    "sharding_init_fn",
+    "storage_of",
+    "tensor_is_dense",
     "tensor_is_plain",
+    "untyped",
 ]
 
 # torch.from_dlpack without the Python wrapper, which asks for a device first: half of the time of a hand-over.
@@ -56,19 +74,19 @@ def is_torchs_own(function: Any) -> bool:
 
 # The functions that torch's default collate calls for tensors, NumPy arrays and scalars. Users may put others into the
 # map in place; then the default collate is no longer the stacking that the core does.
-_COLLATE_MAP = {
+COLLATE_MAP = {
     kind: function for kind, function in _utils.collate.default_collate_fn_map.items() if is_torchs_own(function)
 }
 
 
+# The default collate with a map to be given: torch documents it as the way to a collate function of one's own, but
+# leaves it out of `torch.utils.data`.
+collate = _utils.collate.collate
+
+
 def collate_is_default(collate_fn: object) -> bool:
     """Whether `collate_fn` is torch's default collate, and does what it does in torch's files."""
-    return collate_fn is _utils.collate.default_collate and _utils.collate.default_collate_fn_map == _COLLATE_MAP
-
-
-def make_fetcher(kind: int, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool) -> Any:
-    """Torch's fetcher for one dataset: what its loader runs at `num_workers=0`."""
-    return DatasetKind.create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last)
+    return collate_fn is _utils.collate.default_collate and _utils.collate.default_collate_fn_map == COLLATE_MAP
 
 
 def tensor_is_plain(tensor: torch.Tensor) -> bool:
@@ -90,6 +108,27 @@ def tensor_is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
+# Methods that say of a tensor of exactly torch's class, on the CPU, that it means something else than its bytes: lazily
+# negated ones, and named ones in the versions of torch that have them.
+TENSOR_FLAGS = ["is_neg", *(["has_names"] if hasattr(torch.Tensor, "has_names") else [])]
+
+
+def operations_are_plain() -> bool:
+    """Whether torch makes ordinary CPU tensors of ordinary values now, and nobody listens or looks for more in them.
+
+    `modes_are_active` in a fifth of its time, for every batch; and more: a default device is a mode here, `torch.func`
+    wraps tensors, forward-mode differentiation hangs tangents on them.
+    """
+    return (
+        torch._C._len_torch_function_stack() == 0
+        and torch._C._len_torch_dispatch_stack() == 0
+        and torch._C._functorch.peek_interpreter_stack() is None
+        and forward_ad._current_level < 0
+        # What `torch.set_default_tensor_type` sets, which is no mode.
+        and torch._C._get_default_device() == "cpu"
+    )
+
+
 def modes_are_active() -> bool:
     """Whether a mode is on that may turn any call of torch into something else (fake tensors, tracing, logging)."""
     functions = torch.overrides._get_current_function_mode_stack()
@@ -97,3 +136,98 @@ def modes_are_active() -> bool:
     if any(type(mode) is not DeviceContext for mode in functions):
         return True
     return bool(torch.utils._python_dispatch._get_current_dispatch_mode_stack())
+
+
+def tensor_is_dense(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` is a view of a CPU storage, and no more than that: its bytes can be copied."""
+    return (
+        tensor.layout is torch.strided
+        and tensor.device.type == "cpu"
+        and not tensor.is_quantized
+        and not tensor.is_nested
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+        and tensor.dtype in _NAMES
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    )
+
+
+_NAMES = {
+    dtype: name
+    for name in (
+        *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
+        *("float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128"),
+        *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    )
+    if (dtype := getattr(torch, name, None)) is not None
+}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Torch's name for `dtype`, as the core has it."""
+    return _NAMES[dtype]
+
+
+def untyped(storage: Any) -> torch.UntypedStorage:
+    """The bytes behind a storage of either kind; the public way warns that typed storages are deprecated."""
+    return storage._untyped_storage if isinstance(storage, torch.TypedStorage) else storage
+
+
+def storage_of(tensor: torch.Tensor, dtype: torch.dtype | None) -> Any:
+    """The storage of `tensor`, of the kind that torch's own pickles hold: typed where there is a `dtype`."""
+    storage = tensor.untyped_storage()
+    if dtype is None:
+        return storage
+    return torch.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
+# What `torch.utils.data.get_worker_info` returns in a worker: users' code asks that function, so it must answer.
+WorkerInfo: Any = _utils.worker.WorkerInfo
+
+
+def set_worker_info(info: Any) -> None:
+    """Sets what `get_worker_info` returns in this process."""
+    _utils.worker._worker_info = info
+
+
+_infos = threading.local()
+
+
+def set_worker_info_of_thread(info: Any) -> None:
+    """Sets what `get_worker_info` returns in this thread, after `answer_per_thread`."""
+    _infos.info = info
+
+
+def answer_per_thread() -> None:
+    """Lets `get_worker_info` answer per thread: it reads one global per process, and each would read everything.
+
+    Its code is replaced, not the function: users' modules hold the function itself.
+    """
+    module: Any = _utils.worker
+    if not hasattr(module, "_sluicegate_infos"):
+        module._sluicegate_infos = _infos
+        module.get_worker_info.__code__ = _get_worker_info.__code__
+
+
+def _get_worker_info() -> Any:
+    # Runs with the globals of torch's module.
+    info = getattr(_sluicegate_infos, "info", None)  # type: ignore[name-defined]  # noqa: F821
+    return _worker_info if info is None else info  # type: ignore[name-defined]  # noqa: F821
+
+
+# What a worker does with fatal signals: it says which one it was, and ends quietly when its consumer asks it to.
+set_worker_signal_handlers: Callable[[], None] = torch._C._set_worker_signal_handlers
+
+# NumPy's seed in a worker, as torch mixes it.
+numpy_seed: Callable[[int, int], list[int]] = _utils.worker._generate_state
+
+
+def set_thread_name(name: str) -> None:
+    """Names this thread, for `top` and its like, where torch can."""
+    if hasattr(torch.multiprocessing, "_set_thread_name"):
+        torch.multiprocessing._set_thread_name(name)
+
+
+def sharding_init_fn(init_fn: Any, world_size: int, rank: int) -> Any:
+    """What shards a DataPipe by workers and ranks, and runs `init_fn` then."""
+    return functools.partial(torch.utils.data.dataloader._sharding_worker_init_fn, init_fn, world_size, rank)

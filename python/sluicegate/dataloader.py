@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -10,19 +9,13 @@ import torch
 import torch.utils.data
 from torch.utils.data import Dataset, Sampler
 
-from . import _core, _torch
+from . import _torch
 from .dataset import Source, native_source
+from .engine import engine_of
 from .iterator import NativeIterator, PythonIterator
+from .worker_iterator import WorkerIterator
 
 _T_co = TypeVar("_T_co", covariant=True)
-
-# Slots and threads outlive an epoch, but not their loader. They are kept beside it and not on it: trainers copy, pickle
-# and rebuild loaders by their attributes.
-_engines: dict[int, tuple[weakref.ref[Any], tuple[int, int], _core.Engine]] = {}
-
-# Slots kept beyond those that are being filled: the batch in use, the one before it, and two for a consumer that
-# looks ahead.
-_SPARE_SLOTS = 4
 
 
 class DataLoader(torch.utils.data.DataLoader[_T_co]):
@@ -37,10 +30,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     worker processes of torch's.
 
     A batch is memory of its own: it can be written to and kept for ever, and no other batch shares it. Tensors of
-    native batches live in slots that return to the loader when the last view of them dies; their
-    storage can't be resized. The arrays of a native dataset are read when a batch is fetched, so changes in place are
-    seen; with workers their memory must stay where it is meanwhile (do not resize a storage that threads read). The
-    indices of a `Subset` are read at the start of an epoch.
+    native batches, and those that the default collate makes of Python samples with `num_workers=0`, live in slots that
+    return to the loader when the last view of them dies; their storage can't be resized. The arrays of a native dataset
+    are read when a batch is fetched, so changes in place are seen; with workers their memory must stay where it is
+    meanwhile (do not resize a storage that threads read). The indices of a `Subset` are read at the start of an epoch.
 
     One thread at a time uses an iterator; several iterators over one loader are independent.
 
@@ -103,7 +96,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         pin_memory_device: str = "",
         in_order: bool = True,
         snapshot_every_n_steps: int | None = 1,
+        worker_type: str = "process",
     ) -> None:
+        if worker_type not in ("process", "thread"):
+            raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
         super().__init__(
             dataset,
             batch_size,
@@ -124,14 +120,18 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             in_order=in_order,
         )
         self.snapshot_every_n_steps = snapshot_every_n_steps
+        self.worker_type = worker_type
 
     def _get_iterator(self) -> Any:
         # The configuration is read now, at the start of an epoch: trainers swap samplers and functions until then.
         source = self._native_source()
         if source is not None:
             self.check_worker_number_rationality()
-            return NativeIterator(self, source, _engine_of(self))
-        return PythonIterator(self) if self.num_workers == 0 else super()._get_iterator()
+            return NativeIterator(self, source, engine_of(self))
+        if self.num_workers == 0:
+            return PythonIterator(self, engine_of(self))
+        self.check_worker_number_rationality()
+        return WorkerIterator(self)
 
     def _native_source(self) -> Source | None:
         if not self._auto_collation or self._dataset_kind != _torch.DatasetKind.Map:
@@ -139,15 +139,3 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if not _torch.collate_is_default(self.collate_fn) or self.worker_init_fn is not None:
             return None
         return native_source(self.dataset, in_worker=self.num_workers > 0)
-
-
-def _engine_of(loader: DataLoader[Any]) -> _core.Engine:
-    """The slots and threads of `loader`, made on first use and kept until it dies."""
-    size = (loader.num_workers, (loader.prefetch_factor or 1) * max(loader.num_workers, 1) + _SPARE_SLOTS)
-    key = id(loader)
-    known = _engines.get(key)
-    if known is not None and known[0]() is loader and known[1] == size:
-        return known[2]
-    engine = _core.Engine(*size)
-    _engines[key] = (weakref.ref(loader, lambda _: _engines.pop(key, None)), size, engine)
-    return engine

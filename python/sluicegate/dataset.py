@@ -29,7 +29,7 @@ _VIEWED = {
     "float8_e8m0fnu": getattr(torch, "float8_e8m0fnu", None),
 }
 
-_TENSOR_DTYPES = frozenset(
+TENSOR_DTYPES = frozenset(
     {
         *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
         *("float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128"),
@@ -38,8 +38,8 @@ _TENSOR_DTYPES = frozenset(
 )
 
 # What torch makes tensors of. Elements of a one-dimensional array are NumPy scalars, of which it refuses uint64.
-_ARRAY_DTYPES = _TENSOR_DTYPES - {"bfloat16", "complex32", *_VIEWED}
-_SCALAR_DTYPES = _ARRAY_DTYPES - {"uint64"}
+ARRAY_DTYPES = TENSOR_DTYPES - {"bfloat16", "complex32", *_VIEWED}
+SCALAR_DTYPES = ARRAY_DTYPES - {"uint64"}
 
 # Somebody may replace a method of torch's classes: then they are no longer the classes that the core stands in for.
 _METHODS = {
@@ -145,7 +145,7 @@ def _tensors(
     for field, tensor in enumerate(tensors):
         dtype = str(tensor.dtype).removeprefix("torch.")
         shape, strides, address = tuple(tensor.shape), tensor.stride(), tensor.data_ptr()
-        if dtype not in _TENSOR_DTYPES or not shape or shape[0] != tensors[0].size(0):
+        if dtype not in TENSOR_DTYPES or not shape or shape[0] != tensors[0].size(0):
             return None
         if address == 0 and tensor.numel() > 0:  # Its storage was freed.
             return None
@@ -177,7 +177,7 @@ def _memory_check(tensor: torch.Tensor, address: int) -> Callable[[], bool]:
 
 def _array(array: np.ndarray[Any, Any], in_worker: bool) -> Source | None:
     kind = "scalar" if array.ndim == 1 else "array"
-    if array.ndim == 0 or array.dtype.name not in (_SCALAR_DTYPES if kind == "scalar" else _ARRAY_DTYPES):
+    if array.ndim == 0 or array.dtype.name not in (SCALAR_DTYPES if kind == "scalar" else ARRAY_DTYPES):
         return None
     if not array.dtype.isnative or min(array.strides) < 0 or torch.get_default_device().type != "cpu":
         return None

@@ -1,4 +1,7 @@
-"""Fetching from map-style datasets in Python: torch's semantics, with errors that say which sample it was."""
+"""Fetching batches in Python: torch's semantics, with errors that say which sample it was.
+
+The same fetchers run on the calling thread, in worker processes and in worker threads.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,144 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler
 
+from . import _torch
+
+# So many indices are named in a message; a batch may have thousands.
+_NAMED_INDICES = 16
+
+
+def sampler_name(index_sampler: Any) -> str:
+    """The class that is to blame for an index: torch's own BatchSampler only cuts what another sampler yields."""
+    return type(index_sampler.sampler if type(index_sampler) is BatchSampler else index_sampler).__name__
+
+
+def make_fetcher(
+    kind: int,
+    dataset: Any,
+    auto_collation: bool,
+    collate_fn: Callable[[Any], Any],
+    drop_last: bool,
+    sampler: str,
+) -> MapFetcher | StreamFetcher:
+    """What fetches from `dataset`; `iter()` of a stream is called here.
+
+    Args:
+        kind: torch's kind of dataset, map-style or iterable-style.
+        dataset: the dataset.
+        auto_collation: whether a request is a batch of indices, or the index of one ready-made batch.
+        collate_fn: makes a batch of samples.
+        drop_last: whether a stream's last batch is left out when it is smaller.
+        sampler: the name of the sampler, for messages.
+    """
+    if kind == _torch.DatasetKind.Map:
+        return MapFetcher(dataset, sampler, auto_collation, collate_fn)
+    return StreamFetcher(dataset, auto_collation, collate_fn, drop_last)
+
+
+def indices_in_words(index: Any) -> str:
+    """`index` for a message: all indices of a small batch, the first ones of a large one."""
+    if isinstance(index, (list, tuple)) and len(index) > _NAMED_INDICES:
+        shown = ", ".join(map(repr, index[:_NAMED_INDICES]))
+        return f"[{shown}, ... {len(index) - _NAMED_INDICES} more]"
+    text = repr(index)
+    return text if len(text) < 1000 else f"{text[:1000]}..."
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to `error`, where Python has notes; once, though the same error may be raised again."""
+    if note not in getattr(error, "__notes__", ()):
+        if hasattr(error, "add_note"):
+            error.add_note(note)
+        else:  # Python 3.10 shows none, but whoever looks finds it.
+            error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]
+
+
+class StreamFetcher:
+    """Fetches the next samples of an iterable-style dataset and collates them, on the calling thread.
+
+    Args:
+        dataset: anything with `__iter__`, which is called now.
+        auto_collation: whether a request stands for a batch of as many samples, or for one ready-made batch.
+        collate_fn: makes a batch of the samples.
+        drop_last: whether the last batch is left out when it is smaller.
+    """
+
+    def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> None:
+        self.dataset = dataset
+        self.auto_collation = auto_collation
+        self.collate_fn = collate_fn
+        self.drop_last = drop_last
+        self.dataset_iter = iter(dataset)
+        self.ended = False
+        self.ordinal = 0
+
+    def fetch(self, index: Any) -> Any:
+        """The next batch; `index` says how many samples.
+
+        Raises:
+            StopIteration: the stream has ended.
+            Exception: what the dataset or `collate_fn` raises; a note says where in the stream.
+        """
+        if self.ended:
+            raise StopIteration
+        first = self.ordinal
+        if not self.auto_collation:
+            samples = self._next()
+        else:
+            samples = []
+            for _ in index:
+                try:
+                    samples.append(self._next())
+                except StopIteration:
+                    self.ended = True
+                    break
+            if not samples or (self.drop_last and len(samples) < len(index)):
+                raise StopIteration
+        try:
+            return self.collate_fn(samples)
+        except Exception as error:
+            add_note(error, f"raised while collating samples {first} to {self.ordinal - 1} of this stream")
+            raise
+
+    def _next(self) -> Any:
+        try:
+            sample = next(self.dataset_iter)
+        except StopIteration:
+            raise
+        except Exception as error:
+            add_note(error, f"raised by sample {self.ordinal} of this stream")
+            raise
+        self.ordinal += 1
+        return sample
+
+
+class _Failed:
+    """Which index was being fetched: the whole batch, until single ones are."""
+
+    __slots__ = ("batch", "index")
+
+    def __init__(self, batch: Any) -> None:
+        self.batch = self.index = batch
+
+    def in_words(self) -> str:
+        if self.index is self.batch and isinstance(self.batch, (list, tuple)):
+            return f"the batch at {indices_in_words(self.batch)}"
+        return f"the sample at index {indices_in_words(self.index)}"
+
 
 class MapFetcher:
     """Fetches the samples of one batch from a map-style dataset and collates them, on the calling thread.
 
     Args:
         dataset: anything with `__getitem__`; `__getitems__` is used where it has one.
-        index_sampler: where the requests come from; it, or the sampler that it batches, is named in errors.
+        sampler: the name of the sampler that the requests come from, for messages.
         auto_collation: whether a request is a batch of indices, or the index of one ready-made batch.
         collate_fn: makes a batch of the samples.
     """
 
-    def __init__(
-        self, dataset: Any, index_sampler: Any, auto_collation: bool, collate_fn: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, dataset: Any, sampler: str, auto_collation: bool, collate_fn: Callable[[Any], Any]) -> None:
         self.dataset = dataset
-        # Torch's own BatchSampler cuts what another sampler yields: that one is to blame for an index.
-        self.sampler = index_sampler.sampler if type(index_sampler) is BatchSampler else index_sampler
+        self.sampler = sampler
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
 
@@ -35,25 +159,31 @@ class MapFetcher:
             IndexError: (or what the dataset raises) the dataset has no such sample; the text names index and sampler.
             RuntimeError: (or what `collate_fn` raises) the samples can't be stacked; the text names two that differ.
         """
+        failed = _Failed(index)
         try:
-            samples = self._samples(index)
-        except (IndexError, ValueError) as error:
-            if (text := self._place(error, index)) is None:
+            samples = self._samples(index, failed)
+        except Exception as error:
+            add_note(error, f"raised by {failed.in_words()} of the dataset")
+            if not isinstance(error, (IndexError, ValueError)) or (text := self._place(error, index)) is None:
                 raise
             raise type(error)(text) from error
         try:
             return self.collate_fn(samples)
-        except RuntimeError as error:
-            if (text := self._unequal_shapes(error, index, samples)) is None:
+        except Exception as error:
+            add_note(error, f"raised while collating the batch at {indices_in_words(index)}")
+            if not isinstance(error, RuntimeError) or (text := self._unequal_shapes(error, index, samples)) is None:
                 raise
             raise RuntimeError(text) from error
 
-    def _samples(self, index: Any) -> Any:
+    def _samples(self, index: Any, failed: _Failed) -> Any:
         if not self.auto_collation:
             return self.dataset[index]
         if hasattr(self.dataset, "__getitems__") and self.dataset.__getitems__:
             return self.dataset.__getitems__(index)
-        return [self.dataset[each] for each in index]
+        samples = []
+        for failed.index in index:
+            samples.append(self.dataset[failed.index])
+        return samples
 
     def _place(self, error: IndexError | ValueError, index: Any) -> str | None:
         """What to say of `error`: which index of which sampler is out of range; None when it is something else."""
@@ -66,7 +196,7 @@ class MapFetcher:
         if type(error) not in (IndexError, ValueError) or not wrong:
             return None
         return (
-            f"{error} (index {wrong[0]} came from {type(self.sampler).__name__}, but the dataset, a "
+            f"{error} (index {wrong[0]} came from {self.sampler}, but the dataset, a "
             f"{type(self.dataset).__name__}, has {length} samples: build the sampler from this dataset, or its length)"
         )
 

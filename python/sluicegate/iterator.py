@@ -11,8 +11,9 @@ from torch.utils.data import IterDataPipe, MapDataPipe
 from torch.utils.data.graph_settings import apply_sharding
 
 from . import _core, _torch
+from .collate import stacking
 from .dataset import Source, int64_array, native_source
-from .fetch import MapFetcher
+from .fetch import MapFetcher, make_fetcher, sampler_name
 from .sampler import Slice, indices_of, requests
 
 if TYPE_CHECKING:
@@ -22,20 +23,20 @@ if TYPE_CHECKING:
 class PythonIterator(_torch.BaseDataLoaderIter):
     """One epoch of a dataset that runs Python, on the calling thread: `num_workers=0`."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: DataLoader[Any], engine: _core.Engine) -> None:
         super().__init__(loader)
         _refuse_timeout(loader)
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             apply_sharding(self._dataset, *_torch.get_distributed_settings())
-        self._dataset_fetcher: Any
-        if self._dataset_kind == _torch.DatasetKind.Map:
-            self._dataset_fetcher = MapFetcher(
-                self._dataset, self._index_sampler, self._auto_collation, self._collate_fn
-            )
-        else:
-            self._dataset_fetcher = _torch.make_fetcher(
-                self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
-            )
+        collate_fn = stacking(self._collate_fn, engine.stack) if self._auto_collation else self._collate_fn
+        self._dataset_fetcher = make_fetcher(
+            self._dataset_kind,
+            self._dataset,
+            self._auto_collation,
+            collate_fn,
+            self._drop_last,
+            sampler_name(self._index_sampler),
+        )
 
     def _next_data(self) -> Any:
         batch = self._dataset_fetcher.fetch(self._next_index())
@@ -77,7 +78,7 @@ class NativeIterator(_torch.BaseDataLoaderIter):
 
     def _begin(self, source: Source | None) -> None:
         self._sampler_iter = requests(self._index_sampler, self._sampler_iter, self._engine)
-        self._dataset_fetcher = MapFetcher(self._dataset, self._index_sampler, True, self._collate_fn)
+        self._dataset_fetcher = MapFetcher(self._dataset, sampler_name(self._index_sampler), True, self._collate_fn)
         self._asked = 0
         # What is under way, by the number of its batch, in order; and the numbers of those that Python will fetch.
         self._under_way: dict[int, Any] = {}

@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::Segment;
+use super::{RowLayout, Segment};
 use crate::{Error, Result};
 
 /// A dense or strided array whose first axis counts samples. Rows are read by copying; nothing else gets at the bytes.
@@ -24,9 +24,7 @@ pub struct Array {
     len: usize,
     /// The distance from one row to the next, in bytes; zero for a broadcast array.
     stride: usize,
-    bytes_per_row: usize,
-    /// The axes outside of the innermost contiguous piece of a row, outermost first: number of steps, bytes per step.
-    axes: Vec<(usize, usize)>,
+    row: RowLayout,
 }
 
 impl Array {
@@ -60,25 +58,11 @@ impl Array {
                 segment.len()
             )));
         }
-        let bytes_per_row = if row_shape.contains(&0) {
-            Some(0)
-        } else {
-            row_shape.iter().try_fold(item_bytes, |bytes, &size| bytes.checked_mul(size))
-        };
         // A broadcast axis costs no memory, so the rows of a small segment can be larger than any slot.
-        let Some(bytes_per_row) = bytes_per_row else {
+        let Some(row) = RowLayout::new(item_bytes, row_shape, row_strides) else {
             return Err(invalid(format!("a row of shape {row_shape:?} is more bytes than an address can count")));
         };
-        let mut run = item_bytes;
-        let mut axes: Vec<(usize, usize)> = Vec::new();
-        for (&size, &step) in row_shape.iter().zip(row_strides).rev().filter(|(size, _)| **size > 1) {
-            if axes.is_empty() && step == run {
-                run *= size;
-            } else {
-                axes.insert(0, (size, step));
-            }
-        }
-        Ok(Self { segment, offset, len, stride, bytes_per_row, axes })
+        Ok(Self { segment, offset, len, stride, row })
     }
 
     /// An array of `shape` in C order, without gaps.
@@ -109,7 +93,7 @@ impl Array {
     /// The size of one row in C order, in bytes.
     #[must_use]
     pub fn bytes_per_row(&self) -> usize {
-        self.bytes_per_row
+        self.row.bytes()
     }
 
     /// The segment that holds the array.
@@ -137,11 +121,11 @@ impl Array {
     /// # Panics
     /// When `into` is not as long as that many rows.
     pub fn gather(&self, indices: &[usize], into: &mut [u8]) -> Result<()> {
-        assert_eq!(into.len(), indices.len() * self.bytes_per_row, "room for {} rows", indices.len());
+        assert_eq!(into.len(), indices.len() * self.bytes_per_row(), "room for {} rows", indices.len());
         if let Some(&index) = indices.iter().find(|&&index| index >= self.len) {
             return Err(Error::IndexOutOfRange { index, len: self.len });
         }
-        if self.bytes_per_row > 0 && !indices.is_empty() {
+        if self.bytes_per_row() > 0 && !indices.is_empty() {
             self.segment.read_by(|| self.copy_rows(indices, into));
         }
         Ok(())
@@ -149,16 +133,19 @@ impl Array {
 
     /// Copies rows that are known to be there.
     fn copy_rows(&self, indices: &[usize], into: &mut [u8]) {
-        if !self.axes.is_empty() {
-            indices.iter().zip(into.chunks_exact_mut(self.bytes_per_row)).for_each(|(&index, row)| {
-                self.copy_axes(self.offset + index * self.stride, &self.axes, row);
+        if !self.row.is_contiguous() {
+            let start = self.segment.at(self.offset);
+            indices.iter().zip(into.chunks_exact_mut(self.bytes_per_row())).for_each(|(&index, row)| {
+                // SAFETY: as in `gather_sized`.
+                unsafe { self.row.copy(start.as_ptr().add(index * self.stride), row) };
             });
-        } else if self.stride == self.bytes_per_row && indices.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1))
+        } else if self.stride == self.bytes_per_row()
+            && indices.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1))
         {
             self.copy(self.offset + indices[0] * self.stride, into);
         } else {
             // Small rows are one or two machine instructions when their size is known, and a call when it is not.
-            match self.bytes_per_row {
+            match self.bytes_per_row() {
                 1 => self.gather_sized::<1>(indices, into),
                 2 => self.gather_sized::<2>(indices, into),
                 4 => self.gather_sized::<4>(indices, into),
@@ -184,48 +171,11 @@ impl Array {
         }
     }
 
-    /// Copies one row whose pieces lie apart, axis by axis.
-    fn copy_axes(&self, from: usize, axes: &[(usize, usize)], into: &mut [u8]) {
-        match axes {
-            [] => self.copy(from, into),
-            // As in `gather`: the pieces of a transposed image are single elements, of a crop a line of it.
-            &[(steps, stride)] => match into.len() / steps {
-                1 => self.copy_steps::<1>(from, stride, into),
-                2 => self.copy_steps::<2>(from, stride, into),
-                3 => self.copy_steps::<3>(from, stride, into),
-                4 => self.copy_steps::<4>(from, stride, into),
-                8 => self.copy_steps::<8>(from, stride, into),
-                16 => self.copy_steps::<16>(from, stride, into),
-                32 => self.copy_steps::<32>(from, stride, into),
-                64 => self.copy_steps::<64>(from, stride, into),
-                part => into
-                    .chunks_exact_mut(part)
-                    .enumerate()
-                    .for_each(|(step, into)| self.copy(from + step * stride, into)),
-            },
-            [(steps, stride), inner @ ..] => {
-                let part = into.len() / steps;
-                for (step, into) in into.chunks_exact_mut(part).enumerate() {
-                    self.copy_axes(from + step * stride, inner, into);
-                }
-            }
-        }
-    }
-
-    /// Copies pieces of `SIZE` bytes that lie `stride` bytes apart, the first at `from`.
-    fn copy_steps<const SIZE: usize>(&self, from: usize, stride: usize, into: &mut [u8]) {
-        let start = self.segment.at(from);
-        for (step, piece) in into.as_chunks_mut::<SIZE>().0.iter_mut().enumerate() {
-            // SAFETY: as in `copy`: the axis that is followed here lies in the segment, as `new` has checked.
-            unsafe { ptr::copy_nonoverlapping(start.as_ptr().add(step * stride), piece.as_mut_ptr(), SIZE) };
-        }
-    }
-
     #[inline]
     fn copy(&self, from: usize, into: &mut [u8]) {
         debug_assert!(from + into.len() <= self.segment.len(), "copies stay inside the segment");
-        // SAFETY: every caller starts at a row that `gather` has checked and follows axes that `new` has checked, so the
-        // bytes lie in the segment, which `self` keeps alive; `into` is exclusively borrowed, so the two do not overlap.
+        // SAFETY: every caller starts at a row that `gather` has checked, so the bytes lie in the segment, which `self`
+        // keeps alive; `into` is exclusively borrowed, so the two do not overlap.
         unsafe { ptr::copy_nonoverlapping(self.segment.at(from).as_ptr(), into.as_mut_ptr(), into.len()) };
     }
 }

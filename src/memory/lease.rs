@@ -6,19 +6,25 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 
-use super::slab::{Slot, Slots};
+use super::slab::Slot;
 
-/// The right to the bytes of one slot. Dropping it, on any thread, gives the slot back to its [`Slab`](super::Slab),
-/// which may be gone by then.
+/// Where a slot goes when its lease is dropped: on any thread, in the process that leased it or in a forked one.
+pub(super) trait Home: Send + Sync {
+    /// Takes back `slot`, which came from here. A forked child must take nothing: the slot is its parent's.
+    fn give_back(&self, slot: Slot);
+}
+
+/// The right to the bytes of one slot. Dropping it, on any thread, gives the slot back to its [`Slab`](super::Slab) or
+/// [`Arena`](super::Arena), which may be gone by then.
 pub struct Lease {
     slot: ManuallyDrop<Slot>,
     bytes: usize,
-    slots: Arc<Slots>,
+    home: Arc<dyn Home>,
 }
 
 impl Lease {
-    pub(super) fn new(slot: Slot, bytes: usize, slots: Arc<Slots>) -> Self {
-        Self { slot: ManuallyDrop::new(slot), bytes, slots }
+    pub(super) fn new(slot: Slot, bytes: usize, home: Arc<dyn Home>) -> Self {
+        Self { slot: ManuallyDrop::new(slot), bytes, home }
     }
 
     /// The number of bytes that were asked for.
@@ -58,7 +64,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         // SAFETY: the slot is taken exactly once, here, and the lease is not used afterwards.
-        self.slots.give_back(unsafe { ManuallyDrop::take(&mut self.slot) });
+        self.home.give_back(unsafe { ManuallyDrop::take(&mut self.slot) });
     }
 }
 

@@ -1,15 +1,40 @@
 #![doc = include_str!("README.md")]
 #![expect(unsafe_code, reason = "the only place of the core that handles addresses; every block says why it is sound")]
 
+mod arena;
 mod array;
+mod bell;
+mod event;
 mod fault;
 mod fork;
+mod grant;
 mod lease;
+mod limits;
+mod ranges;
+mod ring;
+mod row;
+mod scattered;
 mod segment;
+mod shared;
+mod shared_word;
 mod slab;
+mod sync;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod two_processes;
+mod worker_slot;
 
+pub use arena::Arena;
 pub use array::Array;
+pub use bell::{Bell, EventBell, EventWoken, Woken};
 pub(crate) use fork::{PerProcess, generation};
+pub use grant::Grant;
 pub use lease::Lease;
+pub(crate) use limits::{address_space_left, physical_bytes};
+pub use ring::Ring;
+use row::RowLayout;
+pub use scattered::Scattered;
 pub use segment::Segment;
+pub(crate) use shared_word::SharedWord;
 pub use slab::Slab;
+pub(crate) use worker_slot::WorkerSlot;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use super::fault;
+use super::shared::Claims;
 use crate::{Element, Error, Result};
 
 /// The size of a huge page, in bytes, on the machines that have them in this size; elsewhere it is a mere alignment.
@@ -27,17 +28,19 @@ pub struct Segment {
     backing: Backing,
 }
 
-enum Backing {
+pub(super) enum Backing {
     /// Private memory that this segment mapped: the range to unmap, which may be wider than what is used.
     Anonymous { start: NonNull<u8>, len: usize },
     /// A file that this segment mapped, and whether somebody has cut it under a copy.
     File { len: usize, lost_pages: AtomicBool },
+    /// A file in memory that other processes map too.
+    Shared { len: usize, claims: Claims },
     /// Somebody else's memory, valid as long as the owner is.
     Foreign { _owner: Box<dyn Any + Send + Sync> },
 }
 
 // SAFETY: a segment is an address range valid until drop on whichever thread; who may write to which part of it when is
-// the slab's matter (see README), and the owner of foreign memory is `Send + Sync` itself.
+// the slab's or the arena's matter (see README), and the owner of foreign memory is `Send + Sync` itself.
 unsafe impl Send for Segment {}
 // SAFETY: as for `Send`: a shared segment gives out nothing but its address and copies of its bytes.
 unsafe impl Sync for Segment {}
@@ -98,6 +101,11 @@ impl Segment {
         Ok(Self { address: start, len, backing: Backing::File { len: mapped, lost_pages: AtomicBool::new(false) } })
     }
 
+    /// The first `len` bytes of a mapping at `address` that is as wide as `backing` says.
+    pub(super) fn from_mapping(address: NonNull<u8>, len: usize, backing: Backing) -> Self {
+        Self { address, len, backing }
+    }
+
     /// `len` bytes at `address` that belong to `owner`, which is dropped with the segment (on whichever thread).
     ///
     /// # Safety
@@ -135,6 +143,10 @@ impl Segment {
         matches!(&self.backing, Backing::File { lost_pages, .. } if lost_pages.load(Ordering::Relaxed))
     }
 
+    pub(super) fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
     /// Runs `copy`, which reads bytes of this segment and writes elsewhere.
     pub(super) fn read_by(&self, copy: impl FnOnce()) {
         let Backing::File { lost_pages, .. } = &self.backing else { return copy() };
@@ -156,7 +168,7 @@ impl Drop for Segment {
     fn drop(&mut self) {
         let (start, len) = match self.backing {
             Backing::Anonymous { start, len } => (start, len),
-            Backing::File { len, .. } => (self.address, len),
+            Backing::File { len, .. } | Backing::Shared { len, .. } => (self.address, len),
             Backing::Foreign { .. } => return,
         };
         // SAFETY: the range was mapped by this segment, and whoever uses its addresses holds the segment.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::lease::Home;
 use super::{Lease, PerProcess, Segment, generation};
 use crate::Result;
 
@@ -15,7 +16,7 @@ const LARGEST_SHARED_SEGMENT: usize = 4 << 20;
 /// This much may lie free whatever the number of slots: thousands of tiny ones cost less than finding new ones.
 const FREE_BYTES: usize = 1 << 20;
 /// Slots start at multiples of this: the alignment of torch's own allocator.
-const ALIGNMENT: usize = 64;
+pub(super) const ALIGNMENT: usize = 64;
 
 /// A pool of slots that grows with what is held and shrinks to what is used.
 ///
@@ -58,7 +59,7 @@ impl Slab {
         let slots = self.slots();
         let capacity = capacity_for(bytes);
         let slot = slots.inventory().take(capacity)?;
-        Ok(Lease::new(slot, bytes, Arc::clone(slots)))
+        Ok(Lease::new(slot, bytes, Arc::clone(slots) as Arc<dyn Home>))
     }
 
     /// The address space of all slots of this process, leased and free, in bytes.
@@ -72,7 +73,7 @@ impl Slab {
 /// one size share slots and a slot (from 512 bytes on) is at most a quarter larger than what is in it.
 ///
 /// Sizes that nothing can have stay what they are: the segment refuses them.
-fn capacity_for(bytes: usize) -> usize {
+pub(super) fn capacity_for(bytes: usize) -> usize {
     let bytes = bytes.max(ALIGNMENT);
     let step = bytes.checked_next_power_of_two().map_or(ALIGNMENT, |power| power / 8).max(ALIGNMENT);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)
@@ -85,6 +86,15 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// The slot at `range` of `segment`, which nobody else has a right to.
+    pub(super) fn new(segment: Arc<Segment>, range: Range<usize>) -> Self {
+        Self { segment, range }
+    }
+
+    pub(super) fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
     pub(super) fn address(&self) -> NonNull<u8> {
         self.segment.at(self.range.start)
     }
@@ -96,7 +106,7 @@ impl Slot {
 
 /// What the leases of one process share with their slab. The lock is held for a few list operations, never over a
 /// system call but the mapping of a new segment.
-pub(super) struct Slots {
+struct Slots {
     generation: u64,
     free_slots: usize,
     inventory: Mutex<Inventory>,
@@ -119,9 +129,10 @@ impl Slots {
         // Nothing in here can panic half-way through a change, so a poisoned lock protects a sound inventory.
         self.inventory.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Takes a slot back from its lease.
-    pub(super) fn give_back(&self, slot: Slot) {
+impl Home for Slots {
+    fn give_back(&self, slot: Slot) {
         if self.generation != generation() {
             // A forked child drops a batch of its parent: the lock may be held by a thread that was not forked.
             std::mem::forget(slot);

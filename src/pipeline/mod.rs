@@ -1,16 +1,28 @@
 //! WHEN it happens: batches are fetched ahead of the consumer and handed over in order.
 //!
 //! [`Fetch`] is the only trait that the pipeline knows: one [`IndexBatch`] in, one filled [`Batch`] out. [`Prefetch`]
-//! keeps a window of them, on the [`Pool`] or on the calling thread, whichever is sooner.
+//! keeps a window of them, on the [`Pool`] or on the calling thread, whichever is sooner. [`Workers`] and [`WorkerEnd`] are
+//! the two ends of what a consumer shares with worker processes, which run other people's code.
 
 mod batch;
 mod fetch;
+mod field_table;
+mod message;
 mod pace;
 mod pool;
 mod prefetch;
 mod reorder;
+mod watch;
+mod worker_end;
+mod worker_layout;
+mod workers;
 
 pub use batch::Batch;
 pub use fetch::{Fetch, FetchSamples, IndexBatch};
+pub use field_table::PlacedField;
+pub use message::{BatchNumber, Errand, Outcome};
 pub use pool::Pool;
 pub use prefetch::{Delivery, Prefetch};
+pub use watch::end_with;
+pub use worker_end::{Task, WorkerEnd};
+pub use workers::{Answer, Heard, Workers};

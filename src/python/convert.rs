@@ -1,8 +1,13 @@
 //! Python values to the core's and back.
 
-use pyo3::exceptions::PyTypeError;
+use std::ffi::CStr;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList};
+
+use crate::DType;
+use crate::pipeline::Errand;
 
 /// How the fields of a batch are nested in what the user gets, as torch's default collate would nest them.
 pub(super) enum Structure {
@@ -71,4 +76,36 @@ pub(super) fn plain_indices(list: &Bound<'_, PyList>, len: usize) -> Option<Vec<
 pub(super) fn wrap(index: i64, len: usize) -> Option<usize> {
     let place = if index < 0 { index.checked_add(i64::try_from(len).ok()?)? } else { index };
     usize::try_from(place).ok().filter(|&place| place < len)
+}
+
+/// A worker's errand by its name.
+pub(super) fn errand(name: &Bound<'_, PyAny>) -> PyResult<Errand> {
+    match name.extract::<&str>()? {
+        "fetch" => Ok(Errand::Fetch),
+        "resume" => Ok(Errand::Resume),
+        "stop" => Ok(Errand::Stop),
+        other => Err(PyValueError::new_err(format!("errand: `{other}` is none"))),
+    }
+}
+
+/// The data type of a buffer's elements, where torch makes tensors of them; native byte order and alignment only.
+pub(super) fn buffer_type(format: &CStr, item_bytes: isize) -> Option<DType> {
+    match (format.to_bytes(), item_bytes) {
+        (b"?", 1) => Some(DType::Bool),
+        (b"b", 1) => Some(DType::Int8),
+        (b"B", 1) => Some(DType::UInt8),
+        (b"h", 2) => Some(DType::Int16),
+        (b"H", 2) => Some(DType::UInt16),
+        (b"i", 4) => Some(DType::Int32),
+        (b"I", 4) => Some(DType::UInt32),
+        (b"l" | b"q", 8) => Some(DType::Int64),
+        // Not `Q`: torch refuses NumPy's `ulonglong`.
+        (b"L", 8) => Some(DType::UInt64),
+        (b"e", 2) => Some(DType::Float16),
+        (b"f", 4) => Some(DType::Float32),
+        (b"d", 8) => Some(DType::Float64),
+        (b"Zf", 8) => Some(DType::Complex64),
+        (b"Zd", 16) => Some(DType::Complex128),
+        _ => None,
+    }
 }

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use super::detach::detach;
 use super::memory::capsule;
+use super::stack::{Kinds, Rows};
 use crate::memory::Slab;
 use crate::{BatchField, Collate, DType, Pool, StackSamples};
 
@@ -37,8 +38,23 @@ impl Engine {
     /// used again, which a general allocator does not promise for blocks of this size.
     fn index_capsule<'py>(&self, py: Python<'py>, len: usize) -> PyResult<Bound<'py, PyAny>> {
         let lease = detach(py, || self.permutations.lease(len * size_of::<i64>()))?;
-        let field = BatchField { name: String::new(), dtype: DType::Int64, shape: vec![len] };
-        capsule(py, &Arc::new(lease), 0, &field)
+        capsule(py, &Arc::new(lease), 0, (DType::Int64, &[len]))
+    }
+
+    /// The tensor that torch's default collate makes of `samples`, in a slot; None when torch must make it itself, be it
+    /// to raise its own error.
+    fn stack<'py>(
+        &self,
+        py: Python<'py>,
+        kinds: &Kinds,
+        samples: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(rows) = Rows::of(samples, kinds).filter(Rows::stack_in_c_order) else { return Ok(None) };
+        // With the GIL, which costs less than letting go of it: who holds the slab's lock never waits for the GIL.
+        let Ok(mut lease) = self.slab.lease(rows.bytes()) else { return Ok(None) };
+        rows.copy_into(py, lease.bytes_mut())?;
+        let BatchField { dtype, shape, .. } = rows.field();
+        kinds.tensor(capsule(py, &Arc::new(lease), 0, (*dtype, shape))?, *dtype).map(Some)
     }
 
     /// The number of threads.

@@ -25,7 +25,12 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
         | Error::Format { .. }
         | Error::State { .. } => PyValueError::new_err(message),
         // Torch raises RuntimeError when its allocator gets no memory, and code that survives that catches it.
-        Error::OutOfMemory { .. } | Error::Threads { .. } | Error::Panic { .. } => PyRuntimeError::new_err(message),
+        Error::OutOfMemory { .. }
+        | Error::SharedMemory { .. }
+        | Error::SlotTooSmall { .. }
+        | Error::Worker { .. }
+        | Error::Threads { .. }
+        | Error::Panic { .. } => PyRuntimeError::new_err(message),
     }
 }
 

@@ -1,27 +1,34 @@
-//! Memory across the border: arrays of Python's that Rust reads, and slots of ours that become tensors.
+//! Memory across the border: arrays and samples of Python's that Rust reads, and slots of ours that become tensors.
 //!
 //! # Rationale
 //! An address that Python hands in is believed: `sluicegate._core` is private, and the package passes
 //! `tensor.data_ptr()` or the address of a NumPy array together with the object that owns it. The owner is held until
 //! the last reader is gone; the package checks before each batch that the owner still has its memory there.
 //!
+//! A sample shows its memory itself, a tensor through DLPack's exchange API, an array by Python's buffers; [`Views`] holds them.
+//!
 //! A slot leaves as DLPack capsules, one per field, all holding one [`Lease`]. Columns of a slot do not overlap and no
 //! other slot overlaps this one, so tensors never alias. The deleter drops its part of the lease and touches nothing of
 //! Python: it runs on any thread, with or without the GIL, also while the interpreter shuts down.
 #![expect(unsafe_code, reason = "one of the two places that handle addresses; every block says why it is sound")]
 
-use std::ffi::{CStr, c_int, c_void};
-use std::mem::ManuallyDrop;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
+use std::slice;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
 
-use super::convert::wrap;
-use crate::memory::{Array, Lease, Segment};
-use crate::{BatchField, DType, Field};
+use super::convert::{buffer_type, wrap};
+use super::dlpack::{CPU, DLTensor, dlpack_type, travels_as_bytes};
+use super::error::to_python;
+use crate::memory::{Array, Lease, Scattered, Segment};
+use crate::{DType, Field, WorkerEnd};
 
 /// Keeps a Python object alive on behalf of Rust, and lets go of it soon after it is dropped, on whichever thread.
 struct Owner(ManuallyDrop<Py<PyAny>>);
@@ -116,35 +123,6 @@ impl Indices {
     }
 }
 
-// The C structures of DLPack 0.8 (https://dmlc.github.io/dlpack): the layout that every torch of our range reads.
-
-#[repr(C)]
-struct DLDevice {
-    device_type: i32,
-    device_id: i32,
-}
-
-const CPU: DLDevice = DLDevice { device_type: 1, device_id: 0 };
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct DLDataType {
-    code: u8,
-    bits: u8,
-    lanes: u16,
-}
-
-#[repr(C)]
-struct DLTensor {
-    data: *mut c_void,
-    device: DLDevice,
-    ndim: i32,
-    dtype: DLDataType,
-    shape: *mut i64,
-    strides: *mut i64,
-    byte_offset: u64,
-}
-
 #[repr(C)]
 struct DLManagedTensor {
     tensor: DLTensor,
@@ -157,47 +135,58 @@ struct DLManagedTensor {
 struct Handover {
     managed: DLManagedTensor,
     shape: Box<[i64]>,
-    lease: Arc<Lease>,
+    owner: Arc<dyn Send + Sync>,
 }
 
 const UNUSED: &CStr = c"dltensor";
 
-/// DLPack's code for `dtype`; a type that it does not know travels as bytes and is viewed as what it is.
-fn dlpack_type(dtype: DType) -> DLDataType {
-    let code = match dtype {
-        DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => 0,
-        DType::Float16 | DType::Float32 | DType::Float64 => 2,
-        DType::BFloat16 => 4,
-        DType::Complex32 | DType::Complex64 | DType::Complex128 => 5,
-        DType::Bool => 6,
-        _ => 1,
-    };
-    DLDataType { code, bits: (dtype.bytes() * 8) as u8, lanes: 1 }
-}
-
-/// A DLPack capsule of `field`, whose first byte is at `offset` of the slot. It holds the lease until it is consumed, and
+/// A DLPack capsule of the tensor whose first byte is at `offset` of the slot. It holds the lease until it is consumed, and
 /// the tensor made of it does from then on.
 pub(super) fn capsule<'py>(
     py: Python<'py>,
     lease: &Arc<Lease>,
     offset: usize,
-    field: &BatchField,
+    (dtype, shape): (DType, &[usize]),
 ) -> PyResult<Bound<'py, PyAny>> {
-    let bytes = field.shape.iter().product::<usize>() * field.dtype.bytes();
-    assert!(offset + bytes <= lease.len(), "a field lies inside its slot");
-    let shape: Box<[i64]> = field.shape.iter().map(|&size| size as i64).collect();
+    let bytes = shape.iter().product::<usize>() * dtype.bytes();
+    assert!(offset + bytes <= lease.len(), "a tensor lies inside its slot");
+    // SAFETY: the tensor lies inside the slot, as asserted, and the lease that keeps the slot goes with it.
+    let address = unsafe { lease.address().add(offset) };
+    hand_over(py, address, dtype, shape, Arc::clone(lease) as Arc<dyn Send + Sync>)
+}
+
+/// A DLPack capsule of tensor `field` of the batch that this worker is making, to be written at once: the memory stays
+/// mapped as long as the tensor lives, but it is the batch's only until the next tensor is placed.
+pub(super) fn making_capsule<'py>(
+    py: Python<'py>,
+    end: &mut WorkerEnd,
+    field: usize,
+    (dtype, shape): (DType, &[usize]),
+) -> PyResult<Bound<'py, PyAny>> {
+    let (address, segment) = end.address(field).map_err(|error| to_python(py, error))?;
+    hand_over(py, address, dtype, shape, segment)
+}
+
+/// A DLPack capsule of the tensor at `address`, which `owner` keeps mapped.
+fn hand_over<'py>(
+    py: Python<'py>,
+    address: NonNull<u8>,
+    dtype: DType,
+    shape: &[usize],
+    owner: Arc<dyn Send + Sync>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let shape: Box<[i64]> = shape.iter().map(|&number| number as i64).collect();
     let tensor = DLTensor {
-        // SAFETY: the field lies inside the slot, as asserted, and the lease that keeps the slot goes with it.
-        data: unsafe { lease.address().add(offset) }.as_ptr().cast(),
+        data: address.as_ptr().cast(),
         device: CPU,
         ndim: shape.len() as i32,
-        dtype: dlpack_type(field.dtype),
+        dtype: dlpack_type(dtype),
         shape: ptr::null_mut(),
         strides: ptr::null_mut(),
         byte_offset: 0,
     };
     let managed = DLManagedTensor { tensor, manager: ptr::null_mut(), deleter: Some(give_back) };
-    let mut handover = Box::new(Handover { managed, shape, lease: Arc::clone(lease) });
+    let mut handover = Box::new(Handover { managed, shape, owner });
     // Now that the shape is where it stays.
     handover.managed.tensor.shape = handover.shape.as_mut_ptr();
     let handover = Box::into_raw(handover);
@@ -211,11 +200,17 @@ pub(super) fn capsule<'py>(
     unsafe { Bound::from_owned_ptr_or_err(py, capsule) }
 }
 
+/// The descriptors with these numbers.
+pub(super) fn descriptors<'a>(numbers: &[RawFd]) -> Vec<BorrowedFd<'a>> {
+    // SAFETY: the package passes descriptors that it keeps open during the call (see the module's rationale).
+    numbers.iter().map(|&number| unsafe { BorrowedFd::borrow_raw(number) }).collect()
+}
+
 /// DLPack's deleter: called once, by the tensor's last view, on any thread, without the GIL.
 unsafe extern "C" fn give_back(managed: *mut DLManagedTensor) {
     // SAFETY: `managed` is the first field of a handover that `capsule` boxed, and its consumer calls this once.
     let handover = unsafe { Box::from_raw(managed.cast::<Handover>()) };
-    drop((handover.shape, handover.lease));
+    drop((handover.shape, handover.owner));
 }
 
 /// The capsule's destructor: a consumer renames the capsule, so one that still has its name was never consumed.
@@ -225,5 +220,181 @@ unsafe extern "C" fn drop_unused(capsule: *mut ffi::PyObject) {
         if ffi::PyCapsule_IsValid(capsule, UNUSED.as_ptr()) == 1 {
             give_back(ffi::PyCapsule_GetPointer(capsule, UNUSED.as_ptr()).cast());
         }
+    }
+}
+
+/// DLPack's `DLPackExchangeAPI`.
+#[repr(C)]
+struct ExchangeApi {
+    major: u32,
+    _minor: u32,
+    previous: *const ExchangeApi,
+    _allocate: *const c_void,
+    _export: *const c_void,
+    _import: *const c_void,
+    show: Option<ShowTensor>,
+}
+type ShowTensor = unsafe extern "C" fn(*mut ffi::PyObject, *mut DLTensor) -> c_int;
+
+/// Torch's function that shows the memory of a tensor, in the versions that have one.
+pub(super) struct TensorDoor {
+    class: Py<PyType>,
+    show: ShowTensor,
+}
+
+impl TensorDoor {
+    /// The door to tensors of exactly this class.
+    pub(super) fn of(class: &Bound<'_, PyType>) -> Option<Self> {
+        let capsule = class.getattr("__dlpack_c_exchange_api__").ok()?;
+        // SAFETY: the GIL is held; an object that is no such capsule gives null and an exception.
+        let address = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), c"dlpack_exchange_api".as_ptr()) };
+        drop(PyErr::take(class.py()));
+        let mut table = address.cast_const().cast::<ExchangeApi>();
+        while !table.is_null() {
+            // SAFETY: DLPack promises that a table lives as long as the process, and that it begins in every version as it
+            // is declared here, and goes on so in every version 1.
+            unsafe {
+                if (*table).major == 1 {
+                    return (*table).show.map(|show| Self { class: class.clone().unbind(), show });
+                }
+                table = (*table).previous;
+            }
+        }
+        None
+    }
+}
+
+/// Python's `Py_buffer`, part of the stable ABI from 3.11 on, and the same before.
+#[repr(C)]
+struct Buffer {
+    address: *mut c_void,
+    _owner: *mut ffi::PyObject,
+    _len: isize,
+    item_bytes: isize,
+    _readonly: c_int,
+    ndim: c_int,
+    format: *mut c_char,
+    shape: *mut isize,
+    strides: *mut isize,
+    _suboffsets: *mut isize,
+    _internal: *mut c_void,
+}
+
+/// `PyBUF_RECORDS_RO`: shape, strides and format, for reading.
+const STRIDES_AND_FORMAT: c_int = 0x1c;
+
+unsafe extern "C" {
+    fn PyObject_GetBuffer(object: *mut ffi::PyObject, buffer: *mut Buffer, flags: c_int) -> c_int;
+    fn PyBuffer_Release(buffer: *mut Buffer);
+}
+
+/// A buffer that was acquired. Not `Send`: it is released with the GIL held.
+struct HeldBuffer(Buffer);
+
+impl Drop for HeldBuffer {
+    fn drop(&mut self) {
+        // SAFETY: it was acquired, it is released once, and what holds it holds a `Bound` as well: the GIL is held.
+        unsafe { PyBuffer_Release(&mut self.0) };
+    }
+}
+
+/// Samples of one data type and shape, each where its owner has it. They, and their buffers, are held.
+pub(super) struct Views<'py> {
+    rows: Scattered,
+    dtype: DType,
+    buffers: Vec<HeldBuffer>,
+    _samples: Bound<'py, PyTuple>,
+}
+
+impl<'py> Views<'py> {
+    /// The memory of tensors of data type `dtype`; nothing when one is not of the door's class, or of another type or shape,
+    /// or no dense memory of the CPU's. What flags say of a tensor (it is conjugated, it requires a gradient) is not asked.
+    pub(super) fn of_tensors(door: &TensorDoor, dtype: DType, samples: &Bound<'py, PyTuple>) -> Option<Self> {
+        let mut rows = Scattered::new(dtype.bytes(), samples.len());
+        let expected = dlpack_type(dtype);
+        for sample in samples.iter_borrowed() {
+            let mut shown = MaybeUninit::<DLTensor>::uninit();
+            if sample.get_type_ptr() != door.class.as_ptr().cast()
+                // SAFETY: the function belongs to this class, the GIL is held, and there is room to write to.
+                || unsafe { (door.show)(sample.as_ptr(), shown.as_mut_ptr()) } != 0
+            {
+                drop(PyErr::take(samples.py()));
+                return None;
+            }
+            // SAFETY: zero says that it was written.
+            let tensor = unsafe { shown.assume_init() };
+            let is_expected = (tensor.dtype.bits, tensor.dtype.lanes) == (expected.bits, expected.lanes)
+                && (tensor.dtype.code == expected.code || travels_as_bytes(dtype));
+            if tensor.device.device_type != CPU.device_type || tensor.byte_offset != 0 || !is_expected {
+                return None;
+            }
+            // SAFETY: torch has just shown them, and the tensor has had no chance to change since. The samples are held;
+            // who takes a storage away from a tensor while it is collated takes it away from torch as well.
+            unsafe {
+                let shape = extents(tensor.shape.cast(), tensor.ndim)?;
+                rows.push(tensor.data.cast(), shape, extents(tensor.strides.cast(), tensor.ndim)?, dtype.bytes())?;
+            }
+        }
+        Some(Self { rows, dtype, buffers: Vec::new(), _samples: samples.clone() })
+    }
+
+    /// The memory of NumPy's arrays or scalars; nothing when one is of another type or shape than the first, or of a type
+    /// that torch makes no tensors of.
+    pub(super) fn of_arrays(samples: &Bound<'py, PyTuple>) -> Option<Self> {
+        let mut views: Option<Self> = None;
+        for sample in samples.iter_borrowed() {
+            let mut shown = MaybeUninit::<Buffer>::uninit();
+            // SAFETY: the GIL is held, and there is room to write to.
+            if unsafe { PyObject_GetBuffer(sample.as_ptr(), shown.as_mut_ptr(), STRIDES_AND_FORMAT) } != 0 {
+                drop(PyErr::take(samples.py()));
+                return None;
+            }
+            // SAFETY: zero says that it was written.
+            let held = HeldBuffer(unsafe { shown.assume_init() });
+            let HeldBuffer(buffer) = &held;
+            if buffer.format.is_null() {
+                return None;
+            }
+            // SAFETY: a format is a C string, valid as long as the buffer.
+            let dtype = buffer_type(unsafe { CStr::from_ptr(buffer.format) }, buffer.item_bytes)?;
+            let views = views.get_or_insert_with(|| {
+                let (rows, buffers) = (Scattered::new(dtype.bytes(), samples.len()), Vec::with_capacity(samples.len()));
+                Self { rows, dtype, buffers, _samples: samples.clone() }
+            });
+            if dtype != views.dtype {
+                return None;
+            }
+            // SAFETY: the array has just shown them, and keeps its memory until the buffer is released: with the views.
+            unsafe {
+                let shape = extents(buffer.shape.cast(), buffer.ndim)?;
+                views.rows.push(buffer.address.cast(), shape, extents(buffer.strides.cast(), buffer.ndim)?, 1)?;
+            }
+            views.buffers.push(held);
+        }
+        views
+    }
+
+    /// The rows, which may be copied without the GIL.
+    pub(super) fn rows(&self) -> &Scattered {
+        &self.rows
+    }
+
+    /// The data type of the elements.
+    pub(super) fn dtype(&self) -> DType {
+        self.dtype
+    }
+}
+
+/// `ndim` sizes or strides; a negative one is larger than any address. Nothing where there are none to read.
+///
+/// # Safety
+/// There must be that many 64-bit integers at `address`, unless it is null, for as long as they are used.
+unsafe fn extents<'a>(address: *const usize, ndim: c_int) -> Option<&'a [usize]> {
+    const { assert!(size_of::<usize>() == 8, "DLPack's are 64 bits wide, Python's as wide as an address") };
+    match usize::try_from(ndim).ok()? {
+        0 => Some(&[]),
+        _ if address.is_null() => None,
+        // SAFETY: the caller's promise.
+        ndim => Some(unsafe { slice::from_raw_parts(address, ndim) }),
     }
 }

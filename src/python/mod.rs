@@ -5,10 +5,14 @@
 mod convert;
 mod dataset;
 mod detach;
+mod dlpack;
 mod engine;
 mod error;
 mod memory;
 mod prefetch;
+mod stack;
+mod worker_end;
+mod workers;
 
 use pyo3::prelude::*;
 
@@ -32,6 +36,12 @@ mod _core {
     use super::memory::Indices;
     #[pymodule_export]
     use super::prefetch::Prefetch;
+    #[pymodule_export]
+    use super::stack::Kinds;
+    #[pymodule_export]
+    use super::worker_end::WorkerEnd;
+    #[pymodule_export]
+    use super::workers::Workers;
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]

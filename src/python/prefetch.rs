@@ -125,7 +125,12 @@ impl Prefetch {
             .zip(&layout.columns)
             .zip(&self.views)
             .map(|((field, column), view)| {
-                let tensor = self.from_dlpack.bind(py).call1((capsule(py, &lease, column.offset, field)?,))?;
+                let tensor = self.from_dlpack.bind(py).call1((capsule(
+                    py,
+                    &lease,
+                    column.offset,
+                    (field.dtype, &field.shape),
+                )?,))?;
                 view.as_ref().map_or(Ok(tensor.clone()), |dtype| tensor.call_method1("view", (dtype,)))
             })
             .collect::<PyResult<Vec<_>>>()?;

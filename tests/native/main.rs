@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod architecture;
+mod arena;
 mod collate;
 mod conformance;
 mod dataset;
@@ -20,3 +21,4 @@ mod sampler;
 mod shard;
 mod state;
 mod torch_draws;
+mod workers;

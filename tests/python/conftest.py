@@ -12,6 +12,7 @@ import torch
 import torch.utils.data
 
 import sluicegate
+from programs import Run, zygote
 
 DOORS = {"torch": torch.utils.data, "sluicegate": sluicegate}
 
@@ -38,3 +39,9 @@ def no_workers_left() -> Iterator[None]:
     yield
     if multiprocessing.active_children():
         gc.collect()
+
+
+@pytest.fixture(scope="session")
+def run() -> Iterator[Run]:
+    """Runs a program in a process group of its own and tells how it ended."""
+    yield from zygote()

@@ -56,7 +56,7 @@ def test_the_signature_is_torchs_with_own_arguments_keyword_only_at_the_end() ->
     ours = list(inspect.signature(sluicegate.DataLoader.__init__).parameters.values())
     head, tail = ours[: len(torchs)], ours[len(torchs) :]
     assert [(p.name, p.kind, p.default) for p in head] == [(p.name, p.kind, p.default) for p in torchs]
-    assert [p.name for p in tail] == ["snapshot_every_n_steps"]
+    assert [p.name for p in tail] == ["snapshot_every_n_steps", "worker_type"]
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY and p.default is not inspect.Parameter.empty for p in tail)
 
 

@@ -1,0 +1,48 @@
+"""Which worker fetches which batch."""
+
+from __future__ import annotations
+
+import itertools
+
+
+class Assignment:
+    """Assigns batches to workers exactly as torch does: in turns, and to those alone that still have work.
+
+    Args:
+        num_workers: the number of workers.
+        prefetch_factor: batches under way per worker.
+        in_order: False to pass over a worker that is behind.
+
+    Example:
+        >>> assignment = Assignment(num_workers=2, prefetch_factor=2, in_order=True)
+        >>> [assignment.next_worker() for _ in range(3)]
+        [0, 1, 0]
+        >>> assignment.end(1)
+        >>> assignment.next_worker(), assignment.next_worker()
+        (0, 0)
+    """
+
+    def __init__(self, num_workers: int, prefetch_factor: int, in_order: bool) -> None:
+        self.capacity = num_workers * prefetch_factor
+        self.in_order = in_order
+        # Whether a worker's stream goes on; those of map-style datasets always do.
+        self.active = [True] * num_workers
+        self.under_way = [0] * num_workers
+        self._turns = itertools.cycle(range(num_workers))
+
+    def next_worker(self) -> int | None:
+        """The worker for the next batch; None when all have ended, or are behind."""
+        for _ in self.active:
+            worker = next(self._turns)
+            if self.active[worker] and (self.in_order or self.under_way[worker] < self.capacity // sum(self.active)):
+                self.under_way[worker] += 1
+                return worker
+        return None
+
+    def done(self, worker: int) -> None:
+        """Takes note that `worker` is done with a batch."""
+        self.under_way[worker] -= 1
+
+    def end(self, worker: int) -> None:
+        """Takes note that the stream of `worker` has ended."""
+        self.active[worker] = False

@@ -1,0 +1,195 @@
+"""Exceptions taken to pieces, and put together again without a call of their constructors."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import reduce
+from types import GetSetDescriptorType, MemberDescriptorType
+from typing import Any
+
+# `type.__flags__` has this bit for classes made by a `class` statement, not for those written in C.
+_MADE_IN_PYTHON = 1 << 9
+
+# Of the classes written in C: what is carried in another way, and an AttributeError's `obj`, which may be a whole
+# dataset and which Python's own pickling leaves out too.
+_NOT_FIELDS = frozenset(["args", "exceptions", "obj"])
+
+_MISSING = object()
+
+
+class ExceptionParts:
+    """One exception as its class's names and everything in it, each part pickled by itself.
+
+    Made by `of`, in the process that has the exception. Each part that doesn't survive pickling is there as its `repr`.
+
+    Example:
+        >>> class Odd(ValueError):
+        ...     def __init__(self, width, height):
+        ...         super().__init__(f"{width} x {height}")
+        >>> parts = pickle.loads(pickle.dumps(ExceptionParts.of(Odd(2, 3))))
+        >>> parts.rebuilt()
+        Odd('2 x 3')
+    """
+
+    classes: list[tuple[str, str, bool, int]]
+    text: str
+    arguments: list[bytes]
+    attributes: dict[str, bytes]
+    fields: dict[str, bytes]
+    members: list[ExceptionParts] | None
+
+    @classmethod
+    def of(cls, error: BaseException) -> ExceptionParts:
+        """Take `error` to pieces. Calls code of the user's only as far as pickling and printing it do."""
+        parts = cls()
+        parts.classes = [
+            (base.__module__, base.__qualname__, _found(base.__module__, base.__qualname__) is base, id(base))
+            for base in type(error).__mro__
+            if issubclass(base, BaseException)
+        ]
+        parts.text = as_text(error)
+        parts.arguments = [_pickled(argument) for argument in (error.args[:1] if is_group(error) else error.args)]
+        parts.attributes = {name: _pickled(value) for name, value in _attributes(error).items()}
+        parts.fields = {name: _pickled(value) for name, value in _fields(error)}
+        parts.members = [cls.of(member) for member in getattr(error, "exceptions", [])] if is_group(error) else None
+        return parts
+
+    def rebuilt(self) -> BaseException:
+        """The exception, of the same class or of a new one by its name."""
+        kind = self._class()
+        arguments = [_loaded(argument) for argument in self.arguments]
+        if self.members is None:
+            error = _made(kind, arguments)
+        else:
+            arguments.append([member.rebuilt() for member in self.members])
+            error = _made(kind, [_loaded(self.fields["message"]), arguments[-1]])
+        # A class may refuse to be assigned to (a frozen dataclass).
+        object.__setattr__(error, "args", tuple(arguments))
+        _attributes(error).update({name: _loaded(value) for name, value in self.attributes.items()})
+        self.complete(error)
+        return error
+
+    def complete(self, error: BaseException) -> None:
+        """Set those fields that `error` lacks: pickle forgets slots, and some that classes written in C keep."""
+        for name, pickled in self.fields.items():
+            with suppress(Exception):
+                present = getattr(error, name, _MISSING)
+                # None is not put over None: an OSError whose `filename` was ever set has it in its text.
+                if (present is None or present is _MISSING) and (value := _loaded(pickled)) is not present:
+                    object.__setattr__(error, name, value)
+
+    def _class(self) -> type[BaseException]:
+        for place, (module, name, by_name, address) in enumerate(self.classes):
+            kind = _found(module, name) if by_name else None
+            if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+                kind = _living([(module, name) for module, name, *_ in self.classes[place:]], address)
+            if kind is not None and place == 0:
+                return kind
+            if kind is not None:
+                with suppress(Exception):  # A metaclass with ideas of its own.
+                    return self._derived(kind)
+        return RuntimeError
+
+    def _derived(self, base: type[BaseException]) -> type[BaseException]:
+        module, name, *_ = self.classes[0]
+        namespace = {
+            "__module__": module,
+            "__qualname__": name,
+            # Texts are often made by a method, which is as far away as the class.
+            "__str__": lambda _: self.text,
+        }
+        metaclass: Any = type(base)
+        derived: type[BaseException] = metaclass(name.rpartition(".")[2], (base,), namespace)
+        return derived
+
+
+def as_text(error: BaseException) -> str:
+    """What `str` gives, or a stand-in for it: that method may be the user's, and may raise."""
+    try:
+        # A subclass of str could be one that can't be pickled.
+        return str.__str__(str(error))
+    except BaseException:
+        return f"<{type(error).__name__} whose text can't be made>"
+
+
+def is_group(error: BaseException) -> bool:
+    """Whether `error` is one of Python's own groups, of 3.11 and newer; the package for 3.10 makes ordinary ones."""
+    return any(base.__name__ == "BaseExceptionGroup" and base.__module__ == "builtins" for base in type(error).__mro__)
+
+
+def _made(kind: type[BaseException], arguments: list[Any]) -> BaseException:
+    native: Any = next(base for base in kind.__mro__ if not base.__flags__ & _MADE_IN_PYTHON)
+    try:
+        error: BaseException = native.__new__(kind, *arguments)
+    except Exception:  # A group whose members are not what it wants, say.
+        native = BaseException
+        error = native.__new__(kind, *arguments)
+    # Those written in C keep their fields from here: the numbers of an OSError, the place in a UnicodeError.
+    with suppress(Exception):
+        native.__init__(error, *arguments)
+    return error
+
+
+def _attributes(error: BaseException) -> dict[str, Any]:
+    attributes = object.__getattribute__(error, "__dict__")
+    return attributes if isinstance(attributes, dict) else {}
+
+
+def _fields(error: BaseException) -> Iterator[tuple[str, Any]]:
+    """What `error` keeps outside of its `__dict__`: slots, and the fields of classes written in C."""
+    for base in type(error).__mro__:
+        for name, descriptor in vars(base).items():
+            if isinstance(descriptor, (MemberDescriptorType, GetSetDescriptorType)):
+                skipped = () if base.__flags__ & _MADE_IN_PYTHON else _NOT_FIELDS
+                if not name.startswith("__") and name not in skipped:
+                    with suppress(AttributeError):  # Not set.
+                        yield name, descriptor.__get__(error)
+
+
+def _pickled(value: Any) -> bytes:
+    try:
+        pickled = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        pickle.loads(pickled)
+        return pickled
+    except BaseException:
+        try:
+            return pickle.dumps(repr(value))
+        except BaseException:
+            return pickle.dumps(f"<{type(value).__name__} whose repr can't be made>")
+
+
+def _loaded(pickled: bytes) -> Any:
+    try:
+        return pickle.loads(pickled)
+    except Exception as error:  # Of a class that only the worker has.
+        return f"<object that can't be unpickled here: {as_text(error)}>"
+
+
+def _found(module: str, name: str) -> Any:
+    with suppress(Exception):
+        return reduce(getattr, name.split("."), sys.modules.get(module) or importlib.import_module(module))
+    return None
+
+
+def _living(names: list[tuple[str, str]], address: int) -> type[BaseException] | None:
+    """A class that no name leads to, such as one made in a function: under fork the consumer has it too."""
+    found, waiting, seen = None, [BaseException], {BaseException}
+    while waiting:
+        kind = waiting.pop()
+        if (kind.__module__, kind.__qualname__) == names[0] and _names(kind) == names:
+            # Each call of the function makes one of the same name. What was there before the fork has its old address.
+            if id(kind) == address:
+                return kind
+            found = kind
+        fresh = [each for each in type.__subclasses__(kind) if each not in seen]
+        seen.update(fresh)
+        waiting.extend(fresh)
+    return found
+
+
+def _names(kind: type[BaseException]) -> list[tuple[str, str]]:
+    return [(base.__module__, base.__qualname__) for base in kind.__mro__ if issubclass(base, BaseException)]

@@ -1,0 +1,37 @@
+"""What limits this process, for messages about what ran out."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+
+def limits_in_words() -> str:
+    """The limits of this process that loading may run into, and how much of them is used.
+
+    Example:
+        >>> "ulimit -n" in limits_in_words()
+        True
+    """
+    told = []
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    told.append(f"{_open_files()} of {files} files are open (ulimit -n)")
+    space, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if space != resource.RLIM_INFINITY:
+        told.append(f"{_address_space():,} of {space:,} bytes of address space are taken (ulimit -v)")
+    return f"in process {os.getpid()} {', '.join(told)}; raise the limit that ran out"
+
+
+def _open_files() -> str:
+    try:
+        return str(len(os.listdir("/proc/self/fd")))
+    except OSError:  # No file can be opened: then all are taken.
+        return "all"
+
+
+def _address_space() -> int:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0

@@ -1,0 +1,61 @@
+"""Collation in a worker process: torch's default, with tensors stacked straight into the batch that is being made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import _core, _torch
+from .collate import StackingCollate, stacking
+from .envelope import Placed
+
+# What is collated in private memory first: samples in containers of the user's, whose code must not meet a `Placed`.
+_PRIVATE_SLOTS = 2
+
+
+class PlacingCollate:
+    """What torch's `default_collate` does in a worker; tensors lie in the batch already, and `Placed` stands for them.
+
+    Args:
+        end: where the batch is being made.
+    """
+
+    def __init__(self, end: _core.WorkerEnd, collate_fn: Callable[[Any], Any]) -> None:
+        self._end = end
+        self._place = StackingCollate(self._stack)
+        engine = _core.Engine(0, _PRIVATE_SLOTS)
+        self._in_private = stacking(collate_fn, engine.stack)
+
+    def __call__(self, samples: Any) -> Any:
+        """The batch of these samples."""
+        plain = isinstance(samples, list) and samples and _is_plain(samples[0])
+        return self._place(samples) if plain else self._in_private(samples)
+
+    def _stack(self, samples: Any) -> Any:
+        leaf = self._end.stack(samples)
+        if leaf is not None:
+            return Placed(leaf)
+        first = samples[0]
+        if type(first) is not torch.Tensor or first.requires_grad or not _torch.tensor_is_dense(first):
+            return None  # Torch knows what to say to these.
+        leaf, room = self._end.place(_torch.dtype_name(first.dtype), (len(samples), *first.shape))
+        # Torch's worker does just this, with memory that it shares in a way of its own.
+        stacked = torch.stack(samples, 0, out=room)
+        return Placed(leaf) if stacked is room else stacked
+
+
+def placing(collate_fn: Callable[[Any], Any], end: _core.WorkerEnd) -> Callable[[Any], Any]:
+    """`collate_fn`, with tensors placed in the batch that `end` is making where it is torch's default."""
+    return PlacingCollate(end, collate_fn) if _torch.collate_is_default(collate_fn) else collate_fn
+
+
+def _is_plain(sample: Any) -> bool:
+    """Whether the containers of `sample` are Python's own: torch makes the batch's containers of their classes."""
+    kind = type(sample)
+    if kind is dict:
+        return all(map(_is_plain, sample.values()))
+    if kind is list or kind is tuple or (kind.__bases__ == (tuple,) and hasattr(kind, "_fields")):
+        return all(map(_is_plain, sample))
+    return isinstance(sample, (str, bytes)) or not isinstance(sample, (Mapping, Sequence))

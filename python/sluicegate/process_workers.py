@@ -1,0 +1,340 @@
+"""Worker processes, as the consumer sees them: started, asked, heard, watched and ended."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import multiprocessing.process
+import os
+import pickle
+import select
+import signal
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch.multiprocessing
+from torch.utils.data import IterDataPipe, MapDataPipe
+
+from . import _torch, envelope, worker_error
+from .fetch import indices_in_words, sampler_name
+from .limits import limits_in_words
+from .payload import Payload, preload
+from .worker import STACK_SIGNAL, Duty, Place, run_worker
+from .worker_memory import give_back, lend
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+    from .worker_iterator import WorkerIterator
+
+# How long workers may take to end what they are doing, in seconds, before they are ended.
+GRACE_SECONDS = 5.0
+# And how long, once they were told by a signal.
+_TERMINATION_SECONDS = 1.0
+# And how long the others get when one has died: the consumer is to hear of it soon.
+_DEATH_SECONDS = 0.3
+# How long a worker may take to write down its stack.
+_STACK_SECONDS = 1.0
+
+# What usually ends a process by this signal.
+_CAUSES: dict[int, str] = {
+    signal.SIGKILL: "usually the kernel, because the machine or its cgroup ran out of memory: use fewer workers, "
+    " a smaller batch_size or prefetch_factor, and see `dmesg` or `memory.events`",
+    signal.SIGBUS: "usually a shared memory file system that is full (the dataset or the collate_fn put tensors into "
+    "/dev/shm: raise its size, --shm-size in containers), or a mapped file that was cut",
+    signal.SIGSEGV: "usually a native extension that the dataset uses, which may not survive a fork: try "
+    "multiprocessing_context='spawn', or num_workers=0 to see it in this process",
+    signal.SIGABRT: "usually a native extension that gave up; its last words are on stderr",
+    signal.SIGTERM: "somebody asked it to end, a scheduler perhaps",
+}
+
+
+class ProcessAnswer:
+    """What a worker process answered for one batch."""
+
+    __slots__ = ("_content", "_tensors", "ended", "epoch", "failed", "number", "worker")
+
+    def __init__(
+        self, worker: int, epoch: int, number: int, outcome: str, tensors: list[torch.Tensor], content: bytes
+    ) -> None:
+        self.worker, self.epoch, self.number = worker, epoch, number
+        self.ended, self.failed = outcome == "ended", outcome == "failed"
+        self._tensors, self._content = tensors, content
+
+    def batch(self) -> Any:
+        """The batch, or the exception that the worker met."""
+        if self.failed:
+            raise worker_error.unpack(self._content)
+        return envelope.read(self._content, self._tensors)
+
+
+class ProcessWorkers:
+    """N processes that fetch for one iterator, and the memory that they write batches to.
+
+    Args:
+        iterator: the iterator, with the base seed that was drawn for it.
+        loader: where the arguments are read, now.
+    """
+
+    def __init__(self, iterator: WorkerIterator, loader: DataLoader[Any]) -> None:
+        self.closed = False
+        self.workers: list[Any] = []
+        self.inbox: deque[ProcessAnswer] = deque()
+        self._owner = os.getpid()
+        self._pidfds: list[int | None] = []
+        self._poll = select.poll()
+        count = loader.num_workers
+        self._requests: list[deque[tuple[int, int, Any]]] = [deque() for _ in range(count)]
+        under_way = count * iterator._prefetch_factor
+        self._loader = weakref.ref(loader)
+        with _limits_named(count):
+            self._memory = lend(loader, count, under_way)
+        _live.add(self)
+        try:
+            with _limits_named(count):
+                self._start(iterator, loader)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, iterator: WorkerIterator, loader: DataLoader[Any]) -> None:
+        context: Any = loader.multiprocessing_context or torch.multiprocessing
+        init_fn = loader.worker_init_fn
+        if isinstance(iterator._dataset, (IterDataPipe, MapDataPipe)):
+            init_fn = _torch.sharding_init_fn(init_fn, iterator._world_size, iterator._rank)
+        if context.get_start_method() == "forkserver":
+            preload()
+        duty = Duty(
+            dataset_kind=iterator._dataset_kind,
+            auto_collation=iterator._auto_collation,
+            drop_last=iterator._drop_last,
+            base_seed=int(iterator._base_seed),
+            num_workers=loader.num_workers,
+            shared_seed=iterator._shared_seed,
+            sampler=sampler_name(iterator._index_sampler),
+        )
+        payload = Payload({"dataset": iterator._dataset, "collate_fn": iterator._collate_fn, "worker_init_fn": init_fn})
+        own = os.pidfd_open(self._owner)
+        try:
+            place = Place(self._memory.layout, (*self._memory.descriptors, own), self._memory)
+            for worker in range(loader.num_workers):
+                process = context.Process(target=run_worker, args=(payload, place, duty, worker), daemon=True)
+                with _interrupts_wait():
+                    process.start()
+                self.workers.append(process)
+                descriptor = os.pidfd_open(process.pid)
+                self._pidfds.append(descriptor)
+                self._poll.register(descriptor, select.POLLIN)
+        finally:
+            payload.close()
+            os.close(own)
+
+    def fetch(self, worker: int, epoch: int, number: int, index: Any) -> None:
+        """Asks `worker` for one batch; returns at once."""
+        self._requests[worker].append((epoch, number, index))
+        self._memory.send(worker, "fetch", epoch, number, pickle.dumps(index, pickle.HIGHEST_PROTOCOL))
+
+    def resume(self, epoch: int, shared_seed: int | None) -> None:
+        """Tells all workers that another epoch begins."""
+        self._refuse_foreign()
+        self.inbox.clear()
+        seed = pickle.dumps(shared_seed)
+        for worker in range(len(self.workers)):
+            self._memory.send(worker, "resume", epoch, 0, seed)
+
+    def dismiss(self, worker: int) -> None:
+        """Lets `worker` end: there is no more work for it."""
+        descriptor = self._pidfds[worker]
+        if descriptor is not None:
+            self._memory.send(worker, "stop", 0, 0)
+            self._forget(worker, descriptor)
+
+    def _forget(self, worker: int, descriptor: int) -> None:
+        self._poll.unregister(descriptor)
+        self._pidfds[worker] = None
+        os.close(descriptor)
+
+    def check(self) -> None:
+        """Raises when a worker has died, or when these workers are another process's."""
+        if self.closed:
+            _stay_silent_at_exit()
+            return
+        self._refuse_foreign()
+        for descriptor, _ in self._poll.poll(0):
+            self._raise_death(self._pidfds.index(descriptor))
+
+    def receive(self, timeout: float | None) -> bool:
+        """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first.
+
+        Raises:
+            RuntimeError: a worker has died, in torch's words.
+        """
+        while not self.inbox:
+            processes = [descriptor for descriptor in self._pidfds if descriptor is not None]
+            heard = self._memory.receive(processes, timeout, self._hear)
+            if heard is None:
+                return False
+            if heard >= 0:
+                self._raise_death(self._pidfds.index(processes[heard]))
+        return True
+
+    def _hear(
+        self, worker: int, epoch: int, number: int, outcome: str, tensors: list[torch.Tensor], content: bytes
+    ) -> None:
+        # Called by the core, so that no signal's exception comes between taking an answer and keeping it.
+        self.inbox.append(ProcessAnswer(worker, epoch, number, outcome, tensors, content))
+        requests = self._requests[worker]
+        while requests and requests.popleft()[:2] != (epoch, number):
+            pass
+
+    def report(self, worker: int) -> str:
+        """What `worker` has been doing, and for how long; with its Python stack."""
+        process, since = self.workers[worker], self._memory.busy_since(worker)
+        told = f"worker {worker} (pid {process.pid})"
+        if not since:
+            return f"{told} is still starting, and has not begun with {self._working_on(worker)}"
+        seconds = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - since) / 1e9
+        text = f"{told} has been busy for {seconds:.1f} seconds with {self._working_on(worker)}"
+        # Only now: a process that has not begun has no handler for this signal, and would be ended by it.
+        stack = self._stack_of(worker)
+        return f"{text}; its Python stack:\n{stack}\n" if stack else text
+
+    def _working_on(self, worker: int) -> str:
+        for epoch, number, index in self._requests[worker]:
+            what = f"indices {indices_in_words(index)}" if index is not None else "the next samples of its stream"
+            return f"batch {number} of epoch {epoch} ({what})" if epoch else f"batch {number} ({what})"
+        return "no batch"
+
+    def _stack_of(self, worker: int) -> str:
+        descriptor = self._pidfds[worker]
+        if descriptor is None:
+            return ""
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(descriptor, STACK_SIGNAL)
+        deadline, stack, last = time.monotonic() + _STACK_SECONDS, b"", b"\0"
+        while time.monotonic() < deadline and (not stack or stack != last):
+            time.sleep(0.05)
+            last, stack = stack, self._memory.stack_of(worker)
+        return stack.decode(errors="replace").rstrip()
+
+    def _raise_death(self, worker: int) -> None:
+        if self.closed:  # By another thread.
+            _stay_silent_at_exit()
+            raise StopIteration
+        process = self.workers[worker]
+        process.join(_TERMINATION_SECONDS)
+        code = process.exitcode
+        doing = f"Worker {worker} was working on {self._working_on(worker)}"
+        self.close(patience=_DEATH_SECONDS)
+        if code is not None and code < 0:
+            known = signal.strsignal(-code) or f"signal {-code}"
+            cause = _CAUSES.get(-code)
+            raise RuntimeError(
+                f"DataLoader worker (pid {process.pid}) is killed by signal: {known}. {doing}. Signal {-code}: "
+                f"{cause or 'sent by another process, or by the worker itself'}"
+            )
+        raise RuntimeError(
+            f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly with exit code {code}. {doing}. Something "
+            "in it called os._exit or sys.exit, or it could not start: see what it wrote to stderr"
+        )
+
+    def _refuse_foreign(self) -> None:
+        if os.getpid() != self._owner:
+            raise RuntimeError(
+                f"this iterator belongs to process {self._owner}, whose workers answer to it alone; this is a fork of "
+                f"it, process {os.getpid()}: iterate over the loader anew here"
+            )
+
+    def close(self, patience: float | None = None) -> None:
+        """Ends the workers: in good order, and by force when they take too long. May be called again.
+
+        Args:
+            patience: seconds to wait for what they are doing. Default `GRACE_SECONDS`.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        if os.getpid() != self._owner:
+            return
+        self._memory.stop()
+        left = _joined(self.workers, GRACE_SECONDS if patience is None else patience)
+        for process in left:
+            process.terminate()
+        left = _joined(left, _TERMINATION_SECONDS)
+        for process in left:
+            process.kill()
+        left = _joined(left, _TERMINATION_SECONDS)
+        for worker, descriptor in enumerate(self._pidfds):
+            if descriptor is not None:
+                self._forget(worker, descriptor)
+        self.inbox.clear()
+        if not left:  # Else somebody may still write there.
+            give_back(self._loader(), self._memory)
+
+
+def _joined(processes: list[Any], seconds: float) -> list[Any]:
+    """Those of `processes` that have not ended when `seconds` have passed."""
+    deadline = time.monotonic() + seconds
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+    return [process for process in processes if process.is_alive()]
+
+
+@contextlib.contextmanager
+def _limits_named(count: int) -> Iterator[None]:
+    """Has the error for too many open files say what to change."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        if getattr(error, "errno", None) not in (errno.EMFILE, errno.ENFILE) and "ulimit -n" not in str(error):
+            raise
+        raise RuntimeError(
+            f"Too many open files: {count} workers take about {8 + 4 * count} ({error}; {limits_in_words()}). Please "
+            "increase the limit using `ulimit -n` in the shell, or use fewer workers. Batches take none: "
+            "`torch.multiprocessing.set_sharing_strategy` makes no difference here"
+        ) from error
+
+
+_live: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()
+
+
+def _forget_parents_workers() -> None:
+    # A forked child has no workers: when it ends, multiprocessing would end its parent's.
+    for crew in list(_live):
+        for process in crew.workers:
+            multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
+    _live.clear()
+
+
+os.register_at_fork(after_in_child=_forget_parents_workers)
+
+
+_exiting = threading.Event()
+
+
+@atexit.register
+def _close_all() -> None:
+    # Before multiprocessing's own handler, which would end the workers in the middle of what they do.
+    _exiting.set()
+    for crew in list(_live):
+        crew.close()
+
+
+def _stay_silent_at_exit() -> None:
+    """Does not return in a daemon thread while the interpreter ends: nobody is left to whom an error could be told."""
+    while _exiting.is_set() and threading.current_thread() is not threading.main_thread():
+        time.sleep(60)
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Blocks Ctrl-C while a process starts, in it too: until it has a handler it would print a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,249 @@
+"""Worker threads, as the consumer sees them: started, asked, heard and ended."""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import os
+import sys
+import threading
+import time
+import traceback
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import IterDataPipe, MapDataPipe
+
+from . import _torch
+from .fetch import indices_in_words, make_fetcher, sampler_name
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+    from .worker_iterator import WorkerIterator
+
+# How long a thread may take to end what it is doing, in seconds; it can't be ended from outside.
+GRACE_SECONDS = 5.0
+
+
+class ThreadAnswer:
+    """What a worker thread answered for one batch."""
+
+    __slots__ = ("content", "ended", "epoch", "error", "number", "worker")
+
+    def __init__(self, worker: int, epoch: int, number: int) -> None:
+        self.worker, self.epoch, self.number = worker, epoch, number
+        self.content: Any = None
+        self.error: BaseException | None = None
+        self.ended = False
+
+    def batch(self) -> Any:
+        """The batch, or the exception that the worker met."""
+        if self.error is not None:
+            raise self.error
+        return self.content
+
+
+class ThreadWorkers:
+    """N threads of this process that fetch for one iterator.
+
+    They share the dataset, and the global random number generators, with each other and with everybody: no copy is
+    made, nothing is pickled, and nothing is seeded. Each runs `worker_init_fn`, and has its own answer of
+    `torch.utils.data.get_worker_info()`.
+
+    Args:
+        iterator: the iterator, with the base seed that was drawn for it.
+        loader: where the arguments are read, now.
+        collate_fn: makes a batch of samples.
+    """
+
+    def __init__(self, iterator: WorkerIterator, loader: DataLoader[Any], collate_fn: Callable[[Any], Any]) -> None:
+        self.closed = False
+        self.inbox: deque[ThreadAnswer] = deque()
+        self._owner = os.getpid()
+        # Guards what follows; notified when an answer has come.
+        self._come = threading.Condition()
+        self._stopping = False
+        self._lanes = [_Lane() for _ in range(loader.num_workers)]
+        init_fn = loader.worker_init_fn
+        if isinstance(iterator._dataset, (IterDataPipe, MapDataPipe)):
+            init_fn = _torch.sharding_init_fn(init_fn, iterator._world_size, iterator._rank)
+        _torch.answer_per_thread()
+        arguments = (
+            iterator._dataset_kind,
+            iterator._dataset,
+            iterator._auto_collation,
+            collate_fn,
+            iterator._drop_last,
+            sampler_name(iterator._index_sampler),
+        )
+        self.workers = [
+            threading.Thread(
+                target=_Worker(self, worker, arguments, init_fn, loader.num_workers, int(iterator._base_seed)).run,
+                name=f"sluicegate-worker-{worker}",
+                daemon=True,
+            )
+            for worker in range(loader.num_workers)
+        ]
+        _live.add(self)
+        for thread in self.workers:
+            thread.start()
+
+    def fetch(self, worker: int, epoch: int, number: int, index: Any) -> None:
+        """Asks `worker` for one batch; returns at once."""
+        # A sampler may use its list again before this batch is fetched.
+        self._lanes[worker].ask((epoch, number, copy.copy(index)))
+
+    def resume(self, epoch: int, shared_seed: int | None) -> None:
+        """Tells all workers that another epoch begins."""
+        self.check()
+        self.inbox.clear()
+        for lane in self._lanes:
+            lane.ask("resume")
+
+    def dismiss(self, worker: int) -> None:
+        """Lets `worker` end: there is no more work for it."""
+        self._lanes[worker].ask("stop")
+
+    def check(self) -> None:
+        """Raises when these threads are another process's."""
+        if os.getpid() != self._owner:
+            raise RuntimeError(
+                f"this iterator belongs to process {self._owner}, whose threads were not forked; this is a fork of it, "
+                f"process {os.getpid()}: iterate over the loader anew here"
+            )
+
+    def receive(self, timeout: float | None) -> bool:
+        """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first."""
+        with self._come:
+            return bool(self._come.wait_for(lambda: self.inbox, timeout))
+
+    def report(self, worker: int) -> str:
+        """What `worker` has been doing, and for how long; with its Python stack."""
+        thread, lane = self.workers[worker], self._lanes[worker]
+        told = f"worker {worker} (thread {thread.name})"
+        if lane.since is None or lane.doing is None:
+            return f"{told} has not begun"
+        _, number, index = lane.doing
+        what = f"indices {indices_in_words(index)}" if index is not None else "the next samples of its stream"
+        text = f"{told} has been fetching batch {number} ({what}) for {time.monotonic() - lane.since:.1f} seconds"
+        frame = sys._current_frames().get(thread.ident or 0)
+        return f"{text}; its Python stack:\n{''.join(traceback.format_stack(frame))}" if frame else text
+
+    def close(self) -> None:
+        """Ends the workers, after what they are doing. May be called again."""
+        if self.closed:
+            return
+        self.closed = True
+        if os.getpid() != self._owner:
+            return
+        self._stopping = True
+        for lane in self._lanes:
+            lane.ask("stop")
+        deadline = time.monotonic() + GRACE_SECONDS
+        for thread in self.workers:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+        self.inbox.clear()
+
+    def _answer(self, answer: ThreadAnswer) -> None:
+        with self._come:
+            self.inbox.append(answer)
+            self._come.notify()
+
+
+class _Lane:
+    """What one thread was asked, and what it is doing."""
+
+    def __init__(self) -> None:
+        self.tasks: deque[Any] = deque()
+        self.waiting = threading.Semaphore(0)
+        self.doing: tuple[int, int, Any] | None = None
+        self.since: float | None = None
+
+    def begin(self, task: tuple[int, int, Any]) -> None:
+        self.doing, self.since = task, time.monotonic()
+
+    def end(self) -> None:
+        self.doing = self.since = None
+
+    def ask(self, task: Any) -> None:
+        self.tasks.append(task)
+        self.waiting.release()
+
+    def next(self) -> Any:
+        self.waiting.acquire()
+        return self.tasks.popleft()
+
+
+class _Worker:
+    """What one thread runs: task by task, with the fetcher of the running epoch."""
+
+    def __init__(
+        self, crew: ThreadWorkers, worker: int, arguments: Any, init_fn: Any, num_workers: int, base_seed: int
+    ) -> None:
+        self.crew = crew
+        self.worker = worker
+        self.lane = crew._lanes[worker]
+        self.arguments = arguments
+        self.init_fn = init_fn
+        self.info = _torch.WorkerInfo(id=worker, num_workers=num_workers, seed=base_seed + worker, dataset=arguments[1])
+        self.fetcher: Any = None
+        # What went wrong before the first batch of an epoch; it is the answer to the next request.
+        self.failure: BaseException | None = None
+        self.ended = False
+
+    def run(self) -> None:
+        _torch.set_worker_info_of_thread(self.info)
+        try:
+            if self.init_fn is not None:
+                self.init_fn(self.worker)
+            self.fetcher = make_fetcher(*self.arguments)
+        except Exception as error:
+            self.failure = error
+        while True:
+            task = self.lane.next()
+            if task == "stop" or self.crew._stopping:
+                return
+            if task == "resume":
+                self._resume()
+            else:
+                self._answer(*task)
+            # Neither a batch nor its indices are kept while this thread waits.
+            del task
+
+    def _resume(self) -> None:
+        self.ended = False
+        if self.fetcher is not None:
+            try:
+                self.fetcher = make_fetcher(*self.arguments)
+            except Exception as error:
+                self.failure = error
+
+    def _answer(self, epoch: int, number: int, index: Any) -> None:
+        answer = ThreadAnswer(self.worker, epoch, number)
+        if self.ended:
+            answer.ended = True
+        elif self.failure is not None or self.fetcher is None:
+            answer.error = self.failure or RuntimeError("this worker could not begin: see its first error")
+            self.failure = None
+        else:
+            self.lane.begin((epoch, number, index))
+            try:
+                answer.content = self.fetcher.fetch(index)
+            except BaseException as error:  # Whatever it is, somebody waits for this batch.
+                answer.error = error
+                if isinstance(error, StopIteration) and self.arguments[0] == _torch.DatasetKind.Iterable:
+                    self.ended = answer.ended = True
+            self.lane.end()
+        self.crew._answer(answer)
+
+
+_live: weakref.WeakSet[ThreadWorkers] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for crew in list(_live):
+        crew.close()

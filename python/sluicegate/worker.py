@@ -1,0 +1,196 @@
+"""What a worker process runs."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import pickle
+import random
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import context, reduction
+from typing import Any
+
+import numpy as np
+import numpy.random
+import torch
+from torch.utils.data import IterDataPipe
+from torch.utils.data.graph_settings import apply_random_seed
+
+from . import _core, _torch, envelope, worker_error
+from .collate import KINDS
+from .fetch import MapFetcher, StreamFetcher, add_note, make_fetcher
+from .limits import limits_in_words
+from .payload import Payload
+from .placing import placing
+
+# Asks a worker for its Python stack: a real-time signal, which nothing else sends.
+STACK_SIGNAL = signal.SIGRTMAX - 3
+
+
+@dataclass(frozen=True)
+class Duty:
+    """What all workers of one iterator have to know."""
+
+    dataset_kind: int
+    auto_collation: bool
+    drop_last: bool
+    base_seed: int
+    num_workers: int
+    shared_seed: int | None
+    sampler: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the consumer is, for a worker to find it: inherited by a fork, carried to a process that is started."""
+
+    layout: tuple[int, int, int]
+    # Of the memory, of the consumer's doorbell, and of its process.
+    descriptors: tuple[int, int, int]
+    # In the consumer, and in its forks.
+    memory: _core.Workers | None = None
+
+    def open(self, worker: int) -> _core.WorkerEnd:
+        """The end of `worker`, in its own process."""
+        if self.memory is not None:
+            return self.memory.end(worker)
+        return _core.WorkerEnd(self.layout, self.descriptors[:2], worker, KINDS)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Carries the descriptors to a process that multiprocessing is starting."""
+        assert context.get_spawning_popen() is not None
+        return _arrived, (self.layout, tuple(map(reduction.DupFd, self.descriptors)))
+
+
+def _arrived(layout: tuple[int, int, int], carriers: tuple[Any, Any, Any]) -> Place:
+    memory, bell, consumer = (carrier.detach() for carrier in carriers)
+    return Place(layout, (memory, bell, consumer))
+
+
+def run_worker(payload: Payload, place: Place, duty: Duty, worker: int) -> None:
+    """Fetches batches until the consumer says stop, or is gone."""
+    # First of all: from now on whatever fails is told to the consumer.
+    end = place.open(worker)
+    # Ctrl-C reaches every process of the terminal; it is the consumer who decides what becomes of it. A handler, and
+    # not SIG_IGN, which programs that the dataset runs would inherit.
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        _Loop(payload, end, place, duty, worker).run()
+    except KeyboardInterrupt:
+        pass  # The user's code raised it; the consumer sees that this worker is gone.
+    finally:
+        _torch.set_worker_info(None)
+
+
+def _write_stack_on_demand(memory: int, end: _core.WorkerEnd) -> None:
+    offset, _ = end.call_stack
+    # Else the signal would end the process.
+    signal.signal(STACK_SIGNAL, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        # A description of its own, which has a position of its own.
+        file = os.open(f"/proc/self/fd/{memory}", os.O_RDWR | os.O_CLOEXEC)
+        os.lseek(file, offset, os.SEEK_SET)
+        faulthandler.register(STACK_SIGNAL, file=file, all_threads=False)
+
+
+class _Loop:
+    """Task by task, with the fetcher of the running epoch."""
+
+    def __init__(self, payload: Payload, end: _core.WorkerEnd, place: Place, duty: Duty, worker: int) -> None:
+        self.end = end
+        self.duty = duty
+        self.where = f"in DataLoader worker process {worker}"
+        self.fetcher: MapFetcher | StreamFetcher | None = None
+        # What went wrong before the first batch of an epoch; it is the answer to the next request.
+        self.failure: bytes | None = None
+        self.ended = False
+        self.shared_rng = torch.Generator()
+        try:
+            self._set_up(payload, place, worker)
+        except Exception as error:
+            self.failure = self._packed(error)
+        else:
+            self._begin()
+
+    def _set_up(self, payload: Payload, place: Place, worker: int) -> None:
+        memory, _, consumer = place.descriptors
+        _core.WorkerEnd.end_with(consumer)
+        _torch.set_worker_signal_handlers()
+        _torch.set_thread_name("pt_data_worker")
+        # Before anything else of torch's runs: OpenMP's threads were not forked.
+        torch.set_num_threads(1)
+        _write_stack_on_demand(memory, self.end)
+        seed = self.duty.base_seed + worker
+        random.seed(seed)
+        torch.manual_seed(seed)
+        np.random.seed(_torch.numpy_seed(self.duty.base_seed, worker))
+        needs = payload.load()
+        self.dataset, init_fn = needs["dataset"], needs["worker_init_fn"]
+        self.collate_fn: Callable[[Any], Any] = needs["collate_fn"]
+        self._seed_pipe(self.duty.shared_seed)
+        _torch.set_worker_info(
+            _torch.WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
+        )
+        if init_fn is not None:
+            init_fn(worker)
+
+    def _packed(self, error: Exception) -> bytes:
+        # Torch's allocator raises RuntimeError when it gets no memory.
+        if isinstance(error, (MemoryError, OSError)) or "allocate memory" in str(error):
+            add_note(error, limits_in_words())
+        return worker_error.pack(error, self.where)
+
+    def _seed_pipe(self, shared_seed: int | None) -> None:
+        if isinstance(self.dataset, IterDataPipe):
+            assert shared_seed is not None
+            self.shared_rng.manual_seed(shared_seed)
+            self.dataset = apply_random_seed(self.dataset, self.shared_rng)
+
+    def _begin(self) -> None:
+        duty = self.duty
+        collate_fn = placing(self.collate_fn, self.end) if duty.auto_collation else self.collate_fn
+        try:
+            self.fetcher = make_fetcher(
+                duty.dataset_kind, self.dataset, duty.auto_collation, collate_fn, duty.drop_last, duty.sampler
+            )
+        except Exception as error:
+            self.failure = self._packed(error)
+
+    def run(self) -> None:
+        while True:
+            errand, _, _, content = self.end.next()
+            if errand == "stop":
+                return
+            if errand == "resume":
+                self.ended = False
+                if self.fetcher is not None:
+                    self._seed_pipe(pickle.loads(content))
+                    self._begin()
+            elif self.ended:
+                self.end.answer("ended", b"")
+            elif self.failure is not None:
+                self.end.answer("failed", self.failure)
+                self.failure = None
+            else:
+                self._fetch(content)
+
+    def _fetch(self, content: bytes) -> None:
+        if self.fetcher is None:
+            # What torch's worker says of a fetcher that could not be made; its reason was the answer before.
+            error: Exception = RuntimeError("this worker could not begin: see the error of its first batch")
+            self.end.answer("failed", self._packed(error))
+            return
+        try:
+            batch = self.fetcher.fetch(pickle.loads(content))
+            text = envelope.write(batch, self.end)
+            self.end.answer("batch", text)
+        except Exception as error:
+            if isinstance(error, StopIteration) and self.duty.dataset_kind == _torch.DatasetKind.Iterable:
+                self.ended = True
+                self.end.answer("ended", b"")
+            else:
+                self.end.answer("failed", self._packed(error))

@@ -1,0 +1,107 @@
+"""A worker's exception, carried to the consumer: the same type and content, with the worker's traceback as its cause.
+
+The format is private to one loader and its workers. It is pickle, so only for bytes that come from one's own processes.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from contextlib import suppress
+
+from .exception_parts import ExceptionParts, as_text, is_group
+
+
+class WorkerTraceback(Exception):  # noqa: N818  (It is what its name says, and caught by nobody.)
+    """The traceback of an exception in a worker, as text: the cause of the exception that the consumer raises.
+
+    Printed above the consumer's own traceback on every version of Python, in the words of torch's loader.
+
+    Example:
+        >>> error = unpack(pack(KeyError("cat"), "in DataLoader worker process 0", "while fetching index 7"))
+        >>> error, error.__notes__
+        (KeyError('cat'), ['while fetching index 7'])
+        >>> print(error.__cause__)
+        Caught KeyError in DataLoader worker process 0.
+        Original KeyError: 'cat'
+    """
+
+
+def pack(error: BaseException, where: str, note: str | None = None) -> bytes:
+    """Bytes that `unpack` makes the exception of again; to be called in the worker. Raises nothing.
+
+    Args:
+        error: the exception; is left as it is.
+        where: goes into the text of the traceback, such as "in DataLoader worker process 0".
+        note: what the worker was at, such as the index that it fetched.
+    """
+    text = f"Caught {type(error).__name__} {where}.\nOriginal {_formatted(error)}"
+    try:
+        return pickle.dumps((text, note, _surviving(error), ExceptionParts.of(error)), pickle.HIGHEST_PROTOCOL)
+    except BaseException:  # Out of memory, say: what is left to save is the text, which is known to be a str.
+        return pickle.dumps((text, note, None, None), pickle.HIGHEST_PROTOCOL)
+
+
+def unpack(data: bytes) -> BaseException:
+    """The exception that `pack` was given, for the consumer to raise. Raises nothing, whatever `data` says.
+
+    Its class is the worker's, or where no class of that name can be found here (one that a worker made in a function,
+    say), a new one of that name derived from the nearest base that can. What of it could not be pickled is replaced
+    by its `repr`. `__cause__` is a `WorkerTraceback`; causes of its own are part of that text.
+
+    Args:
+        data: from `pack`.
+    """
+    try:
+        text, note, pickled, parts = pickle.loads(data)
+    except Exception as error:
+        return RuntimeError(f"an exception in a worker can't be read: {type(error).__name__}: {as_text(error)}")
+    unpacked = None
+    with suppress(Exception):
+        unpacked = None if pickled is None else pickle.loads(pickled)
+    if not isinstance(unpacked, BaseException):
+        with suppress(Exception):
+            unpacked = None if parts is None else parts.rebuilt()
+    elif parts is not None:
+        with suppress(Exception):
+            parts.complete(unpacked)
+    if not isinstance(unpacked, BaseException):
+        unpacked = RuntimeError(text)
+    if note is not None:
+        text = _annotate(unpacked, note, text)
+    # A class may refuse to be assigned to (a frozen dataclass).
+    object.__setattr__(unpacked, "__cause__", WorkerTraceback(text))
+    return unpacked
+
+
+def _surviving(error: BaseException) -> bytes | None:
+    """The pickle of `error`, if what comes out of it is the same."""
+    try:
+        pickled = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
+        # Some constructors take the pickle's arguments for something else, and only loading shows it.
+        copy = pickle.loads(pickled)
+        same = type(copy) is type(error) and str(copy) == str(error) and copy.args == error.args
+    except BaseException:
+        return None
+    # Whatever befalls a member of a group would befall the group.
+    return pickled if same and not is_group(error) else None
+
+
+def _formatted(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error)).rstrip("\n")
+    except BaseException:  # A class that breaks even what `traceback` asks it for.
+        return f"{type(error).__name__}: {as_text(error)}"
+
+
+def _annotate(error: BaseException, note: str, text: str) -> str:
+    """Add `note` to the error, and to `text` on a Python that prints no notes."""
+    if not hasattr(error, "add_note"):  # Before Python 3.11
+        with suppress(Exception):
+            error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]
+        return f"{text}\n{note}"
+    try:
+        error.add_note(note)
+    except Exception:  # The worker's code had put something else than a list there.
+        return f"{text}\n{note}"
+    return text

@@ -1,0 +1,187 @@
+"""The iterator over a dataset that runs Python in workers, be they processes or threads."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import RandomSampler, SequentialSampler
+
+from . import _torch
+from .assignment import Assignment
+from .collate import stacking
+from .engine import engine_of
+from .process_workers import ProcessAnswer, ProcessWorkers
+from .thread_workers import ThreadAnswer, ThreadWorkers
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
+# A worker that is silent for so long is reported, once.
+STALL_SECONDS = 60.0
+
+
+class WorkerIterator(_torch.BaseDataLoaderIter):
+    """Epochs of a dataset whose samples workers fetch: which worker makes which batch is torch's rule to the letter.
+
+    The order of what is delivered does not depend on whether the workers are processes or threads.
+    """
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        super().__init__(loader)
+        if loader.prefetch_factor is None or loader.prefetch_factor <= 0:
+            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+        self._in_order = loader.in_order
+        self._prefetch_factor: int = loader.prefetch_factor
+        self._epoch = 0
+        self._crew: ProcessWorkers | ThreadWorkers = self._hire(loader)
+        self._begin()
+
+    def _hire(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
+        crew: ProcessWorkers | ThreadWorkers
+        if loader.worker_type == "thread":
+            crew = ThreadWorkers(self, loader, stacking(self._collate_fn, engine_of(loader).stack))
+        else:
+            crew = ProcessWorkers(self, loader)
+        self._workers: list[Any] = crew.workers
+        return crew
+
+    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+        """Begins another epoch: what torch calls on the iterator of persistent workers."""
+        super()._reset(loader, first_iter)
+        self._epoch += 1
+        if self._crew.closed:
+            self._crew = self._hire(loader)
+        else:
+            self._crew.resume(self._epoch, self._shared_seed)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)
+        self._asked = 0
+        # The number of the batch that is delivered next, where they are delivered in order.
+        self._next_number = 0
+        # By the number of a batch that was asked for and not delivered: its worker.
+        self._under_way: dict[int, int] = {}
+        # By number: what has come.
+        self._answers: dict[int, Any] = {}
+        self._exhausted = False
+        self._primed = False
+        if _order_is_torchs(self._index_sampler, self._dataset_kind):
+            self._prime()
+
+    def _prime(self) -> None:
+        self._primed = True
+        for _ in range(self._assignment.capacity):
+            self._ask_for_one_more()
+
+    def _ask_for_one_more(self) -> None:
+        if self._exhausted:
+            return
+        try:
+            index = self._next_index()
+        except StopIteration:
+            self._exhausted = True
+            return
+        worker = self._assignment.next_worker()
+        if worker is None:
+            return
+        number = self._asked
+        self._asked += 1
+        self._under_way[number] = worker
+        self._crew.fetch(worker, self._epoch, number, index)
+
+    def _next_data(self) -> Any:
+        self._crew.check()
+        if self._crew.closed:
+            raise StopIteration
+        if not self._primed:
+            # Not in `iter()`: trainers set the epoch of such a sampler between that and the first batch.
+            self._prime()
+        while True:
+            turn = self._turn()
+            number = turn if turn in self._answers else self._await(turn)
+            if number is None:
+                continue
+            if number == self._next_number:
+                self._next_number += 1
+            answer = self._answers.pop(number)
+            worker = self._under_way.pop(number)
+            self._assignment.done(worker)
+            self._ask_for_one_more()
+            batch = answer.batch()
+            return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+
+    def _turn(self) -> int:
+        """The number of the next batch that can still come, in order."""
+        while self._next_number < self._asked:
+            worker = self._under_way.get(self._next_number)
+            if worker is not None:
+                if self._assignment.active[worker] or self._next_number in self._answers:
+                    return self._next_number
+                # Its stream ended before this batch.
+                del self._under_way[self._next_number]
+            self._next_number += 1
+        if not self._persistent_workers:
+            self._shutdown_workers()
+        raise StopIteration
+
+    def _await(self, number: int) -> int | None:
+        """Waits for an answer, and returns the number of the batch to deliver, if there is one now."""
+        self._wait(number)
+        answer = self._crew.inbox[0]
+        ready = self._take(answer)
+        # Last of all: should a signal's exception come before, the answer is taken once more.
+        self._crew.inbox.popleft()
+        return answer.number if ready and (answer.number == number or not self._in_order) else None
+
+    def _take(self, answer: ProcessAnswer | ThreadAnswer) -> bool:
+        """Keeps what came for the running epoch; True when it is a batch."""
+        if answer.epoch != self._epoch or answer.number not in self._under_way:
+            return False  # Of an epoch that was left, or of a stream that has ended.
+        if not answer.ended:
+            self._answers[answer.number] = answer
+            return True
+        if self._assignment.active[answer.worker]:
+            self._assignment.end(answer.worker)
+            if not self._persistent_workers:
+                self._crew.dismiss(answer.worker)
+            self._ask_for_one_more()
+        return False
+
+    def _wait(self, number: int) -> None:
+        """Waits until an answer is in the inbox."""
+        limit = self._timeout if self._timeout > 0 else STALL_SECONDS
+        if self._crew.receive(limit):
+            return
+        report = self._crew.report(self._under_way[number])
+        if self._timeout > 0:
+            raise RuntimeError(
+                f"DataLoader timed out after {self._timeout} seconds: {report}. If this is how long a batch may take, "
+                "raise timeout"
+            )
+        warnings.warn(
+            f"DataLoader has waited for {STALL_SECONDS:g} seconds: {report}. It goes on waiting; give timeout= to end "
+            "this with an error",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+        self._crew.receive(None)
+
+    def _shutdown_workers(self) -> None:
+        """Ends the workers; what trainers call to end an iterator early."""
+        self._crew.close()
+
+    def __del__(self) -> None:
+        """Ends the workers with their iterator."""
+        if crew := getattr(self, "_crew", None):
+            crew.close()
+
+
+def _order_is_torchs(index_sampler: Any, kind: int) -> bool:
+    """Whether the order follows from torch's own samplers alone: it can be read in `iter()` then, as torch reads it."""
+    if kind == _torch.DatasetKind.Iterable:
+        return True
+    sampler = index_sampler.sampler if type(index_sampler) is torch.utils.data.BatchSampler else index_sampler
+    return type(sampler) in (RandomSampler, SequentialSampler)

@@ -1,0 +1,53 @@
+"""The memory that a loader shares with its worker processes, kept from one epoch to the next."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from .collate import KINDS
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
+# Slots kept free per worker, beyond those that are being filled: the batch in use, and the one before it.
+SPARE_SLOTS = 2
+
+# By the id of a loader: the loader, and its memory while no iterator uses it. Beside the loader and not on it, as the
+# engines of native datasets are.
+_free: dict[int, tuple[weakref.ref[Any], _core.Workers]] = {}
+_lock = threading.Lock()
+
+
+def lend(loader: DataLoader[Any], workers: int, under_way: int) -> _core.Workers:
+    """Memory for one iterator over `loader`: what the one before it used, or fresh."""
+    with _lock:
+        known, memory = _free.pop(id(loader), (None, None))
+    if memory is not None and known is not None and known() is loader:
+        fits = (memory.layout[0], memory.under_way) == (workers, under_way)
+        if fits:
+            memory.renew()
+            return memory
+    return _core.Workers(workers, under_way, under_way // workers + SPARE_SLOTS, KINDS)
+
+
+def give_back(loader: Any, memory: _core.Workers) -> None:
+    """Keeps `memory`, which no worker uses any more, for the next iterator over `loader`, which may be gone."""
+    if loader is None:
+        return
+    key = id(loader)
+    with _lock:
+        _free[key] = (weakref.ref(loader, lambda _: _free.pop(key, None)), memory)
+
+
+def _begin_anew() -> None:
+    # A forked child must not write where its parent's workers do; the lock may be held by a thread that was not forked.
+    global _lock
+    _lock = threading.Lock()
+    _free.clear()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

@@ -1,0 +1,79 @@
+//! [`Grant`]: the right to let another process write to a range of an arena.
+
+use std::fmt;
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Lease;
+use super::arena::{Arena, Pages};
+use super::slab::ALIGNMENT;
+
+/// A range of the segment that one worker may write to until it has answered, and nobody else reads or writes.
+///
+/// Dropping it, on any thread, gives the range back to its [`Arena`]: only when the worker has answered or is dead.
+pub struct Grant {
+    arena: Arc<Arena>,
+    range: Range<usize>,
+    /// What its pages are when they come back.
+    pages: Pages,
+}
+
+impl Grant {
+    pub(super) fn new(arena: Arc<Arena>, range: Range<usize>, pages: Pages) -> Self {
+        Self { arena, range, pages }
+    }
+
+    /// The granted bytes, as offsets in the segment.
+    #[must_use]
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// The first `bytes` bytes (rounded up to 64) and the rest, which may be empty.
+    ///
+    /// # Panics
+    /// When it has fewer bytes.
+    #[must_use]
+    pub fn split_at(mut self, bytes: usize) -> (Self, Self) {
+        assert!(bytes <= self.range.len(), "{bytes} of a grant of {} bytes", self.range.len());
+        let rest = self.range.start + bytes.next_multiple_of(ALIGNMENT)..self.range.end;
+        self.range.end = rest.start;
+        let rest = Self { arena: Arc::clone(&self.arena), range: rest, pages: self.pages };
+        (self, rest)
+    }
+
+    /// Whether `bytes` bytes at `offset` can be a lease: they are inside of the grant, and aligned. What a worker says is
+    /// asked here first.
+    #[must_use]
+    pub fn fits(&self, offset: usize, bytes: usize) -> bool {
+        let end = offset.checked_add(bytes);
+        offset.is_multiple_of(ALIGNMENT) && end.is_some_and(|end| end <= self.range.len())
+    }
+
+    /// A lease on the `bytes` bytes that the worker has written at `offset` of the grant. What is before and behind goes
+    /// back to the arena.
+    ///
+    /// # Panics
+    /// When they do not [fit](Self::fits).
+    #[must_use]
+    pub fn into_lease(mut self, offset_in_grant: usize, bytes: usize) -> Lease {
+        assert!(self.fits(offset_in_grant, bytes), "{bytes} bytes at {offset_in_grant} of {:?}", self.range);
+        let granted = mem::take(&mut self.range);
+        let start = granted.start + offset_in_grant;
+        let kept = start..start + bytes.next_multiple_of(ALIGNMENT);
+        Arena::lease(&self.arena, granted, kept, bytes, self.pages)
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        self.arena.take_back(mem::take(&mut self.range), self.pages);
+    }
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Grant").field("range", &self.range).finish_non_exhaustive()
+    }
+}

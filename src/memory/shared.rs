@@ -1,0 +1,152 @@
+//! Segments that several processes map: sparse, without a name, and never shorter than they were made.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
+use rustix::process::{Resource, getrlimit};
+
+use super::Segment;
+use super::segment::Backing;
+use crate::{Error, Result};
+
+/// The value of [`Claims::arenas_end`] in a process that must not have an arena: it is another process's.
+const ARENA_ELSEWHERE: usize = usize::MAX;
+
+/// Which part of a shared segment holds words that others write at any time, and which part leases are cut from: every
+/// word lies before the arena, so that no reference to the bytes of a lease is one to a word too.
+pub(super) struct Claims {
+    words_end: AtomicUsize,
+    /// Where the first arena starts.
+    arena: AtomicUsize,
+    /// Where the last arena ends.
+    arenas_end: AtomicUsize,
+}
+
+impl Segment {
+    /// Zeroed memory of `len` bytes that other processes can map by the returned file, which has no name and no pages but
+    /// those that were written to. It goes away with the last process that has it.
+    ///
+    /// # Errors
+    /// [`Error::SharedMemory`], which names what was refused.
+    pub fn shared(len: usize) -> Result<(Self, OwnedFd)> {
+        let refused = |operation, limit| move |source| Error::SharedMemory { operation, bytes: len, limit, source };
+        let file = memfd_create("sluicegate", MemfdFlags::CLOEXEC)
+            .map_err(|errno| refused("an open file", "ulimit -n")(errno.into()))?;
+        let too_large = refused("a file of that size", "ulimit -f");
+        // Reaching this limit is not only an error but also a signal, which ends the process.
+        if getrlimit(Resource::Fsize).current.is_some_and(|most| len as u64 > most) {
+            return Err(too_large(Errno::FBIG.into()));
+        }
+        ftruncate(&file, len as u64).map_err(|errno| too_large(errno.into()))?;
+        let segment = Self::map(&file, len, 0)?;
+        Ok((segment, file))
+    }
+
+    /// The first `len` bytes of a file that another process got from [`shared`](Self::shared), of at least that length.
+    /// What lies where in it is that process's decision.
+    ///
+    /// # Errors
+    /// [`Error::SharedMemory`].
+    pub fn map_shared(file: impl AsFd, len: usize) -> Result<Self> {
+        Self::map(file, len, ARENA_ELSEWHERE)
+    }
+
+    fn map(file: impl AsFd, len: usize, arenas_end: usize) -> Result<Self> {
+        let refused =
+            |source| Error::SharedMemory { operation: "address space", bytes: len, limit: "ulimit -v", source };
+        // No object may be larger than `isize::MAX`.
+        let mapped = isize::try_from(len).map_err(|_| refused(Errno::NOMEM.into()))?.max(1).unsigned_abs();
+        // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
+        let start = unsafe {
+            let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+            mmap(ptr::null_mut(), mapped, protection, flags, file, 0)
+        }
+        .map_err(|errno| refused(errno.into()))?;
+        // SAFETY: the range is this mapping's own, and the advice changes no contents. Without it a core dump would touch,
+        // and so allocate, all that was never used. A kernel that refuses only dumps more.
+        let _ = unsafe { madvise(start, mapped, Advice::LinuxDontDump) };
+        let start = NonNull::new(start.cast::<u8>()).expect("the kernel maps nothing at address zero");
+        let claims = Claims {
+            words_end: AtomicUsize::new(0),
+            arena: AtomicUsize::new(usize::MAX),
+            arenas_end: AtomicUsize::new(arenas_end),
+        };
+        Ok(Self::from_mapping(start, len, Backing::Shared { len: mapped, claims }))
+    }
+
+    /// Makes the kernel find the pages around `range` now, so that a shortage is an error, where writing to them would end
+    /// the process. A kernel that can't (before 5.14) is taken at its word; so is memory that is not shared.
+    ///
+    /// # Errors
+    /// The operating system's.
+    ///
+    /// # Panics
+    /// When `range` is not inside the segment.
+    pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
+        assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} bytes", self.len());
+        if !matches!(self.backing(), Backing::Shared { .. }) || range.is_empty() {
+            return Ok(());
+        }
+        let page = rustix::param::page_size();
+        let pages = range.start / page * page..range.end;
+        let start = self.at(pages.start).as_ptr().cast();
+        // SAFETY: the pages are this mapping's own (the last one is whole: mappings are), and none of their contents change.
+        match unsafe { madvise(start, pages.len().next_multiple_of(page), Advice::LinuxPopulateWrite) } {
+            Err(Errno::INVAL | Errno::NOSYS) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    /// Gives the whole pages inside `range` of a shared segment back to the system: they are zero from then on, in every
+    /// process. What the kernel does not take back stays, which costs memory and nothing else.
+    pub(super) fn discard(&self, range: Range<usize>) {
+        let page = rustix::param::page_size();
+        let (start, end) = (range.start.next_multiple_of(page), range.end.min(self.len()) / page * page);
+        if start < end && matches!(self.backing(), Backing::Shared { .. }) {
+            // SAFETY: the pages are this mapping's own; the arena, which alone calls this, has leased none of them.
+            let _ = unsafe { madvise(self.at(start).as_ptr().cast(), end - start, Advice::LinuxRemove) };
+        }
+    }
+
+    /// Notes that words lie in `range`.
+    pub(super) fn claim_words(&self, range: Range<usize>) {
+        assert!(range.end <= self.len(), "words in {range:?} reach past the segment of {} bytes", self.len());
+        match self.backing() {
+            Backing::Anonymous { .. } => {}
+            Backing::Shared { claims, .. } => {
+                // Each claim is written before the other is read, and both in one order for all: one of two rivals sees
+                // the other.
+                claims.words_end.fetch_max(range.end, Ordering::SeqCst);
+                let arena = claims.arena.load(Ordering::SeqCst);
+                assert!(range.end <= arena, "words in {range:?} reach into the arena, which starts at {arena}");
+            }
+            Backing::File { .. } | Backing::Foreign { .. } => panic!("words need memory that may be written"),
+        }
+    }
+
+    /// Notes that leases are cut from `range`. A segment has one arena or several, claimed from its front to its end.
+    pub(super) fn claim_arena(&self, range: Range<usize>) {
+        let Backing::Shared { claims, .. } = self.backing() else { panic!("an arena needs a shared segment") };
+        let after = |end| (range.start >= end).then_some(range.end);
+        let free = claims.arenas_end.fetch_update(Ordering::SeqCst, Ordering::SeqCst, after);
+        assert!(free.is_ok(), "arenas do not overlap, and lie in the process that made the segment");
+        claims.arena.fetch_min(range.start, Ordering::SeqCst);
+        let words_end = claims.words_end.load(Ordering::SeqCst);
+        assert!(words_end <= range.start, "an arena at {range:?} reaches into words, which end at {words_end}");
+    }
+
+    /// The bytes in `range`, which another process may be writing to: old ones, new ones, or some of each.
+    pub(crate) fn copy_out(&self, range: Range<usize>) -> Vec<u8> {
+        assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} bytes", self.len());
+        let mut bytes = vec![0; range.len()];
+        // SAFETY: the range is mapped as asserted, the vector is as long, and a fresh vector overlaps nothing.
+        unsafe { self.at(range.start).as_ptr().copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
+        bytes
+    }
+}

@@ -1,0 +1,85 @@
+//! [`WorkerSlot`]: where a worker process writes one batch.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+
+use super::Segment;
+use crate::{Error, Result};
+
+/// Parts of a batch start at multiples of this: the alignment of torch's own allocator.
+const ALIGNMENT: usize = 64;
+const PAGE: usize = 4096;
+
+/// The part of a shared segment that the consumer granted to this worker for one batch, filled from its start.
+///
+/// A batch that turns out larger than its room moves, with what is written already, to the worker's spare room, which
+/// is larger than any batch is expected to be.
+pub(crate) struct WorkerSlot {
+    segment: Arc<Segment>,
+    room: Range<usize>,
+    spare: Range<usize>,
+    used: usize,
+    moved: bool,
+}
+
+impl WorkerSlot {
+    /// A slot in `room`, and in `spare` where that is too small: ranges of `segment` that nobody else writes to.
+    pub(crate) fn new(segment: &Arc<Segment>, room: Range<usize>, spare: Range<usize>) -> Self {
+        for range in [&room, &spare] {
+            assert!(range.start <= range.end && range.end <= segment.len(), "a slot lies in its segment");
+            assert!(range.start.is_multiple_of(ALIGNMENT), "a slot is aligned");
+        }
+        Self { segment: Arc::clone(segment), room, spare, used: 0, moved: false }
+    }
+
+    /// Takes `bytes` more, and returns where they start, counted from the start of the batch.
+    ///
+    /// # Errors
+    /// [`Error::SlotTooSmall`] when the spare room has not that much either.
+    pub(crate) fn place(&mut self, bytes: usize) -> Result<usize> {
+        let place = self.used.next_multiple_of(ALIGNMENT);
+        let end = place.checked_add(bytes).filter(|&end| isize::try_from(end).is_ok());
+        let end = end.ok_or(Error::SlotTooSmall { bytes, room: self.spare.len() })?;
+        if end > self.room.len() {
+            if end > self.spare.len() {
+                return Err(Error::SlotTooSmall { bytes: end, room: self.spare.len().max(self.room.len()) });
+            }
+            let (from, to) = (self.segment.at(self.room.start), self.segment.at(self.spare.start));
+            // SAFETY: both ranges are this worker's alone, hold `used` bytes, and do not overlap: the consumer granted
+            // them side by side.
+            unsafe { from.copy_to_nonoverlapping(to, self.used) };
+            self.room = std::mem::replace(&mut self.spare, 0..0);
+            self.moved = true;
+        }
+        self.used = end;
+        Ok(place)
+    }
+
+    /// The `bytes` bytes at `place`, to write.
+    pub(crate) fn bytes_mut(&mut self, place: usize, bytes: usize) -> &mut [u8] {
+        let address = self.address(place, bytes);
+        // SAFETY: placed, hence inside the room, which is mapped as long as the segment lives, and which was granted to
+        // this worker alone until it answers; within the process the exclusive borrow keeps others away.
+        unsafe { slice::from_raw_parts_mut(address.as_ptr(), bytes) }
+    }
+
+    /// The address of the `bytes` bytes at `place`. It is theirs until the next call of `place`, which may move them.
+    pub(crate) fn address(&self, place: usize, bytes: usize) -> NonNull<u8> {
+        assert!(place + bytes <= self.used, "only what was placed can be written");
+        self.segment.at(self.room.start + place)
+    }
+
+    /// Forgets what was written, so that another answer takes its place.
+    pub(crate) fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// The range of the segment that was used, and the spare room that is left for batches after this one.
+    pub(crate) fn finish(self) -> (Range<usize>, Range<usize>) {
+        let end = self.room.start + self.used;
+        let spare = if self.moved { end.next_multiple_of(PAGE).min(self.room.end)..self.room.end } else { self.spare };
+        (self.room.start..end, spare)
+    }
+}

@@ -1,0 +1,195 @@
+//! [`WorkerEnd`]: a worker process's side of the memory that it shares with the consumer.
+
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::field_table::{PlacedField, encode};
+use super::message::{BatchNumber, Errand, Outcome, Reply, Request};
+use super::worker_layout::WorkerLayout;
+use crate::memory::{Bell, EventBell, Ring, Segment, SharedWord, Woken, WorkerSlot};
+use crate::{DType, Error, Result};
+
+/// What a worker is asked to do.
+#[derive(Debug)]
+pub struct Task {
+    /// What to do.
+    pub errand: Errand,
+    /// Which batch, or epoch.
+    pub number: BatchNumber,
+    /// What belongs to it: pickled indices, for example.
+    pub payload: Vec<u8>,
+}
+
+/// Where a worker process finds its requests and writes its batches. Used by one thread.
+pub struct WorkerEnd {
+    segment: Arc<Segment>,
+    requests: Ring,
+    answers: Ring,
+    bell: Bell,
+    consumer: EventBell,
+    stop: SharedWord,
+    since: SharedWord,
+    stack: Range<usize>,
+    /// Room for batches that are larger than expected; it shrinks as it is used.
+    spare: Range<usize>,
+    /// The batch that is being made.
+    making: Option<Making>,
+}
+
+struct Making {
+    number: BatchNumber,
+    slot: WorkerSlot,
+    fields: Vec<PlacedField>,
+}
+
+impl WorkerEnd {
+    /// The end of `worker`, by what [`Workers::layout`](super::Workers::layout) and
+    /// [`Workers::descriptors`](super::Workers::descriptors) say.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when the memory can't be mapped.
+    pub fn open(layout: (usize, usize, usize), memory: impl AsFd, bell: OwnedFd, worker: usize) -> Result<Self> {
+        let layout = WorkerLayout { workers: layout.0, capacity: layout.1, lane: layout.2 };
+        let segment = Arc::new(Segment::map_shared(memory, layout.bytes())?);
+        Ok(Self::over(&layout, segment, bell, worker))
+    }
+
+    /// The end of `worker` in memory that is mapped already.
+    pub(super) fn over(layout: &WorkerLayout, segment: Arc<Segment>, bell: OwnedFd, worker: usize) -> Self {
+        let since = SharedWord::new(&segment, layout.since(worker));
+        // What comes before the first request, unpickling a dataset for example, is work too.
+        since.store(monotonic_now());
+        Self {
+            requests: Ring::new(Arc::clone(&segment), layout.requests(worker), layout.capacity),
+            answers: Ring::new(Arc::clone(&segment), layout.answers(worker), layout.capacity),
+            bell: Bell::new(Arc::clone(&segment), layout.bell(worker)),
+            consumer: EventBell::attach(Arc::clone(&segment), layout.consumer_bell(), bell),
+            stop: SharedWord::new(&segment, layout.stop()),
+            since,
+            stack: layout.stack(worker),
+            spare: 0..0,
+            making: None,
+            segment,
+        }
+    }
+
+    /// The range of the memory in which the worker's Python stack is looked for.
+    #[must_use]
+    pub fn stack(&self) -> Range<usize> {
+        self.stack.clone()
+    }
+
+    /// The next task, waited for up to `timeout`; nothing when that is over, or a signal came.
+    ///
+    /// # Errors
+    /// [`Error::Worker`] when the request makes no sense.
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Task>> {
+        self.since.store(0);
+        if self.stop.load() != 0 {
+            let number = BatchNumber { epoch: 0, batch_in_epoch: 0 };
+            return Ok(Some(Task { errand: Errand::Stop, number, payload: Vec::new() }));
+        }
+        let Some(words) = self.requests.pop() else {
+            let (requests, stop) = (&self.requests, &self.stop);
+            return match self.bell.wait(|| !requests.is_empty() || stop.load() != 0, Some(timeout)) {
+                Woken::Work => self.next(timeout),
+                Woken::TimedOut | Woken::Interrupted => Ok(None),
+            };
+        };
+        let nonsense = || Error::Worker { reason: "the consumer asked for nonsense".into() };
+        let request = Request::from_words(words).ok_or_else(nonsense)?;
+        if !request.spare.is_empty() {
+            self.spare = request.spare;
+        }
+        if request.errand == Errand::Fetch {
+            self.since.store(monotonic_now());
+            let slot = WorkerSlot::new(&self.segment, request.room, std::mem::replace(&mut self.spare, 0..0));
+            self.making = Some(Making { number: request.number, slot, fields: Vec::new() });
+        }
+        let payload = self.segment.copy_out(request.payload);
+        Ok(Some(Task { errand: request.errand, number: request.number, payload }))
+    }
+
+    /// The batch that is being made.
+    fn making(&mut self) -> Result<&mut Making> {
+        self.making.as_mut().ok_or_else(|| Error::Worker { reason: "no batch is being made".into() })
+    }
+
+    /// The number of tensors in the batch that is being made.
+    #[must_use]
+    pub fn placed(&self) -> usize {
+        self.making.as_ref().map_or(0, |making| making.fields.len())
+    }
+
+    /// Room for a tensor in the batch that is being made; its number, and where its bytes are.
+    ///
+    /// # Errors
+    /// [`Error::SlotTooSmall`] when the batch becomes larger than the address space allows.
+    pub fn place(&mut self, dtype: DType, shape: Vec<usize>) -> Result<usize> {
+        let making = self.making()?;
+        let mut field = PlacedField { dtype, offset: 0, shape };
+        let bytes = field.bytes().ok_or(Error::SlotTooSmall { bytes: usize::MAX, room: 0 })?;
+        field.offset = making.slot.place(bytes)?;
+        making.fields.push(field);
+        Ok(making.fields.len() - 1)
+    }
+
+    /// The bytes of tensor `field` of the batch that is being made, to write.
+    ///
+    /// # Errors
+    /// [`Error::Worker`] when there is no such tensor.
+    pub fn bytes_mut(&mut self, field: usize) -> Result<&mut [u8]> {
+        let making = self.making()?;
+        let missing = || Error::Worker { reason: format!("the batch has no tensor {field}") };
+        let placed = making.fields.get(field).ok_or_else(missing)?;
+        Ok(making.slot.bytes_mut(placed.offset, placed.bytes().unwrap_or(0)))
+    }
+
+    /// The address of tensor `field` of the batch that is being made, until the next one is placed, and the segment that
+    /// it lies in.
+    ///
+    /// # Errors
+    /// [`Error::Worker`] when there is no such tensor.
+    pub fn address(&mut self, field: usize) -> Result<(NonNull<u8>, Arc<Segment>)> {
+        let address = NonNull::from(self.bytes_mut(field)?).cast();
+        Ok((address, Arc::clone(&self.segment)))
+    }
+
+    /// Answers: the batch that is being made is done, and `envelope` says what is around its tensors. With another
+    /// outcome than a batch, what was written so far is dropped.
+    ///
+    /// # Errors
+    /// [`Error::SlotTooSmall`] when the envelope is too large; the batch is still being made then, so that another
+    /// answer can be given.
+    pub fn answer(&mut self, outcome: Outcome, envelope: &[u8]) -> Result<()> {
+        let making = self.making()?;
+        if outcome != Outcome::Batch {
+            making.fields.clear();
+            making.slot.clear();
+        }
+        let table_bytes = encode(&making.fields);
+        let table = making.slot.place(table_bytes.len() + envelope.len())?;
+        let bytes = making.slot.bytes_mut(table, table_bytes.len() + envelope.len());
+        let (front, back) = bytes.split_at_mut(table_bytes.len());
+        front.copy_from_slice(&table_bytes);
+        back.copy_from_slice(envelope);
+        let Some(Making { number, slot, .. }) = self.making.take() else { return Ok(()) };
+        let (used, spare) = slot.finish();
+        self.spare = spare;
+        let reply = Reply { outcome, number, at: monotonic_now(), used, table, envelope: table + table_bytes.len() };
+        if !self.answers.push(reply.to_words()) {
+            return Err(Error::Worker { reason: "more answers than were asked for".into() });
+        }
+        self.consumer.ring();
+        Ok(())
+    }
+}
+
+/// Nanoseconds of the clock that all processes of the machine share.
+fn monotonic_now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+}

@@ -1,0 +1,166 @@
+//! `Workers`: the consumer's side of the memory that it shares with its worker processes.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use super::convert::errand;
+use super::detach::detach;
+use super::memory::{capsule, descriptors};
+use super::stack::Kinds;
+use super::worker_end::WorkerEnd;
+use crate::pipeline::{Answer, BatchNumber, Heard, Outcome};
+
+/// The longest sleep between two looks for Ctrl-C. A signal wakes the sleeper, but for one that comes in the moment
+/// before it sleeps.
+const SIGNAL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Shared memory, and what is under way in it. One thread at a time.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct Workers {
+    workers: Mutex<crate::pipeline::Workers>,
+    under_way: usize,
+    kinds: Py<Kinds>,
+}
+
+#[pymethods]
+impl Workers {
+    /// For `workers` workers with up to `under_way` requests each; `kinds` makes tensors of what they
+    /// write.
+    #[new]
+    fn new(py: Python<'_>, workers: usize, under_way: usize, free_slots: usize, kinds: Py<Kinds>) -> PyResult<Self> {
+        if workers == 0 {
+            return Err(PyValueError::new_err("workers: expected at least 1"));
+        }
+        let workers = detach(py, || crate::pipeline::Workers::new(workers, under_way, free_slots))?;
+        Ok(Self { workers: Mutex::new(workers), under_way, kinds })
+    }
+
+    /// What a worker has to be told to find its place.
+    #[getter]
+    fn layout(&self) -> (usize, usize, usize) {
+        self.lock().layout()
+    }
+
+    /// The descriptors that a worker needs: of the memory, and of the consumer's doorbell.
+    #[getter]
+    fn descriptors(&self) -> (RawFd, RawFd) {
+        let workers = self.lock();
+        let (memory, bell) = workers.descriptors();
+        (memory.as_raw_fd(), bell.as_raw_fd())
+    }
+
+    /// The end of `worker`, in a process that was forked from this one.
+    fn end(&self, py: Python<'_>, worker: usize) -> PyResult<WorkerEnd> {
+        let end = detach(py, || self.lock().end(worker))?;
+        Ok(WorkerEnd::new_over(end, self.kinds.clone_ref(py)))
+    }
+
+    /// Makes the memory ready for new processes; those before them have ended.
+    fn renew(&self, py: Python<'_>) -> PyResult<()> {
+        detach(py, || {
+            self.lock().renew();
+            Ok(())
+        })
+    }
+
+    /// Asks `worker` to run an errand ("fetch", "resume" or "stop") with a payload. Returns at once.
+    #[pyo3(signature = (worker, errand, epoch, batch_in_epoch, payload=None))]
+    fn send(
+        &self,
+        py: Python<'_>,
+        worker: usize,
+        #[pyo3(from_py_with = errand)] errand: crate::pipeline::Errand,
+        epoch: u64,
+        batch_in_epoch: u64,
+        payload: Option<&[u8]>,
+    ) -> PyResult<()> {
+        detach(py, || {
+            self.lock().send(worker, errand, BatchNumber { epoch, batch_in_epoch }, payload.unwrap_or_default())
+        })
+    }
+
+    /// Tells all workers to stop after what they are doing.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        detach(py, || {
+            self.lock().stop();
+            Ok(())
+        })
+    }
+
+    /// Waits up to `timeout` seconds (None: for ever) for an answer, while the processes live whose descriptors (pidfds) are
+    /// given, and passes it to `hear`: worker, epoch, batch in epoch, outcome, tensors, envelope. -1 then; None when the
+    /// time is over; the place in `processes` of one that has ended, when there are no answers.
+    fn receive(
+        &self,
+        py: Python<'_>,
+        processes: Vec<RawFd>,
+        timeout: Option<f64>,
+        hear: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<isize>> {
+        let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let patience = left.map_or(SIGNAL_INTERVAL, |left| left.min(SIGNAL_INTERVAL));
+            match detach(py, || self.lock().receive(&descriptors(&processes), Some(patience)))? {
+                Heard::Answer(answer) => return self.hand_over(py, answer, hear).map(|()| Some(-1)),
+                Heard::Died(place) => return Ok(Some(place as isize)),
+                Heard::TimedOut if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Ok(None),
+                Heard::TimedOut | Heard::Interrupted => py.check_signals()?,
+            }
+        }
+    }
+
+    /// Since when `worker` has been busy with one batch, in nanoseconds of the monotonic clock; 0 when it waits.
+    fn busy_since(&self, worker: usize) -> u64 {
+        self.lock().busy_since(worker)
+    }
+
+    /// What `worker` wrote about its Python stack.
+    fn stack_of<'py>(&self, py: Python<'py>, worker: usize) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.lock().stack_of(worker))
+    }
+
+    /// The number of requests per worker that may be under way.
+    #[getter]
+    fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// The memory that batches take, those that are kept included, in bytes.
+    #[getter]
+    fn held_bytes(&self) -> usize {
+        self.lock().held_bytes()
+    }
+}
+
+impl Workers {
+    fn lock(&self) -> MutexGuard<'_, crate::pipeline::Workers> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes tensors of the fields, all on one lease.
+    fn hand_over(&self, py: Python<'_>, answer: Answer, hear: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Answer { worker, number, outcome, lease, fields, envelope } = answer;
+        let outcome = match outcome {
+            Outcome::Batch => "batch",
+            Outcome::Failed => "failed",
+            Outcome::Ended => "ended",
+        };
+        let envelope = PyBytes::new(py, &lease.bytes()[envelope]);
+        let lease = Arc::new(lease);
+        let tensors = fields
+            .iter()
+            .map(|field| {
+                self.kinds.get().tensor(capsule(py, &lease, field.offset, (field.dtype, &field.shape))?, field.dtype)
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        let answer = (worker, number.epoch, number.batch_in_epoch, outcome, PyList::new(py, tensors)?, envelope);
+        hear.call1(answer).map(drop)
+    }
+}

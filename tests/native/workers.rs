@@ -1,0 +1,178 @@
+//! The two ends of what a consumer and its worker processes share, the worker's on a thread of this process.
+
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sluicegate::{Answer, BatchNumber, DType, Errand, Heard, Outcome, WorkerEnd, Workers};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn number(batch_in_epoch: u64) -> BatchNumber {
+    BatchNumber { epoch: 0, batch_in_epoch }
+}
+
+fn open(workers: &Workers, worker: usize) -> WorkerEnd {
+    let (memory, bell) = workers.descriptors();
+    let bell = bell.try_clone_to_owned().unwrap();
+    WorkerEnd::open(workers.layout(), memory.as_fd(), bell, worker).unwrap()
+}
+
+/// Makes batches as large as the payload says, filled with the last byte of their number, until it is told to stop.
+fn work(mut end: WorkerEnd) {
+    loop {
+        let Some(task) = end.next(SOON).unwrap() else { panic!("nothing to do for {SOON:?}") };
+        match task.errand {
+            Errand::Stop => return,
+            Errand::Resume => continue,
+            Errand::Fetch => {}
+        }
+        let sizes: Vec<usize> =
+            task.payload.chunks(8).map(|size| u64::from_ne_bytes(size.try_into().unwrap()) as usize).collect();
+        for size in &sizes {
+            let field = end.place(DType::UInt8, vec![*size]).unwrap();
+            end.bytes_mut(field).unwrap().fill(task.number.batch_in_epoch as u8);
+        }
+        match task.number.batch_in_epoch % 10 {
+            7 => end.answer(Outcome::Failed, b"it failed").unwrap(),
+            8 => end.answer(Outcome::Ended, b"").unwrap(),
+            _ => end.answer(Outcome::Batch, format!("{sizes:?}").as_bytes()).unwrap(),
+        }
+    }
+}
+
+fn payload(sizes: &[usize]) -> Vec<u8> {
+    sizes.iter().flat_map(|&size| (size as u64).to_ne_bytes()).collect()
+}
+
+fn hear(workers: &mut Workers) -> Answer {
+    match workers.receive(&[], Some(SOON)).unwrap() {
+        Heard::Answer(answer) => answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whether the answer holds what `work` writes for these sizes.
+fn check(answer: &Answer, sizes: &[usize]) {
+    assert_eq!(answer.fields.iter().map(|field| field.bytes().unwrap()).collect::<Vec<_>>(), sizes);
+    for field in &answer.fields {
+        let bytes = &answer.lease.bytes()[field.offset..field.offset + field.bytes().unwrap()];
+        assert!(bytes.iter().all(|&byte| byte == answer.number.batch_in_epoch as u8), "batch {:?}", answer.number);
+    }
+    assert_eq!(&answer.lease.bytes()[answer.envelope.clone()], format!("{sizes:?}").as_bytes());
+}
+
+#[test]
+fn batches_of_any_size_come_back_in_the_order_they_were_asked_for_and_stay_valid() {
+    let mut workers = Workers::new(1, 4, 2).unwrap();
+    let worker = thread::Builder::new();
+    let end = open(&workers, 0);
+    let worker = worker.spawn(move || work(end)).unwrap();
+    // From a few bytes to tens of megabytes and back, several tensors, none, and empty ones.
+    let sizes: Vec<Vec<usize>> = (0..60_usize)
+        .map(|batch| match batch % 6 {
+            0 => vec![4],
+            1 => vec![100_000, 7, 0],
+            2 => vec![(batch + 1) << 19],
+            3 => Vec::new(),
+            4 => vec![1 << 20; 3],
+            _ => vec![4096, 4096],
+        })
+        .collect();
+    let mut kept = Vec::new();
+    for window in 0..sizes.len() / 4 {
+        let batches = window * 4..window * 4 + 4;
+        for batch in batches.clone() {
+            workers.send(0, Errand::Fetch, number(batch as u64), &payload(&sizes[batch])).unwrap();
+        }
+        for batch in batches {
+            let answer = hear(&mut workers);
+            assert_eq!((answer.worker, answer.number), (0, number(batch as u64)));
+            match batch % 10 {
+                7 => assert_eq!(&answer.lease.bytes()[answer.envelope.clone()], b"it failed"),
+                8 => assert_eq!(answer.outcome, Outcome::Ended),
+                _ => {
+                    check(&answer, &sizes[batch]);
+                    if batch % 3 == 0 {
+                        kept.push((batch, answer));
+                    }
+                }
+            }
+        }
+    }
+    for (batch, answer) in &kept {
+        check(answer, &sizes[*batch]);
+    }
+    drop(kept);
+    // What was large once is given back: only small batches come now.
+    for batch in 100..160 {
+        let batch = batch * 10;
+        workers.send(0, Errand::Fetch, number(batch), &payload(&[100])).unwrap();
+        check(&hear(&mut workers), &[100]);
+    }
+    assert!(workers.held_bytes() <= 2 << 20, "{} bytes are held", workers.held_bytes());
+    workers.send(0, Errand::Stop, number(0), &[]).unwrap();
+    worker.join().unwrap();
+}
+
+#[test]
+fn answers_of_several_workers_come_in_the_order_in_which_they_were_ready() {
+    let mut workers = Workers::new(3, 2, 2).unwrap();
+    let ends: Vec<WorkerEnd> = (0..3).map(|worker| open(&workers, worker)).collect();
+    thread::scope(|scope| {
+        for end in ends {
+            scope.spawn(|| work(end));
+        }
+        for round in 0..50_u64 {
+            for worker in [2, 0, 1] {
+                workers.send(worker, Errand::Fetch, number(round * 10), &payload(&[worker * 1000])).unwrap();
+            }
+            let mut heard: Vec<usize> = (0..3).map(|_| hear(&mut workers).worker).collect();
+            heard.sort_unstable();
+            assert_eq!(heard, [0, 1, 2]);
+        }
+        workers.stop();
+    });
+}
+
+#[test]
+fn an_epoch_that_is_left_does_not_get_into_the_next_one() {
+    let mut workers = Workers::new(1, 4, 2).unwrap();
+    let end = open(&workers, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| work(end));
+        for batch in 0..4 {
+            workers.send(0, Errand::Fetch, number(batch), &payload(&[10])).unwrap();
+        }
+        workers.send(0, Errand::Resume, BatchNumber { epoch: 1, batch_in_epoch: 0 }, b"seed").unwrap();
+        workers.send(0, Errand::Fetch, BatchNumber { epoch: 1, batch_in_epoch: 0 }, &payload(&[20])).unwrap();
+        let epochs: Vec<u64> = (0..5).map(|_| hear(&mut workers).number.epoch).collect();
+        assert_eq!(epochs, [0, 0, 0, 0, 1]);
+        workers.stop();
+    });
+}
+
+#[test]
+fn waiting_ends_in_time_and_too_many_requests_are_refused() {
+    let mut workers = Workers::new(2, 1, 2).unwrap();
+    let begin = Instant::now();
+    assert!(matches!(workers.receive(&[], Some(Duration::from_millis(30))).unwrap(), Heard::TimedOut));
+    assert!(begin.elapsed() >= Duration::from_millis(30));
+    assert_eq!(workers.busy_since(0), 0);
+    let sent =
+        (0..100).map(|batch| workers.send(1, Errand::Fetch, number(batch), b"")).take_while(Result::is_ok).count();
+    assert!((1..100).contains(&sent));
+    // New processes find nothing of that.
+    workers.renew();
+    let mut end = open(&workers, 1);
+    assert!(end.next(Duration::from_millis(10)).unwrap().is_none());
+}
+
+#[test]
+fn a_worker_that_has_nothing_under_way_can_neither_place_nor_answer() {
+    let workers = Workers::new(1, 1, 2).unwrap();
+    let mut end = open(&workers, 0);
+    assert!(end.place(DType::Int64, vec![3]).is_err());
+    assert!(end.bytes_mut(0).is_err());
+    assert!(end.answer(Outcome::Batch, b"").is_err());
+}

@@ -1,0 +1,108 @@
+"""Programs that tests run in a process group of their own, and what must be true of their ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from resources import NOT_PERMITTED
+
+PRELUDE = """
+import gc, os, resource, signal, sys, threading, time, warnings
+import torch
+import faulty
+from equality import assert_same
+from resources import Resources
+torch.set_num_threads(1)  # no pool of threads that starts half-way
+warnings.filterwarnings("ignore", "This DataLoader will create")
+"""
+
+
+@dataclass
+class Ended:
+    """How a program ended. `seconds`: from its end to the end of the last process below it."""
+
+    code: int
+    hung: bool
+    left: list[str]
+    seconds: float
+    ran: float
+    files: list[str]
+    stdout: str
+    stderr: str
+
+    def check(self, code: int = 0, stderr: str | None = "", within: float = 8.0) -> None:
+        """It ended with that code, said nothing else, and nothing of it is left after `within` seconds."""
+        assert not self.hung, f"hung:\n{self.stdout}\n{self.stderr}"
+        assert self.code == code, f"exit code {self.code}, expected {code}:\n{self.stdout}\n{self.stderr}"
+        if stderr is not None:
+            assert self.stderr == stderr, f"stderr:\n{self.stderr}"
+        assert self.left == [], f"processes were left: {self.left}"
+        assert self.seconds < within, f"the last process below it ended {self.seconds:.2f} s later"
+        assert self.files == [], f"files were left in /dev/shm: {self.files}"
+
+
+Run = Callable[..., Ended]
+
+
+class Zygote:
+    """The process whose forks are the programs; it starts with the first of them."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[str] | None = None
+
+    def __call__(self, source: str, door: str = "sluicegate", deadline: float = 20.0, **values: object) -> Ended:
+        """Runs `source`, whose variable `data` is the door and which finds `values` as variables too."""
+        process = self.started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        given = "".join(f"{name} = {value!r}\n" for name, value in values.items())
+        request = {"source": PRELUDE + given + textwrap.dedent(source), "door": door, "deadline": deadline}
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        # Importing torch on a busy machine, the program, what it leaves.
+        ready, _, _ = select.select([process.stdout], [], [], deadline + 60)
+        line = process.stdout.readline() if ready else ""
+        if not line:
+            self.stop()
+            pytest.fail(f"the process that runs programs {'died' if ready else 'is silent'}")
+        ended = Ended(**json.loads(line))
+        if ended.code == NOT_PERMITTED:
+            pytest.skip(ended.stdout.strip())
+        return ended
+
+    def started(self) -> subprocess.Popen[str]:
+        if self.process is None or self.process.poll() is not None:
+            here = os.path.dirname(os.path.abspath(__file__))
+            self.process = subprocess.Popen(
+                [sys.executable, os.path.join(here, "zygote.py")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        return self.process
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            for stream in (self.process.stdin, self.process.stdout):
+                if stream is not None:
+                    stream.close()
+            self.process = None
+
+
+def zygote() -> Iterator[Run]:
+    """The body of the fixture `run`."""
+    started = Zygote()
+    yield started
+    started.stop()

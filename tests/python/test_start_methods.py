@@ -1,0 +1,212 @@
+"""Every way to start workers gives what torch gives with the same arguments."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+import torch.multiprocessing
+import torch.utils.data
+
+import faulty
+import sluicegate
+from endings import ended_workers, story
+from equality import assert_same, error_of
+from faulty import Nest, NestedDataset
+
+pytestmark = [pytest.mark.filterwarnings("ignore:This DataLoader will create"), pytest.mark.timeout(45)]
+
+CONTEXTS: dict[str, Any] = {
+    "fork": "fork",
+    "spawn": "spawn",
+    "forkserver": "forkserver",
+    "fork context": multiprocessing.get_context("fork"),
+    "multiprocessing's spawn context": multiprocessing.get_context("spawn"),
+    "torch's forkserver context": torch.multiprocessing.get_context("forkserver"),
+}
+OTHER_THAN_FORK = pytest.mark.parametrize("method", ["spawn", "forkserver"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def preloaded_forkserver() -> Iterator[None]:
+    """A fork server that has torch already, lest every worker imports it; it ends with this module."""
+    from multiprocessing import forkserver
+
+    multiprocessing.set_forkserver_preload(["torch", "torch.utils.data", "sluicegate", "faulty"])
+    yield
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    multiprocessing.set_forkserver_preload(["__main__"])
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "map": {
+        "dataset": faulty.Draws(11),
+        "batch_size": 3,
+        "shuffle": True,
+        "worker_init_fn": faulty.tagged,
+    },
+    "iterable": {
+        "dataset": faulty.DrawsStream(11),
+        "batch_size": 2,
+        "collate_fn": faulty.sums,
+        "worker_init_fn": faulty.tagged,
+    },
+}
+
+
+def epoch(door: ModuleType, seed: int = 5, **arguments: Any) -> tuple[list[Any], list[Any]]:
+    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    loader = door.DataLoader(num_workers=2, generator=generator, **arguments)
+    return list(loader), [torch.rand(1), torch.rand(1, generator=generator)]
+
+
+@pytest.mark.parametrize(
+    ("context", "case"),
+    [(context, case) for context in CONTEXTS for case in CASES if " " not in context or case == "map"],
+)
+def test_the_batches_are_torchs(context: str, case: str) -> None:
+    # Torch's own batches and seeds do not depend on the start method; forking is the fastest.
+    expected = epoch(torch.utils.data, multiprocessing_context="fork", **CASES[case])
+    assert_same(epoch(sluicegate, multiprocessing_context=CONTEXTS[context], **CASES[case]), expected)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_torchs_batches_do_not_depend_on_the_start_method(case: str) -> None:
+    expected = epoch(torch.utils.data, multiprocessing_context="fork", **CASES[case])
+    assert_same(epoch(torch.utils.data, multiprocessing_context="forkserver", **CASES[case]), expected)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_persistent_workers_and_an_epoch_resumed_after_a_break(method: str) -> None:
+    def read(door: ModuleType, method: str) -> list[Any]:
+        torch.manual_seed(3)
+        loader = door.DataLoader(
+            faulty.Draws(8), 2, shuffle=True, num_workers=2, persistent_workers=True, multiprocessing_context=method
+        )
+        epochs: list[Any] = []
+        iterator = iter(loader)
+        epochs.append([next(iterator)])
+        pids = [worker.pid for worker in iterator._workers]
+        epochs.append(list(iterator))  # the rest of it
+        epochs.append(list(loader))
+        for batch in loader:
+            epochs.append([batch])
+            break
+        # The random numbers of a persistent epoch that starts before the last one ended depend on how far it came.
+        epochs.append([[batch[0], batch[1]] for batch in loader])
+        assert [worker.pid for worker in loader._iterator._workers] == pids
+        return epochs
+
+    assert_same(read(sluicegate, method), read(torch.utils.data, "fork"))
+
+
+@OTHER_THAN_FORK
+def test_workers_of_other_start_methods_are_processes_that_end(data: ModuleType, method: str) -> None:
+    iterator = iter(data.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2, multiprocessing_context=method))
+    workers = list(iterator._workers)
+    assert int(next(iterator)[0, 0]) == 0
+    assert all(worker.is_alive() and worker.pid for worker in workers)
+    del iterator
+    assert ended_workers(workers)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+
+
+def test_two_loaders_of_different_methods_are_read_in_turns(data: ModuleType) -> None:
+    iterators = [
+        iter(data.DataLoader(faulty.Numbers(6), num_workers=1, multiprocessing_context=method))
+        for method in ("fork", "forkserver", "spawn")
+    ]
+    for index in range(6):
+        assert [int(next(iterator)[0, 0]) for iterator in iterators] == [index] * 3
+
+
+def unpicklable(kind: str) -> tuple[Any, str, str]:
+    """A dataset, the path of what does not pickle in it, and what the error must call that."""
+    function = lambda x: x  # noqa: E731
+    line = function.__code__.co_firstlineno
+
+    def local(x: Any) -> Any:
+        return x
+
+    lock = __import__("threading").Lock()
+    where = rf"lambda at \S*test_start_methods\.py:{line}"
+    return {
+        "an attribute": (NestedDataset(function), "dataset.transform", where),
+        "in a list": (
+            NestedDataset(Nest(transforms=[Nest(fn=1), Nest(fn=abs), Nest(fn=function)])),
+            "dataset.transform.transforms[2].fn",
+            where,
+        ),
+        "in a dict": (NestedDataset({"train": (1, function)}), "dataset.transform['train'][1]", where),
+        "a local function": (NestedDataset(Nest(fn=local)), "dataset.transform.fn", "local"),
+        "a lock": (NestedDataset(Nest(lock=lock)), "dataset.transform.lock", "lock"),
+        "a file": (NestedDataset(Nest(file=__import__("sys").stdout)), "dataset.transform.file", "file|TextIO|IO"),
+        "in a subset": (
+            torch.utils.data.Subset(NestedDataset(Nest(fn=function)), [0, 1]),
+            "dataset.dataset.transform.fn",
+            where,
+        ),
+    }[kind]
+
+
+UNPICKLABLE = ["an attribute", "in a list", "in a dict", "a local function", "a lock", "a file", "in a subset"]
+
+
+def loader_error(door: ModuleType, method: str, **arguments: Any) -> Exception:
+    def read() -> None:
+        loader = door.DataLoader(num_workers=1, multiprocessing_context=method, **arguments)
+        list(loader)
+
+    return error_of(read)
+
+
+@pytest.mark.parametrize("kind", UNPICKLABLE)
+def test_an_unpicklable_dataset_fails_by_torchs_type(data: ModuleType, kind: str) -> None:
+    dataset, _, _ = unpicklable(kind)
+    error = loader_error(data, "spawn", dataset=dataset)
+    assert isinstance(error, pickle.PicklingError | AttributeError | TypeError)
+
+
+@pytest.mark.parametrize("kind", UNPICKLABLE)
+def test_the_error_names_the_path_of_what_does_not_pickle(kind: str) -> None:
+    dataset, path, name = unpicklable(kind)
+    expected = loader_error(torch.utils.data, "spawn", dataset=dataset)
+    error = loader_error(sluicegate, "spawn", dataset=dataset)
+    assert type(error) is type(expected)
+    said = story(error)
+    assert path in said.replace('"', "'")
+    assert re.search(name, said)
+    # What to do.
+    assert re.search(r"module|top level|__getstate__|fork", said)
+
+
+@pytest.mark.parametrize("argument", ["collate_fn", "worker_init_fn"])
+def test_the_error_names_an_argument_that_does_not_pickle(argument: str) -> None:
+    arguments: dict[str, Any] = {"dataset": faulty.Numbers(4), argument: lambda given: None}
+    line = arguments[argument].__code__.co_firstlineno
+    error = loader_error(sluicegate, "spawn", **arguments)
+    assert type(error) is type(loader_error(torch.utils.data, "spawn", **arguments))
+    assert argument in story(error)
+    assert f"test_start_methods.py:{line}" in story(error)
+
+
+def test_a_failed_start_leaves_nothing_and_the_loader_can_be_mended(data: ModuleType) -> None:
+    dataset, _, _ = unpicklable("an attribute")
+    loader = data.DataLoader(dataset, num_workers=2, multiprocessing_context="forkserver")
+    error_of(lambda: list(loader))
+    assert not [child for child in multiprocessing.active_children() if child.is_alive()]
+    dataset.transform = None
+    assert [int(batch[0, 0]) for batch in loader] == [0, 1, 2, 3]
+
+
+def test_forked_workers_take_what_does_not_pickle(data: ModuleType) -> None:
+    for kind in UNPICKLABLE[:-1]:
+        dataset, _, _ = unpicklable(kind)
+        assert len(list(data.DataLoader(dataset, num_workers=1, multiprocessing_context="fork"))) == 4

@@ -1,0 +1,127 @@
+"""Runs programs for tests, each in a fork of this process, which has imported what takes seconds to import.
+
+A request is a line of JSON on standard input: `source`, `door`, `deadline`; a line of JSON answers it. The program runs
+as `__main__` of a session of its own and ends as every interpreter ends, with its exit handlers. This process adopts
+whatever the program leaves behind, so that nothing escapes the count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import gc
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from typing import Any
+
+PR_SET_CHILD_SUBREAPER = 36
+LEFTOVERS = 10.0  # seconds for what the program left to end by itself
+STACKS = signal.SIGUSR1
+
+
+def serve() -> dict[str, Any] | None:
+    """Answers requests until there are no more; in the child of a request it returns that request."""
+    answers = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        request = json.loads(line)
+        out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
+        files_before = set(os.listdir("/dev/shm"))
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            answers.close()
+            with open(os.devnull, "rb") as nothing:
+                for file, target in ((nothing, 0), (out, 1), (err, 2)):
+                    os.dup2(file.fileno(), target)
+            out.close()
+            err.close()
+            faulthandler.register(STACKS, all_threads=True)
+            return request
+        answer = watch(child, request["deadline"])
+        answer["files"] = sorted(set(os.listdir("/dev/shm")) - files_before)
+        for name, file in (("stdout", out), ("stderr", err)):
+            file.seek(0)
+            answer[name] = file.read().decode(errors="replace")
+            file.close()
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+    return None
+
+
+def watch(child: int, deadline: float) -> dict[str, Any]:
+    """Waits for the child and then for everything below it; kills what does not end."""
+    start = time.monotonic()
+    code = None
+    while code is None and time.monotonic() - start < deadline:
+        code = reap(child)
+        time.sleep(0.005)
+    hung = code is None
+    if hung:
+        for pid in (child, *descendants(child)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, STACKS if pid == child else signal.SIGCONT)
+        time.sleep(0.5)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        while code is None:
+            code = reap(child)
+            time.sleep(0.005)
+    ended = time.monotonic()
+    left = descendants(os.getpid())
+    while left and not hung and time.monotonic() - ended < LEFTOVERS:
+        reap(None)
+        left = descendants(os.getpid())
+        time.sleep(0.005)
+    seconds = time.monotonic() - ended
+    said = [f"{pid}: {describe(pid)}" for pid in left]
+    while left:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        reap(None)
+        left = descendants(os.getpid())
+    return {"code": code, "hung": hung, "left": said, "seconds": seconds, "ran": ended - start}
+
+
+def reap(wanted: int | None) -> int | None:
+    """Buries the dead; the exit code of `wanted` when it is among them."""
+    found = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            if pid == wanted:
+                found = os.waitstatus_to_exitcode(status)
+    return found
+
+
+def describe(pid: int) -> str:
+    said = []
+    for name in ("stat", "wchan", "cmdline"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:
+            said.append(file.read(200).replace(b"\0", b" ").decode(errors="replace"))
+    return " | ".join(said)
+
+
+if __name__ == "__main__":
+    from resources import descendants, private_shm
+
+    with contextlib.suppress(OSError):
+        private_shm(8192)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    import torch.utils.data
+
+    import sluicegate
+
+    gc.freeze()  # else every collection in a program copies all of it
+
+    given = serve()
+    if given is not None:
+        doors = {"torch": torch.utils.data, "sluicegate": sluicegate}
+        exec(compile(given["source"], "<program>", "exec"), {"__name__": "__main__", "data": doors[given["door"]]})
