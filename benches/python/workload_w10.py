@@ -114,7 +114,7 @@ WORKLOAD = Workload(
     tables=figures.tables,
     cases=(
         _start("fork", _rows, repeats=6),
-        _start("forkserver", _rows, repeats=2),
+        _start("forkserver", _rows, repeats=1),
         _start("spawn", _rows, repeats=1),
         _start("spawn", _blobs, repeats=1, note=", the dataset a list of 50 MB of bytes"),
         _case(

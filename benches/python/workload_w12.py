@@ -12,7 +12,7 @@ from loaders import contender
 from processes import Processes
 from protocol import Case, Contender, Epoch, Workload
 
-SAMPLES = 512
+SAMPLES = 1_024
 SHAPE = (1_024, 1_024, 3)
 SAMPLE_BYTES = 3 << 20
 BATCH_SIZE = 16

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::Lease;
 use super::arena::{Arena, Pages};
 use super::slab::ALIGNMENT;
+use super::slab::capacity_for;
 
 /// A range of the segment that one worker may write to until it has answered, and nobody else reads or writes.
 ///
@@ -51,8 +52,8 @@ impl Grant {
         offset.is_multiple_of(ALIGNMENT) && end.is_some_and(|end| end <= self.range.len())
     }
 
-    /// A lease on the `bytes` bytes that the worker has written at `offset` of the grant. What is before and behind goes
-    /// back to the arena.
+    /// A lease on the `bytes` bytes that the worker has written at `offset` of the grant. When that is less than half of it,
+    /// what is before and behind goes back to the arena.
     ///
     /// # Panics
     /// When they do not [fit](Self::fits).
@@ -61,7 +62,11 @@ impl Grant {
         assert!(self.fits(offset_in_grant, bytes), "{bytes} bytes at {offset_in_grant} of {:?}", self.range);
         let granted = mem::take(&mut self.range);
         let start = granted.start + offset_in_grant;
-        let kept = start..start + bytes.next_multiple_of(ALIGNMENT);
+        // A slot that is nearly filled stays whole: cut to measure, the next grant would begin in what is left of it, and
+        // touch pages that are new to it, until all slots have drifted apart.
+        let whole = offset_in_grant == 0 && bytes >= granted.len() / 2;
+        let len = if whole { granted.len() } else { capacity_for(bytes).min(granted.end - start) };
+        let kept = start..start + len;
         Arena::lease(&self.arena, granted, kept, bytes, self.pages)
     }
 }

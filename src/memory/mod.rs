@@ -37,4 +37,4 @@ pub use scattered::Scattered;
 pub use segment::Segment;
 pub(crate) use shared_word::SharedWord;
 pub use slab::Slab;
-pub(crate) use worker_slot::WorkerSlot;
+pub(crate) use worker_slot::{WorkerSlot, spare_for};

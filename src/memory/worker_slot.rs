@@ -6,11 +6,18 @@ use std::slice;
 use std::sync::Arc;
 
 use super::Segment;
+use super::slab::capacity_for;
 use crate::{Error, Result};
 
 /// Parts of a batch start at multiples of this: the alignment of torch's own allocator.
 const ALIGNMENT: usize = 64;
 const PAGE: usize = 4096;
+
+/// How much of the spare room a batch of `bytes` bytes takes, out of `room` bytes that are left: as much as a slot for
+/// batches of this size has, so that it can be one later. Worker and consumer have to agree on it.
+pub(crate) fn spare_for(bytes: usize, room: usize) -> usize {
+    capacity_for(bytes).next_multiple_of(PAGE).min(room)
+}
 
 /// The part of a shared segment that the consumer granted to this worker for one batch, filled from its start.
 ///
@@ -76,10 +83,19 @@ impl WorkerSlot {
         self.used = 0;
     }
 
+    /// The range of the segment from `place` on, of `bytes` bytes.
+    pub(crate) fn range(&self, place: usize, bytes: usize) -> Range<usize> {
+        self.room.start + place..self.room.start + place + bytes
+    }
+
     /// The range of the segment that was used, and the spare room that is left for batches after this one.
     pub(crate) fn finish(self) -> (Range<usize>, Range<usize>) {
         let end = self.room.start + self.used;
-        let spare = if self.moved { end.next_multiple_of(PAGE).min(self.room.end)..self.room.end } else { self.spare };
+        let spare = if self.moved {
+            self.room.start + spare_for(self.used, self.room.len())..self.room.end
+        } else {
+            self.spare
+        };
         (self.room.start..end, spare)
     }
 }

@@ -1,5 +1,6 @@
 //! [`WorkerEnd`]: a worker process's side of the memory that it shares with the consumer.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
@@ -11,6 +12,9 @@ use super::message::{BatchNumber, Errand, Outcome, Reply, Request};
 use super::worker_layout::WorkerLayout;
 use crate::memory::{Bell, EventBell, Ring, Segment, SharedWord, Woken, WorkerSlot};
 use crate::{DType, Error, Result};
+
+/// From this size on the pages of a tensor are found all at once.
+const LARGE: usize = 256 << 10;
 
 /// What a worker is asked to do.
 #[derive(Debug)]
@@ -35,6 +39,8 @@ pub struct WorkerEnd {
     stack: Range<usize>,
     /// Room for batches that are larger than expected; it shrinks as it is used.
     spare: Range<usize>,
+    /// Where this process has written large tensors already, by their start: its pages are there.
+    touched: HashMap<usize, usize>,
     /// The batch that is being made.
     making: Option<Making>,
 }
@@ -71,6 +77,7 @@ impl WorkerEnd {
             since,
             stack: layout.stack(worker),
             spare: 0..0,
+            touched: HashMap::new(),
             making: None,
             segment,
         }
@@ -133,8 +140,15 @@ impl WorkerEnd {
         let mut field = PlacedField { dtype, offset: 0, shape };
         let bytes = field.bytes().ok_or(Error::SlotTooSmall { bytes: usize::MAX, room: 0 })?;
         field.offset = making.slot.place(bytes)?;
+        let range = making.slot.range(field.offset, bytes);
         making.fields.push(field);
-        Ok(making.fields.len() - 1)
+        let number = making.fields.len() - 1;
+        if bytes >= LARGE && self.touched.get(&range.start).is_none_or(|&end| end < range.end) {
+            // A page at a time costs several times as much. What can't be had now is asked for again by writing.
+            let _ = self.segment.populate(range.clone());
+            self.touched.insert(range.start, range.end);
+        }
+        Ok(number)
     }
 
     /// The bytes of tensor `field` of the batch that is being made, to write.

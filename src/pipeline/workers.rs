@@ -10,10 +10,9 @@ use super::field_table::{PlacedField, decode};
 use super::message::{BatchNumber, Errand, Outcome, Reply, Request};
 use super::worker_end::WorkerEnd;
 use super::worker_layout::WorkerLayout;
-use crate::memory::{Arena, Bell, EventBell, EventWoken, Grant, Lease, Ring, Segment, SharedWord, Slab};
+use crate::memory::{Arena, Bell, EventBell, EventWoken, Grant, Lease, Ring, Segment, SharedWord, Slab, spare_for};
 use crate::{Error, Result};
 
-const PAGE: usize = 4096;
 /// A worker may find one batch this much of its memory large before anybody knows how large they are.
 const SPARE: usize = 4;
 /// Room that a worker gets for the first batches is at least this; what is not touched costs nothing.
@@ -331,7 +330,7 @@ impl Lane {
             && let Some(Spare { room, since }) = self.spares.pop_front()
         {
             let skipped = used.start - room.range().start;
-            let end = (skipped + bytes).next_multiple_of(PAGE).min(room.range().len());
+            let end = spare_for(skipped + bytes, room.range().len());
             let (front, rest) = room.split_at(end);
             self.spares.push_front(Spare { room: rest, since });
             front.into_lease(skipped, bytes)
