@@ -7,7 +7,7 @@ UV_VERSION := 0.13.9
 LOCK := tests/python/requirements.txt
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: help demo test test-rust test-python lint format bench lock clean
+.PHONY: help demo test test-rust test-python test-tight lint format bench lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -34,6 +34,9 @@ test-rust:
 
 test-python: $(VENV)/.built
 	$(BIN)/python -m pytest --quiet
+
+test-tight: $(VENV)/.built ## Run the Python tests with two slots and a prefetch of one
+	SLUICEGATE_SOAK_SECONDS=10 $(BIN)/python -m pytest --quiet --tight tests/python
 
 lint: $(VENV)/.built ## Check formatting, lints, types, the stub and the rules of the tree
 	cargo fmt --check

@@ -12,12 +12,12 @@ from loaders import contender
 from processes import Processes
 from protocol import Case, Contender, Epoch, Workload
 
-SAMPLES = 1_024
+SAMPLES = 2_048
 SHAPE = (1_024, 1_024, 3)
 SAMPLE_BYTES = 3 << 20
 BATCH_SIZE = 16
 # The samples overlap: together they lie in 134 MB, more than caches hold, and take no time to make.
-STRIDE = 256 << 10
+STRIDE = 128 << 10
 
 Image = npt.NDArray[np.uint8]
 

@@ -26,8 +26,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     arrays, `TensorDataset`, `NpyDataset`, and torch's `Subset`, `ConcatDataset` and `StackDataset` over them, with
     torch's default collate and no `worker_init_fn`) is read in Rust: with `num_workers=0` on the calling thread, when a
     batch is asked for; with `num_workers=N` by N threads, ahead of the consumer. They are threads of this process, so
-    there is nothing to start, to pickle or to kill. Any other dataset runs Python: on the calling thread, or in N
-    worker processes of torch's.
+    there is nothing to start, to pickle or to kill. Any other dataset runs Python: on the calling thread, in N worker
+    processes, which write batches into memory that this process has mapped, or in N threads.
 
     A batch is memory of its own: it can be written to and kept for ever, and no other batch shares it. Tensors of
     native batches, and those that the default collate makes of Python samples with `num_workers=0`, live in slots that
@@ -55,15 +55,20 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         persistent_workers: keeps the workers from one epoch to the next. Default False.
         pin_memory_device: deprecated in torch, without effect.
         in_order: False to take batches of workers as they come. Default True.
+        worker_type: "process", or "thread" to run a Python dataset in threads of this process: for code that lets go of
+            the GIL, and for free-threaded Pythons. They share the global random number generators, which nobody seeds
+            for them. Default "process".
         snapshot_every_n_steps: accepted as torchdata's `StatefulDataLoader` takes it. Default 1.
 
     Raises:
-        ValueError: arguments that exclude each other or are out of range, in torch's words.
+        ValueError: arguments that exclude each other or are out of range, in torch's words; another `worker_type`.
         TypeError: an argument of the wrong type, in torch's words.
         AssertionError: while iterating: `timeout` without workers, or workers with `prefetch_factor=0`.
         IndexError: while iterating: an index out of range; the text names it and its sampler.
-        RuntimeError: while iterating: samples that can't be stacked, a `timeout` that passed, no memory for a batch, or
-            threads that could not be started; the text names the limit.
+        RuntimeError: while iterating: samples that can't be stacked, a `timeout` that passed, a worker that died, no
+            memory for a batch, or workers that could not be started; the text names the limit.
+        Exception: while iterating: what the dataset, `collate_fn` or `worker_init_fn` raises, of the same type, with a
+            note that names the index.
 
     Example:
         >>> import torch

@@ -139,8 +139,12 @@ class ProcessWorkers:
         self._memory.send(worker, "fetch", epoch, number, pickle.dumps(index, pickle.HIGHEST_PROTOCOL))
 
     def resume(self, epoch: int, shared_seed: int | None) -> None:
-        """Tells all workers that another epoch begins."""
-        self._refuse_foreign()
+        """Tells all workers that another epoch begins, once they are done with what is left of the last one."""
+        self.check()
+        # As in torch, where they are done with it too: a dataset may count, or draw, on every sample.
+        while any(self._requests):
+            self.inbox.clear()
+            self.receive(None)
         self.inbox.clear()
         seed = pickle.dumps(shared_seed)
         for worker in range(len(self.workers)):
@@ -242,8 +246,13 @@ class ProcessWorkers:
             "in it called os._exit or sys.exit, or it could not start: see what it wrote to stderr"
         )
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether these workers are those of another process, of which this one is a fork."""
+        return os.getpid() != self._owner
+
     def _refuse_foreign(self) -> None:
-        if os.getpid() != self._owner:
+        if self.is_foreign:
             raise RuntimeError(
                 f"this iterator belongs to process {self._owner}, whose workers answer to it alone; this is a fork of "
                 f"it, process {os.getpid()}: iterate over the loader anew here"
@@ -258,7 +267,7 @@ class ProcessWorkers:
         if self.closed:
             return
         self.closed = True
-        if os.getpid() != self._owner:
+        if self.is_foreign:
             return
         self._memory.stop()
         left = _joined(self.workers, GRACE_SECONDS if patience is None else patience)

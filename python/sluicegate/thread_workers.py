@@ -106,9 +106,14 @@ class ThreadWorkers:
         """Lets `worker` end: there is no more work for it."""
         self._lanes[worker].ask("stop")
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether these threads are those of another process, of which this one is a fork."""
+        return os.getpid() != self._owner
+
     def check(self) -> None:
         """Raises when these threads are another process's."""
-        if os.getpid() != self._owner:
+        if self.is_foreign:
             raise RuntimeError(
                 f"this iterator belongs to process {self._owner}, whose threads were not forked; this is a fork of it, "
                 f"process {os.getpid()}: iterate over the loader anew here"
@@ -136,7 +141,7 @@ class ThreadWorkers:
         if self.closed:
             return
         self.closed = True
-        if os.getpid() != self._owner:
+        if self.is_foreign:
             return
         self._stopping = True
         for lane in self._lanes:

@@ -51,7 +51,7 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
         super()._reset(loader, first_iter)
         self._epoch += 1
-        if self._crew.closed:
+        if self._crew.closed or self._crew.is_foreign:
             self._crew = self._hire(loader)
         else:
             self._crew.resume(self._epoch, self._shared_seed)

@@ -18,6 +18,7 @@ mod segment;
 mod shared;
 mod shared_word;
 mod slab;
+mod stream;
 mod sync;
 #[cfg(test)]
 #[cfg(not(loom))]

@@ -2,6 +2,8 @@
 
 use std::ptr;
 
+use super::stream;
+
 /// Where the elements of a row lie, counted from its first one, and the copy that puts them into C order.
 #[derive(Debug)]
 pub(super) struct RowLayout {
@@ -64,7 +66,7 @@ impl RowLayout {
 unsafe fn copy_axes(from: *const u8, axes: &[(usize, usize)], into: &mut [u8]) {
     match axes {
         // SAFETY: readable by the caller's promise; `into` is exclusively borrowed, so the two do not overlap.
-        [] => unsafe { ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) },
+        [] => unsafe { stream::copy(from, into) },
         // The pieces of a transposed image are single elements, of a crop a line of it. Small ones are one or two machine
         // instructions when their size is known, and a call when it is not.
         &[(steps, stride)] => {

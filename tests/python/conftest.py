@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -13,8 +14,42 @@ import torch.utils.data
 
 import sluicegate
 from programs import Run, zygote
+from sluicegate import engine, worker_memory
 
 DOORS = {"torch": torch.utils.data, "sluicegate": sluicegate}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tight", action="store_true", help="our loaders with two slots and a prefetch of one")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "prefetch: the outcome depends on prefetch_factor; left out with --tight")
+    if config.getoption("--tight"):
+        tighten()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--tight"):
+        for item in items:
+            if item.get_closest_marker("prefetch"):
+                item.add_marker(pytest.mark.skip("with another prefetch the outcome is another"))
+
+
+def tighten() -> None:
+    """Two free slots and one batch ahead, so that whatever waits for a slot or a worker has to."""
+    engine._SPARE_SLOTS = worker_memory.SPARE_SLOTS = 1
+    get_iterator = sluicegate.DataLoader._get_iterator
+
+    def with_little_ahead(self: sluicegate.DataLoader[Any]) -> Any:
+        given = self.prefetch_factor
+        self.prefetch_factor = min(given, 1) if given is not None else None
+        try:
+            return get_iterator(self)
+        finally:
+            self.prefetch_factor = given
+
+    sluicegate.DataLoader._get_iterator = with_little_ahead
 
 
 @pytest.fixture(params=DOORS.values(), ids=DOORS.keys())
