@@ -38,6 +38,7 @@ __all__ = [
     "dtype_name",
     "from_dlpack",
     "get_distributed_settings",
+    "identity",
     "is_torchs_own",
     "modes_are_active",
     "numpy_seed",
@@ -171,6 +172,11 @@ def dtype_name(dtype: torch.dtype) -> str:
 def untyped(storage: Any) -> torch.UntypedStorage:
     """The bytes behind a storage of either kind; the public way warns that typed storages are deprecated."""
     return storage._untyped_storage if isinstance(storage, torch.TypedStorage) else storage
+
+
+def identity(storage: torch.UntypedStorage) -> int:
+    """What two Python objects of one storage have in common: its address in memory may be another storage's too."""
+    return int(storage._cdata)
 
 
 def storage_of(tensor: torch.Tensor, dtype: torch.dtype | None) -> Any:

@@ -99,7 +99,7 @@ def _storage(number: int, dtype: torch.dtype | None) -> Any:
 def _build(view: _View, tensors: list[torch.Tensor]) -> torch.Tensor:
     storage = tensors[view.field].untyped_storage()
     with torch.no_grad():
-        tensor = torch.empty(0, dtype=view.dtype).set_(storage, view.offset, view.shape, view.strides)
+        tensor = torch.empty(0, dtype=view.dtype, device="cpu").set_(storage, view.offset, view.shape, view.strides)
     return tensor.requires_grad_() if view.requires_grad else tensor
 
 
@@ -114,7 +114,6 @@ class _Pickler(ForkingPickler):
         super().__init__(stream, pickle.HIGHEST_PROTOCOL)
         self.placed = placed
         self.leaves: list[Any] = []
-        self.storages: dict[tuple[int, int], int] = {}
 
     def reducer_override(self, item: Any) -> Any:
         kind = type(item)
@@ -127,18 +126,18 @@ class _Pickler(ForkingPickler):
             # Torch shares the memory of these by handles of its own: on a device, the only way.
             return NotImplemented if item.device.type not in ("cpu", "meta") else item.__reduce_ex__(self.proto)
         if kind is np.ndarray:
-            if item.dtype.hasobject or item.size == 0 or not item.dtype.isnative:
+            if item.dtype.hasobject or item.nbytes == 0 or not item.dtype.isnative:
                 # The way of older protocols, which torch's loader has them take: elements become native on it.
                 return item.__reduce__()
             order = "F" if item.flags.f_contiguous and not item.flags.c_contiguous else "C"
             return _array, (self._add(item), item.dtype, item.shape, order)
-        if isinstance(item, (torch.UntypedStorage, torch.TypedStorage)) and item.device.type == "cpu":
-            dtype = item.dtype if isinstance(item, torch.TypedStorage) else None
-            return _storage, (self._add_storage(_torch.untyped(item)), dtype)
+        if isinstance(item, (torch.UntypedStorage, torch.TypedStorage)):
+            storage = _torch.untyped(item)
+            if storage.device.type == "cpu":
+                dtype = item.dtype if isinstance(item, torch.TypedStorage) else None
+                return _storage, (self._add(storage), dtype)
         if isinstance(item, torch.nn.Parameter) and kind is torch.nn.Parameter:
             return torch.nn.Parameter, (item.detach(), item.requires_grad)
-        if isinstance(item, torch.Tensor):
-            _refuse_graph(item)
         return NotImplemented
 
     proto = pickle.HIGHEST_PROTOCOL
@@ -147,28 +146,24 @@ class _Pickler(ForkingPickler):
         self.leaves.append(item)
         return self.placed + len(self.leaves) - 1
 
-    def _add_storage(self, storage: torch.UntypedStorage) -> int:
-        key = (storage.data_ptr(), storage.nbytes())
-        if key not in self.storages or key[1] == 0:
-            self.storages[key] = self._add(storage)
-        return self.storages[key]
-
     def place(self, end: _core.WorkerEnd) -> list[int | _View] | None:
         """Copy the leaves into the segment. What the reader has to know of them; None when they are as they lie."""
         views: list[Any] = [*range(self.placed), *(None for _ in self.leaves)]
-        by_storage: dict[Any, list[int]] = defaultdict(list)
+        by_storage: dict[int, list[int]] = defaultdict(list)
+        held = []  # A storage's identity is its own only as long as somebody has it.
         for number, item in enumerate(self.leaves, self.placed):
-            if isinstance(item, torch.Tensor):
-                by_storage[item.untyped_storage().data_ptr() if item.numel() else number].append(number)
+            if isinstance(item, np.ndarray):
+                views[number] = _copy_array(item, end)
             else:
-                views[number] = _copy_bytes(item, end)
+                held.append(item.untyped_storage() if isinstance(item, torch.Tensor) else item)
+                by_storage[_torch.identity(held[-1])].append(number)
         for numbers in by_storage.values():
-            tensors = [self.leaves[number - self.placed] for number in numbers]
-            if len(tensors) > 1 or not _lies_plainly(tensors[0]):
-                for number, view in zip(numbers, _copy_storage(tensors, end), strict=True):
-                    views[number] = view
+            items = [self.leaves[number - self.placed] for number in numbers]
+            if len(items) == 1 and isinstance(items[0], torch.Tensor) and _lies_plainly(items[0]):
+                views[numbers[0]] = _copy(items[0], end)
             else:
-                views[numbers[0]] = _copy(tensors[0], end)
+                for number, view in zip(numbers, _copy_storage(items, end), strict=True):
+                    views[number] = view
         return None if views == list(range(len(views))) else views
 
 
@@ -186,7 +181,8 @@ def _refuse_graph(tensor: torch.Tensor) -> None:
 
 def _lies_plainly(tensor: torch.Tensor) -> bool:
     """Whether the tensor is all that can be told of its storage."""
-    return bool(tensor.is_contiguous() and tensor.storage_offset() == 0) and not tensor.requires_grad
+    # `is_contiguous` overlooks the strides of axes of size 1, which are carried too.
+    return bool(tensor.storage_offset() == 0) and not tensor.requires_grad and tensor.stride() == _c_strides(tensor)
 
 
 def _copy(tensor: torch.Tensor, end: _core.WorkerEnd) -> int:
@@ -195,46 +191,60 @@ def _copy(tensor: torch.Tensor, end: _core.WorkerEnd) -> int:
     return field
 
 
-def _copy_bytes(item: Any, end: _core.WorkerEnd) -> int:
-    """Copy an array, or a storage, as bytes."""
-    if isinstance(item, np.ndarray):
-        field, room = end.place("uint8", (item.nbytes,))
-        order = "F" if item.flags.f_contiguous and not item.flags.c_contiguous else "C"
-        np.copyto(room.numpy().view(item.dtype).reshape(item.shape, order=order), item)
-        return field
-    return _copy(torch.empty(0, dtype=torch.uint8).set_(item), end)
+def _copy_array(array: np.ndarray[Any, Any], end: _core.WorkerEnd) -> int:
+    field, room = end.place("uint8", (array.nbytes,))
+    into = room.numpy()
+    if array.flags.c_contiguous:  # With what lies between the fields of a structure.
+        np.copyto(into, array.reshape(-1).view(np.uint8))
+    elif array.flags.f_contiguous:
+        np.copyto(into, array.T.reshape(-1).view(np.uint8))
+    else:
+        into.fill(0)
+        np.copyto(into.view(array.dtype).reshape(array.shape), array)
+    return field
 
 
-def _copy_storage(tensors: list[torch.Tensor], end: _core.WorkerEnd) -> list[int | _View]:
-    """Copy what `tensors`, which share a storage, show of it."""
+def _copy_storage(items: list[Any], end: _core.WorkerEnd) -> list[int | _View]:
+    """Copy what `items`, tensors over one storage and perhaps the storage itself, show of it."""
+    storages = [item for item in items if isinstance(item, torch.UntypedStorage)]
+    tensors = [item for item in items if isinstance(item, torch.Tensor)]
+    storage = storages[0] if storages else tensors[0].untyped_storage()
     ranges = [_byte_range(tensor) for tensor in tensors]
+    ranges += [(0, each.nbytes()) for each in storages]
     shown = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     start, stop = min(low for low, _ in ranges), max(high for _, high in ranges)
-    if stop <= _LARGEST_WASTE * shown + _SMALL:
+    if stop > storage.nbytes():
+        raise RuntimeError(
+            f"a tensor of the batch shows {stop} bytes of a storage of {storage.nbytes()}: its memory was freed"
+        )
+    if storages or stop <= _LARGEST_WASTE * shown + _SMALL:
         start = 0
     elif stop - start > _LARGEST_WASTE * shown + _SMALL:
         # Columns of a large table, perhaps: their rows lie far apart. They are compacted, and no longer share memory.
-        fields = [_copy(tensor.contiguous(), end) for tensor in tensors]
-        return [
-            _View(field, tensor.dtype, 0, tuple(tensor.shape), _c_strides(tensor), True)
-            if tensor.requires_grad
-            else field
-            for field, tensor in zip(fields, tensors, strict=True)
-        ]
+        return [_compacted(tensor, end) for tensor in tensors]
     start -= start % 16  # the largest element
-    source = torch.empty(0, dtype=torch.uint8).set_(tensors[0].untyped_storage(), start, (stop - start,), (1,))
+    source = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage, start, (stop - start,), (1,))
     field = _copy(source, end)
     return [
-        _View(
+        field
+        if isinstance(item, torch.UntypedStorage)
+        else _View(
             field,
-            tensor.dtype,
-            int(tensor.storage_offset()) - start // tensor.element_size(),
-            tuple(tensor.shape),
-            tensor.stride(),
-            tensor.requires_grad,
+            item.dtype,
+            int(item.storage_offset()) - start // item.element_size(),
+            tuple(item.shape),
+            item.stride(),
+            item.requires_grad,
         )
-        for tensor in tensors
+        for item in items
     ]
+
+
+def _compacted(tensor: torch.Tensor, end: _core.WorkerEnd) -> int | _View:
+    field = _copy(tensor.contiguous(), end)
+    if not tensor.requires_grad:
+        return field
+    return _View(field, tensor.dtype, 0, tuple(tensor.shape), _c_strides(tensor), True)
 
 
 def _byte_range(tensor: torch.Tensor) -> tuple[int, int]:
@@ -247,4 +257,8 @@ def _byte_range(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _c_strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    return torch.empty(tuple(tensor.shape), device="meta").stride()
+    strides, step = [], 1
+    for size in reversed(tensor.shape):
+        strides.append(step)
+        step *= max(int(size), 1)
+    return tuple(reversed(strides))

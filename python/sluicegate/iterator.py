@@ -14,7 +14,7 @@ from . import _core, _torch
 from .collate import stacking
 from .dataset import Source, int64_array, native_source
 from .fetch import MapFetcher, make_fetcher, sampler_name
-from .sampler import Slice, indices_of, requests
+from .sampler import Slice, indices_of, requests, waits_for_epoch
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -64,6 +64,9 @@ class NativeIterator(_torch.BaseDataLoaderIter):
             self._ahead = factor * self._num_workers
         # Trainers look here for processes to watch: there are none.
         self._workers: list[Any] = []
+        if self._num_workers > 0:
+            # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
+            super()._reset(loader, True)
         self._begin(source)
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
@@ -84,6 +87,9 @@ class NativeIterator(_torch.BaseDataLoaderIter):
         self._under_way: dict[int, Any] = {}
         self._for_python: list[int] = []
         self._take_over(source)
+        if self._num_workers > 0 and not waits_for_epoch(self._index_sampler):
+            while self._ask_for_one_more():
+                pass
 
     def _take_over(self, source: Source | None) -> None:
         """Reads from `source` from now on, what is under way included; in Python where there is none."""
@@ -112,7 +118,7 @@ class NativeIterator(_torch.BaseDataLoaderIter):
         if self._num_workers == 0:
             self._ask_for(request)
         else:
-            # Not in `iter()`: trainers set the epoch, or a generator, between that and the first batch.
+            # Of a sampler that waits for its epoch nothing was asked for in `iter()`.
             while self._ask_for_one_more():
                 pass
         if not self._under_way:

@@ -38,6 +38,8 @@ class PlacingCollate:
         if leaf is not None:
             return Placed(leaf)
         first = samples[0]
+        if not all(isinstance(sample, torch.Tensor) for sample in samples):
+            return None
         if type(first) is not torch.Tensor or first.requires_grad or not _torch.tensor_is_dense(first):
             return None  # Torch knows what to say to these.
         leaf, room = self._end.place(_torch.dtype_name(first.dtype), (len(samples), *first.shape))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import io
 import multiprocessing.process
 import os
 import pickle
@@ -136,7 +137,7 @@ class ProcessWorkers:
     def fetch(self, worker: int, epoch: int, number: int, index: Any) -> None:
         """Asks `worker` for one batch; returns at once."""
         self._requests[worker].append((epoch, number, index))
-        self._memory.send(worker, "fetch", epoch, number, pickle.dumps(index, pickle.HIGHEST_PROTOCOL))
+        self._memory.send(worker, "fetch", epoch, number, _pickled(index))
 
     def resume(self, epoch: int, shared_seed: int | None) -> None:
         """Tells all workers that another epoch begins, once they are done with what is left of the last one."""
@@ -283,6 +284,21 @@ class ProcessWorkers:
         self.inbox.clear()
         if not left:  # Else somebody may still write there.
             give_back(self._loader(), self._memory)
+
+
+class _RequestPickler(pickle.Pickler):
+    """Pickles indices. Those of a sampler that walks over a tensor are views of it, and would take all of it along."""
+
+    def reducer_override(self, item: Any) -> Any:
+        if type(item) is torch.Tensor and item.layout is torch.strided:
+            return item.clone().__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return NotImplemented
+
+
+def _pickled(index: Any) -> bytes:
+    stream = io.BytesIO()
+    _RequestPickler(stream, pickle.HIGHEST_PROTOCOL).dump(index)
+    return stream.getvalue()
 
 
 def _joined(processes: list[Any], seconds: float) -> list[Any]:

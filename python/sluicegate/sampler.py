@@ -141,3 +141,11 @@ def _randperm(length: int, generator: torch.Generator, engine: _core.Engine) -> 
     if torch.get_default_device().type != "cpu":
         return torch.randperm(length, generator=generator).cpu()
     return torch.randperm(length, generator=generator, out=_torch.from_dlpack(engine.index_capsule(length)))
+
+
+def waits_for_epoch(index_sampler: Any) -> bool:
+    """Whether trainers may yet set the epoch of this sampler, or of the one that it batches, between `iter` and `next`.
+
+    With workers torch reads every sampler in `iter`. So do we, but for these.
+    """
+    return hasattr(index_sampler, "set_epoch") or hasattr(getattr(index_sampler, "sampler", None), "set_epoch")

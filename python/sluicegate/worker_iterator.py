@@ -5,14 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch.utils.data import RandomSampler, SequentialSampler
-
 from . import _torch
 from .assignment import Assignment
 from .collate import stacking
 from .engine import engine_of
 from .process_workers import ProcessAnswer, ProcessWorkers
+from .sampler import waits_for_epoch
 from .thread_workers import ThreadAnswer, ThreadWorkers
 
 if TYPE_CHECKING:
@@ -36,6 +34,8 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
         self._prefetch_factor: int = loader.prefetch_factor
         self._epoch = 0
         self._crew: ProcessWorkers | ThreadWorkers = self._hire(loader)
+        # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
+        super()._reset(loader, True)
         self._begin()
 
     def _hire(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
@@ -68,7 +68,7 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
         self._answers: dict[int, Any] = {}
         self._exhausted = False
         self._primed = False
-        if _order_is_torchs(self._index_sampler, self._dataset_kind):
+        if not waits_for_epoch(self._index_sampler):
             self._prime()
 
     def _prime(self) -> None:
@@ -177,11 +177,3 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
         """Ends the workers with their iterator."""
         if crew := getattr(self, "_crew", None):
             crew.close()
-
-
-def _order_is_torchs(index_sampler: Any, kind: int) -> bool:
-    """Whether the order follows from torch's own samplers alone: it can be read in `iter()` then, as torch reads it."""
-    if kind == _torch.DatasetKind.Iterable:
-        return True
-    sampler = index_sampler.sampler if type(index_sampler) is torch.utils.data.BatchSampler else index_sampler
-    return type(sampler) in (RandomSampler, SequentialSampler)

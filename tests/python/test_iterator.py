@@ -202,11 +202,15 @@ def test_an_iterator_that_threads_share_ends_for_all() -> None:
 
 
 def test_a_request_that_the_core_failed_to_take_is_made_again() -> None:
-    iterator = iter(DataLoader(TensorDataset(torch.arange(6)), batch_size=2, num_workers=1))
+    class Waiting(list[int]):
+        def set_epoch(self, epoch: int) -> None:
+            """Its order is read at the first `next`."""
+
+    iterator = iter(DataLoader(TensorDataset(torch.arange(6)), batch_size=2, num_workers=1, sampler=Waiting(range(6))))
     window = iterator._window
 
     class NoThreads:
-        def push_range(self, *_: Any) -> bool:
+        def push(self, *_: Any) -> bool:
             raise RuntimeError("threads could not be started")
 
     iterator._window = NoThreads()

@@ -154,6 +154,7 @@ def test_order_is_kept_although_the_first_worker_is_slow(data: ModuleType) -> No
     assert [batch[1].item() for batch in batches] == [0, 1, 0, 1, 0, 1]
 
 
+@pytest.mark.prefetch
 def test_without_order_tasks_go_to_workers_that_have_room(data: ModuleType) -> None:
     loader = data.DataLoader(
         WorkerProbe(10, slow_first=1.5), batch_size=1, num_workers=2, prefetch_factor=2, in_order=False
