@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch.multiprocessing
@@ -83,8 +83,11 @@ class ProcessWorkers:
 
     def __init__(self, iterator: WorkerIterator, loader: DataLoader[Any]) -> None:
         self.closed = False
+        self._reusable = True
         self.workers: list[Any] = []
         self.inbox: deque[ProcessAnswer] = deque()
+        # As the core tells it: a function of C keeps it, so that no signal's exception comes before it is kept.
+        self._heard: deque[Any] = deque()
         self._owner = os.getpid()
         self._pidfds: list[int | None] = []
         self._poll = select.poll()
@@ -99,6 +102,8 @@ class ProcessWorkers:
             with _limits_named(count):
                 self._start(iterator, loader)
         except BaseException:
+            # A process may have started that nobody knows of: its memory is never used again, and says stop for ever.
+            self._reusable = False
             self.close()
             raise
 
@@ -126,26 +131,31 @@ class ProcessWorkers:
                 process = context.Process(target=run_worker, args=(payload, place, duty, worker), daemon=True)
                 with _interrupts_wait():
                     process.start()
-                self.workers.append(process)
-                descriptor = os.pidfd_open(process.pid)
-                self._pidfds.append(descriptor)
-                self._poll.register(descriptor, select.POLLIN)
+                    self.workers.append(process)
+                    descriptor = os.pidfd_open(process.pid)
+                    self._pidfds.append(descriptor)
+                    self._poll.register(descriptor, select.POLLIN)
         finally:
             payload.close()
             os.close(own)
 
     def fetch(self, worker: int, epoch: int, number: int, index: Any) -> None:
         """Asks `worker` for one batch; returns at once."""
+        request = _pickled(index)
         self._requests[worker].append((epoch, number, index))
-        self._memory.send(worker, "fetch", epoch, number, _pickled(index))
+        try:
+            self._memory.send(worker, "fetch", epoch, number, request)
+        except BaseException:
+            self._requests[worker].pop()  # Nobody answers what was not asked.
+            raise
 
-    def resume(self, epoch: int, shared_seed: int | None) -> None:
+    def resume(self, epoch: int, shared_seed: int | None, wait: Callable[[int], None]) -> None:
         """Tells all workers that another epoch begins, once they are done with what is left of the last one."""
         self.check()
         # As in torch, where they are done with it too: a dataset may count, or draw, on every sample.
         while any(self._requests):
             self.inbox.clear()
-            self.receive(None)
+            wait(next(worker for worker, requests in enumerate(self._requests) if requests))
         self.inbox.clear()
         seed = pickle.dumps(shared_seed)
         for worker in range(len(self.workers)):
@@ -170,7 +180,8 @@ class ProcessWorkers:
             return
         self._refuse_foreign()
         for descriptor, _ in self._poll.poll(0):
-            self._raise_death(self._pidfds.index(descriptor))
+            if descriptor in self._pidfds:
+                self._raise_death(self._pidfds.index(descriptor))
 
     def receive(self, timeout: float | None) -> bool:
         """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first.
@@ -178,30 +189,33 @@ class ProcessWorkers:
         Raises:
             RuntimeError: a worker has died, in torch's words.
         """
+        self._unpack()
         while not self.inbox:
-            processes = [descriptor for descriptor in self._pidfds if descriptor is not None]
-            heard = self._memory.receive(processes, timeout, self._hear)
+            watched = [(worker, each) for worker, each in enumerate(self._pidfds) if each is not None]
+            heard = self._memory.receive([each for _, each in watched], timeout, self._heard.append)
             if heard is None:
                 return False
             if heard >= 0:
-                self._raise_death(self._pidfds.index(processes[heard]))
+                self._raise_death(watched[heard][0])
+            self._unpack()
         return True
 
-    def _hear(
-        self, worker: int, epoch: int, number: int, outcome: str, tensors: list[torch.Tensor], content: bytes
-    ) -> None:
-        # Called by the core, so that no signal's exception comes between taking an answer and keeping it.
-        self.inbox.append(ProcessAnswer(worker, epoch, number, outcome, tensors, content))
-        requests = self._requests[worker]
-        while requests and requests.popleft()[:2] != (epoch, number):
-            pass
+    def _unpack(self) -> None:
+        """Brings what was heard into the inbox. Should a signal's exception interrupt it, it is begun again."""
+        while self._heard:
+            answer = ProcessAnswer(*self._heard[0])
+            requests = self._requests[answer.worker]
+            while requests and requests[0][:2] <= (answer.epoch, answer.number):
+                requests.popleft()
+            self.inbox.append(answer)
+            self._heard.popleft()
 
     def report(self, worker: int) -> str:
         """What `worker` has been doing, and for how long; with its Python stack."""
         process, since = self.workers[worker], self._memory.busy_since(worker)
         told = f"worker {worker} (pid {process.pid})"
         if not since:
-            return f"{told} is still starting, and has not begun with {self._working_on(worker)}"
+            return f"{told} has not begun with {self._working_on(worker)}"
         seconds = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - since) / 1e9
         text = f"{told} has been busy for {seconds:.1f} seconds with {self._working_on(worker)}"
         # Only now: a process that has not begun has no handler for this signal, and would be ended by it.
@@ -218,7 +232,12 @@ class ProcessWorkers:
         descriptor = self._pidfds[worker]
         if descriptor is None:
             return ""
+        offset, size = self._memory.call_stack(worker)
+        file = self._memory.descriptors[0]
         with contextlib.suppress(OSError):
+            os.pwrite(file, bytes(size), offset)
+            # The workers have this very file open, so they write where it stands.
+            os.lseek(file, offset, os.SEEK_SET)
             signal.pidfd_send_signal(descriptor, STACK_SIGNAL)
         deadline, stack, last = time.monotonic() + _STACK_SECONDS, b"", b"\0"
         while time.monotonic() < deadline and (not stack or stack != last):
@@ -282,7 +301,7 @@ class ProcessWorkers:
             if descriptor is not None:
                 self._forget(worker, descriptor)
         self.inbox.clear()
-        if not left:  # Else somebody may still write there.
+        if not left and self._reusable:  # Else somebody may still write there.
             give_back(self._loader(), self._memory)
 
 

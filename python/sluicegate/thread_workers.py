@@ -87,15 +87,19 @@ class ThreadWorkers:
             for worker in range(loader.num_workers)
         ]
         _live.add(self)
-        for thread in self.workers:
-            thread.start()
+        try:
+            for thread in self.workers:
+                thread.start()
+        except BaseException:
+            self.close()
+            raise
 
     def fetch(self, worker: int, epoch: int, number: int, index: Any) -> None:
         """Asks `worker` for one batch; returns at once."""
         # A sampler may use its list again before this batch is fetched.
         self._lanes[worker].ask((epoch, number, copy.copy(index)))
 
-    def resume(self, epoch: int, shared_seed: int | None) -> None:
+    def resume(self, epoch: int, shared_seed: int | None, wait: Callable[[int], None]) -> None:
         """Tells all workers that another epoch begins."""
         self.check()
         self.inbox.clear()
@@ -148,7 +152,7 @@ class ThreadWorkers:
             lane.ask("stop")
         deadline = time.monotonic() + GRACE_SECONDS
         for thread in self.workers:
-            if thread is not threading.current_thread():
+            if thread.ident is not None and thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
         self.inbox.clear()
 
@@ -198,14 +202,16 @@ class _Worker:
         # What went wrong before the first batch of an epoch; it is the answer to the next request.
         self.failure: BaseException | None = None
         self.ended = False
+        self.is_set_up = False
 
     def run(self) -> None:
         _torch.set_worker_info_of_thread(self.info)
         try:
             if self.init_fn is not None:
                 self.init_fn(self.worker)
+            self.is_set_up = True
             self.fetcher = make_fetcher(*self.arguments)
-        except Exception as error:
+        except BaseException as error:  # Whatever it is, somebody waits for this worker.
             self.failure = error
         while True:
             task = self.lane.next()
@@ -220,10 +226,11 @@ class _Worker:
 
     def _resume(self) -> None:
         self.ended = False
-        if self.fetcher is not None:
+        if self.is_set_up:
+            self.fetcher = None  # What is left of another epoch must not be taken for this one's.
             try:
                 self.fetcher = make_fetcher(*self.arguments)
-            except Exception as error:
+            except BaseException as error:  # Whatever it is, somebody waits for this worker.
                 self.failure = error
 
     def _answer(self, epoch: int, number: int, index: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import os
 import pickle
 import random
 import signal
@@ -72,7 +71,9 @@ def _arrived(layout: tuple[int, int, int], carriers: tuple[Any, Any, Any]) -> Pl
 
 def run_worker(payload: Payload, place: Place, duty: Duty, worker: int) -> None:
     """Fetches batches until the consumer says stop, or is gone."""
-    # First of all: from now on whatever fails is told to the consumer.
+    # Until there is a handler: else the signal would end the process.
+    signal.signal(STACK_SIGNAL, signal.SIG_IGN)
+    # Before all that can fail: from now on whatever fails is told to the consumer.
     end = place.open(worker)
     # Ctrl-C reaches every process of the terminal; it is the consumer who decides what becomes of it. A handler, and
     # not SIG_IGN, which programs that the dataset runs would inherit.
@@ -86,15 +87,10 @@ def run_worker(payload: Payload, place: Place, duty: Duty, worker: int) -> None:
         _torch.set_worker_info(None)
 
 
-def _write_stack_on_demand(memory: int, end: _core.WorkerEnd) -> None:
-    offset, _ = end.call_stack
-    # Else the signal would end the process.
-    signal.signal(STACK_SIGNAL, signal.SIG_IGN)
+def _write_stack_on_demand(memory: int) -> None:
+    """Has `STACK_SIGNAL` write the Python stack to the shared memory, where the consumer has set the position."""
     with contextlib.suppress(OSError):
-        # A description of its own, which has a position of its own.
-        file = os.open(f"/proc/self/fd/{memory}", os.O_RDWR | os.O_CLOEXEC)
-        os.lseek(file, offset, os.SEEK_SET)
-        faulthandler.register(STACK_SIGNAL, file=file, all_threads=False)
+        faulthandler.register(STACK_SIGNAL, file=memory, all_threads=False)
 
 
 class _Loop:
@@ -113,7 +109,9 @@ class _Loop:
             self._set_up(payload, place, worker)
         except Exception as error:
             self.failure = self._packed(error)
+            self.is_set_up = False
         else:
+            self.is_set_up = True
             self._begin()
 
     def _set_up(self, payload: Payload, place: Place, worker: int) -> None:
@@ -123,7 +121,7 @@ class _Loop:
         _torch.set_thread_name("pt_data_worker")
         # Before anything else of torch's runs: OpenMP's threads were not forked.
         torch.set_num_threads(1)
-        _write_stack_on_demand(memory, self.end)
+        _write_stack_on_demand(memory)
         seed = self.duty.base_seed + worker
         random.seed(seed)
         torch.manual_seed(seed)
@@ -152,6 +150,7 @@ class _Loop:
 
     def _begin(self) -> None:
         duty = self.duty
+        self.fetcher = None  # What is left of another epoch must not be taken for this one's.
         collate_fn = placing(self.collate_fn, self.end) if duty.auto_collation else self.collate_fn
         try:
             self.fetcher = make_fetcher(
@@ -167,7 +166,7 @@ class _Loop:
                 return
             if errand == "resume":
                 self.ended = False
-                if self.fetcher is not None:
+                if self.is_set_up:
                     self._seed_pipe(pickle.loads(content))
                     self._begin()
             elif self.ended:

@@ -51,13 +51,21 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
         super()._reset(loader, first_iter)
         self._epoch += 1
+        # Should the wait below be interrupted, there is no epoch, rather than one that nobody works on.
+        self._begin_nothing()
         if self._crew.closed or self._crew.is_foreign:
             self._crew = self._hire(loader)
         else:
-            self._crew.resume(self._epoch, self._shared_seed)
+            self._crew.resume(self._epoch, self._shared_seed, self._wait)
         self._begin()
 
     def _begin(self) -> None:
+        self._begin_nothing()
+        self._exhausted = self._primed = False
+        if not waits_for_epoch(self._index_sampler):
+            self._prime()
+
+    def _begin_nothing(self) -> None:
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)
         self._asked = 0
         # The number of the batch that is delivered next, where they are delivered in order.
@@ -66,15 +74,12 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
         self._under_way: dict[int, int] = {}
         # By number: what has come.
         self._answers: dict[int, Any] = {}
-        self._exhausted = False
-        self._primed = False
-        if not waits_for_epoch(self._index_sampler):
-            self._prime()
+        self._exhausted = self._primed = True
 
     def _prime(self) -> None:
-        self._primed = True
-        for _ in range(self._assignment.capacity):
+        for _ in range(self._assignment.capacity - len(self._under_way)):
             self._ask_for_one_more()
+        self._primed = True
 
     def _ask_for_one_more(self) -> None:
         if self._exhausted:
@@ -90,7 +95,13 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
         number = self._asked
         self._asked += 1
         self._under_way[number] = worker
-        self._crew.fetch(worker, self._epoch, number, index)
+        try:
+            self._crew.fetch(worker, self._epoch, number, index)
+        except BaseException:
+            # Nobody was asked, so nobody must be waited for.
+            self._under_way.pop(number, None)
+            self._assignment.done(worker)
+            raise
 
     def _next_data(self) -> Any:
         self._crew.check()
@@ -99,15 +110,18 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
         if not self._primed:
             # Not in `iter()`: trainers set the epoch of such a sampler between that and the first batch.
             self._prime()
+        if self._dataset_kind == _torch.DatasetKind.Map:
+            # As many as ever, should an exception have come between taking a batch and asking for another.
+            while len(self._under_way) < self._assignment.capacity and not self._exhausted:
+                self._ask_for_one_more()
         while True:
             turn = self._turn()
             number = turn if turn in self._answers else self._await(turn)
             if number is None:
                 continue
-            if number == self._next_number:
-                self._next_number += 1
-            answer = self._answers.pop(number)
+            # In this order: should a signal's exception come in between, a batch is lost, and nobody waits for it.
             worker = self._under_way.pop(number)
+            answer = self._answers.pop(number)
             self._assignment.done(worker)
             self._ask_for_one_more()
             batch = answer.batch()
@@ -129,7 +143,7 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
 
     def _await(self, number: int) -> int | None:
         """Waits for an answer, and returns the number of the batch to deliver, if there is one now."""
-        self._wait(number)
+        self._wait(self._under_way[number])
         answer = self._crew.inbox[0]
         ready = self._take(answer)
         # Last of all: should a signal's exception come before, the answer is taken once more.
@@ -150,12 +164,12 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
             self._ask_for_one_more()
         return False
 
-    def _wait(self, number: int) -> None:
-        """Waits until an answer is in the inbox."""
+    def _wait(self, worker: int) -> None:
+        """Waits until an answer is in the inbox; when that takes too long, `worker` is the one to tell of."""
         limit = self._timeout if self._timeout > 0 else STALL_SECONDS
         if self._crew.receive(limit):
             return
-        report = self._crew.report(self._under_way[number])
+        report = self._crew.report(worker)
         if self._timeout > 0:
             raise RuntimeError(
                 f"DataLoader timed out after {self._timeout} seconds: {report}. If this is how long a batch may take, "

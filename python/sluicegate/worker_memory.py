@@ -19,7 +19,8 @@ SPARE_SLOTS = 2
 # By the id of a loader: the loader, and its memory while no iterator uses it. Beside the loader and not on it, as the
 # engines of native datasets are.
 _free: dict[int, tuple[weakref.ref[Any], _core.Workers]] = {}
-_lock = threading.Lock()
+# Reentrant: while it is held, the collector may end an iterator that gives its memory back.
+_lock = threading.RLock()
 
 
 def lend(loader: DataLoader[Any], workers: int, under_way: int) -> _core.Workers:
@@ -39,14 +40,15 @@ def give_back(loader: Any, memory: _core.Workers) -> None:
     if loader is None:
         return
     key = id(loader)
+    kept = (weakref.ref(loader, lambda _: _free.pop(key, None)), memory)
     with _lock:
-        _free[key] = (weakref.ref(loader, lambda _: _free.pop(key, None)), memory)
+        _free[key] = kept
 
 
 def _begin_anew() -> None:
     # A forked child must not write where its parent's workers do; the lock may be held by a thread that was not forked.
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _free.clear()
 
 

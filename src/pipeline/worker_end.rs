@@ -15,6 +15,8 @@ use crate::{DType, Error, Result};
 
 /// From this size on the pages of a tensor are found all at once.
 const LARGE: usize = 256 << 10;
+/// Batches of changing sizes start anywhere; so many places are remembered.
+const MOST_TOUCHED: usize = 4096;
 
 /// What a worker is asked to do.
 #[derive(Debug)]
@@ -36,7 +38,6 @@ pub struct WorkerEnd {
     consumer: EventBell,
     stop: SharedWord,
     since: SharedWord,
-    stack: Range<usize>,
     /// Room for batches that are larger than expected; it shrinks as it is used.
     spare: Range<usize>,
     /// Where this process has written large tensors already, by their start: its pages are there.
@@ -75,18 +76,11 @@ impl WorkerEnd {
             consumer: EventBell::attach(Arc::clone(&segment), layout.consumer_bell(), bell),
             stop: SharedWord::new(&segment, layout.stop()),
             since,
-            stack: layout.stack(worker),
             spare: 0..0,
             touched: HashMap::new(),
             making: None,
             segment,
         }
-    }
-
-    /// The range of the memory in which the worker's Python stack is looked for.
-    #[must_use]
-    pub fn stack(&self) -> Range<usize> {
-        self.stack.clone()
     }
 
     /// The next task, waited for up to `timeout`; nothing when that is over, or a signal came.
@@ -146,6 +140,9 @@ impl WorkerEnd {
         if bytes >= LARGE && self.touched.get(&range.start).is_none_or(|&end| end < range.end) {
             // A page at a time costs several times as much. What can't be had now is asked for again by writing.
             let _ = self.segment.populate(range.clone());
+            if self.touched.len() > MOST_TOUCHED {
+                self.touched.clear();
+            }
             self.touched.insert(range.start, range.end);
         }
         Ok(number)

@@ -6,8 +6,8 @@ use crate::memory::{Bell, EventBell, Ring, SharedWord};
 
 /// Rooms start and end at pages, so that they can be given back.
 const PAGE: usize = 4096;
-/// Room for the Python stack of a worker, as `faulthandler` writes it.
-const STACK: usize = 64 << 10;
+/// Room for the Python stack of a worker, as `faulthandler` writes it: 100 lines of 1,100 bytes at most.
+const STACK: usize = 256 << 10;
 /// Of the memory of a worker, this part is for requests: lists of indices.
 const REQUESTS: usize = 16;
 

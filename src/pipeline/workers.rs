@@ -271,6 +271,12 @@ impl Workers {
         self.lanes[worker].since.load()
     }
 
+    /// The range of the memory in which the Python stack of `worker` is looked for.
+    #[must_use]
+    pub fn call_stack(&self, worker: usize) -> Range<usize> {
+        self.layout.stack(worker)
+    }
+
     /// What `worker` wrote about its Python stack.
     #[must_use]
     pub fn stack_of(&self, worker: usize) -> Vec<u8> {

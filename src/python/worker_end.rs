@@ -49,13 +49,6 @@ impl WorkerEnd {
         detach(py, || crate::pipeline::end_with(process))
     }
 
-    /// Where in the memory the Python stack of this worker is looked for: offset and size in bytes.
-    #[getter]
-    fn call_stack(&self) -> (usize, usize) {
-        let stack = self.lock().stack();
-        (stack.start, stack.len())
-    }
-
     /// The next task, waited for: (errand, epoch, batch in epoch, payload).
     fn next<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, u64, u64, Bound<'py, PyBytes>)> {
         loop {

@@ -93,8 +93,8 @@ impl Workers {
     }
 
     /// Waits up to `timeout` seconds (None: for ever) for an answer, while the processes live whose descriptors (pidfds) are
-    /// given, and passes it to `hear`: worker, epoch, batch in epoch, outcome, tensors, envelope. -1 then; None when the
-    /// time is over; the place in `processes` of one that has ended, when there are no answers.
+    /// given, and passes it to `hear`: (worker, epoch, batch in epoch, outcome, tensors, envelope). -1 then; None when
+    /// the time is over; the place in `processes` of one that has ended, when there are no answers.
     fn receive(
         &self,
         py: Python<'_>,
@@ -119,6 +119,12 @@ impl Workers {
     /// Since when `worker` has been busy with one batch, in nanoseconds of the monotonic clock; 0 when it waits.
     fn busy_since(&self, worker: usize) -> u64 {
         self.lock().busy_since(worker)
+    }
+
+    /// Where in the memory the Python stack of `worker` is looked for: offset and size in bytes.
+    fn call_stack(&self, worker: usize) -> (usize, usize) {
+        let stack = self.lock().call_stack(worker);
+        (stack.start, stack.len())
     }
 
     /// What `worker` wrote about its Python stack.
@@ -161,6 +167,7 @@ impl Workers {
             })
             .collect::<PyResult<Vec<_>>>()?;
         let answer = (worker, number.epoch, number.batch_in_epoch, outcome, PyList::new(py, tensors)?, envelope);
-        hear.call1(answer).map(drop)
+        // One argument, for functions written in C: a signal's exception can't come between taking an answer and keeping it.
+        hear.call1((answer,)).map(drop)
     }
 }
