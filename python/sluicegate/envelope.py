@@ -209,8 +209,9 @@ def _copy_storage(items: list[Any], end: _core.WorkerEnd) -> list[int | _View]:
     storages = [item for item in items if isinstance(item, torch.UntypedStorage)]
     tensors = [item for item in items if isinstance(item, torch.Tensor)]
     storage = storages[0] if storages else tensors[0].untyped_storage()
-    ranges = [_byte_range(tensor) for tensor in tensors]
-    ranges += [(0, each.nbytes()) for each in storages]
+    # Empty tensors show nothing, wherever they are said to begin.
+    ranges = [_byte_range(tensor) for tensor in tensors if tensor.numel()]
+    ranges += [(0, each.nbytes()) for each in storages] or [(0, 0)] * (not ranges)
     shown = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     start, stop = min(low for low, _ in ranges), max(high for _, high in ranges)
     if stop > storage.nbytes():
@@ -231,7 +232,7 @@ def _copy_storage(items: list[Any], end: _core.WorkerEnd) -> list[int | _View]:
         else _View(
             field,
             item.dtype,
-            int(item.storage_offset()) - start // item.element_size(),
+            max(int(item.storage_offset()) - start // item.element_size(), 0),
             tuple(item.shape),
             item.stride(),
             item.requires_grad,
@@ -250,8 +251,6 @@ def _compacted(tensor: torch.Tensor, end: _core.WorkerEnd) -> int | _View:
 def _byte_range(tensor: torch.Tensor) -> tuple[int, int]:
     item = tensor.element_size()
     start = int(tensor.storage_offset()) * item
-    if tensor.numel() == 0:
-        return start, start
     steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return start, start + int(steps + 1) * item
 

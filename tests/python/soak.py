@@ -127,7 +127,7 @@ class Round:
                 if keep and len(self.kept) * self.size * len(indices) < VOLUME:
                     self.kept.append((batch, indices))
                 if number == leave_at:
-                    return True
+                    return kill_at is None or number < kill_at  # The death may not be noticed yet.
                 if number == kill_at:
                     self.draw.choice(iterator._workers).kill()
                 if number == stop_at:

@@ -45,6 +45,8 @@ def delivered(data: ModuleType, make: Any, **arguments: Any) -> Any:
         lambda: torch.arange(24).view(2, 3, 4).permute(2, 0, 1),
         lambda: torch.zeros(1).expand(5, 3),
         lambda: torch.arange(10)[3:7],
+        lambda: torch.arange(10)[10:],
+        lambda: [torch.zeros(5, 3)[:, 3:], torch.zeros(0, 2).t(), torch.zeros(3)[3:][::2]],
         lambda: torch.arange(10)[::3],
         lambda: torch.ones(3, requires_grad=True),
         lambda: torch.tensor(5, dtype=torch.bfloat16),
