@@ -28,6 +28,7 @@ from torch.utils.data.dataloader import (
 
 __all__ = [
     "COLLATE_MAP",
+    "DTYPE_NAMES",
     "TENSOR_FLAGS",
     "BaseDataLoaderIter",
     "DatasetKind",
@@ -148,12 +149,12 @@ def tensor_is_dense(tensor: torch.Tensor) -> bool:
         and not tensor.is_nested
         and not tensor.is_conj()
         and not tensor.is_neg()
-        and tensor.dtype in _NAMES
+        and tensor.dtype in DTYPE_NAMES
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
     )
 
 
-_NAMES = {
+DTYPE_NAMES = {
     dtype: name
     for name in (
         *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
@@ -166,7 +167,7 @@ _NAMES = {
 
 def dtype_name(dtype: torch.dtype) -> str:
     """Torch's name for `dtype`, as the core has it."""
-    return _NAMES[dtype]
+    return DTYPE_NAMES[dtype]
 
 
 def untyped(storage: Any) -> torch.UntypedStorage:

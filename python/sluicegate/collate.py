@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import default_collate
 
 from . import _core, _torch
-from .dataset import SCALAR_DTYPES, TENSOR_DTYPES
+from .dataset import SCALAR_DTYPES
 
 ARRAYS: list[Any] = [np.ndarray, np.memmap]
 SCALARS: dict[Any, str] = {np.dtype(name).type: name for name in sorted(SCALAR_DTYPES)}
@@ -20,7 +20,7 @@ SCALARS: dict[Any, str] = {np.dtype(name).type: name for name in sorted(SCALAR_D
 KINDS = _core.Kinds(
     torch.Tensor,
     _torch.TENSOR_FLAGS,
-    [(getattr(torch, name), name) for name in sorted(TENSOR_DTYPES) if hasattr(torch, name)],
+    list(_torch.DTYPE_NAMES.items()),
     ARRAYS,
     list(SCALARS.items()),
     _torch.from_dlpack,

@@ -29,13 +29,7 @@ _VIEWED = {
     "float8_e8m0fnu": getattr(torch, "float8_e8m0fnu", None),
 }
 
-TENSOR_DTYPES = frozenset(
-    {
-        *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
-        *("float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128"),
-        *_VIEWED,
-    }
-)
+TENSOR_DTYPES = frozenset(_torch.DTYPE_NAMES.values())
 
 # What torch makes tensors of. Elements of a one-dimensional array are NumPy scalars, of which it refuses uint64.
 ARRAY_DTYPES = TENSOR_DTYPES - {"bfloat16", "complex32", *_VIEWED}

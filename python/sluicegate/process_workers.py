@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch.multiprocessing
-from torch.utils.data import IterDataPipe, MapDataPipe
 
-from . import _torch, envelope, worker_error
+from . import envelope, worker_error
 from .fetch import indices_in_words, sampler_name
 from .limits import limits_in_words
 from .payload import Payload, preload
@@ -44,7 +43,7 @@ _STACK_SECONDS = 1.0
 # What usually ends a process by this signal.
 _CAUSES: dict[int, str] = {
     signal.SIGKILL: "usually the kernel, because the machine or its cgroup ran out of memory: use fewer workers, "
-    " a smaller batch_size or prefetch_factor, and see `dmesg` or `memory.events`",
+    "a smaller batch_size or prefetch_factor, and see `dmesg` or `memory.events`",
     signal.SIGBUS: "usually a shared memory file system that is full (the dataset or the collate_fn put tensors into "
     "/dev/shm: raise its size, --shm-size in containers), or a mapped file that was cut",
     signal.SIGSEGV: "usually a native extension that the dataset uses, which may not survive a fork: try "
@@ -109,9 +108,6 @@ class ProcessWorkers:
 
     def _start(self, iterator: WorkerIterator, loader: DataLoader[Any]) -> None:
         context: Any = loader.multiprocessing_context or torch.multiprocessing
-        init_fn = loader.worker_init_fn
-        if isinstance(iterator._dataset, (IterDataPipe, MapDataPipe)):
-            init_fn = _torch.sharding_init_fn(init_fn, iterator._world_size, iterator._rank)
         if context.get_start_method() == "forkserver":
             preload()
         duty = Duty(
@@ -123,7 +119,8 @@ class ProcessWorkers:
             shared_seed=iterator._shared_seed,
             sampler=sampler_name(iterator._index_sampler),
         )
-        payload = Payload({"dataset": iterator._dataset, "collate_fn": iterator._collate_fn, "worker_init_fn": init_fn})
+        needs = {"dataset": iterator._dataset, "collate_fn": iterator._collate_fn}
+        payload = Payload({**needs, "worker_init_fn": iterator._worker_init_fn})
         own = os.pidfd_open(self._owner)
         try:
             place = Place(self._memory.layout, (*self._memory.descriptors, own), self._memory)

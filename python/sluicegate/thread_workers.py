@@ -14,8 +14,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from torch.utils.data import IterDataPipe, MapDataPipe
-
 from . import _torch
 from .fetch import indices_in_words, make_fetcher, sampler_name
 
@@ -66,9 +64,6 @@ class ThreadWorkers:
         self._come = threading.Condition()
         self._stopping = False
         self._lanes = [_Lane() for _ in range(loader.num_workers)]
-        init_fn = loader.worker_init_fn
-        if isinstance(iterator._dataset, (IterDataPipe, MapDataPipe)):
-            init_fn = _torch.sharding_init_fn(init_fn, iterator._world_size, iterator._rank)
         _torch.answer_per_thread()
         arguments = (
             iterator._dataset_kind,
@@ -80,7 +75,7 @@ class ThreadWorkers:
         )
         self.workers = [
             threading.Thread(
-                target=_Worker(self, worker, arguments, init_fn, loader.num_workers, int(iterator._base_seed)).run,
+                target=_Worker(self, worker, arguments, iterator).run,
                 name=f"sluicegate-worker-{worker}",
                 daemon=True,
             )
@@ -189,15 +184,16 @@ class _Lane:
 class _Worker:
     """What one thread runs: task by task, with the fetcher of the running epoch."""
 
-    def __init__(
-        self, crew: ThreadWorkers, worker: int, arguments: Any, init_fn: Any, num_workers: int, base_seed: int
-    ) -> None:
+    def __init__(self, crew: ThreadWorkers, worker: int, arguments: Any, iterator: WorkerIterator) -> None:
         self.crew = crew
         self.worker = worker
         self.lane = crew._lanes[worker]
         self.arguments = arguments
-        self.init_fn = init_fn
-        self.info = _torch.WorkerInfo(id=worker, num_workers=num_workers, seed=base_seed + worker, dataset=arguments[1])
+        self.init_fn = iterator._worker_init_fn
+        seed = int(iterator._base_seed) + worker
+        self.info = _torch.WorkerInfo(
+            id=worker, num_workers=iterator._num_workers, seed=seed, dataset=iterator._dataset
+        )
         self.fetcher: Any = None
         # What went wrong before the first batch of an epoch; it is the answer to the next request.
         self.failure: BaseException | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from torch.utils.data import IterDataPipe, MapDataPipe
+
 from . import _torch
 from .assignment import Assignment
 from .collate import stacking
@@ -39,6 +41,9 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
         self._begin()
 
     def _hire(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
+        self._worker_init_fn = loader.worker_init_fn
+        if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
+            self._worker_init_fn = _torch.sharding_init_fn(self._worker_init_fn, self._world_size, self._rank)
         crew: ProcessWorkers | ThreadWorkers
         if loader.worker_type == "thread":
             crew = ThreadWorkers(self, loader, stacking(self._collate_fn, engine_of(loader).stack))

@@ -100,7 +100,7 @@ impl Workers {
     /// `free_slots` free slots per worker.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] and [`Error::Io`] when the operating system refuses.
+    /// [`Error::SharedMemory`] when the operating system refuses.
     pub fn new(workers: usize, under_way: usize, free_slots: usize) -> Result<Self> {
         let capacity = (under_way + 4).next_power_of_two();
         let (layout, segment, file) = Self::map(workers, capacity)?;

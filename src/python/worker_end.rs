@@ -2,7 +2,6 @@
 
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,11 +11,9 @@ use super::detach::detach;
 use super::error::to_python;
 use super::memory::{descriptors, making_capsule};
 use super::stack::{Kinds, Rows};
+use super::workers::SIGNAL_INTERVAL;
 use crate::DType;
 use crate::pipeline::{Errand, Outcome, Task};
-
-/// As in `Workers`.
-const SIGNAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where a worker finds its requests and writes its batches. One thread at a time.
 #[pyclass(frozen, module = "sluicegate._core")]

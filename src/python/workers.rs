@@ -17,7 +17,7 @@ use crate::pipeline::{Answer, BatchNumber, Heard, Outcome};
 
 /// The longest sleep between two looks for Ctrl-C. A signal wakes the sleeper, but for one that comes in the moment
 /// before it sleeps.
-const SIGNAL_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const SIGNAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shared memory, and what is under way in it. One thread at a time.
 #[pyclass(frozen, module = "sluicegate._core")]
