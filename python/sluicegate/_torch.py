@@ -46,6 +46,7 @@ __all__ = [
     "operations_are_plain",
     "pin_memory",
     "profiler_enabled",
+    "rebuild_sparse_tensor",
     "set_thread_name",
     "set_worker_info",
     "set_worker_info_of_thread",
@@ -168,6 +169,10 @@ DTYPE_NAMES = {
 def dtype_name(dtype: torch.dtype) -> str:
     """Torch's name for `dtype`, as the core has it."""
     return DTYPE_NAMES[dtype]
+
+
+# What a pickled sparse tensor is rebuilt with: it adds it to a list of this thread that only `torch.load` clears.
+rebuild_sparse_tensor: Callable[..., torch.Tensor] = torch._utils._rebuild_sparse_tensor
 
 
 def untyped(storage: Any) -> torch.UntypedStorage:

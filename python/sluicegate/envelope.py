@@ -96,6 +96,15 @@ def _storage(number: int, dtype: torch.dtype | None) -> Any:
     return _torch.storage_of(_reading.leaves[number], dtype)
 
 
+def _sparse(layout: torch.layout, parts: tuple[Any, ...]) -> torch.Tensor:
+    """What torch rebuilds a sparse tensor with, which keeps it for a validation by `torch.load`: for ever, that is."""
+    if layout is torch.sparse_coo:
+        indices, values, size, is_coalesced = parts
+        return torch.sparse_coo_tensor(indices, values, size, check_invariants=False, is_coalesced=is_coalesced)
+    compressed, plain, values, size = parts
+    return torch.sparse_compressed_tensor(compressed, plain, values, size, layout=layout, check_invariants=False)
+
+
 def _build(view: _View, tensors: list[torch.Tensor]) -> torch.Tensor:
     storage = tensors[view.field].untyped_storage()
     with torch.no_grad():
@@ -124,7 +133,10 @@ class _Pickler(ForkingPickler):
             if _torch.tensor_is_dense(item):
                 return _leaf, (self._add(item),)
             # Torch shares the memory of these by handles of its own: on a device, the only way.
-            return NotImplemented if item.device.type not in ("cpu", "meta") else item.__reduce_ex__(self.proto)
+            if item.device.type not in ("cpu", "meta"):
+                return NotImplemented
+            rebuild, arguments, *rest = item.__reduce_ex__(self.proto)
+            return (_sparse if rebuild is _torch.rebuild_sparse_tensor else rebuild, arguments, *rest)
         if kind is np.ndarray:
             if item.dtype.hasobject or item.nbytes == 0 or not item.dtype.isnative:
                 # The way of older protocols, which torch's loader has them take: elements become native on it.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -103,6 +105,17 @@ def test_sparse_quantised_nested_and_derived_tensors(data: ModuleType) -> None:
     assert torch.equal(batch["csr"].to_dense(), torch.eye(3))
     assert type(batch["parameter"]) is torch.nn.Parameter
     assert type(batch["marked"]) is Marked
+
+
+def test_a_sparse_batch_is_let_go_of(data: ModuleType) -> None:
+    """Torch's own unpickling would keep it until somebody calls `torch.load`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        batch = delivered(data, lambda: torch.eye(3).to_sparse())
+    gone = weakref.ref(batch)
+    del batch
+    gc.collect()
+    assert gone() is None
 
 
 def test_arrays_arrive_writable_with_type_and_order(data: ModuleType) -> None:
