@@ -4,7 +4,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use sluicegate::{BatchSampler, LastBatch, RandomSampler, Sampler, SequentialSampler, TorchRandomSampler};
+use sluicegate::{
+    BatchSampler, EpochBatches, LastBatch, RandomSampler, Sampler, SequentialSampler, TorchRandomSampler,
+};
 
 const BATCH_SIZE: usize = 256;
 

@@ -68,7 +68,8 @@ pub use pipeline::{
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema};
 pub use sampler::{
-    BatchOrder, BatchSampler, EpochOrder, LastBatch, RandomSampler, Sampler, SequentialSampler, TorchRandomSampler,
+    BatchOrder, BatchSampler, BatchingSampler, EpochBatches, EpochOrder, LastBatch, RandomSampler, Sampler,
+    SequentialSampler, TorchRandomSampler,
 };
 pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::LoaderState;

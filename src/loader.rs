@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::memory::Slab;
 use crate::state::Fingerprint;
 use crate::{
-    Batch, BatchOrder, BatchSampler, Collate, Dataset, Delivery, Error, FetchSamples, IndexBatch, LastBatch,
-    LoaderState, Pool, Prefetch, RandomSampler, Result, Sampler, SequentialSampler, StackSamples,
+    Batch, BatchOrder, BatchSampler, Collate, Dataset, Delivery, EpochBatches, Error, FetchSamples, IndexBatch,
+    LastBatch, LoaderState, Pool, Prefetch, RandomSampler, Result, Sampler, SequentialSampler, StackSamples,
 };
 
 /// Slots kept for reuse beyond those that are being filled: the batch in use and what a consumer looks ahead.

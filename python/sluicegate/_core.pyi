@@ -2,7 +2,20 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, final
 
-__all__ = ["Dataset", "Engine", "Indices", "Kinds", "Prefetch", "WorkerEnd", "Workers", "__version__"]
+__all__ = [
+    "Batches",
+    "BatchingSampler",
+    "Dataset",
+    "Engine",
+    "Indices",
+    "Kinds",
+    "Order",
+    "Prefetch",
+    "Sampler",
+    "WorkerEnd",
+    "Workers",
+    "__version__",
+]
 
 __version__: str
 
@@ -27,6 +40,25 @@ class Dataset:
 class Indices:
     def __new__(cls, address: int, len: int, owner: object) -> Indices: ...
     def __len__(self) -> int: ...
+
+@final
+class Sampler:
+    def order(self, epoch: int) -> Order: ...
+
+@final
+class BatchingSampler:
+    def batches(self, epoch: int) -> Batches: ...
+
+@final
+class Order:
+    def __len__(self) -> int: ...
+    def index_at(self, position: int) -> int: ...
+    def indices(self, start: int, stop: int) -> bytes: ...
+
+@final
+class Batches:
+    def __len__(self) -> int: ...
+    def indices(self, batch_in_epoch: int) -> bytes: ...
 
 @final
 class Engine:

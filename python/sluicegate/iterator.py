@@ -14,7 +14,7 @@ from . import _core, _torch
 from .collate import stacking
 from .dataset import Source, int64_array, native_source
 from .fetch import MapFetcher, make_fetcher, sampler_name
-from .sampler import Slice, indices_of, requests, waits_for_epoch
+from .requests import Slice, indices_of, requests, waits_for_epoch
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader

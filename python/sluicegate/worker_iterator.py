@@ -12,7 +12,7 @@ from .assignment import Assignment
 from .collate import stacking
 from .engine import engine_of
 from .process_workers import ProcessAnswer, ProcessWorkers
-from .sampler import waits_for_epoch
+from .requests import waits_for_epoch
 from .thread_workers import ThreadAnswer, ThreadWorkers
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ mod dlpack;
 mod engine;
 mod error;
 mod memory;
+mod order;
 mod prefetch;
 mod stack;
 mod worker_end;
@@ -34,6 +35,8 @@ mod _core {
     use super::engine::Engine;
     #[pymodule_export]
     use super::memory::Indices;
+    #[pymodule_export]
+    use super::order::{Batches, BatchingSampler, Order, Sampler};
     #[pymodule_export]
     use super::prefetch::Prefetch;
     #[pymodule_export]

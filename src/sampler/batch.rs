@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{EpochOrder, Sampler};
+use super::{BatchingSampler, EpochBatches, EpochOrder, Sampler};
 use crate::error::{Error, Result};
 
 /// Cuts what a sampler gives into batches of `batch_size`: torch's `BatchSampler`.
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::{BatchSampler, LastBatch, SequentialSampler};
+/// use sluicegate::{BatchSampler, EpochBatches, LastBatch, SequentialSampler};
 ///
 /// let batches = BatchSampler::new(Arc::new(SequentialSampler::new(10)), 4, LastBatch::Keep)?.order(0)?;
 /// assert_eq!(batches.len(), 3);
@@ -74,19 +74,6 @@ pub struct BatchOrder {
 }
 
 impl BatchOrder {
-    /// The number of batches.
-    pub fn len(&self) -> usize {
-        match self.last_batch {
-            LastBatch::Keep => self.order.len().div_ceil(self.batch_size),
-            LastBatch::Drop => self.order.len() / self.batch_size,
-        }
-    }
-
-    /// Whether there is no batch at all.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The order that the batches are cut from; with [`LastBatch::Drop`] it may be longer than all of them together.
     pub fn order(&self) -> &dyn EpochOrder {
         &*self.order
@@ -95,20 +82,32 @@ impl BatchOrder {
     /// The positions of the epoch that `batch_in_epoch` covers.
     ///
     /// # Panics
-    /// If `batch_in_epoch` is not below [`len`](Self::len).
+    /// If `batch_in_epoch` is not below [`len`](EpochBatches::len).
     pub fn positions(&self, batch_in_epoch: usize) -> Range<usize> {
         let len = self.len();
         assert!(batch_in_epoch < len, "batch {batch_in_epoch} of an epoch of {len} batches");
         let start = batch_in_epoch * self.batch_size;
         start..start.saturating_add(self.batch_size).min(self.order.len())
     }
+}
 
-    /// Replaces what is in `into` by the indices of `batch_in_epoch`. A vector that is used again is not allocated again.
-    ///
-    /// # Panics
-    /// If `batch_in_epoch` is not below [`len`](Self::len).
-    pub fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>) {
-        into.clear();
-        into.extend(self.positions(batch_in_epoch).map(|position| self.order.index_at(position)));
+impl EpochBatches for BatchOrder {
+    fn len(&self) -> usize {
+        match self.last_batch {
+            LastBatch::Keep => self.order.len().div_ceil(self.batch_size),
+            LastBatch::Drop => self.order.len() / self.batch_size,
+        }
+    }
+
+    fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>) {
+        let positions = self.positions(batch_in_epoch);
+        into.resize(positions.len(), 0);
+        self.order.indices(positions.start, into);
+    }
+}
+
+impl BatchingSampler for BatchSampler {
+    fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>> {
+        Ok(Box::new(self.order(epoch)?))
     }
 }

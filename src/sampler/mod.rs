@@ -76,7 +76,52 @@ pub trait EpochOrder: Send + Sync {
     /// The index to read at `position`.
     fn index_at(&self, position: usize) -> usize;
 
+    /// Writes the indices from position `start` on, as many as `into` has room for: [`index_at`](Self::index_at) for each.
+    ///
+    /// An order that computes several at once faster than one by one has its own.
+    ///
+    /// # Panics
+    /// As `index_at`, when one of the positions is not below `len`.
+    fn indices(&self, start: usize, into: &mut [usize]) {
+        for (position, index) in (start..).zip(into) {
+            *index = self.index_at(position);
+        }
+    }
+
     /// Whether the epoch has no position at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Which samples each batch of an epoch holds: a sampler whose batches are more than an order cut into equal parts.
+///
+/// # Contract
+/// That of [`Sampler`]: the batches are a pure function of the sampler and `epoch`.
+///
+/// # Errors
+/// As [`Sampler::order`].
+pub trait BatchingSampler: Send + Sync {
+    /// The batches of `epoch`, counted from 0.
+    fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>>;
+}
+
+/// The batches of one epoch. Any of them can be asked for at any time, from many threads at once.
+///
+/// # Contract
+/// Both methods give the same at every call. What can fail has failed in [`BatchingSampler::batches`].
+pub trait EpochBatches: Send + Sync {
+    /// The number of batches.
+    fn len(&self) -> usize;
+
+    /// Replaces what is in `into` by the indices of batch `batch_in_epoch`. A vector that is used again is not allocated
+    /// again.
+    ///
+    /// # Panics
+    /// If `batch_in_epoch` is not below [`len`](Self::len).
+    fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>);
+
+    /// Whether there is no batch at all.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use sluicegate::{
-    BatchSampler, Batches, DataLoader, DataLoaderBuilder, Dataset, Delivery, EpochOrder, Error, InMemory, LastBatch,
-    LoaderState, RandomSampler, Result, Sampler, SequentialSampler,
+    BatchSampler, Batches, DataLoader, DataLoaderBuilder, Dataset, Delivery, EpochBatches, EpochOrder, Error, InMemory,
+    LastBatch, LoaderState, RandomSampler, Result, Sampler, SequentialSampler,
 };
 
 use crate::datasets::Numbers;

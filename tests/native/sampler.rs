@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use sluicegate::{
-    BatchSampler, EpochOrder, Error, LastBatch, Permutation, RandomSampler, Result, Sampler, SequentialSampler,
-    TorchGenerator, TorchRandomSampler, randperm,
+    BatchSampler, EpochBatches, EpochOrder, Error, LastBatch, Permutation, RandomSampler, Result, Sampler,
+    SequentialSampler, TorchGenerator, TorchRandomSampler, randperm,
 };
 
 use crate::conformance::sampler_conformance;
