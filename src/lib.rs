@@ -68,8 +68,11 @@ pub use pipeline::{
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema};
 pub use sampler::{
-    BatchOrder, BatchSampler, BatchingSampler, EpochBatches, EpochOrder, LastBatch, RandomSampler, Sampler,
-    SequentialSampler, TorchRandomSampler,
+    BalancedBatchSampler, BatchLimit, BatchOrder, BatchSampler, BatchingSampler, BlockShuffleSampler, BufferBound,
+    BufferPosition, ClassIndex, ClassSampler, Course, DistributedSampler, EpochBatches, EpochOrder, EpochPlan,
+    ExplicitOrder, LastBatch, LengthBucketBatchSampler, MixtureSampler, MixtureWeights, PlannedBatch, RandomSampler,
+    RepeatSampler, Repetition, Replacement, Sampler, SequentialSampler, ShuffleBuffer, Shuffling, StopCriteria,
+    StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler, WeightedRandomSampler,
 };
 pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::LoaderState;

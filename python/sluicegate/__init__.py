@@ -9,29 +9,23 @@ Change one import and nothing else:
 [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 Every public name of `torch.utils.data` is here too. Those that users subclass, or ask `isinstance` of, are torch's own
-classes; `DataLoader` is a subclass of torch's. Whether a dataset can be read without Python is found out, not declared:
-see `sluicegate.dataset`.
+classes; `DataLoader` and the samplers are subclasses of torch's. Whether a dataset can be read without Python is found
+out, not declared: see `sluicegate.dataset`.
 """
 
 from torch.utils.data import (
-    BatchSampler,
     ChainDataset,
     ConcatDataset,
     DataChunk,
     Dataset,
     DFIterDataPipe,
-    DistributedSampler,
     IterableDataset,
     IterDataPipe,
     MapDataPipe,
-    RandomSampler,
     Sampler,
-    SequentialSampler,
     StackDataset,
     Subset,
-    SubsetRandomSampler,
     TensorDataset,
-    WeightedRandomSampler,
     _DatasetKind,
     argument_validation,
     default_collate,
@@ -46,13 +40,40 @@ from torch.utils.data import (
 )
 
 from ._core import __version__
+from .class_loaders import ClassLoaders, class_loaders
 from .dataloader import DataLoader
+from .ids import BatchIds
 from .npy import NpyDataset
+from .rng import sample_rng
+from .sampler import (
+    BalancedBatchSampler,
+    BatchSampler,
+    BlockShuffleSampler,
+    ClassSampler,
+    DistributedSampler,
+    LengthBucketBatchSampler,
+    MixtureSampler,
+    RandomSampler,
+    RepeatSampler,
+    SequentialSampler,
+    StopCriteria,
+    StratifiedBatchSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from .shard_iterable import shard_iterable
 from .shared_list import SharedList
+from .shuffle_buffer import ShuffleBuffer
+from .split_by_class import split_by_class
 
 __all__ = [
+    "BalancedBatchSampler",
+    "BatchIds",
     "BatchSampler",
+    "BlockShuffleSampler",
     "ChainDataset",
+    "ClassLoaders",
+    "ClassSampler",
     "ConcatDataset",
     "DFIterDataPipe",
     "DataChunk",
@@ -61,13 +82,19 @@ __all__ = [
     "DistributedSampler",
     "IterDataPipe",
     "IterableDataset",
+    "LengthBucketBatchSampler",
     "MapDataPipe",
+    "MixtureSampler",
     "NpyDataset",
     "RandomSampler",
+    "RepeatSampler",
     "Sampler",
     "SequentialSampler",
     "SharedList",
+    "ShuffleBuffer",
     "StackDataset",
+    "StopCriteria",
+    "StratifiedBatchSampler",
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",
@@ -75,6 +102,7 @@ __all__ = [
     "_DatasetKind",
     "__version__",
     "argument_validation",
+    "class_loaders",
     "default_collate",
     "default_convert",
     "functional_datapipe",
@@ -84,4 +112,7 @@ __all__ = [
     "random_split",
     "runtime_validation",
     "runtime_validation_disabled",
+    "sample_rng",
+    "shard_iterable",
+    "split_by_class",
 ]

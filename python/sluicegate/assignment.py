@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 
 class Assignment:
@@ -12,6 +13,7 @@ class Assignment:
         num_workers: the number of workers.
         prefetch_factor: batches under way per worker.
         in_order: False to pass over a worker that is behind.
+        first: the worker whose turn it is.
 
     Example:
         >>> assignment = Assignment(num_workers=2, prefetch_factor=2, in_order=True)
@@ -22,13 +24,13 @@ class Assignment:
         (0, 0)
     """
 
-    def __init__(self, num_workers: int, prefetch_factor: int, in_order: bool) -> None:
+    def __init__(self, num_workers: int, prefetch_factor: int, in_order: bool, first: int = 0) -> None:
         self.capacity = num_workers * prefetch_factor
         self.in_order = in_order
         # Whether a worker's stream goes on; those of map-style datasets always do.
         self.active = [True] * num_workers
         self.under_way = [0] * num_workers
-        self._turns = itertools.cycle(range(num_workers))
+        self._turns: Iterator[int] = itertools.cycle([*range(first, num_workers), *range(first)])
 
     def next_worker(self) -> int | None:
         """The worker for the next batch; None when all have ended, or are behind."""

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+import numpy.typing as npt
 import torch
 import torch.utils.data
 from torch.utils.data import Dataset, Sampler
 
-from . import _torch
+from . import _torch, draws
 from .dataset import Source, native_source
 from .engine import engine_of
+from .global_generators import set_global_state
+from .ids import BatchIds
 from .iterator import NativeIterator, PythonIterator
+from .plan import Ordering, sharded_len
+from .progress import Epochs, LeftOut, Progress
+from .requests import array_of
+from .state import loaded, state_of
+from .surgery import replayed, request_of
 from .worker_iterator import WorkerIterator
 
 _T_co = TypeVar("_T_co", covariant=True)
@@ -58,10 +67,20 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         worker_type: "process", or "thread" to run a Python dataset in threads of this process: for code that lets go of
             the GIL, and for free-threaded Pythons. They share the global random number generators, which nobody seeds
             for them. Default "process".
-        snapshot_every_n_steps: accepted as torchdata's `StatefulDataLoader` takes it. Default 1.
+        snapshot_every_n_steps: after how many batches a worker asks a stream that knows its state for it; a resumed
+            worker reads again what came after. 0 for never. Default 1.
+        seed: the order and everything random about a sample follow from it, the epoch and the index: the same batches
+            for any number of workers and after any resume. 0 to 2**64 - 1. Default None: as torch draws them.
+        seed_samples: False to leave the global generators of Python, NumPy and torch alone while samples are fetched
+            with a `seed`; `sluicegate.sample_rng` gives a sample's own ones in any case. Default True.
+        shard: `(rank, world_size)`, or "auto" to ask `torch.distributed`: this process gets its part of every epoch, as
+            many batches of the same sizes as any other. Default None: all of it.
+        remainder: what a shard does when the samples can't be divided: "pad" reads some twice, "drop" none of the last,
+            "exact" pads and tells in `with_ids()` which samples are padding. Default "pad".
 
     Raises:
         ValueError: arguments that exclude each other or are out of range, in torch's words; another `worker_type`.
+            While iterating: a shard of an order that is sharded already, or that the ranks do not share.
         TypeError: an argument of the wrong type, in torch's words.
         AssertionError: while iterating: `timeout` without workers, or workers with `prefetch_factor=0`.
         IndexError: while iterating: an index out of range; the text names it and its sampler.
@@ -102,9 +121,28 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         in_order: bool = True,
         snapshot_every_n_steps: int | None = 1,
         worker_type: str = "process",
+        seed: int | None = None,
+        seed_samples: bool = True,
+        shard: tuple[int, int] | str | None = None,
+        remainder: str = "pad",
     ) -> None:
         if worker_type not in ("process", "thread"):
             raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
+        _check_order(seed, generator, shard, remainder, dataset)
+        # Before torch's constructor, which sets `_iterator`.
+        self._epochs = Epochs()
+        self._left_out = LeftOut()
+        self._progress: Progress | None = None
+        self._pending: dict[str, Any] | None = None
+        self._kept: Any = None
+        self._current: Callable[[], Any] = _nothing
+        self._sample_id: Any = None
+        self.snapshot_every_n_steps = snapshot_every_n_steps
+        self.worker_type = worker_type
+        self.seed = seed
+        self.seed_samples = seed_samples
+        self.shard = shard
+        self.remainder = remainder
         super().__init__(
             dataset,
             batch_size,
@@ -124,8 +162,46 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             pin_memory_device=pin_memory_device,
             in_order=in_order,
         )
-        self.snapshot_every_n_steps = snapshot_every_n_steps
-        self.worker_type = worker_type
+
+    def __iter__(self) -> Any:
+        pending = self._pending
+        if pending is None:
+            return self._started()
+        self._iterator = None  # Workers that were started before begin anew where the state says.
+        iterator = self._started()
+        # Of torchdata's states: how many batches were received since the snapshot that they hold.
+        for _ in range(pending.get("replay", 0)):
+            next(iterator, None)
+        if pending.get("is_at_end"):
+            for _ in iterator:
+                pass
+            return self._started()
+        return iterator
+
+    def _started(self) -> Any:
+        iterator = super().__iter__()
+        if iterator is not self._kept:
+            # Persistent workers belong to the loader; other iterators, and their workers, end with whoever uses them.
+            self._current = weakref.ref(iterator)
+        return iterator
+
+    @property
+    def _iterator(self) -> Any:
+        """The running iterator. Set to None from outside, its workers end, and `state_dict` means the next epoch."""
+        return self._current() if self._kept is None else self._kept
+
+    @_iterator.setter
+    def _iterator(self, iterator: Any) -> None:
+        if iterator is None:
+            if (running := self._iterator) is not None:
+                running._shutdown_workers()
+            self._progress = None
+            self._current = _nothing
+        self._kept = iterator
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what runs: the place in an epoch is carried by `state_dict`."""
+        return self.__dict__ | {"_kept": None, "_current": _nothing, "_progress": None}
 
     def _get_iterator(self) -> Any:
         # The configuration is read now, at the start of an epoch: trainers swap samplers and functions until then.
@@ -144,3 +220,170 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if not _torch.collate_is_default(self.collate_fn) or self.worker_init_fn is not None:
             return None
         return native_source(self.dataset, in_worker=self.num_workers > 0)
+
+    def __len__(self) -> int:
+        ordering = None if self.shard is None else Ordering.of(self)
+        return super().__len__() if ordering is None else sharded_len(ordering)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the consumer is: `load_state_dict` in another process goes on from there.
+
+        It counts the batches that were received, not those that were fetched ahead, and is made of plain JSON but for
+        what the `state_dict`s of the user's own datasets, iterators and samplers return, which is kept as it is. Its
+        size does not grow with the dataset. It may be asked for at any time, starts nothing and draws nothing.
+        """
+        return state_of(self)
+
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+        """Has the next iterator go on from `state_dict`: the rest of its epoch, then whole ones.
+
+        For map-style datasets the number of workers may be another; in seed mode the number of ranks and the batch size
+        too. In torch mode the generators, the global ones among them, are put to where they were when the state was
+        taken: later epochs are drawn from them. States of torchdata's `StatefulDataLoader` are read too.
+
+        Args:
+            state_dict: what `state_dict` returned.
+            strict: False to go on although the state was saved by a loader of another order.
+
+        Raises:
+            ValueError: no such state, one of a newer version, or of a loader of another order; the text names both.
+        """
+        state = loaded(self, state_dict, strict)
+        self._iterator = None
+        self._pending = state
+        self._epochs.next = state["epoch"]
+        self._left_out = LeftOut.of(state["left_out"])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the epoch that begins next number `epoch`; those after it count up.
+
+        It counts for an iterator whose first batch was not asked for yet. Samplers and datasets with a `set_epoch` of
+        their own are told.
+
+        Raises:
+            ValueError: an epoch that is none.
+        """
+        if type(epoch) is bool or not hasattr(epoch, "__index__") or not 0 <= epoch < 2**64:
+            raise ValueError(f"set_epoch: an epoch is an integer from 0 to 2**64 - 1, not {epoch!r}")
+        self._epochs.next = int(epoch)
+        sampler = self._index_sampler
+        told: list[Any] = [sampler, getattr(sampler, "sampler", None), self.dataset]
+        for each in told:
+            if hasattr(each, "set_epoch"):
+                each.set_epoch(epoch)
+
+    def with_ids(self, sample_id: Callable[[Any], Any] | str | int | None = None) -> Iterator[tuple[Any, BatchIds]]:
+        """One epoch, as `iter` gives it, of pairs: a batch, and which samples are in it.
+
+        Args:
+            sample_id: for iterable-style datasets, what tells a sample: a function of it, or the name (or place) of a
+                field. `ids.sample_ids` has it then. Default None: samples are told by worker and ordinal.
+
+        Example:
+            >>> from sluicegate import DataLoader
+            >>> for batch, ids in DataLoader([0, 10, 20], batch_size=2, shuffle=True, seed=7).with_ids():
+            ...     print(ids.batch_index, batch.tolist() == (10 * ids.sample_indices).tolist())
+            0 True
+            1 True
+        """
+        self._sample_id = sample_id
+        try:
+            iterator = iter(self)
+        finally:
+            self._sample_id = None
+        progress = iterator._progress
+        return ((batch, progress.last_ids) for batch in iterator)
+
+    @property
+    def last_ids(self) -> BatchIds | None:
+        """Which samples are in the batch that was received last; None before the first."""
+        return None if self._progress is None else self._progress.last_ids
+
+    def samples_of(self, batch_index: int, epoch: int | None = None) -> npt.NDArray[Any]:
+        """The indices of the samples in a batch, int64, in batch order; nothing is loaded, and nothing drawn.
+
+        Args:
+            batch_index: which batch of the epoch, counted from 0.
+            epoch: which epoch. Default: the running one, or the next where none runs. Without a seed, that is all that
+                can be known of an order that is drawn.
+
+        Raises:
+            IndexError: no such batch.
+            ValueError: an epoch whose order can't be known, or an iterable-style dataset.
+        """
+        return array_of(request_of(self, batch_index, epoch))
+
+    def replay(self, batch_index: int, epoch: int | None = None) -> Any:
+        """Loads one batch again, on the calling thread; the running epoch is not disturbed.
+
+        With a seed it is the same batch to the last bit; without one, what the dataset draws is drawn anew.
+
+        Args:
+            batch_index: which batch of the epoch, counted from 0.
+            epoch: which epoch. Default: the running one, or the next where none runs.
+
+        Raises:
+            IndexError: no such batch.
+            ValueError: an epoch whose order can't be known, or an iterable-style dataset.
+            Exception: what the dataset or `collate_fn` raises.
+        """
+        return replayed(self, batch_index, epoch)
+
+    def skip(self, batches: int | Iterable[int], epoch: int | None = None) -> None:
+        """Leaves out batches: they are not loaded, and the others keep their numbers. It is part of the state.
+
+        Args:
+            batches: which batches of the epoch, counted from 0: one, or a `range`, or any of them.
+            epoch: which epoch. Default: the running one, or the next where none runs.
+        """
+        if epoch is None:
+            running = self._progress is not None and not self._progress.finished
+            epoch = self._progress.epoch if running and self._progress is not None else self._epochs.next
+        self._left_out.add_batches(epoch, [batches] if isinstance(batches, int) else batches)
+
+    def skip_samples(self, indices: Iterable[int]) -> None:
+        """Leaves these samples out of every batch to come, which is smaller without them. It is part of the state.
+
+        A batch of which nothing is left does not come. Only for map-style datasets.
+        """
+        self._left_out.samples |= frozenset(int(index) for index in indices)
+
+    def _begin_epoch(self) -> Progress:
+        """The progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch."""
+        pending, self._pending = self._pending, None
+        if pending is not None and self.seed is None and pending["draws"] is not None:
+            if not pending["in_epoch"] and pending["rng"] is not None:
+                set_global_state(pending["rng"])
+            draws.put(self, pending["draws"])
+        drawn_from = draws.take(self) if self.seed is None else None
+        self._progress = Progress(self._epochs, self._left_out, pending, drawn_from)
+        return self._progress
+
+
+def _nothing() -> None:
+    """What a reference to no iterator refers to."""
+
+
+def _check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: Any) -> None:
+    if seed is not None and (type(seed) is bool or not hasattr(seed, "__index__") or not 0 <= seed < 2**64):
+        raise ValueError(f"seed option should be an integer from 0 to 2**64 - 1, but got seed={seed!r}")
+    if seed is not None and generator is not None:
+        raise ValueError("seed option is mutually exclusive with generator: the order comes from the seed alone")
+    if remainder not in ("pad", "drop", "exact"):
+        raise ValueError(f"remainder option should be 'pad', 'drop' or 'exact', but got {remainder!r}")
+    if shard is None:
+        return
+    if isinstance(dataset, torch.utils.data.IterableDataset):
+        raise ValueError(
+            "shard option can't be given with an IterableDataset, whose order only it knows: wrap it in "
+            "sluicegate.shard_iterable, which gives every rank and worker a part of its own"
+        )
+    if shard != "auto":
+        try:
+            rank, world_size = shard
+        except (TypeError, ValueError):
+            raise ValueError(f"shard option should be (rank, world_size) or 'auto', but got {shard!r}") from None
+        if not 0 <= rank < world_size:
+            raise ValueError(
+                f"shard option should be (rank, world_size) with 0 <= rank < world_size, but got {shard!r}"
+            )

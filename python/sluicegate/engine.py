@@ -21,11 +21,25 @@ _SPARE_SLOTS = 4
 
 def engine_of(loader: DataLoader[Any]) -> _core.Engine:
     """The slots and threads of `loader`, made on first use and kept until it dies."""
-    size = (loader.num_workers, (loader.prefetch_factor or 1) * max(loader.num_workers, 1) + _SPARE_SLOTS)
-    key = id(loader)
-    known = _engines.get(key)
+    size = _size(loader)
+    known = _engines.get(id(loader))
     if known is not None and known[0]() is loader and known[1] == size:
         return known[2]
     engine = _core.Engine(*size)
-    _engines[key] = (weakref.ref(loader, lambda _: _engines.pop(key, None)), size, engine)
+    _keep(loader, size, engine)
     return engine
+
+
+def share_engine(loader: DataLoader[Any], other: DataLoader[Any]) -> None:
+    """Lets `loader` use the slots and threads of `other`, until one of them is given another number of workers."""
+    if _size(loader) == _size(other):
+        _keep(loader, _size(loader), engine_of(other))
+
+
+def _size(loader: DataLoader[Any]) -> tuple[int, int]:
+    return loader.num_workers, (loader.prefetch_factor or 1) * max(loader.num_workers, 1) + _SPARE_SLOTS
+
+
+def _keep(loader: DataLoader[Any], size: tuple[int, int], engine: _core.Engine) -> None:
+    key = id(loader)
+    _engines[key] = (weakref.ref(loader, lambda _: _engines.pop(key, None)), size, engine)

@@ -5,6 +5,7 @@ The same fetchers run on the calling thread, in worker processes and in worker t
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,11 @@ import torch
 from torch.utils.data import BatchSampler
 
 from . import _torch
+from .rng import SampleSeeding
+from .stateful import Pair, Place, is_stateful
+from .stream_seeding import StreamSeeding
+
+Seeding = SampleSeeding | StreamSeeding
 
 # So many indices are named in a message; a batch may have thousands.
 _NAMED_INDICES = 16
@@ -29,6 +35,9 @@ def make_fetcher(
     collate_fn: Callable[[Any], Any],
     drop_last: bool,
     sampler: str,
+    seeding: Seeding | None = None,
+    resumed: dict[str, Any] | None = None,
+    sample_id: Any = None,
 ) -> MapFetcher | StreamFetcher:
     """What fetches from `dataset`; `iter()` of a stream is called here.
 
@@ -39,10 +48,13 @@ def make_fetcher(
         collate_fn: makes a batch of samples.
         drop_last: whether a stream's last batch is left out when it is smaller.
         sampler: the name of the sampler, for messages.
+        seeding: sets the generators for each sample.
+        resumed: what `place.state()` of such a fetcher returned once, to go on from there.
+        sample_id: what tells a sample of a stream.
     """
     if kind == _torch.DatasetKind.Map:
-        return MapFetcher(dataset, sampler, auto_collation, collate_fn)
-    return StreamFetcher(dataset, auto_collation, collate_fn, drop_last)
+        return MapFetcher(dataset, sampler, auto_collation, collate_fn, seeding, resumed)
+    return StreamFetcher(dataset, auto_collation, collate_fn, drop_last, seeding, resumed, sample_id)
 
 
 def indices_in_words(index: Any) -> str:
@@ -71,16 +83,37 @@ class StreamFetcher:
         auto_collation: whether a request stands for a batch of as many samples, or for one ready-made batch.
         collate_fn: makes a batch of the samples.
         drop_last: whether the last batch is left out when it is smaller.
+        seeding: sets the generators for each sample.
+        resumed: what `place.state()` returned once. A stream that knows its state is put there; any other is read, and
+            its samples dropped.
+        sample_id: what tells a sample: a function of it, or the name or place of a field.
     """
 
-    def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> None:
-        self.dataset = dataset
+    def __init__(
+        self,
+        dataset: Any,
+        auto_collation: bool,
+        collate_fn: Callable[[Any], Any],
+        drop_last: bool,
+        seeding: Seeding | None = None,
+        resumed: dict[str, Any] | None = None,
+        sample_id: Any = None,
+    ) -> None:
+        self.seeding = seeding
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
         self.drop_last = drop_last
-        self.dataset_iter = iter(dataset)
-        self.ended = False
-        self.ordinal = 0
+        before = resumed or {"state": {}, "at": 0, "samples": 0, "ended": False}
+        pair = Pair(dataset, before["state"])
+        self.dataset_iter = pair.iterator
+        for _ in range(before["samples"] - before["at"]):
+            next(self.dataset_iter, None)
+        self.place = Place(pair.state if pair.is_stateful else None, before["samples"], before["ended"])
+        self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
+        if callable(sample_id):
+            self._sample_id = sample_id
+        # The ordinal of the first sample of the last batch, how many it has, and what tells them.
+        self.last: tuple[int, int, list[Any] | None] = (0, 0, None)
 
     def fetch(self, index: Any) -> Any:
         """The next batch; `index` says how many samples.
@@ -89,9 +122,10 @@ class StreamFetcher:
             StopIteration: the stream has ended.
             Exception: what the dataset or `collate_fn` raises; a note says where in the stream.
         """
-        if self.ended:
+        place = self.place
+        if place.ended:
             raise StopIteration
-        first = self.ordinal
+        first = place.samples
         if not self.auto_collation:
             samples = self._next()
         else:
@@ -100,25 +134,32 @@ class StreamFetcher:
                 try:
                     samples.append(self._next())
                 except StopIteration:
-                    self.ended = True
+                    place.ended = True
                     break
             if not samples or (self.drop_last and len(samples) < len(index)):
                 raise StopIteration
+        told = None
+        if self._sample_id is not None:
+            told = [self._sample_id(sample) for sample in (samples if self.auto_collation else [samples])]
+        self.last = (first, place.samples - first, told)
         try:
             return self.collate_fn(samples)
         except Exception as error:
-            add_note(error, f"raised while collating samples {first} to {self.ordinal - 1} of this stream")
+            add_note(error, f"raised while collating samples {first} to {place.samples - 1} of this stream")
             raise
 
     def _next(self) -> Any:
+        if self.seeding is not None:
+            self.seeding.sample(self.place.samples)
         try:
             sample = next(self.dataset_iter)
         except StopIteration:
+            self.place.ended = not self.auto_collation
             raise
         except Exception as error:
-            add_note(error, f"raised by sample {self.ordinal} of this stream")
+            add_note(error, f"raised by sample {self.place.samples} of this stream")
             raise
-        self.ordinal += 1
+        self.place.samples += 1
         return sample
 
 
@@ -144,13 +185,33 @@ class MapFetcher:
         sampler: the name of the sampler that the requests come from, for messages.
         auto_collation: whether a request is a batch of indices, or the index of one ready-made batch.
         collate_fn: makes a batch of the samples.
+        seeding: sets the generators for each sample.
+        resumed: what `place.state()` returned once: the dataset is given its state back.
     """
 
-    def __init__(self, dataset: Any, sampler: str, auto_collation: bool, collate_fn: Callable[[Any], Any]) -> None:
+    # What `last` says of a stream's batches is known beforehand here.
+    last = None
+
+    def __init__(
+        self,
+        dataset: Any,
+        sampler: str,
+        auto_collation: bool,
+        collate_fn: Callable[[Any], Any],
+        seeding: Seeding | None = None,
+        resumed: dict[str, Any] | None = None,
+    ) -> None:
         self.dataset = dataset
         self.sampler = sampler
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
+        self.seeding = seeding
+        if resumed and "thing" in resumed["state"]:
+            dataset.load_state_dict(resumed["state"]["thing"])
+        self.place = Place(self._state if is_stateful(dataset) else None)
+
+    def _state(self) -> dict[str, Any]:
+        return {"thing": self.dataset.state_dict()}
 
     def fetch(self, index: Any) -> Any:
         """The batch at `index`.
@@ -176,14 +237,27 @@ class MapFetcher:
             raise RuntimeError(text) from error
 
     def _samples(self, index: Any, failed: _Failed) -> Any:
+        seed = self._not_seeded if self.seeding is None else self.seeding.sample
         if not self.auto_collation:
+            seed(index)
             return self.dataset[index]
         if hasattr(self.dataset, "__getitems__") and self.dataset.__getitems__:
+            # It fetches them all in one call: they share the generators of the first one.
+            for first in index[:1]:
+                seed(first)
             return self.dataset.__getitems__(index)
         samples = []
-        for failed.index in index:
-            samples.append(self.dataset[failed.index])
+        if self.seeding is None:
+            for failed.index in index:
+                samples.append(self.dataset[failed.index])
+        else:
+            for failed.index in index:
+                seed(failed.index)
+                samples.append(self.dataset[failed.index])
         return samples
+
+    def _not_seeded(self, index: Any) -> None:
+        """In torch mode samples draw from whatever the generators hold."""
 
     def _place(self, error: IndexError | ValueError, index: Any) -> str | None:
         """What to say of `error`: which index of which sampler is out of range; None when it is something else."""

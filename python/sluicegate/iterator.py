@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +15,17 @@ from torch.utils.data.graph_settings import apply_sharding
 from . import _core, _torch
 from .collate import stacking
 from .dataset import Source, int64_array, native_source
+from .epoch_iterator import EpochIterator
 from .fetch import MapFetcher, make_fetcher, sampler_name
-from .requests import Slice, indices_of, requests, waits_for_epoch
+from .ids import BatchIds
+from .requests import Planned, Slice, indices_of, without
+from .stream_seeding import StreamSeeding
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
 
 
-class PythonIterator(_torch.BaseDataLoaderIter):
+class PythonIterator(EpochIterator):
     """One epoch of a dataset that runs Python, on the calling thread: `num_workers=0`."""
 
     def __init__(self, loader: DataLoader[Any], engine: _core.Engine) -> None:
@@ -29,21 +34,86 @@ class PythonIterator(_torch.BaseDataLoaderIter):
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             apply_sharding(self._dataset, *_torch.get_distributed_settings())
         collate_fn = stacking(self._collate_fn, engine.stack) if self._auto_collation else self._collate_fn
-        self._dataset_fetcher = make_fetcher(
+        self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
+        self._open(engine)
+        resumed = self._progress.resumed
+        place = None
+        if resumed is not None:
+            self._refuse_other_workers(resumed)
+            place = self._progress.place_of(0)
+        if loader.seed is not None and self._is_stream:
+            rng_state = None if place is None else place["rng"]
+            self._seeding = StreamSeeding(loader.seed, loader.seed_samples, 0, self._progress.epoch, rng_state)
+        make = functools.partial(
+            make_fetcher,
             self._dataset_kind,
             self._dataset,
             self._auto_collation,
             collate_fn,
             self._drop_last,
             sampler_name(self._index_sampler),
+            self._seeding,
+            sample_id=self._sample_id,
         )
+        with self._seeded():
+            if place is not None and place["over"]:
+                if place["state"]:
+                    make(resumed=place)  # As it was left by the epoch that has ended; then the one that is asked for.
+                place = None
+            self._warn_of_reading([place])
+            self._dataset_fetcher = make(resumed=place)
+        if isinstance(self._seeding, StreamSeeding):
+            self._seeding.resume()
+        place_now, seeding = self._dataset_fetcher.place, self._seeding
+        self._progress.fetching = lambda: {"next_worker": 0, "workers": [told(place_now, seeding)]}
+        self._settle()
+
+    def _seeded(self) -> Any:
+        """Around a fetch: the global generators are as the samples' own, and then as they were."""
+        return contextlib.nullcontext() if self._seeding is None else self._seeding.batch()
 
     def _next_data(self) -> Any:
-        batch = self._dataset_fetcher.fetch(self._next_index())
-        return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+        progress = self._progress
+        while True:
+            try:
+                ids = next(self._requests)
+            except StopIteration:
+                progress.finished = True
+                raise
+            batch = self._stream_batch(ids) if self._is_stream else self._batch(ids)
+            if not self._is_stream or not progress.left_out.has_batch(ids.epoch, ids.batch_index):
+                return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+
+    def _batch(self, ids: BatchIds) -> Any:
+        # It counts as received whether it can be fetched or not: the next one is another.
+        self._progress.deliver(ids)
+        if self._seeding is None:
+            return self._dataset_fetcher.fetch(indices_of(ids.request))
+        with self._seeding.batch():
+            return self._dataset_fetcher.fetch(indices_of(ids.request))
+
+    def _stream_batch(self, ids: BatchIds) -> Any:
+        progress = self._progress
+        ids.batch_index = progress.received
+        try:
+            with self._seeded():
+                batch = self._dataset_fetcher.fetch(ids.request)
+        except StopIteration:
+            progress.finished = True
+            raise
+        except Exception:
+            self._deliver_stream(ids)
+            raise
+        self._deliver_stream(ids)
+        return batch
+
+    def _deliver_stream(self, ids: BatchIds) -> None:
+        last: Any = self._dataset_fetcher.last
+        ids.set_stream(*last)
+        self._progress.deliver(ids)
 
 
-class NativeIterator(_torch.BaseDataLoaderIter):
+class NativeIterator(EpochIterator):
     """One epoch of a dataset that the core reads; with workers, that many threads run ahead of the consumer.
 
     A request that the core does not take (an index of another kind, or out of range) is fetched in Python, so that it
@@ -80,16 +150,18 @@ class NativeIterator(_torch.BaseDataLoaderIter):
         return native_source(self._dataset, in_worker=self._num_workers > 0)
 
     def _begin(self, source: Source | None) -> None:
-        self._sampler_iter = requests(self._index_sampler, self._sampler_iter, self._engine)
+        self._progress.out_of_turn = self._num_workers > 0 and not self._in_order
+        self._open(self._engine)
         self._dataset_fetcher = MapFetcher(self._dataset, sampler_name(self._index_sampler), True, self._collate_fn)
         self._asked = 0
-        # What is under way, by the number of its batch, in order; and the numbers of those that Python will fetch.
-        self._under_way: dict[int, Any] = {}
+        # What is under way, by the order it was asked for in; and which of it Python will fetch.
+        self._under_way: dict[int, BatchIds] = {}
         self._for_python: list[int] = []
         self._take_over(source)
-        if self._num_workers > 0 and not waits_for_epoch(self._index_sampler):
+        if self._num_workers > 0 and not self._waits_for_epoch():
             while self._ask_for_one_more():
                 pass
+        self._settle()
 
     def _take_over(self, source: Source | None) -> None:
         """Reads from `source` from now on, what is under way included; in Python where there is none."""
@@ -100,8 +172,8 @@ class NativeIterator(_torch.BaseDataLoaderIter):
                 self._engine, source.dataset, source.structure, _torch.from_dlpack, source.views(), self._in_order
             )
         self._for_python.clear()
-        for number, request in self._under_way.items():
-            self._ask(number, request)
+        for number, ids in self._under_way.items():
+            self._ask(number, ids.request)
 
     def __next__(self) -> Any:
         """The next batch; torch's profiler sees it under the name of this class."""
@@ -112,45 +184,64 @@ class NativeIterator(_torch.BaseDataLoaderIter):
 
     def _next_data(self) -> Any:
         # The index is used up before anything can fail: whatever is wrong with the dataset, the epoch comes to its end.
-        request = next(self._sampler_iter) if self._num_workers == 0 else None
+        ids = next(self._requests, None) if self._num_workers == 0 else None
         if self._source is not None and not (self._source.is_current() and _torch.collate_is_default(self._collate_fn)):
             self._take_over(self._native_source())
-        if self._num_workers == 0:
-            self._ask_for(request)
-        else:
+        if ids is not None:
+            self._ask_for(ids)
+        elif self._num_workers > 0:
             # Of a sampler that waits for its epoch nothing was asked for in `iter()`.
             while self._ask_for_one_more():
                 pass
-        if not self._under_way:
-            raise StopIteration
-        try:
-            batch = self._take()
-        finally:
-            if self._num_workers > 0:
-                self._ask_for_one_more()
-        self._num_yielded += 1
-        return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+        while self._under_way:
+            try:
+                ids, batch = self._take()
+            finally:
+                if self._num_workers > 0:
+                    self._ask_for_one_more()
+            if self._progress.left_out and (batch := self._without_left_out(ids, batch)) is None:
+                if self._num_workers == 0 and (following := next(self._requests, None)) is not None:
+                    self._ask_for(following)
+                continue
+            self._progress.deliver(ids)
+            if isinstance(batch, Exception):
+                raise batch
+            self._num_yielded += 1
+            return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+        self._progress.finished = True
+        raise StopIteration
+
+    def _without_left_out(self, ids: BatchIds, batch: Any) -> Any:
+        """The batch without what was left out after it was asked for; None when that is all of it."""
+        left_out = self._progress.left_out
+        if left_out.has_batch(ids.epoch, ids.batch_index):
+            return None
+        remaining = without(ids.request, left_out.samples) if left_out.samples else ids.request
+        if remaining is ids.request:
+            return batch
+        ids.request = remaining
+        return None if remaining is None else self._dataset_fetcher.fetch(indices_of(remaining))
 
     def _ask_for_one_more(self) -> bool:
         """Asks for one batch ahead; False when there is no room, or no batch any more."""
         if len(self._under_way) < self._ahead:
-            for request in self._sampler_iter:
-                self._ask_for(request)
+            for ids in self._requests:
+                self._ask_for(ids)
                 return True
         return False
 
-    def _ask_for(self, request: Any) -> None:
-        if self._ahead and type(request) not in (range, Slice):
-            request = copy.copy(request)  # A sampler may use its list again before this batch is fetched.
+    def _ask_for(self, ids: BatchIds) -> None:
+        if self._ahead and type(ids.request) not in (range, Slice, Planned):
+            ids.request = copy.copy(ids.request)  # A sampler may use its list again before this batch is fetched.
         number = self._asked
         self._asked += 1
-        self._under_way[number] = request
+        self._under_way[number] = ids
         try:
-            self._ask(number, request)
+            self._ask(number, ids.request)
         except Exception:
             # Nobody fetches it, so nobody must wait for it: it is asked for again by who tries again.
             del self._under_way[number]
-            self._sampler_iter = itertools.chain((request,), self._sampler_iter)
+            self._requests = itertools.chain((ids,), self._requests)
             raise
 
     def _ask(self, number: int, request: Any) -> None:
@@ -159,7 +250,7 @@ class NativeIterator(_torch.BaseDataLoaderIter):
 
     def _shutdown_workers(self) -> None:
         """Lets go of what is under way; what trainers call to end an iterator early."""
-        self._sampler_iter = iter(())
+        self._requests = iter(())
         self._under_way.clear()
         self._take_over(None)
 
@@ -170,6 +261,8 @@ class NativeIterator(_torch.BaseDataLoaderIter):
             return False
         if type(request) is Slice:
             return window.push_slice(number, request.permutation.core, request.start, request.stop)
+        if type(request) is Planned:
+            return window.push_planned(number, request.plan, request.batch)
         if type(request) is list:
             return bool(request) and window.push(number, request)
         if type(request) is range and request.step == 1:
@@ -179,17 +272,21 @@ class NativeIterator(_torch.BaseDataLoaderIter):
         array = int64_array(request)
         return array is not None and len(array) > 0 and window.push(number, array.tolist())
 
-    def _take(self) -> Any:
-        """The next batch of those under way."""
+    def _take(self) -> tuple[BatchIds, Any]:
+        """The next batch of those under way, or the exception in its place, and which one it is."""
         for_python = self._for_python
         # Python's batches wait for their turn; where there are no turns they go first, for nobody else works on them.
         if for_python and (not self._in_order or next(iter(self._under_way)) == for_python[0]):
-            return self._dataset_fetcher.fetch(indices_of(self._under_way.pop(for_python.pop(0))))
+            ids = self._under_way.pop(for_python.pop(0))
+            try:
+                return ids, self._dataset_fetcher.fetch(indices_of(ids.request))
+            except Exception as error:
+                return ids, error
         window = self._window
         assert window is not None
         # The core takes the number out of `_under_way` itself: a signal's exception can't come between the two.
-        batch = window.pop(self._under_way, self._timeout if self._timeout > 0 else None)
-        if batch is None:
+        taken = window.pop(self._under_way, self._timeout if self._timeout > 0 else None)
+        if taken is None:
             if len(window) == 0:  # Another thread took the last batch.
                 raise StopIteration
             raise RuntimeError(
@@ -197,9 +294,14 @@ class NativeIterator(_torch.BaseDataLoaderIter):
                 f"{len(self._under_way)} batches of {type(self._dataset).__name__}. If the storage is that slow, raise "
                 "timeout"
             )
-        if isinstance(batch, Exception):
-            raise batch
-        return batch
+        return taken
+
+
+def told(place: Any, seeding: Any) -> dict[str, Any]:
+    """What a state says of the one who fetches where there are no workers."""
+    # A dataset may return the very objects that it goes on changing.
+    state: dict[str, Any] = copy.deepcopy(place.state())
+    return state | {"rng": seeding.state() if isinstance(seeding, StreamSeeding) else None, "over": False}
 
 
 def _refuse_timeout(loader: DataLoader[Any]) -> None:

@@ -20,10 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch.multiprocessing
 
-from . import envelope, worker_error
+from . import _torch, envelope, worker_error
 from .fetch import indices_in_words, sampler_name
+from .ids import BatchIds
 from .limits import limits_in_words
 from .payload import Payload, preload
+from .report import attachment
+from .requests import indices_of, portable
 from .worker import STACK_SIGNAL, Duty, Place, run_worker
 from .worker_memory import give_back, lend
 
@@ -65,6 +68,11 @@ class ProcessAnswer:
         self.ended, self.failed = outcome == "ended", outcome == "failed"
         self._tensors, self._content = tensors, content
 
+    @property
+    def report(self) -> bytes:
+        """What the worker says beside the batch, pickled; empty when it says nothing."""
+        return attachment(self._content)
+
     def batch(self) -> Any:
         """The batch, or the exception that the worker met."""
         if self.failed:
@@ -94,6 +102,8 @@ class ProcessWorkers:
         self._requests: list[deque[tuple[int, int, Any]]] = [deque() for _ in range(count)]
         under_way = count * iterator._prefetch_factor
         self._loader = weakref.ref(loader)
+        # The samples of a map-style dataset are seeded by epoch.
+        self._tells_epoch = loader.seed is not None and iterator._dataset_kind == _torch.DatasetKind.Map
         with _limits_named(count):
             self._memory = lend(loader, count, under_way)
         _live.add(self)
@@ -118,8 +128,9 @@ class ProcessWorkers:
             num_workers=loader.num_workers,
             shared_seed=iterator._shared_seed,
             sampler=sampler_name(iterator._index_sampler),
+            **iterator._terms(),
         )
-        needs = {"dataset": iterator._dataset, "collate_fn": iterator._collate_fn}
+        needs = {"dataset": iterator._dataset, "collate_fn": iterator._collate_fn, "sample_id": iterator._sample_id}
         payload = Payload({**needs, "worker_init_fn": iterator._worker_init_fn})
         own = os.pidfd_open(self._owner)
         try:
@@ -136,27 +147,35 @@ class ProcessWorkers:
             payload.close()
             os.close(own)
 
-    def fetch(self, worker: int, epoch: int, number: int, index: Any) -> None:
+    def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
         """Asks `worker` for one batch; returns at once."""
-        request = _pickled(index)
-        self._requests[worker].append((epoch, number, index))
+        request = portable(ids.request)
+        request = _pickled((ids.epoch, request) if self._tells_epoch else request)
+        self._requests[worker].append((epoch, number, ids.request))
         try:
             self._memory.send(worker, "fetch", epoch, number, request)
         except BaseException:
             self._requests[worker].pop()  # Nobody answers what was not asked.
             raise
 
-    def resume(self, epoch: int, shared_seed: int | None, wait: Callable[[int], None]) -> None:
-        """Tells all workers that another epoch begins, once they are done with what is left of the last one."""
+    def resume(self, epoch: int, shared_seed: int | None, number: int, wait: Callable[[int], None]) -> None:
+        """Tells all workers that another epoch begins, once they are done with what is left of the last one.
+
+        Args:
+            epoch: which one since the workers started.
+            shared_seed: what DataPipes are seeded with.
+            number: which one of the loader.
+            wait: waits for an answer of a worker.
+        """
         self.check()
         # As in torch, where they are done with it too: a dataset may count, or draw, on every sample.
         while any(self._requests):
             self.inbox.clear()
             wait(next(worker for worker, requests in enumerate(self._requests) if requests))
         self.inbox.clear()
-        seed = pickle.dumps(shared_seed)
+        content = pickle.dumps((shared_seed, number))
         for worker in range(len(self.workers)):
-            self._memory.send(worker, "resume", epoch, 0, seed)
+            self._memory.send(worker, "resume", epoch, 0, content)
 
     def dismiss(self, worker: int) -> None:
         """Lets `worker` end: there is no more work for it."""
@@ -220,7 +239,8 @@ class ProcessWorkers:
         return f"{text}; its Python stack:\n{stack}\n" if stack else text
 
     def _working_on(self, worker: int) -> str:
-        for epoch, number, index in self._requests[worker]:
+        for epoch, number, request in self._requests[worker]:
+            index = indices_of(request)
             what = f"indices {indices_in_words(index)}" if index is not None else "the next samples of its stream"
             return f"batch {number} of epoch {epoch} ({what})" if epoch else f"batch {number} ({what})"
         return "no batch"

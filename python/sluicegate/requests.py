@@ -1,19 +1,18 @@
-"""Where batches of indices come from: any sampler of the user's, or torch's own ones without their Python.
+"""What is asked for: the batches of an epoch, as the core or a fetcher can take them in one call.
 
-A *request* for a batch is what the core can take in one call: a `range`, a `Slice` of a permutation, or whatever a
+A *request* is a `range`, a `Slice` of a permutation, a batch that is `Planned`, what `Remaining` of one, or whatever a
 sampler of the user's yields.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
-from . import _core, _torch
+from . import _core
 
 
 class Permutation:
@@ -32,120 +31,109 @@ class Slice(NamedTuple):
     stop: int
 
 
-def requests(index_sampler: Any, index_iterator: Iterator[Any], engine: _core.Engine) -> Iterator[Any]:
-    """The requests of one epoch, drawn from the random number generators when and as torch draws.
+class Planned(NamedTuple):
+    """Batch `batch` of a plan; with `is_single`, its one index by itself."""
 
-    Args:
-        index_sampler: the loader's batch sampler, as it is configured now.
-        index_iterator: `iter(index_sampler)`, not begun: what is read when the sampler is none that we know.
-        engine: where permutations live.
-    """
-    # A generator: like torch's samplers, whatever is swapped between `iter()` and the first batch is honoured.
-    yield from _native_requests(index_sampler, engine) or index_iterator
+    plan: _core.Plan
+    batch: int
+    is_single: bool = False
 
 
-def _native_requests(index_sampler: Any, engine: _core.Engine) -> Iterator[Any] | None:
-    if not _is_torchs(index_sampler, BatchSampler):
-        return None
-    sampler = index_sampler.sampler
-    if _is_torchs(sampler, SequentialSampler):
-        return _sequential(index_sampler, sampler)
-    if _is_torchs(sampler, RandomSampler) and not sampler.replacement:
-        return _random(index_sampler, _permutations(sampler, engine))
-    return None
+class Remaining(NamedTuple):
+    """A batch without the samples that were left out of it."""
 
-
-def _is_torchs(sampler: Any, cls: type) -> bool:
-    """Whether `sampler` is exactly a `cls`, and iterates as torch wrote it."""
-    return type(sampler) is cls and _torch.is_torchs_own(cls.__iter__)
+    indices: npt.NDArray[np.int64]
+    valid: npt.NDArray[np.bool_]
 
 
 def indices_of(request: Any) -> Any:
-    """What torch's sampler would have yielded in the place of `request`."""
-    if isinstance(request, Slice):
+    """What torch's sampler would have yielded in the place of `request`: Python's own integers."""
+    kind = type(request)
+    if kind is Slice:
         return request.permutation.tensor[request.start : request.stop].tolist()
-    return list(request) if type(request) is range else request
+    if kind is Planned:
+        indices = array_of(request).tolist()
+        return indices[0] if request.is_single else indices
+    if kind is Remaining:
+        return request.indices.tolist()
+    return list(request) if kind is range else request
 
 
-def _sequential(batch_sampler: BatchSampler, sampler: SequentialSampler) -> Iterator[range]:
-    # Read here and not by the caller: torch's sampler looks at the length when its first index is asked for.
-    length = len(sampler.data_source)
-    drop_last = batch_sampler.drop_last
-    start = 0
-    for batch_size in _batch_sizes(batch_sampler):
-        stop = min(start + batch_size, length)
-        if start == stop or (drop_last and stop - start < batch_size):
-            return
-        yield range(start, stop)
-        start = stop
+class Integers:
+    """Indices that go to another process as one array, and arrive as the list of integers that a dataset takes."""
+
+    def __init__(self, array: npt.NDArray[np.int64]) -> None:
+        self.array = array
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _integers, (self.array.tobytes(),)
 
 
-def _batch_sizes(batch_sampler: BatchSampler) -> Iterator[int]:
-    """The size of each batch to come. Torch reads it once when it drops the last batch, else before every batch."""
-    if batch_sampler.drop_last:
-        yield from itertools.repeat(batch_sampler.batch_size)
-    while True:
-        yield batch_sampler.batch_size
+def _integers(content: bytes) -> list[int]:
+    integers: list[int] = np.frombuffer(content, np.int64).tolist()
+    return integers
 
 
-def _random(batch_sampler: BatchSampler, permutations: Iterator[torch.Tensor]) -> Iterator[Slice]:
-    drop_last = batch_sampler.drop_last
-    permutation = Permutation(torch.empty(0, dtype=torch.int64, device="cpu"))
-    start = end = 0
-    for batch_size in _batch_sizes(batch_sampler):
-        parts: list[torch.Tensor] = []
-        missing = batch_size
-        # A batch may need the end of one permutation and the start of the next, which is drawn when it is reached.
-        while missing > end - start:
-            if start < end:
-                parts.append(permutation.tensor[start:end])
-                missing -= end - start
-            drawn = next(permutations, None)
-            if drawn is None:
-                if parts and not drop_last:
-                    yield _whole(parts)
-                return
-            permutation, start, end = Permutation(drawn), 0, len(drawn)
-        stop = start + missing
-        if parts:
-            parts.append(permutation.tensor[start:stop])
-            yield _whole(parts)
-        else:
-            yield Slice(permutation, start, stop)
-        start = stop
+def portable(request: Any) -> Any:
+    """`request`, to be pickled for another process."""
+    kind = type(request)
+    if kind is Slice or kind is Remaining or (kind is Planned and not request.is_single):
+        return Integers(array_of(request))
+    return indices_of(request)
 
 
-def _whole(parts: list[torch.Tensor]) -> Slice:
-    joined = Permutation(parts[0].contiguous() if len(parts) == 1 else torch.cat(parts))
-    return Slice(joined, 0, len(joined.tensor))
+def array_of(request: Any) -> npt.NDArray[Any]:
+    """The indices of `request` as int64, or as objects where they are no integers."""
+    kind = type(request)
+    if kind is Planned:
+        return np.frombuffer(request.plan.batch(request.batch)[0], np.int64)
+    if kind is Slice:
+        drawn: npt.NDArray[Any] = request.permutation.tensor[request.start : request.stop].numpy().copy()
+        return drawn
+    if kind is Remaining:
+        remaining: npt.NDArray[Any] = request.indices
+        return remaining
+    if kind is range:
+        return np.arange(request.start, request.stop, request.step, dtype=np.int64)
+    is_many = isinstance(request, (list, tuple)) or getattr(request, "ndim", 0) > 0
+    items = list(request) if is_many else [request]
+    try:
+        array = np.array([int(item.__index__()) for item in items], dtype=np.int64)
+    except (AttributeError, TypeError, OverflowError, RuntimeError):
+        array = np.empty(len(items), dtype=object)
+        array[:] = items
+    return array
 
 
-def _permutations(sampler: RandomSampler, engine: _core.Engine) -> Iterator[torch.Tensor]:
-    """The permutations that `RandomSampler.__iter__` draws, each at its moment."""
-    length = len(sampler.data_source)
-    generator = sampler.generator
-    if generator is None:
-        seed = int(torch.empty((), dtype=torch.int64).random_().item())
-        generator = torch.Generator()
-        generator.manual_seed(seed)
-    for _ in range(sampler.num_samples // length):
-        yield _randperm(length, generator, engine)
-    rest = sampler.num_samples % length
-    # Torch draws a last permutation even when it needs nothing of it. Only a generator of the user's shows that.
-    if rest or sampler.generator is not None:
-        yield _randperm(length, generator, engine)[:rest]
+def size_of(request: Any) -> int:
+    """How many samples `request` asks for."""
+    kind = type(request)
+    if kind is Slice:
+        return int(request.stop - request.start)
+    if kind is Planned or kind is Remaining:
+        return len(array_of(request))
+    try:
+        return len(request)
+    except TypeError:
+        return 1
 
 
-def _randperm(length: int, generator: torch.Generator, engine: _core.Engine) -> torch.Tensor:
-    """`torch.randperm`, as it would be called here, into memory that the next epoch uses again."""
-    if torch.get_default_device().type != "cpu":
-        return torch.randperm(length, generator=generator).cpu()
-    return torch.randperm(length, generator=generator, out=_torch.from_dlpack(engine.index_capsule(length)))
+def is_part_of_epoch(request: Any) -> npt.NDArray[np.bool_]:
+    """By sample of `request`: whether it is part of the epoch, and no padding."""
+    if type(request) is Remaining:
+        return request.valid
+    if type(request) is not Planned:
+        return np.ones(size_of(request), np.bool_)
+    indices, _, valid = request.plan.batch(request.batch)
+    return np.arange(len(indices) // 8) < valid
 
 
-def waits_for_epoch(index_sampler: Any) -> bool:
-    """Whether trainers may yet set the epoch of this sampler, or of the one that it batches, between `iter` and `next`.
-
-    With workers torch reads every sampler in `iter`. So do we, but for these.
-    """
-    return hasattr(index_sampler, "set_epoch") or hasattr(getattr(index_sampler, "sampler", None), "set_epoch")
+def without(request: Any, left_out: frozenset[int]) -> Any:
+    """`request` without the samples in `left_out`: the very request without any; None where nothing is left."""
+    indices = array_of(request)
+    keep = np.array([index not in left_out for index in indices.tolist()], dtype=np.bool_)
+    if keep.all():
+        return request
+    if not keep.any():
+        return None
+    return Remaining(indices[keep], is_part_of_epoch(request)[keep])

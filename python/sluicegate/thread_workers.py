@@ -16,6 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from . import _torch
 from .fetch import indices_in_words, make_fetcher, sampler_name
+from .ids import BatchIds
+from .report import Reporter
+from .requests import indices_of
+from .rng import SampleSeeding
+from .stream_seeding import StreamSeeding
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -28,13 +33,15 @@ GRACE_SECONDS = 5.0
 class ThreadAnswer:
     """What a worker thread answered for one batch."""
 
-    __slots__ = ("content", "ended", "epoch", "error", "number", "worker")
+    __slots__ = ("content", "ended", "epoch", "error", "number", "report", "worker")
 
     def __init__(self, worker: int, epoch: int, number: int) -> None:
         self.worker, self.epoch, self.number = worker, epoch, number
         self.content: Any = None
         self.error: BaseException | None = None
         self.ended = False
+        # What the worker says beside the batch, pickled; empty when it says nothing.
+        self.report = b""
 
     def batch(self) -> Any:
         """The batch, or the exception that the worker met."""
@@ -82,6 +89,11 @@ class ThreadWorkers:
             for worker in range(loader.num_workers)
         ]
         _live.add(self)
+        place = next(iter(iterator._terms()["places"]), None)
+        if place is not None and iterator._dataset_kind == _torch.DatasetKind.Map and "thing" in place["state"]:
+            # The threads share the dataset: it is put back once, before any of them reads it.
+            dataset: Any = iterator._dataset
+            dataset.load_state_dict(place["state"]["thing"])
         try:
             for thread in self.workers:
                 thread.start()
@@ -89,17 +101,18 @@ class ThreadWorkers:
             self.close()
             raise
 
-    def fetch(self, worker: int, epoch: int, number: int, index: Any) -> None:
+    def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
         """Asks `worker` for one batch; returns at once."""
         # A sampler may use its list again before this batch is fetched.
-        self._lanes[worker].ask((epoch, number, copy.copy(index)))
+        index = indices_of(copy.copy(ids.request))
+        self._lanes[worker].ask((epoch, number, index, ids.epoch))
 
-    def resume(self, epoch: int, shared_seed: int | None, wait: Callable[[int], None]) -> None:
-        """Tells all workers that another epoch begins."""
+    def resume(self, epoch: int, shared_seed: int | None, number: int, wait: Callable[[int], None]) -> None:
+        """Tells all workers that another epoch begins, number `number` of the loader."""
         self.check()
         self.inbox.clear()
         for lane in self._lanes:
-            lane.ask("resume")
+            lane.ask(("resume", number))
 
     def dismiss(self, worker: int) -> None:
         """Lets `worker` end: there is no more work for it."""
@@ -188,12 +201,20 @@ class _Worker:
         self.crew = crew
         self.worker = worker
         self.lane = crew._lanes[worker]
-        self.arguments = arguments
+        self.arguments: Any = arguments
+        self.is_stream = arguments[0] == _torch.DatasetKind.Iterable
         self.init_fn = iterator._worker_init_fn
+        self.sample_id = iterator._sample_id
+        self.terms = iterator._terms()
         seed = int(iterator._base_seed) + worker
         self.info = _torch.WorkerInfo(
             id=worker, num_workers=iterator._num_workers, seed=seed, dataset=iterator._dataset
         )
+        self.seeding: SampleSeeding | StreamSeeding | None = None
+        if self.terms["seed"] is not None and not self.is_stream:
+            # The global generators are the process's: side by side, nobody can set them for a sample.
+            self.seeding = SampleSeeding(self.terms["seed"], False)
+        self.reporter = Reporter(self.terms["snapshot_every"], False)
         self.fetcher: Any = None
         # What went wrong before the first batch of an epoch; it is the answer to the next request.
         self.failure: BaseException | None = None
@@ -202,34 +223,43 @@ class _Worker:
 
     def run(self) -> None:
         _torch.set_worker_info_of_thread(self.info)
+        places = self.terms["places"]
+        resumed = None
+        if self.is_stream and self.worker < len(places) and places[self.worker] is not None:
+            resumed = None if places[self.worker]["over"] else places[self.worker]
         try:
             if self.init_fn is not None:
                 self.init_fn(self.worker)
             self.is_set_up = True
-            self.fetcher = make_fetcher(*self.arguments)
         except BaseException as error:  # Whatever it is, somebody waits for this worker.
             self.failure = error
+        else:
+            self._begin(resumed, self.terms["epoch"])
         while True:
             task = self.lane.next()
             if task == "stop" or self.crew._stopping:
                 return
-            if task == "resume":
-                self._resume()
+            if task[0] == "resume":
+                self.ended = False
+                if self.is_set_up:
+                    self._begin(None, task[1])
             else:
                 self._answer(*task)
             # Neither a batch nor its indices are kept while this thread waits.
             del task
 
-    def _resume(self) -> None:
-        self.ended = False
-        if self.is_set_up:
-            self.fetcher = None  # What is left of another epoch must not be taken for this one's.
-            try:
-                self.fetcher = make_fetcher(*self.arguments)
-            except BaseException as error:  # Whatever it is, somebody waits for this worker.
-                self.failure = error
+    def _begin(self, resumed: dict[str, Any] | None, epoch: int) -> None:
+        self.fetcher = None  # What is left of another epoch must not be taken for this one's.
+        if self.is_stream and self.terms["seed"] is not None:
+            self.seeding = StreamSeeding(self.terms["seed"], False, self.worker, epoch)
+        try:
+            arguments = (*self.arguments, self.seeding, resumed, self.sample_id)
+            self.fetcher = make_fetcher(*arguments)
+            self.reporter.begin(self.fetcher)
+        except BaseException as error:  # Whatever it is, somebody waits for this worker.
+            self.failure = error
 
-    def _answer(self, epoch: int, number: int, index: Any) -> None:
+    def _answer(self, epoch: int, number: int, index: Any, loader_epoch: int) -> None:
         answer = ThreadAnswer(self.worker, epoch, number)
         if self.ended:
             answer.ended = True
@@ -239,13 +269,21 @@ class _Worker:
         else:
             self.lane.begin((epoch, number, index))
             try:
-                answer.content = self.fetcher.fetch(index)
+                answer.content = self._fetched(index, loader_epoch)
             except BaseException as error:  # Whatever it is, somebody waits for this batch.
                 answer.error = error
-                if isinstance(error, StopIteration) and self.arguments[0] == _torch.DatasetKind.Iterable:
+                if isinstance(error, StopIteration) and self.is_stream:
                     self.ended = answer.ended = True
+            answer.report = self.reporter.report(self.fetcher)
             self.lane.end()
         self.crew._answer(answer)
+
+    def _fetched(self, index: Any, epoch: int) -> Any:
+        if self.seeding is None:
+            return self.fetcher.fetch(index)
+        self.seeding.begin(epoch)
+        with self.seeding.batch():
+            return self.fetcher.fetch(index)
 
 
 _live: weakref.WeakSet[ThreadWorkers] = weakref.WeakSet()

@@ -7,7 +7,7 @@ import faulthandler
 import pickle
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import context, reduction
 from typing import Any
@@ -21,9 +21,13 @@ from torch.utils.data.graph_settings import apply_random_seed
 from . import _core, _torch, envelope, worker_error
 from .collate import KINDS
 from .fetch import MapFetcher, StreamFetcher, add_note, make_fetcher
+from .global_generators import set_global_state
 from .limits import limits_in_words
 from .payload import Payload
 from .placing import placing
+from .report import Reporter, attached
+from .rng import SampleSeeding
+from .stream_seeding import StreamSeeding
 
 # Asks a worker for its Python stack: a real-time signal, which nothing else sends.
 STACK_SIGNAL = signal.SIGRTMAX - 3
@@ -40,6 +44,14 @@ class Duty:
     num_workers: int
     shared_seed: int | None
     sampler: str
+    # Of the loader, in seed mode.
+    seed: int | None
+    seed_samples: bool
+    # The epoch that streams begin with.
+    epoch: int
+    snapshot_every: int
+    # By worker: where it was in its dataset when the state was taken that the epoch goes on from.
+    places: Sequence[dict[str, Any] | None]
 
 
 @dataclass(frozen=True)
@@ -105,6 +117,13 @@ class _Loop:
         self.failure: bytes | None = None
         self.ended = False
         self.shared_rng = torch.Generator()
+        self.worker = worker
+        self.is_stream = duty.dataset_kind == _torch.DatasetKind.Iterable
+        self.seeding: SampleSeeding | None = None
+        if duty.seed is not None and not self.is_stream:
+            self.seeding = SampleSeeding(duty.seed, duty.seed_samples)
+        # Generators that are set for each sample say nothing about what comes.
+        self.reporter = Reporter(duty.snapshot_every, self.seeding is None or not duty.seed_samples)
         try:
             self._set_up(payload, place, worker)
         except Exception as error:
@@ -112,7 +131,14 @@ class _Loop:
             self.is_set_up = False
         else:
             self.is_set_up = True
-            self._begin()
+            resumed = duty.places[worker] if worker < len(duty.places) else None
+            if resumed is not None and resumed["over"]:
+                # As it was left by the epoch that has ended; then the one that is asked for.
+                if resumed["state"]:
+                    self._begin(resumed, duty.epoch)
+                self._put_back(resumed)
+                resumed = None
+            self._begin(resumed, duty.epoch)
 
     def _set_up(self, payload: Payload, place: Place, worker: int) -> None:
         memory, _, consumer = place.descriptors
@@ -129,6 +155,7 @@ class _Loop:
         needs = payload.load()
         self.dataset, init_fn = needs["dataset"], needs["worker_init_fn"]
         self.collate_fn: Callable[[Any], Any] = needs["collate_fn"]
+        self.sample_id = needs["sample_id"]
         self._seed_pipe(self.duty.shared_seed)
         _torch.set_worker_info(
             _torch.WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
@@ -148,16 +175,35 @@ class _Loop:
             self.shared_rng.manual_seed(shared_seed)
             self.dataset = apply_random_seed(self.dataset, self.shared_rng)
 
-    def _begin(self) -> None:
+    def _begin(self, resumed: dict[str, Any] | None, epoch: int) -> None:
         duty = self.duty
         self.fetcher = None  # What is left of another epoch must not be taken for this one's.
         collate_fn = placing(self.collate_fn, self.end) if duty.auto_collation else self.collate_fn
+        seeding: SampleSeeding | StreamSeeding | None = self.seeding
+        if duty.seed is not None and self.is_stream:
+            seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, epoch)
+            seeding.set_globals()
         try:
             self.fetcher = make_fetcher(
-                duty.dataset_kind, self.dataset, duty.auto_collation, collate_fn, duty.drop_last, duty.sampler
+                duty.dataset_kind,
+                self.dataset,
+                duty.auto_collation,
+                collate_fn,
+                duty.drop_last,
+                duty.sampler,
+                seeding,
+                resumed,
+                self.sample_id,
             )
         except Exception as error:
             self.failure = self._packed(error)
+        # After all that draws: the next sample goes on from here.
+        self._put_back(resumed)
+        self.reporter.begin(self.fetcher)
+
+    def _put_back(self, resumed: dict[str, Any] | None) -> None:
+        if resumed is not None and resumed["rng"] is not None:
+            set_global_state(resumed["rng"])
 
     def run(self) -> None:
         while True:
@@ -167,29 +213,38 @@ class _Loop:
             if errand == "resume":
                 self.ended = False
                 if self.is_set_up:
-                    self._seed_pipe(pickle.loads(content))
-                    self._begin()
+                    shared_seed, epoch = pickle.loads(content)
+                    self._seed_pipe(shared_seed)
+                    self._begin(None, epoch)
             elif self.ended:
-                self.end.answer("ended", b"")
+                self._answer("ended", b"")
             elif self.failure is not None:
-                self.end.answer("failed", self.failure)
+                self._answer("failed", self.failure)
                 self.failure = None
             else:
                 self._fetch(content)
+
+    def _answer(self, outcome: str, content: bytes) -> None:
+        self.end.answer(outcome, attached(content, self.reporter.report(self.fetcher)))
 
     def _fetch(self, content: bytes) -> None:
         if self.fetcher is None:
             # What torch's worker says of a fetcher that could not be made; its reason was the answer before.
             error: Exception = RuntimeError("this worker could not begin: see the error of its first batch")
-            self.end.answer("failed", self._packed(error))
+            self._answer("failed", self._packed(error))
             return
         try:
-            batch = self.fetcher.fetch(pickle.loads(content))
+            request = pickle.loads(content)
+            if self.seeding is not None:
+                epoch, request = request
+                self.seeding.begin(epoch)
+            batch = self.fetcher.fetch(request)
             text = envelope.write(batch, self.end)
-            self.end.answer("batch", text)
         except Exception as error:
-            if isinstance(error, StopIteration) and self.duty.dataset_kind == _torch.DatasetKind.Iterable:
+            if isinstance(error, StopIteration) and self.is_stream:
                 self.ended = True
-                self.end.answer("ended", b"")
+                self._answer("ended", b"")
             else:
-                self.end.answer("failed", self._packed(error))
+                self._answer("failed", self._packed(error))
+        else:
+            self._answer("batch", text)

@@ -11,8 +11,12 @@ from . import _torch
 from .assignment import Assignment
 from .collate import stacking
 from .engine import engine_of
+from .epoch_iterator import EpochIterator
+from .ids import BatchIds
 from .process_workers import ProcessAnswer, ProcessWorkers
-from .requests import waits_for_epoch
+from .reports import Reports, over
+from .requests import without
+from .rng import GlobalDrawWatch
 from .thread_workers import ThreadAnswer, ThreadWorkers
 
 if TYPE_CHECKING:
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 STALL_SECONDS = 60.0
 
 
-class WorkerIterator(_torch.BaseDataLoaderIter):
+class WorkerIterator(EpochIterator):
     """Epochs of a dataset whose samples workers fetch: which worker makes which batch is torch's rule to the letter.
 
     The order of what is delivered does not depend on whether the workers are processes or threads.
@@ -34,11 +38,47 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
         self._in_order = loader.in_order
         self._prefetch_factor: int = loader.prefetch_factor
+        self._snapshot_every = loader.snapshot_every_n_steps or 0
+        self._engine = engine_of(loader)
+        self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
         self._epoch = 0
+        self._places = self._resumed_places()
         self._crew: ProcessWorkers | ThreadWorkers = self._hire(loader)
         # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
         super()._reset(loader, True)
         self._begin()
+
+    def _resumed_places(self) -> list[Any]:
+        """By worker: where it was when the state was taken; of a state with other workers, as near as can be."""
+        resumed = self._progress.resumed
+        if resumed is None or not (resumed["in_epoch"] or self._persistent_workers):
+            return []
+        self._refuse_other_workers(resumed)
+        places = resumed["workers"]
+        if resumed["in_epoch"]:
+            self._warn_of_reading(places)
+        if resumed["num_workers"] == self._num_workers:
+            return list(places)
+        if self._is_stream or not places:
+            return []
+        # What a map-style dataset says of itself need not belong to a worker; what its generators gave does.
+        return [
+            None if (place := places[worker % len(places)]) is None else place | {"rng": None}
+            for worker in range(self._num_workers)
+        ]
+
+    def _terms(self) -> dict[str, Any]:
+        """What workers have to know of seeds, and of what they resume."""
+        resumed = self._progress.resumed
+        is_carried = resumed is None or resumed["in_epoch"] or self._persistent_workers
+        return {
+            "seed": None if self._seeding is None else self._seed,
+            "seed_samples": self._seed_samples,
+            "epoch": self._progress.epoch,
+            "snapshot_every": self._snapshot_every,
+            # Workers that do not persist begin every epoch as the dataset is in this process.
+            "places": self._places if is_carried else [],
+        }
 
     def _hire(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
         self._worker_init_fn = loader.worker_init_fn
@@ -46,7 +86,7 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
             self._worker_init_fn = _torch.sharding_init_fn(self._worker_init_fn, self._world_size, self._rank)
         crew: ProcessWorkers | ThreadWorkers
         if loader.worker_type == "thread":
-            crew = ThreadWorkers(self, loader, stacking(self._collate_fn, engine_of(loader).stack))
+            crew = ThreadWorkers(self, loader, stacking(self._collate_fn, self._engine.stack))
         else:
             crew = ProcessWorkers(self, loader)
         self._workers: list[Any] = crew.workers
@@ -58,30 +98,53 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
         self._epoch += 1
         # Should the wait below be interrupted, there is no epoch, rather than one that nobody works on.
         self._begin_nothing()
+        # As persistent workers were left by the epoch before: what they are told of until they say more.
+        self._places = [over(place) for place in self._reports.state()["workers"]]
         if self._crew.closed or self._crew.is_foreign:
+            self._places = []
             self._crew = self._hire(loader)
         else:
-            self._crew.resume(self._epoch, self._shared_seed, self._wait)
+            self._crew.resume(self._epoch, self._shared_seed, self._progress.epoch, self._wait)
         self._begin()
 
     def _begin(self) -> None:
         self._begin_nothing()
+        progress = self._progress
+        resumed = progress.resumed if progress.resumed is not None and progress.resumed["in_epoch"] else None
+        first = 0
+        if resumed is not None:
+            is_same = resumed["num_workers"] == self._num_workers
+            first = resumed["next_worker"] if is_same else progress.received % self._num_workers
+        self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)
+        progress.out_of_turn = not self._in_order and not self._is_stream
+        self._reports = Reports(self._num_workers, self._places, first)
+        progress.fetching = self._reports.state
+        self._open(self._engine)
         self._exhausted = self._primed = False
-        if not waits_for_epoch(self._index_sampler):
+        # Threads share the global generators, so nobody seeds them for a sample; draws from them are noticed while the
+        # consumer waits for the first batch, and draws nothing itself.
+        self._watch: GlobalDrawWatch | None = None
+        if self._seeding is not None and isinstance(self._crew, ThreadWorkers) and self._seed_samples:
+            self._watch = GlobalDrawWatch()
+        if not self._waits_for_epoch():
             self._prime()
+        self._settle()
 
     def _begin_nothing(self) -> None:
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)
         self._asked = 0
         # The number of the batch that is delivered next, where they are delivered in order.
         self._next_number = 0
-        # By the number of a batch that was asked for and not delivered: its worker.
+        # By the number of a batch that was asked for and not delivered: its worker, and which batch it is.
         self._under_way: dict[int, int] = {}
+        self._ids: dict[int, BatchIds] = {}
         # By number: what has come.
         self._answers: dict[int, Any] = {}
         self._exhausted = self._primed = True
 
     def _prime(self) -> None:
+        if self._watch is not None:
+            self._watch.arm()
         for _ in range(self._assignment.capacity - len(self._under_way)):
             self._ask_for_one_more()
         self._primed = True
@@ -89,9 +152,8 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
     def _ask_for_one_more(self) -> None:
         if self._exhausted:
             return
-        try:
-            index = self._next_index()
-        except StopIteration:
+        ids = next(self._requests, None)
+        if ids is None:
             self._exhausted = True
             return
         worker = self._assignment.next_worker()
@@ -99,9 +161,14 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
             return
         number = self._asked
         self._asked += 1
+        self._ask(worker, number, ids)
+
+    def _ask(self, worker: int, number: int, ids: BatchIds) -> None:
+        ids.worker = worker
+        self._ids[number] = ids
         self._under_way[number] = worker
         try:
-            self._crew.fetch(worker, self._epoch, number, index)
+            self._crew.fetch(worker, self._epoch, number, ids)
         except BaseException:
             # Nobody was asked, so nobody must be waited for.
             self._under_way.pop(number, None)
@@ -125,12 +192,50 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
             if number is None:
                 continue
             # In this order: should a signal's exception come in between, a batch is lost, and nobody waits for it.
+            if self._watch is not None:
+                self._warn_of_draws(self._watch)
             worker = self._under_way.pop(number)
             answer = self._answers.pop(number)
             self._assignment.done(worker)
             self._ask_for_one_more()
+            ids = self._ids.pop(number)
+            if self._is_left_out(number, worker, ids):
+                continue
+            last = self._reports.deliver(worker, answer.report)
+            if self._is_stream:
+                ids.batch_index = self._progress.received
+                if last is not None:
+                    ids.set_stream(*last)
+            self._progress.deliver(ids)
             batch = answer.batch()
             return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+
+    def _warn_of_draws(self, watch: GlobalDrawWatch) -> None:
+        drawn, self._watch = watch.drawn(), None
+        if drawn and self._progress.warns_of_draws():
+            warnings.warn(
+                f"{type(self._dataset).__name__} draws from the global generator of {' and '.join(drawn)}, which "
+                "worker threads share: its samples are not the same in every run, whatever the seed. Draw from "
+                "sluicegate.sample_rng() instead, or use worker processes",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _is_left_out(self, number: int, worker: int, ids: BatchIds) -> bool:
+        """Whether the batch, or a sample of it, was left out after it was asked for; of the rest a new one is made."""
+        left_out = self._progress.left_out
+        if not left_out or self._is_stream:
+            return False
+        remaining = None
+        if not left_out.has_batch(ids.epoch, ids.batch_index):
+            remaining = without(ids.request, left_out.samples) if left_out.samples else ids.request
+        if remaining is ids.request:
+            return False
+        if remaining is not None:
+            ids.request = remaining
+            self._assignment.under_way[worker] += 1
+            self._ask(worker, number, ids)
+        return True
 
     def _turn(self) -> int:
         """The number of the next batch that can still come, in order."""
@@ -140,8 +245,10 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
                 if self._assignment.active[worker] or self._next_number in self._answers:
                     return self._next_number
                 # Its stream ended before this batch.
-                del self._under_way[self._next_number]
+                del self._under_way[self._next_number], self._ids[self._next_number]
             self._next_number += 1
+        self._reports.end()
+        self._progress.finished = True
         if not self._persistent_workers:
             self._shutdown_workers()
         raise StopIteration
@@ -164,6 +271,7 @@ class WorkerIterator(_torch.BaseDataLoaderIter):
             return True
         if self._assignment.active[answer.worker]:
             self._assignment.end(answer.worker)
+            self._reports.last_word(answer.worker, answer.report)
             if not self._persistent_workers:
                 self._crew.dismiss(answer.worker)
             self._ask_for_one_more()

@@ -6,6 +6,8 @@ mod array;
 mod bell;
 mod event;
 mod fault;
+#[cfg(feature = "python")]
+mod foreign_words;
 mod fork;
 mod grant;
 mod lease;
@@ -28,6 +30,8 @@ mod worker_slot;
 pub use arena::Arena;
 pub use array::Array;
 pub use bell::{Bell, EventBell, EventWoken, Woken};
+#[cfg(feature = "python")]
+pub(crate) use foreign_words::ForeignWords;
 pub(crate) use fork::{PerProcess, generation};
 pub use grant::Grant;
 pub use lease::Lease;

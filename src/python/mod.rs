@@ -2,16 +2,25 @@
 //!
 //! A method converts, enters the core by [`detach`], and wraps; decisions are the core's or the Python package's.
 
+mod batch_sampler;
+mod class_index;
 mod convert;
 mod dataset;
 mod detach;
 mod dlpack;
 mod engine;
 mod error;
+mod generators;
+mod integers;
 mod memory;
+mod mersenne;
 mod order;
+mod plan;
 mod prefetch;
+mod sampler;
+mod shuffle_buffer;
 mod stack;
+mod torch_generator;
 mod worker_end;
 mod workers;
 
@@ -30,15 +39,32 @@ mod _core {
     }
 
     #[pymodule_export]
+    use super::batch_sampler::{
+        balanced_batch_sampler, class_sampler, length_bucket_batch_sampler, stratified_batch_sampler,
+    };
+    #[pymodule_export]
+    use super::class_index::ClassIndex;
+    #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]
     use super::engine::Engine;
+    #[pymodule_export]
+    use super::generators::{GlobalGenerators, generator_words, sample_key, torch_state};
     #[pymodule_export]
     use super::memory::Indices;
     #[pymodule_export]
     use super::order::{Batches, BatchingSampler, Order, Sampler};
     #[pymodule_export]
+    use super::plan::{Plan, explicit_batches, explicit_order, sequential_order};
+    #[pymodule_export]
     use super::prefetch::Prefetch;
+    #[pymodule_export]
+    use super::sampler::{
+        batch_sampler, block_shuffle_sampler, distributed_sampler, mixture_sampler, random_sampler, repeat_sampler,
+        sequential_sampler, subset_random_sampler, weighted_random_sampler,
+    };
+    #[pymodule_export]
+    use super::shuffle_buffer::ShuffleBuffer;
     #[pymodule_export]
     use super::stack::Kinds;
     #[pymodule_export]

@@ -12,6 +12,7 @@ use super::detach::detach;
 use super::engine::Engine;
 use super::error::to_python;
 use super::memory::{Indices, capsule};
+use super::plan::Plan;
 use crate::{Batch, Delivery, FetchSamples, IndexBatch};
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
@@ -62,13 +63,20 @@ impl Prefetch {
         self.push_indices(py, number, (stop <= self.len).then(|| (start..stop).collect()))
     }
 
+    /// Asks for batch `batch` of `plan`. False, and nothing asked for, when an index of it is out of range.
+    fn push_planned(&self, py: Python<'_>, number: u64, plan: &Plan, batch: usize) -> PyResult<bool> {
+        let (_, indices) = plan.planned(py, batch)?;
+        let is_in_range = indices.iter().all(|&index| index < self.len);
+        self.push_indices(py, number, is_in_range.then_some(indices))
+    }
+
     /// The number of batches asked for and not taken.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         detach(py, || Ok(self.window().len()))
     }
 
-    /// The next batch, waited for, whose number is taken out of `under_way`; the exception in the place of a batch that
-    /// could not be fetched. None when nothing was asked for, or `timeout` seconds pass first; without one there is no
+    /// What is under the number of the next batch in `under_way`, from which it is taken out, and the batch, waited for;
+    /// the exception in the place of a batch that could not be fetched. None when nothing was asked for, or `timeout` seconds pass first; without one there is no
     /// limit.
     #[pyo3(signature = (under_way, timeout=None))]
     fn pop<'py>(
@@ -76,7 +84,7 @@ impl Prefetch {
         py: Python<'py>,
         under_way: &Bound<'py, PyDict>,
         timeout: Option<f64>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
         // A time that no clock can reach is no limit.
         let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
@@ -88,11 +96,12 @@ impl Prefetch {
                 Ok((window.pop(patience), window.is_empty()))
             })?;
             if let Some((indices, batch)) = popped {
-                under_way.call_method1("pop", (indices.batch_in_epoch, py.None()))?;
-                return match batch {
-                    Ok(batch) => self.hand_over(py, batch).map(Some),
-                    Err(error) => Ok(Some(to_python(py, error).into_value(py).into_bound(py).into_any())),
+                let entry = under_way.call_method1("pop", (indices.batch_in_epoch, py.None()))?;
+                let batch = match batch {
+                    Ok(batch) => self.hand_over(py, batch)?,
+                    Err(error) => to_python(py, error).into_value(py).into_bound(py).into_any(),
                 };
+                return Ok(Some((entry, batch)));
             }
             if is_empty || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Ok(None);

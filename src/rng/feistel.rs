@@ -21,7 +21,7 @@ pub(super) struct FeistelNetwork {
 
 /// Four rounds, the Luby-Rackoff bound against an attacker, are too few here, and six at the shortest lengths: halves of
 /// a few bits repeat, and the indices of neighbouring positions are then visibly related.
-const DOUBLE_ROUNDS: usize = 4;
+pub(super) const DOUBLE_ROUNDS: usize = 4;
 
 impl FeistelNetwork {
     /// A network on the fewest words that hold `len` words and split well; `len` is at least 16.
@@ -59,6 +59,26 @@ impl FeistelNetwork {
             left = if left >= value { left - value } else { left + self.left_modulus - value };
         }
         (left << self.right_bits) | right
+    }
+
+    /// How many values the left half has.
+    pub(super) fn left_modulus(&self) -> u64 {
+        self.left_modulus
+    }
+
+    /// How many bits the right half has.
+    pub(super) fn right_bits(&self) -> u32 {
+        self.right_bits
+    }
+
+    /// What double round `round` adds to the left half when the right one is `right`.
+    pub(super) fn left_value_in(&self, round: usize, right: u64) -> u64 {
+        self.left_value(right, self.keys[round][0])
+    }
+
+    /// What double round `round` xors to the right half when the left one is `left`.
+    pub(super) fn right_value_in(&self, round: usize, left: u64) -> u64 {
+        self.right_value(left, self.keys[round][1])
     }
 
     #[inline]

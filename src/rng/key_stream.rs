@@ -1,12 +1,49 @@
 //! [`KeyStream`]: from (seed, epoch) to as many keys as a consumer needs.
 
 /// What keys are drawn for: two purposes never see the same keys, though seed and epoch are the same.
-#[derive(Clone, Copy)]
-pub(super) enum Purpose {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
     /// The order of an epoch.
     Order = 1,
     /// What is random about a sample.
     Sample = 2,
+    /// The generators that a sample is fetched with.
+    #[cfg(feature = "python")]
+    Generator = 3,
+    /// Which slot of a shuffle buffer comes next.
+    ShuffleBuffer = 8,
+    /// What is drawn with replacement, a draw at each position.
+    Draw = 16,
+    /// The keys that order what is drawn without replacement by weight.
+    Race = 17,
+    /// The orders inside of the windows of an epoch.
+    Window = 18,
+    /// Which parts of a mixture come at which positions.
+    Mixture = 19,
+    /// The orders of the parts of a mixture.
+    Part = 20,
+    /// The samples of some classes.
+    ClassSamples = 32,
+    /// The classes of balanced batches, cycle by cycle.
+    BalancedClasses = 33,
+    /// The samples of a class in balanced batches, cycle by cycle.
+    BalancedSamples = 34,
+    /// The numbers of a balanced draw that holds most of them.
+    BalancedDraw = 35,
+    /// Which class stands where when what is left of each is dealt to stratified batches.
+    StratifiedClasses = 36,
+    /// Which stratified batch gets one sample more of a class.
+    StratifiedDeal = 37,
+    /// The samples of a class in stratified batches.
+    StratifiedSamples = 38,
+    /// The sequence of samples inside a stratified batch.
+    StratifiedBatch = 39,
+    /// Which classes the remainder of stratified batches comes from.
+    StratifiedRemainder = 40,
+    /// The order in which samples are sorted into windows of like length.
+    LengthWindows = 41,
+    /// The sequence of batches of samples of like length.
+    LengthBatches = 42,
 }
 
 /// An endless stream of keys that belongs to (purpose, seed, epoch).
@@ -14,7 +51,7 @@ pub(super) enum Purpose {
 /// Seed and epoch are the two halves of a 128-bit state that only ever goes through Feistel rounds, so each step is a
 /// bijection of all pairs (seed, epoch): the first two keys of two different pairs always differ in one of them. Adding
 /// or xoring an epoch to a seed before mixing would instead make epoch k+1 of seed s the epoch k of seed s+1.
-pub(super) struct KeyStream {
+pub(crate) struct KeyStream {
     left: u64,
     right: u64,
     constant: u64,
@@ -28,7 +65,7 @@ const ABSORBING_ROUNDS: usize = 6;
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl KeyStream {
-    pub(super) fn new(purpose: Purpose, seed: u64, epoch: u64) -> Self {
+    pub(crate) fn new(purpose: Purpose, seed: u64, epoch: u64) -> Self {
         let mut stream = KeyStream { left: seed, right: epoch, constant: mix(purpose as u64) };
         for _ in 0..ABSORBING_ROUNDS / 2 {
             stream.step();
@@ -37,12 +74,18 @@ impl KeyStream {
     }
 
     /// Makes what follows depend on `word` as well.
-    pub(super) fn absorb(mut self, word: u64) -> Self {
+    pub(crate) fn absorb(mut self, word: u64) -> Self {
         self.left ^= mix(word ^ GOLDEN);
         for _ in 0..ABSORBING_ROUNDS / 2 {
             self.step();
         }
         self
+    }
+
+    /// A number below `range` (not 0), of which each comes equally often but for a bias of at most `range` / 2^64.
+    pub(crate) fn number_below(mut self, range: u64) -> u64 {
+        let [key, _] = self.next_pair();
+        ((u128::from(key) * u128::from(range)) >> u64::BITS) as u64
     }
 
     /// The next two keys.

@@ -2,22 +2,40 @@
 //! seed and a place.
 //!
 //! - [`Permutation`]: the order of an epoch in seed mode, a keyed bijection that needs no memory.
+//! - [`PermutationSeries`]: as many more of them as an epoch needs, and [`BulkPermutation`]: a block of positions at once.
+//! - [`Draws`]: independent draws, one at each position.
 //! - [`sample_key`]: the seed of whatever is random about one sample.
 //! - [`TorchGenerator`] and [`randperm`]: torch's own generator and shuffle, bit for bit.
 //!
 //! The values are a promise: a training run that is resumed with a later version goes on in the same order. A changed
 //! value is a breaking change, and the tests pin them.
 
+mod buffer_draws;
+mod bulk_permutation;
+mod draws;
+mod exponential;
 mod feistel;
+#[cfg(feature = "python")]
+mod generator_words;
 mod key_stream;
 mod mt19937;
 mod permutation;
+mod permutation_series;
 mod randperm;
+mod round_tables;
 mod sample_key;
 mod shuffle_table;
 
+pub(crate) use buffer_draws::BufferDraws;
+pub(crate) use bulk_permutation::BulkPermutation;
+pub(crate) use draws::{Draws, below};
+pub(crate) use exponential::exponential;
+#[cfg(feature = "python")]
+pub(crate) use generator_words::{GENERATOR_WORDS, GeneratorStream, generator_words};
+pub(crate) use key_stream::{KeyStream, Purpose};
 pub use mt19937::TorchGenerator;
 pub use permutation::Permutation;
+pub(crate) use permutation_series::{PermutationSeries, Series};
 pub use randperm::randperm;
 pub(crate) use randperm::randperm_draws;
 pub use sample_key::sample_key;

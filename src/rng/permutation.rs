@@ -41,7 +41,18 @@ enum Form {
 impl Permutation {
     /// The order of `epoch` for `len` samples under `seed`. Every value of all three is legal.
     pub fn new(len: u64, seed: u64, epoch: u64) -> Self {
-        let mut keys = KeyStream::new(Purpose::Order, seed, epoch).absorb(len);
+        Self::from_keys(len, KeyStream::new(Purpose::Order, seed, epoch).absorb(len))
+    }
+
+    /// A permutation for another `purpose` than the order of the whole epoch, which is unrelated to that order and to every
+    /// permutation of other `words`. A purpose has a fixed number of them.
+    pub(crate) fn for_purpose(purpose: Purpose, len: u64, (seed, epoch): (u64, u64), words: &[u64]) -> Self {
+        let keys = KeyStream::new(purpose, seed, epoch).absorb(len);
+        Self::from_keys(len, words.iter().fold(keys, |keys, &word| keys.absorb(word)))
+    }
+
+    /// The permutation of `len` samples that these keys make.
+    pub(super) fn from_keys(len: u64, mut keys: KeyStream) -> Self {
         let form = match u8::try_from(len) {
             Ok(len) => Form::Table(ShuffleTable::new(len, &mut keys)),
             Err(_) => Form::Network(FeistelNetwork::new(len, &mut keys)),
@@ -82,6 +93,23 @@ impl Permutation {
         match &self.form {
             Form::Table(table) => table.position_of(index),
             Form::Network(network) => self.walk(index, |word| network.backward(word)),
+        }
+    }
+
+    /// The network that computes it, from 256 indices on.
+    pub(super) fn network(&self) -> Option<&FeistelNetwork> {
+        match &self.form {
+            Form::Table(_) => None,
+            Form::Network(network) => Some(network),
+        }
+    }
+
+    /// The index that a word of the network's domain outside of the range leads to.
+    #[cold]
+    pub(super) fn walk_on(&self, word: u64) -> u64 {
+        match &self.form {
+            Form::Table(_) => unreachable!("a table has no words outside of its range"),
+            Form::Network(network) => self.walk(word, |word| network.forward(word)),
         }
     }
 

@@ -40,6 +40,6 @@ impl ShuffleTable {
 
 /// A number below `range` from 64 random bits: the high word of the product, whose bias of `range` / 2^64 is beyond
 /// measuring, where a remainder would need a division (Lemire, "Fast random integer generation in an interval", 2019).
-fn below(range: u64, key: u64) -> u64 {
+pub(super) fn below(range: u64, key: u64) -> u64 {
     ((u128::from(key) * u128::from(range)) >> u64::BITS) as u64
 }

@@ -3,15 +3,51 @@
 //! One sampler a file. A sampler knows a length and perhaps a seed; it knows nothing of datasets, batches in memory or
 //! ranks.
 
+mod alias_table;
+mod balanced_batch;
 mod batch;
+mod block_shuffle;
+mod class_index;
+mod class_sampler;
+mod compact;
+mod deal;
+mod distributed;
+mod even_draws;
+mod explicit;
+mod length_bucket_batch;
+mod mixture;
+mod mixture_plan;
+mod plan;
 mod random;
+mod repeat;
 mod sequential;
+mod shuffle_buffer;
+mod shuffling;
+mod stratified_batch;
+mod stratified_deal;
+mod subset_random;
 mod torch_random;
+mod weighted_random;
 
+pub use balanced_batch::BalancedBatchSampler;
 pub use batch::{BatchOrder, BatchSampler, LastBatch};
-pub use random::RandomSampler;
+pub use block_shuffle::BlockShuffleSampler;
+pub use class_index::ClassIndex;
+pub use class_sampler::ClassSampler;
+pub use distributed::DistributedSampler;
+pub use explicit::ExplicitOrder;
+pub use length_bucket_batch::{BatchLimit, LengthBucketBatchSampler};
+pub use mixture::{Course, MixtureSampler, MixtureWeights, StopCriteria};
+pub use plan::{EpochPlan, PlannedBatch};
+pub use random::{RandomSampler, Replacement};
+pub use repeat::{RepeatSampler, Repetition};
 pub use sequential::SequentialSampler;
+pub use shuffle_buffer::{BufferBound, BufferPosition, ShuffleBuffer};
+pub use shuffling::Shuffling;
+pub use stratified_batch::StratifiedBatchSampler;
+pub use subset_random::SubsetRandomSampler;
 pub use torch_random::TorchRandomSampler;
+pub use weighted_random::WeightedRandomSampler;
 
 use crate::error::Result;
 
@@ -78,13 +114,23 @@ pub trait EpochOrder: Send + Sync {
 
     /// Writes the indices from position `start` on, as many as `into` has room for: [`index_at`](Self::index_at) for each.
     ///
-    /// An order that computes several at once faster than one by one has its own.
-    ///
     /// # Panics
     /// As `index_at`, when one of the positions is not below `len`.
     fn indices(&self, start: usize, into: &mut [usize]) {
-        for (position, index) in (start..).zip(into) {
-            *index = self.index_at(position);
+        self.indices_by(start, 1, into);
+    }
+
+    /// Writes the indices at the positions `start`, `start + step` and so on, as many as `into` has room for: what a rank
+    /// reads of an order.
+    ///
+    /// An order that computes several at once faster than one by one has its own of this one, and with it of
+    /// [`indices`](Self::indices).
+    ///
+    /// # Panics
+    /// As `index_at`, when one of the positions is not below `len`.
+    fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {
+        for (place, index) in into.iter_mut().enumerate() {
+            *index = self.index_at(start + place * step);
         }
     }
 
@@ -125,4 +171,13 @@ pub trait EpochBatches: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Panics if one of `count` positions from `start` on, `step` apart, is not in an order of `len` indices.
+fn check_positions(start: usize, step: usize, count: usize, len: usize) {
+    let last = count.saturating_sub(1).checked_mul(step).and_then(|reach| reach.checked_add(start));
+    assert!(
+        count == 0 || last.is_some_and(|last| last < len),
+        "{count} positions from {start} by {step} of an order of {len} indices"
+    );
 }

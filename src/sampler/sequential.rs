@@ -1,6 +1,6 @@
 //! [`SequentialSampler`]: every index once, in ascending order.
 
-use super::{EpochOrder, Sampler};
+use super::{EpochOrder, Sampler, check_positions};
 use crate::error::Result;
 
 /// Every index once, in ascending order, in every epoch: torch's `SequentialSampler`.
@@ -43,5 +43,12 @@ impl EpochOrder for SequentialOrder {
     fn index_at(&self, position: usize) -> usize {
         assert!(position < self.len, "position {position} of an order of {} indices", self.len);
         position
+    }
+
+    fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {
+        check_positions(start, step, into.len(), self.len);
+        for (place, index) in into.iter_mut().enumerate() {
+            *index = start + place * step;
+        }
     }
 }

@@ -3,7 +3,8 @@
 use std::thread;
 
 use sluicegate::{
-    BatchWriter, Collate, Column, DType, Dataset, EpochOrder, Error, Field, Result, Sampler, Schema, TorchGenerator,
+    BatchWriter, BatchingSampler, Collate, Column, DType, Dataset, EpochBatches, EpochOrder, Error, Field, Result,
+    Sampler, Schema, TorchGenerator,
 };
 
 /// Asserts the contract of [`Sampler`] and [`EpochOrder`] for a sampler over `len` samples: its orders have indices in
@@ -43,6 +44,37 @@ fn make(sampler: &dyn Sampler, epoch: u64) -> Box<dyn EpochOrder> {
 
 fn indices(order: &dyn EpochOrder) -> Vec<usize> {
     (0..order.len()).map(|position| order.index_at(position)).collect()
+}
+
+/// Asserts the contract of [`BatchingSampler`] and [`EpochBatches`] for a sampler over `len` samples, as
+/// [`sampler_conformance`] does it for orders.
+pub(crate) fn batching_sampler_conformance(sampler: &dyn BatchingSampler, len: usize) {
+    let make = |epoch| sampler.batches(epoch).expect("a sampler gives batches for every epoch");
+    let read = |batches: &dyn EpochBatches| -> Vec<Vec<usize>> {
+        (0..batches.len()).map(|batch| batch_of(batches, batch)).collect()
+    };
+    let epochs = [0, 1, 2, 5];
+    let all: Vec<Vec<Vec<usize>>> = epochs.iter().map(|&epoch| read(&*make(epoch))).collect();
+    assert!(all.iter().flatten().flatten().all(|&index| index < len));
+    for (&epoch, expected) in epochs.iter().zip(&all).rev() {
+        let batches = make(epoch);
+        assert_eq!((batches.len(), batches.is_empty()), (expected.len(), expected.is_empty()));
+        let backwards: Vec<_> = (0..batches.len()).rev().map(|batch| batch_of(&*batches, batch)).collect();
+        assert!(backwards.iter().rev().eq(expected), "epoch {epoch} depends on what was asked for before");
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| assert_eq!(&read(&*batches), expected, "epoch {epoch} differs between threads"));
+                scope.spawn(|| assert_eq!(&read(&*make(epoch)), expected, "epoch {epoch} was made anew"));
+            }
+        });
+    }
+}
+
+fn batch_of(batches: &dyn EpochBatches, batch: usize) -> Vec<usize> {
+    // What is there already must go.
+    let mut indices = vec![usize::MAX; 3];
+    batches.indices(batch, &mut indices);
+    indices
 }
 
 /// Asserts the contract of [`Dataset`], and of its `ReadMany` where it has that: `expected[index][field]` are the bytes of

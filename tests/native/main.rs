@@ -4,6 +4,7 @@
 
 mod architecture;
 mod arena;
+mod class_batches;
 mod collate;
 mod conformance;
 mod dataset;
@@ -11,6 +12,7 @@ mod datasets;
 mod fingerprint;
 mod loader;
 mod memory;
+mod mixture;
 mod npy;
 mod own_process;
 mod pipeline;
@@ -18,7 +20,10 @@ mod randomness;
 mod rng;
 mod sample;
 mod sampler;
+mod samplers;
 mod shard;
+mod shuffle_buffer;
 mod state;
 mod torch_draws;
+mod weighted;
 mod workers;

@@ -1,0 +1,238 @@
+"""`class_loaders`: a loader for each class of a dataset."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset, IterableDataset, Sampler
+
+from .class_index import ClassIndex, plain_label
+from .dataloader import DataLoader
+from .engine import share_engine
+from .label_scan import scanned_labels
+from .sampler.class_sampler import ClassSampler
+
+# What decides which samples a loader reads, and in which order: here that is the class.
+_OWN = ("sampler", "batch_sampler")
+
+# What a scan for labels takes over from the loaders.
+_WORKERS = ("num_workers", "worker_init_fn", "multiprocessing_context", "prefetch_factor", "worker_type")
+
+
+def class_loaders(
+    dataset: Dataset[Any],
+    labels: Any = None,
+    *,
+    batch_size: int | None = 1,
+    shuffle: bool | None = False,
+    classes: Iterable[Hashable] | None = None,
+    **loader_arguments: Any,
+) -> ClassLoaders:
+    """A mapping from each class to a `DataLoader` of its samples.
+
+    The loaders share the dataset, one index of all classes (4 bytes a sample), and their threads and slots. Each is
+    made when it is first asked for, and kept. Worker processes belong to an iteration: those of a loader start when it
+    is iterated. To read all classes in turn with one set of them there is `ClassLoaders.round_robin`.
+
+    Args:
+        dataset: map-style.
+        labels: the class of each sample, as a list, array or tensor of integers, strings or whatever can be a dict's
+            key; or where a sample has it: the name of a field, its position, or a function of a sample. None or "scan"
+            for the last part of samples that are tuples, and the entry "label", "target" or the like of those that are
+            mappings. A field that the dataset has as an array is taken as it is; for anything else each sample is read
+            once, with a line of progress on a terminal.
+        batch_size: samples per batch. Default 1.
+        shuffle: a new random order every epoch, another for each class. Default False.
+        classes: those to make loaders for. Default: all, in ascending order.
+        **loader_arguments: the other arguments of `DataLoader`.
+
+    Raises:
+        ValueError: labels for another number of samples; one of `classes` has no sample, and the text names some that
+            have.
+        TypeError: an iterable dataset; samples without a label; an argument that picks samples.
+
+    Example:
+        >>> from sluicegate import TensorDataset, class_loaders
+        >>> dataset = TensorDataset(torch.arange(6.0), torch.tensor([1, 0, 1, 1, 0, 1]))
+        >>> loaders = class_loaders(dataset, labels=1, batch_size=3)
+        >>> {label: [batch.tolist() for batch, _ in loader] for label, loader in loaders.items()}
+        {0: [[1.0, 4.0]], 1: [[0.0, 2.0, 3.0], [5.0]]}
+        >>> loaders.counts[1]
+        4
+    """
+    if isinstance(dataset, IterableDataset):
+        raise TypeError(
+            "class_loaders needs a map-style dataset, whose samples can be read in any order, but got "
+            f"{type(dataset).__name__}, which is iterable"
+        )
+    for name in _OWN:
+        if loader_arguments.get(name) is not None:
+            raise TypeError(f"class_loaders makes the samplers itself: leave {name} out, or make a DataLoader with it")
+    if isinstance(labels, ClassIndex):
+        index = labels
+    elif labels is None or isinstance(labels, (str, int)) or callable(labels):
+        workers = {name: loader_arguments[name] for name in _WORKERS if name in loader_arguments}
+        index = ClassIndex(scanned_labels(dataset, None if labels == "scan" else labels, **workers))
+    else:
+        index = ClassIndex(labels)
+    samples = len(dataset)  # type: ignore[arg-type]
+    if len(index) != samples:
+        raise ValueError(f"size mismatch: {len(index)} labels for a dataset of {samples} samples: one each is needed")
+    return ClassLoaders(dataset, index, classes, dict(loader_arguments, batch_size=batch_size), bool(shuffle))
+
+
+class ClassLoaders(Mapping[Any, DataLoader[Any]]):
+    """What `class_loaders` makes: a read-only mapping from each class to the `DataLoader` of its samples.
+
+    Attributes:
+        index: the samples of every class.
+        counts: by class, its number of samples.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset[Any],
+        index: ClassIndex,
+        classes: Iterable[Hashable] | None,
+        arguments: dict[str, Any],
+        shuffle: bool,
+    ) -> None:
+        self.dataset = dataset
+        self.index = index
+        chosen: list[Any] = index.classes if classes is None else [plain_label(label) for label in classes]
+        for label in chosen:
+            if label not in index:
+                raise ValueError(f"class {label!r} is empty, so there is nothing to load: {index.known()}")
+        self.counts: Mapping[Any, int] = MappingProxyType(
+            {label: index.counts[index.place_of(label)] for label in chosen}
+        )
+        self._arguments = arguments
+        self._shuffle = shuffle
+        self._epoch = 0
+        self._loaders: dict[Any, DataLoader[Any]] = {}
+        self._together: DataLoader[Any] | None = None
+        if self.counts:
+            self[next(iter(self.counts))]  # Arguments that `DataLoader` refuses are refused now.
+
+    @property
+    def labels(self) -> Any:
+        """The class of each sample of the dataset, as it was given or found."""
+        return self.index.labels
+
+    def __getitem__(self, label: Any) -> DataLoader[Any]:
+        """The loader of a class.
+
+        Raises:
+            KeyError: there is none for it; the text names some of those that there are.
+        """
+        label = plain_label(label)
+        if label not in self.counts:
+            self.index.place_of(label)
+            raise KeyError(f"class {label!r} is none of those that loaders were made for: {list(self.counts)[:10]}")
+        loader = self._loaders.get(label)
+        if loader is None:
+            loader = self._share(DataLoader(self.dataset, sampler=self._sampler(label), **self._arguments))
+            loader = self._loaders.setdefault(label, loader)
+        return loader
+
+    def __iter__(self) -> Iterator[Any]:
+        """The classes."""
+        return iter(self.counts)
+
+    def __len__(self) -> int:
+        """The number of classes."""
+        return len(self.counts)
+
+    def __contains__(self, label: object) -> bool:
+        """Whether there is a loader for this class. It is not made."""
+        return label in self.index and plain_label(label) in self.counts
+
+    def __repr__(self) -> str:
+        """The number of classes and samples: there may be many."""
+        return f"<ClassLoaders of {len(self)} classes, {sum(self.counts.values()):,} samples>"
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch of all loaders' samplers, which matters where there is a `seed`."""
+        self._epoch = epoch
+        for loader in self._loaders.values():
+            _set_epoch(loader, epoch, loader.sampler)
+        if self._together is not None:
+            _set_epoch(self._together, epoch, self._together.batch_sampler)
+
+    def round_robin(self) -> Iterator[tuple[Any, Any]]:
+        """One epoch of all classes in turn: a class and a batch of it, then the next class, and so on.
+
+        A class that has come to its end is left out. One loader reads them all, so `num_workers` is the number of
+        workers altogether, not for each class. Batches come in this sequence whatever `in_order` is.
+
+        Raises:
+            ValueError: the loaders were made with `batch_size=None`.
+        """
+        arguments = dict(self._arguments)
+        batch_size, drop_last = arguments.pop("batch_size"), arguments.pop("drop_last", False)
+        if batch_size is None:
+            raise ValueError("round_robin takes batches in turn, but batch_size=None makes none: give a batch_size")
+        if self._together is None:
+            turns = _Turns({label: self._sampler(label) for label in self}, batch_size, drop_last)
+            self._together = self._share(
+                DataLoader(self.dataset, batch_sampler=turns, **arguments | {"in_order": True})
+            )
+        turns = self._together.batch_sampler  # type: ignore[assignment]
+        return zip(turns.classes(), self._together, strict=True)
+
+    def _sampler(self, label: Any) -> ClassSampler:
+        generator: torch.Generator | None = self._arguments.get("generator")
+        seed: int | None = self._arguments.get("seed")
+        sampler = ClassSampler(self.index, [label], self._shuffle, seed=seed, generator=generator)
+        sampler.set_epoch(self._epoch)
+        return sampler
+
+    def _share(self, loader: DataLoader[Any]) -> DataLoader[Any]:
+        """`loader`, with the threads and slots of the first one."""
+        first = next(iter(self._loaders.values()), None)
+        if first is not None:
+            share_engine(loader, first)
+        return loader
+
+
+def _set_epoch(loader: Any, epoch: int, sampler: Any) -> None:
+    sampler.set_epoch(epoch)
+    if hasattr(loader, "set_epoch"):
+        loader.set_epoch(epoch)
+
+
+class _Turns(Sampler[list[int]]):
+    """Batches of each class in turn."""
+
+    def __init__(self, samplers: Mapping[Any, ClassSampler], batch_size: int, drop_last: bool) -> None:
+        self.samplers = samplers
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def _batches_of(self, label: Any) -> int:
+        full, rest = divmod(len(self.samplers[label]), self.batch_size)
+        return full + (rest > 0 and not self.drop_last)
+
+    def classes(self) -> Iterator[Any]:
+        """The class of each batch."""
+        left = {label: self._batches_of(label) for label in self.samplers}
+        while left := {label: batches for label, batches in left.items() if batches > 0}:
+            for label in left:
+                yield label
+                left[label] -= 1
+
+    def __len__(self) -> int:
+        return sum(map(self._batches_of, self.samplers))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        indices = {label: iter(sampler) for label, sampler in self.samplers.items()}
+        for label in self.classes():
+            yield list(itertools.islice(indices[label], self.batch_size))
+
+    def set_epoch(self, epoch: int) -> None:
+        for sampler in self.samplers.values():
+            sampler.set_epoch(epoch)

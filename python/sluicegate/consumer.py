@@ -1,0 +1,116 @@
+"""`Consumer`: which of the processes and workers that read one stream together this is."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch.utils.data import get_worker_info
+
+from . import _torch
+
+__all__ = ["Consumer", "checked_shard", "is_reading_whole", "rank_and_world_size", "reading_whole", "worker_number"]
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """One of `world_size * num_workers` readers of the same stream; a process without workers is its own only worker.
+
+    Args:
+        rank: the training process, from 0.
+        world_size: the number of training processes.
+        worker: the worker within its rank, from 0.
+        num_workers: the number of workers of each rank, at least 1.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    worker: int = 0
+    num_workers: int = 1
+
+    @classmethod
+    def here(cls, shard: tuple[int, int] | None, inherited: tuple[int, int] | None = None) -> Consumer:
+        """Whoever calls, now; within `reading_whole`, the only consumer of all.
+
+        Args:
+            shard: (rank, world_size), where the user gave it; else `torch.distributed` says it, if it is initialised.
+            inherited: (rank, world_size) of the process that sent the dataset to this worker: a worker that was
+                spawned knows nothing of its parent's `torch.distributed`.
+        """
+        return cls() if is_reading_whole() else cls.in_fact(shard, inherited)
+
+    @classmethod
+    def in_fact(cls, shard: tuple[int, int] | None, inherited: tuple[int, int] | None) -> Consumer:
+        """Whoever calls, whether it reads the whole stream or not; arguments as `here`."""
+        info = get_worker_info()
+        rank, world_size = shard or rank_and_world_size()
+        if shard is None and world_size == 1 and inherited is not None and info is not None:
+            rank, world_size = inherited
+        return cls(rank, world_size) if info is None else cls(rank, world_size, info.id, info.num_workers)
+
+    @property
+    def number(self) -> int:
+        """Its place among all. Ranks differ first, so that their shares differ by one sample at most."""
+        return self.worker * self.world_size + self.rank
+
+    @property
+    def total(self) -> int:
+        """The number of consumers."""
+        return self.world_size * self.num_workers
+
+    def __str__(self) -> str:
+        """Where this is, for a message."""
+        return f"rank {self.rank} of {self.world_size}, worker {self.worker} of {self.num_workers}"
+
+
+def rank_and_world_size() -> tuple[int, int]:
+    """What `torch.distributed` says; (0, 1) where it is not initialised."""
+    world_size, rank = _torch.get_distributed_settings()
+    return rank, world_size
+
+
+def worker_number() -> int | None:
+    """The worker that calls; None outside of workers."""
+    info = get_worker_info()
+    return None if info is None else int(info.id)
+
+
+def checked_shard(shard: tuple[int, int] | None) -> tuple[int, int] | None:
+    """`shard`, if it is one.
+
+    Raises:
+        ValueError: `shard` is not (rank, world_size), or there is no such rank.
+    """
+    if shard is None:
+        return None
+    try:
+        rank, world_size = (int(number) for number in shard)
+    except (TypeError, ValueError):
+        raise ValueError(f"shard should be (rank, world_size), but got {shard!r}") from None
+    if not 0 <= rank < world_size:
+        raise ValueError(f"shard should be (rank, world_size) with 0 <= rank < world_size, but got {shard!r}")
+    return rank, world_size
+
+
+class _Whole(threading.local):
+    depth = 0
+
+
+_whole = _Whole()
+
+
+@contextlib.contextmanager
+def reading_whole() -> Iterator[None]:
+    """Within it every consumer reads one and the same stream, of which somebody further out takes its share."""
+    _whole.depth += 1
+    try:
+        yield
+    finally:
+        _whole.depth -= 1
+
+
+def is_reading_whole() -> bool:
+    """Whether somebody further out takes a share of what is read now."""
+    return _whole.depth > 0

@@ -1,0 +1,50 @@
+"""What an epoch in torch mode is drawn from: the generators as they were before its first draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .global_generators import LIBRARIES, generator_state, global_state, set_generator_state, set_global_state
+from .torch_order import is_known
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
+
+def take(loader: DataLoader[Any]) -> dict[str, str]:
+    """The state of every generator that an epoch of `loader` draws from, as text, by name."""
+    state = {}
+    names_global = False
+    for name, generator in _generators(loader):
+        if generator is None:
+            names_global = True
+        else:
+            state[name] = generator_state(generator)
+    if names_global:
+        everything = global_state()
+        # A sampler of the user's may draw from any of them; torch's own ones from torch's alone.
+        names = ["torch"] if is_known(loader._index_sampler) else list(everything)
+        state.update({name: everything[name] for name in names})
+    return state
+
+
+def put(loader: DataLoader[Any], state: dict[str, str]) -> None:
+    """Puts the generators back to where they were when `take` returned `state`."""
+    for name, generator in _generators(loader):
+        if generator is not None and name in state:
+            set_generator_state(generator, state[name])
+    known = {name: text for name, text in state.items() if name in LIBRARIES}
+    if known:
+        set_global_state(global_state() | known)
+
+
+def _generators(loader: DataLoader[Any]) -> Iterator[tuple[str, torch.Generator | None]]:
+    """What the loader and its sampler draw from; None for the global generators."""
+    yield "generator", loader.generator
+    sampler = loader._index_sampler
+    own = getattr(getattr(sampler, "sampler", sampler), "generator", None)
+    if own is not loader.generator:
+        yield "sampler_generator", own if isinstance(own, torch.Generator) else None

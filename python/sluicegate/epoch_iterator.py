@@ -1,0 +1,135 @@
+"""What the iterators of all kinds have in common: the requests of an epoch, and how far the consumer is."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import _core, _torch, draws
+from .epoch_requests import drawn, of_stream, planned
+from .fetch import Seeding
+from .global_generators import set_global_state
+from .ids import BatchIds
+from .plan import Ordering
+from .rng import SampleSeeding
+from .torch_order import waits_for_epoch
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+    from .progress import Progress
+
+# Which "sample" the workers of a seeded loader draw their own seeds for: no dataset has one of this number.
+_WORKERS = 2**64 - 1
+
+
+class EpochIterator(_torch.BaseDataLoaderIter):
+    """An iterator of torch's whose batches are asked for by `BatchIds`, and counted when they are received.
+
+    Args:
+        loader: where the arguments are read, now.
+    """
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self._progress: Progress = loader._begin_epoch()
+        self._seeding: Seeding | None = None
+        if loader.seed is not None:
+            self._seeding = SampleSeeding(loader.seed, loader.seed_samples)
+        self._seed, self._seed_samples = loader.seed, loader.seed_samples
+        self._sample_id = loader._sample_id
+        self._ordering = Ordering.of(loader)
+        self._requests: Iterator[BatchIds] = iter(())
+        with self._drawing(loader):
+            super().__init__(loader)
+        resumed = self._progress.resumed
+        if resumed is not None and loader.seed is None:
+            if not resumed["begins_iterator"] and resumed["draws"] is not None:
+                # Persistent workers had their seed from an earlier epoch: this one's order is drawn without another.
+                draws.put(loader, resumed["draws"])
+            if resumed["base_seed"] is not None:
+                self._base_seed = resumed["base_seed"]
+        if loader.seed is not None:
+            # One that the epoch has no part in: it is not known yet, and persistent workers see many.
+            self._base_seed = _core.sample_key(loader.seed, 0, _WORKERS) >> 1
+        self._tell_base_seed()
+
+    def _tell_base_seed(self) -> None:
+        if self._num_workers > 0 and self._seeding is None:
+            self._progress.base_seed = int(self._base_seed)
+
+    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+        """Begins another epoch: what torch calls on the iterator of persistent workers."""
+        if not first_iter:
+            self._progress = loader._begin_epoch()
+            self._progress.begins_iterator = False
+            self._tell_base_seed()
+            self._sample_id = loader._sample_id
+            self._ordering = Ordering.of(loader)
+        with self._drawing(loader):
+            super()._reset(loader, first_iter)
+
+    @contextlib.contextmanager
+    def _drawing(self, loader: DataLoader[Any]) -> Iterator[None]:
+        """Around torch's draws: in seed mode nothing comes of them, and the generator is left where it was."""
+        if loader.seed is None:
+            yield
+            return
+        state = torch.get_rng_state()
+        try:
+            yield
+        finally:
+            torch.set_rng_state(state)
+
+    def _open(self, engine: _core.Engine) -> None:
+        """Makes the requests of the epoch. The sampler is asked for the first one when that is asked for here."""
+        resumed = self._progress.resumed
+        # Functions, and no methods: a generator of this iterator's own would keep it, and its workers, alive.
+        if self._ordering is not None:
+            self._requests = planned(self._progress, self._seeding, self._ordering)
+        elif self._dataset_kind == _torch.DatasetKind.Iterable:
+            self._requests = of_stream(self._progress, self._sampler_iter)
+        else:
+            self._requests = drawn(
+                self._progress, self._seeding, self._index_sampler, self._sampler_iter, engine, self._auto_collation
+            )
+        if resumed is not None and resumed["drawn"]:
+            # Now, and not at the first `next`: the generators are where they were when this was drawn.
+            first = next(self._requests, None)
+            self._requests = iter(()) if first is None else itertools.chain((first,), self._requests)
+
+    def _refuse_other_workers(self, resumed: dict[str, Any]) -> None:
+        """A stream is split among its workers: with another number of them nobody could go on."""
+        there = resumed["num_workers"]
+        if resumed["in_epoch"] and self._dataset_kind == _torch.DatasetKind.Iterable and there != self._num_workers:
+            raise AssertionError(
+                f"the state was saved with num_workers={there}, and this loader has num_workers={self._num_workers}: "
+                "the samples of an IterableDataset are split among its workers, so build the loader with as many"
+            )
+
+    def _warn_of_reading(self, places: list[dict[str, Any] | None]) -> None:
+        """Says what it costs to go on in a stream that does not know its state."""
+        samples = sum(place["samples"] for place in places if place is not None and not place["state"])
+        if samples and self._dataset_kind == _torch.DatasetKind.Iterable:
+            warnings.warn(
+                f"{type(self._dataset).__name__} has no state_dict and load_state_dict, so it is fast-forwarded: its "
+                f"first {samples} samples are read again and dropped. Give it both, or its iterator",
+                UserWarning,
+                stacklevel=5,
+            )
+
+    def _shutdown_workers(self) -> None:
+        """Ends what works for this iterator; what trainers call to end it early."""
+
+    def _settle(self) -> None:
+        """Puts the global generators to where they were when the state was taken; last of all that a resume does."""
+        resumed = self._progress.resumed
+        if resumed is not None and resumed["in_epoch"] and resumed["rng"] is not None and self._seeding is None:
+            set_global_state(resumed["rng"])
+
+    def _waits_for_epoch(self) -> bool:
+        """Whether trainers may yet set the epoch between `iter` and `next`."""
+        return self._seeding is not None or self._ordering is not None or waits_for_epoch(self._index_sampler)

@@ -1,0 +1,92 @@
+"""`BatchIds`: which samples are in a batch."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .requests import array_of, is_part_of_epoch, size_of
+
+
+class BatchIds:
+    """What a batch is made of, for whoever wants to know which samples it holds.
+
+    Nothing is computed until it is asked for; it may be kept, and asked by any thread.
+
+    Attributes:
+        batch_index: which batch of the epoch it is, counted from 0.
+        epoch: the epoch, counted from 0.
+        position: how many samples of the epoch's global order come before its first one. With a batch sampler in seed
+            mode, how many batches; for a stream, how many samples of the same worker.
+        worker: which worker fetched it; 0 without workers, and where threads of the core read.
+        sample_ids: what `sample_id` made of each sample, for a stream; None where it was not given.
+    """
+
+    __slots__ = (
+        "_indices",
+        "batch_index",
+        "epoch",
+        "is_of_stream",
+        "position",
+        "request",
+        "sample_ids",
+        "sampler_state",
+        "worker",
+    )
+
+    def __init__(self, batch_index: int, epoch: int, position: int, request: Any) -> None:
+        self.batch_index = batch_index
+        self.epoch = epoch
+        self.position = position
+        self.request = request
+        self.worker = 0
+        self.is_of_stream = False
+        self.sample_ids: list[Any] | None = None
+        # What a stateful sampler said when it had yielded this batch, pickled.
+        self.sampler_state: bytes | None = None
+        self._indices: npt.NDArray[Any] | None = None
+
+    @property
+    def sample_indices(self) -> npt.NDArray[Any]:
+        """The index of each sample, int64, in batch order; of a stream, which sample of its worker's stream each is.
+
+        Indices that are no integers (a sampler may yield anything) come as an array of objects.
+        """
+        if self._indices is None:
+            self._indices = array_of(self.request)
+        return self._indices
+
+    @property
+    def valid(self) -> npt.NDArray[np.bool_]:
+        """False for samples that only pad the batch (`remainder="exact"`): each sample is True once in an epoch."""
+        if self.is_of_stream:
+            return np.ones(len(self.sample_indices), np.bool_)
+        return is_part_of_epoch(self.request)
+
+    @property
+    def batch_id(self) -> str:
+        """A name for this batch, the same in every run of the same order: epoch, batch, and a digest of the indices."""
+        indices = self.sample_indices
+        content = indices.tobytes() if indices.dtype == np.int64 else repr(indices.tolist()).encode()
+        stream = b"%d" % self.worker if self.is_of_stream else b""
+        digest = hashlib.blake2b(content, digest_size=6, person=stream).hexdigest()
+        return f"{self.epoch}-{self.batch_index}-{digest}"
+
+    def set_stream(self, first: int, count: int, sample_ids: list[Any] | None) -> None:
+        """Takes note that the batch holds `count` samples of its worker's stream, from ordinal `first` on."""
+        self.is_of_stream = True
+        self.position = first
+        self._indices = np.arange(first, first + count, dtype=np.int64)
+        self.sample_ids = sample_ids
+
+    def __len__(self) -> int:
+        return len(self._indices) if self._indices is not None else size_of(self.request)
+
+    def __repr__(self) -> str:
+        return (
+            f"BatchIds(batch_index={self.batch_index}, epoch={self.epoch}, position={self.position}, "
+            f"worker={self.worker}, sample_indices={self.sample_indices!r})"
+        )

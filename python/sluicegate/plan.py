@@ -1,0 +1,233 @@
+"""Orders that are arithmetic: the plan of an epoch in seed mode, of a shard, and of samplers with their own seed."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.distributed
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+from . import _core, _torch, sampler
+from .torch_order import is_torchs
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """What of a loader shapes its order, as it is configured now."""
+
+    index_sampler: Any
+    auto_collation: bool
+    seed: int | None
+    shard: tuple[int, int] | str | None
+    remainder: str
+
+    @classmethod
+    def of(cls, loader: DataLoader[Any]) -> Ordering | None:
+        """That of `loader` where its batches follow from arithmetic, and not from what a sampler yields one by one."""
+        ordering = cls(loader._index_sampler, loader._auto_collation, loader.seed, loader.shard, loader.remainder)
+        return ordering if loader._dataset_kind == _torch.DatasetKind.Map and ordering._is_arithmetic() else None
+
+    def _is_arithmetic(self) -> bool:
+        if self.shard is not None:
+            return True
+        both = (self.index_sampler, getattr(self.index_sampler, "sampler", None))
+        if self.seed is None:
+            return any(map(has_order, both))
+        return any(map(_is_translatable, both)) or hasattr(self.index_sampler, "batches")
+
+
+def make_plan(ordering: Ordering, epoch: int, start: int) -> _core.Plan:
+    """The plan of this rank's batches of `epoch`, from global position `start` on.
+
+    Raises:
+        ValueError: a shard of an order that the ranks do not agree on, or that is a shard already.
+        TypeError: a shard of a sampler that yields no integers, or has no length.
+    """
+    index_sampler = ordering.index_sampler
+    shard, remainder = resolved_shard(ordering.shard), ordering.remainder
+    if ordering.shard is not None:
+        _refuse_double_sharding(ordering)
+    batch_size, drop_last, each = 1, False, index_sampler
+    cut = _cut_of(ordering)
+    if cut is not None:
+        batch_size, drop_last, each = cut.batch_size, cut.drop_last, cut.sampler
+    seed = ordering.seed if getattr(cut, "seed", None) is None else cut.seed
+    if seed is not None and type(each) in (DistributedSampler, sampler.DistributedSampler):
+        # A shard by another name: taken as one, the state counts in positions that are the same for every rank.
+        shard, remainder = (each.rank, each.num_replicas), "drop" if each.drop_last else "pad"
+        each = RandomSampler(each.dataset) if each.shuffle else SequentialSampler(each.dataset)
+    source: _core.Order | _core.Batches
+    if hasattr(each, "batches"):
+        source = each.batches(epoch, seed)
+    elif each is index_sampler and ordering.auto_collation:
+        source = _batches_of(each)
+    else:
+        source = _order_of(each, epoch, seed)
+    return _core.Plan(source, batch_size, drop_last, shard, remainder, start)
+
+
+def sharded_len(ordering: Ordering) -> int:
+    """How many batches each rank gets in an epoch; nothing is drawn for it."""
+    _, world_size = resolved_shard(ordering.shard)
+    cut = _cut_of(ordering)
+    count: int = len(ordering.index_sampler if cut is None else cut.sampler)
+    local = count // world_size if ordering.remainder == "drop" else -(-count // world_size)
+    if cut is None:
+        return local
+    size = int(cut.batch_size)
+    return local // size if cut.drop_last else -(-local // size)
+
+
+def _cut_of(ordering: Ordering) -> Any:
+    """What cuts an order into batches; None where a sampler makes the batches, or there are none."""
+    cut = ordering.index_sampler
+    is_cut = isinstance(cut, BatchSampler) and not hasattr(cut, "batches")
+    return cut if is_cut or type(cut) is sampler.BatchSampler else None
+
+
+def resolved_shard(shard: Any) -> tuple[int, int]:
+    """`(rank, world_size)`, asked of `torch.distributed` for "auto"."""
+    if shard is None:
+        return 0, 1
+    if shard == "auto":
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise RuntimeError(
+                f'shard="auto": this is one of {os.environ["WORLD_SIZE"]} processes, but there is no process group: '
+                "call torch.distributed.init_process_group before the loader is iterated over, or give "
+                "shard=(rank, world_size)"
+            )
+        return 0, 1
+    rank, world_size = int(shard[0]), int(shard[1])
+    return rank, world_size
+
+
+def has_order(each: Any) -> bool:
+    """Whether `each` was given a seed of its own: then its order is arithmetic in any loader."""
+    if isinstance(each, sampler.Positional):
+        return each._has_seed()
+    return getattr(each, "seed", None) is not None and hasattr(each, "batches")
+
+
+def _is_translatable(each: Any) -> bool:
+    if isinstance(each, sampler.Positional):
+        return True
+    return any(is_torchs(each, cls) for cls in _TRANSLATIONS) and getattr(each, "generator", None) is None
+
+
+def _order_of(each: Any, epoch: int, seed: int | None) -> _core.Order:
+    """The order of `epoch` that `each`, a sampler of anybody's, stands for."""
+    if is_torchs(each, SequentialSampler):
+        return _core.sequential_order(len(each.data_source))
+    if isinstance(each, sampler.Positional) and (seed is not None or has_order(each)):
+        return each.order(epoch, seed)
+    if getattr(each, "generator", None) is None:
+        if seed is not None:
+            for cls, translate in _TRANSLATIONS.items():
+                if is_torchs(each, cls):
+                    translated: _core.Order = translate(each).order(epoch, seed)
+                    return translated
+        elif is_random(each):
+            raise ValueError(
+                f"shard: each rank would shuffle in an order of its own, for {type(each).__name__} draws from a "
+                "generator that the ranks do not share: give seed= to the loader, or a generator that is seeded alike "
+                "on every rank"
+            )
+    return _explicit(each)
+
+
+def is_random(each: Any) -> bool:
+    """Whether `each` is one of torch's samplers that draw, or of ours."""
+    if isinstance(each, sampler.Positional):
+        return each._is_random()
+    return isinstance(each, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler))
+
+
+def _explicit(each: Any) -> _core.Order:
+    indices = _int64(list(_bounded(each)), each)
+    order = _core.explicit_order(indices)
+    if order is None:
+        raise ValueError(f"shard: {type(each).__name__} yields negative indices, which count from the end")
+    return order
+
+
+def _batches_of(batch_sampler: Any) -> _core.Batches:
+    batches = [list(batch) for batch in _bounded(batch_sampler)]
+    indices = _int64(list(itertools.chain.from_iterable(batches)), batch_sampler)
+    cut = _core.explicit_batches(indices, [len(batch) for batch in batches])
+    if cut is None:
+        raise ValueError(f"shard: {type(batch_sampler).__name__} yields negative indices, which count from the end")
+    return cut
+
+
+def _bounded(each: Any) -> Any:
+    """What `each` yields: no more than it says, for a sampler may go on for ever."""
+    try:
+        length = len(each)
+    except TypeError as error:
+        raise TypeError(
+            f"shard: {type(each).__name__} has no length, so no rank could tell what its part of it is: give it "
+            "__len__, or let it shard by itself"
+        ) from error
+    return itertools.islice(iter(each), length)
+
+
+def _int64(indices: list[Any], each: Any) -> _core.Indices:
+    if not all(type(index) is int for index in indices):
+        indices = [_integer(index, each) for index in indices]
+    array = np.array(indices, dtype=np.int64)
+    return _core.Indices(array.ctypes.data, len(array), array)
+
+
+def _integer(index: Any, each: Any) -> int:
+    try:
+        return int(index.__index__())
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"shard: {type(each).__name__} yields {index!r}, and only integers can be sharded") from error
+
+
+def _refuse_double_sharding(ordering: Ordering) -> None:
+    for each in (ordering.index_sampler, getattr(ordering.index_sampler, "sampler", None)):
+        if isinstance(each, DistributedSampler):
+            raise ValueError(
+                f"the order is sharded twice: shard={ordering.shard!r} would give this rank a part of the part that "
+                f"{type(each).__name__} gives it: leave one of them out"
+            )
+
+
+# By a class of torch's that draws: ours with the same arguments.
+_TRANSLATIONS: dict[type, Any] = {
+    RandomSampler: lambda each: sampler.RandomSampler(each.data_source, each.replacement, each._num_samples),
+    SubsetRandomSampler: lambda each: sampler.SubsetRandomSampler(each.indices),
+    WeightedRandomSampler: lambda each: _weighted(each),
+    DistributedSampler: None,  # A plan of its own.
+}
+
+# By a sampler of torch's: the tensor of its weights and which version of it, and ours, which has a table of them.
+_tables: weakref.WeakKeyDictionary[Any, tuple[torch.Tensor, int, Any]] = weakref.WeakKeyDictionary()
+
+
+def _weighted(each: WeightedRandomSampler) -> Any:
+    known = _tables.get(each)
+    if known is None or known[0] is not each.weights or known[1] != each.weights._version:
+        weights: Any = each.weights
+        ours = sampler.WeightedRandomSampler(weights, each.num_samples, each.replacement)
+        known = _tables[each] = (each.weights, each.weights._version, ours)
+    return known[2]

@@ -1,0 +1,180 @@
+"""Where the consumer of an epoch is: what a state is made of, and what a batch's identity is told from."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import _core
+from .ids import BatchIds
+
+
+class Epochs:
+    """Which epoch is next: epochs count up, unless somebody sets one."""
+
+    def __init__(self) -> None:
+        self.next = 0
+        # Whether somebody was told that a dataset draws what no seed reaches.
+        self.has_warned = False
+
+
+class LeftOut:
+    """What a user has asked to leave out: batches of certain epochs, and samples from now on."""
+
+    def __init__(self) -> None:
+        # By epoch: numbers of batches.
+        self.batches: dict[int, set[int]] = {}
+        self.samples: frozenset[int] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.batches or self.samples)
+
+    def add_batches(self, epoch: int, batches: Iterable[int]) -> None:
+        """Leaves out these batches of `epoch`."""
+        self.batches.setdefault(epoch, set()).update(batches)
+
+    def has_batch(self, epoch: int, batch: int) -> bool:
+        """Whether batch number `batch` of `epoch` is left out."""
+        return batch in self.batches.get(epoch, ())
+
+    def state(self) -> dict[str, Any]:
+        """As plain JSON: ranges of batches as (epoch, start, stop)."""
+        ranges = [[epoch, *part] for epoch in sorted(self.batches) for part in _ranges(self.batches[epoch])]
+        return {"batches": ranges, "samples": _ranges(self.samples)}
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> LeftOut:
+        """What `state` returned once."""
+        left_out = cls()
+        for epoch, start, stop in state["batches"]:
+            left_out.add_batches(epoch, range(start, stop))
+        left_out.samples = frozenset(index for start, stop in state["samples"] for index in range(start, stop))
+        return left_out
+
+
+def _ranges(numbers: Iterable[int]) -> list[list[int]]:
+    """`numbers` as [start, stop] of each run."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and ranges[-1][1] == number:
+            ranges[-1][1] = number + 1
+        else:
+            ranges.append([number, number + 1])
+    return ranges
+
+
+class Progress:
+    """Where the consumer of one epoch is. It counts what was received, never what was fetched ahead.
+
+    Args:
+        epochs: the loader's count of epochs.
+        left_out: what the loader leaves out.
+        resumed: the state that the epoch goes on from; None for an epoch from its beginning.
+        draws: what the epoch is drawn from, in torch mode.
+    """
+
+    def __init__(
+        self, epochs: Epochs, left_out: LeftOut, resumed: dict[str, Any] | None, draws: dict[str, str] | None
+    ) -> None:
+        self._epochs = epochs
+        self.left_out = left_out
+        self.resumed = resumed
+        self.draws = draws
+        self._number: int | None = None if resumed is None else resumed["epoch"]
+        # How many batches were received before this iterator's first one, and which beyond them.
+        self.first = 0 if resumed is None else int(resumed["batches_received"])
+        self.ahead: set[int] = set() if resumed is None else set(resumed["received_ahead"])
+        self.start = 0 if resumed is None else int(resumed["position"])
+        # Whether torch drew a seed for workers before the order, as it does when an iterator is made; and which.
+        self.begins_iterator = resumed is None or bool(resumed["begins_iterator"])
+        self.base_seed: int | None = None
+        # The order of torchdata's `RandomSampler`, which drew it elsewhere: the state of a generator, as text.
+        self.order: str | None = None if resumed is None else resumed["order"]
+        # Whether batches may be received out of turn.
+        self.out_of_turn = False
+        # Then: where each of those beyond the first gap ends, and what the sampler said there.
+        self._ends: dict[int, tuple[int, bytes | None]] = {}
+        self._sampler_state: bytes | None = None
+        self.last_ids: BatchIds | None = None
+        # Whether the sampler was asked for its first batch, and whether the epoch has ended.
+        self.is_drawn = resumed is not None and bool(resumed["drawn"])
+        self.finished = False
+        # What the batches follow from where that is arithmetic, and which of the epoch's batches its first one is.
+        self.plan: _core.Plan | None = None
+        self.plan_first = 0
+        # How whoever fetches tells its state.
+        self.fetching: Callable[[], dict[str, Any]] | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch: as long as nothing was asked for, the one that is next."""
+        return self._epochs.next if self._number is None else self._number
+
+    def begin(self) -> int:
+        """Takes note that the first batch is asked for, and returns the epoch's number, fixed from now on."""
+        if self._number is None:
+            self._number = self._epochs.next
+        self._epochs.next = self._number + 1
+        self.is_drawn = True
+        return self._number
+
+    def warns_of_draws(self) -> bool:
+        """Whether this is the first time that a dataset of the loader is seen to draw what no seed reaches."""
+        has_warned, self._epochs.has_warned = self._epochs.has_warned, True
+        return not has_warned
+
+    @property
+    def received(self) -> int:
+        """How many batches of the epoch were received, from the first one on without a gap."""
+        if self.out_of_turn or self.last_ids is None:
+            return self.first
+        return self.last_ids.batch_index + 1
+
+    def deliver(self, ids: BatchIds) -> None:
+        """Takes note that the consumer gets this batch, or the exception in its place."""
+        self.last_ids = ids
+        if self.out_of_turn:
+            self.ahead.add(ids.batch_index)
+            self._ends[ids.batch_index] = ids.position + len(ids), ids.sampler_state
+            while self.first in self.ahead:
+                self.ahead.remove(self.first)
+                self.start, self._sampler_state = self._ends.pop(self.first, (self.start, self._sampler_state))
+                self.first += 1
+
+    @property
+    def position(self) -> int:
+        """How far all ranks are in the global order, in samples; in batches, where those make the order."""
+        if self.plan is None:
+            return self._position
+        return self.plan.position_after(self.received - self.plan_first)
+
+    def sampler_state(self) -> Any:
+        """What a stateful sampler said when it had yielded the last batch that was received; None of others."""
+        pickled = self._sampler_state
+        if self.last_ids is not None and not self.out_of_turn:
+            pickled = self.last_ids.sampler_state
+        if pickled is not None:
+            return pickle.loads(pickled)
+        return None if self.resumed is None or self.last_ids is not None else copy.deepcopy(self.resumed["sampler"])
+
+    def fetching_state(self) -> dict[str, Any]:
+        """Which worker's turn is next, and what each says of its dataset and of its place in it."""
+        return {"next_worker": 0, "workers": []} if self.fetching is None else self.fetching()
+
+    @property
+    def _position(self) -> int:
+        if self.last_ids is None or self.out_of_turn:
+            return self.start
+        return self.last_ids.position + len(self.last_ids)
+
+    def place_of(self, worker: int) -> dict[str, Any] | None:
+        """Where `worker` was in its dataset when the state was taken; None when nothing is known of it."""
+        workers = [] if self.resumed is None else self.resumed["workers"]
+        return workers[worker] if worker < len(workers) else None
+
+    def set_plan(self, plan: _core.Plan) -> None:
+        """Takes note of what the batches follow from, counted from the first one that this iterator asks for."""
+        self.plan = plan
+        self.plan_first = self.received

@@ -1,0 +1,92 @@
+"""What a worker says beside a batch: which samples of its stream are in it, and where it is in its dataset."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from typing import Any, NamedTuple
+
+from . import _core
+from .fetch import MapFetcher, StreamFetcher
+from .global_generators import global_generators
+
+_SIZE = struct.Struct("=I")
+
+
+class Reporter:
+    """Makes the reports of one worker, each of what has changed since the one before.
+
+    Args:
+        every: after how many batches the dataset is asked for its state: torchdata's `snapshot_every_n_steps`.
+        watches_generators: whether to report the global generators, where somebody draws from them.
+    """
+
+    def __init__(self, every: int, watches_generators: bool) -> None:
+        self._every = every
+        self._generators: _core.GlobalGenerators | None = global_generators() if watches_generators else None
+        self._before: Any = None
+        self._batches = 0
+        # What the dataset said last, and after how many samples of the stream.
+        self._told: dict[str, Any] | None = None
+
+    def begin(self, fetcher: MapFetcher | StreamFetcher | None) -> None:
+        """Takes note of where an epoch begins."""
+        self._batches = 0
+        self._told = None
+        if isinstance(fetcher, StreamFetcher) and self._every != 1:
+            self._told = _copied(fetcher.place.state())
+        if self._generators is not None:
+            self._before = self._generators.take()
+
+    def report(self, fetcher: MapFetcher | StreamFetcher | None) -> bytes:
+        """What there is to say after a batch, an error or the end of the stream; empty when there is nothing."""
+        self._batches += 1
+        generators = None
+        # Before the first epoch has begun there is nothing to compare with.
+        if self._generators is not None and self._before is not None and any(self._generators.moved(self._before)):
+            generators = self._before = self._generators.take()
+        last = None if fetcher is None else fetcher.last
+        state = None
+        try:
+            if fetcher is not None and (told := self._state(fetcher)) is not None:
+                state = pickle.dumps(told)
+        except Exception as error:
+            # Whoever asks for the state hears of it, and nobody else.
+            state = pickle.dumps(Untold(f"{type(error).__name__}: {error}"))
+        if state is None and generators is None and last is None:
+            return b""
+        return pickle.dumps((last, state, generators))
+
+    def _state(self, fetcher: MapFetcher | StreamFetcher) -> dict[str, Any] | None:
+        place = fetcher.place
+        if isinstance(fetcher, MapFetcher):
+            return None if place.tell is None else place.state()
+        if place.tell is None or self._every == 1 or (self._every > 0 and self._batches % self._every == 0):
+            # It is kept over batches in which a dataset may go on changing the very objects that it returned.
+            self._told = _copied(place.state()) if self._every != 1 else place.state()
+            return self._told
+        assert self._told is not None
+        return self._told | {"samples": place.samples, "ended": place.ended}
+
+
+class Untold(NamedTuple):
+    """In the place of a state that a dataset could not tell, or that could not be pickled."""
+
+    reason: str
+
+
+def _copied(state: dict[str, Any]) -> dict[str, Any]:
+    copied: dict[str, Any] = pickle.loads(pickle.dumps(state))
+    return copied
+
+
+def attached(content: bytes, report: bytes) -> bytes:
+    """`content` with a report behind it; whoever unpickles `content` does not see it."""
+    return b"".join((content, report, _SIZE.pack(len(report))))
+
+
+def attachment(content: bytes) -> bytes:
+    """The report behind `content`."""
+    end = len(content) - _SIZE.size
+    (size,) = _SIZE.unpack_from(content, end)
+    return content[end - size : end]

@@ -1,0 +1,81 @@
+"""What workers said beside their batches, as far as the consumer has received them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+from .global_generators import as_text
+from .report import Untold
+
+
+def over(place: dict[str, Any] | None) -> dict[str, Any] | None:
+    """`place` as that of an epoch that has ended: nothing of the stream is to be read again."""
+    return None if place is None else place | {"at": place["samples"], "over": True}
+
+
+class Reports:
+    """By worker: where it was in its dataset when it had made the batch that was received from it last.
+
+    Args:
+        num_workers: the number of workers.
+        places: where each was when the state was taken that the epoch goes on from; empty when there is none.
+        next_worker: whose turn it is.
+    """
+
+    def __init__(self, num_workers: int, places: list[dict[str, Any] | None], next_worker: int) -> None:
+        self._places = [*places, *[None] * (num_workers - len(places))]
+        self._states: list[bytes | None] = [None] * num_workers
+        self._generators: list[Any] = [None] * num_workers
+        self._next = next_worker
+        # Of streams that have ended, while batches of theirs may still wait for their turn.
+        self._last_words: dict[int, bytes] = {}
+
+    def deliver(self, worker: int, report: bytes) -> tuple[int, int, list[Any] | None] | None:
+        """Takes note of a batch that is received, and returns which samples of its stream are in it."""
+        self._next = (worker + 1) % len(self._places)
+        if not report:
+            return None
+        last, state, generators = pickle.loads(report)
+        self._states[worker] = state if state is not None else self._states[worker]
+        self._generators[worker] = generators if generators is not None else self._generators[worker]
+        told: tuple[int, int, list[Any] | None] | None = last
+        return told
+
+    def last_word(self, worker: int, report: bytes) -> None:
+        """Keeps what a worker said when its stream had ended."""
+        self._last_words[worker] = report
+
+    def end(self) -> None:
+        """Takes note that the epoch is over: the streams were all received to their end."""
+        turn = self._next
+        for worker, report in self._last_words.items():
+            self.deliver(worker, report)
+        self._next = turn
+
+    def state(self) -> dict[str, Any]:
+        """As a state keeps it.
+
+        Raises:
+            RuntimeError: a worker's dataset could not say where it is.
+        """
+        places = [self._place(worker) for worker in range(len(self._places))]
+        return {"next_worker": self._next, "workers": places if any(place is not None for place in places) else []}
+
+    def _place(self, worker: int) -> dict[str, Any] | None:
+        state, generators = self._states[worker], self._generators[worker]
+        place = copy.deepcopy(self._places[worker])
+        if state is None and generators is None:
+            return place
+        if place is None:
+            place = {"state": {}, "at": 0, "samples": 0, "ended": False, "rng": None}
+        place["over"] = False
+        if state is not None:
+            told = pickle.loads(state)
+            if isinstance(told, Untold):
+                raise RuntimeError(f"state_dict: the dataset of worker {worker} can't say where it is: {told.reason}")
+            place |= told
+        if generators is not None:
+            place["rng"] = as_text(generators)
+        return place

@@ -1,0 +1,189 @@
+"""`ResumableStream`: what the datasets over streams have in common, epochs, states and who reads."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from torch.utils.data import IterableDataset
+
+from .consumer import Consumer, checked_shard, rank_and_world_size, worker_number
+from .stream_reader import StreamReader
+
+__all__ = ["ResumableIterator", "ResumableStream", "checked_number"]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+_VERSION = 1
+
+
+def checked_number(name: str, number: Any, least: int = 0) -> int:
+    """`number`, if the core can take it.
+
+    Raises:
+        TypeError: `number` is no integer.
+        ValueError: `number` is below `least`, or 2^64 and more.
+    """
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{name} should be an integer, but got {number!r}")
+    number = number.__index__()
+    if not least <= number < 2**64:
+        raise ValueError(f"{name} should be {least} or more, and below 2**64, but got {number}")
+    return int(number)
+
+
+class ResumableIterator(Iterator[_T_co]):
+    """The iterator of one epoch.
+
+    It has no state of its own to be asked for: that is its dataset's, which knows which consumer asks.
+    """
+
+    reader: StreamReader
+
+    def position(self) -> dict[str, Any]:
+        """Where it is, and nobody else's to change."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Is told that the next epoch begins."""
+        raise NotImplementedError
+
+
+@dataclass
+class _Place:
+    """What one consumer has reached: this process, or one of its worker threads."""
+
+    next_epoch: int
+    seed: int | None = None
+    # A state that no iterator has taken up yet.
+    loaded: dict[str, Any] | None = None
+    iterator: ResumableIterator[Any] | None = None
+
+
+class ResumableStream(IterableDataset[_T_co]):
+    """An iterable dataset that reads another iterable, counts epochs and has a state.
+
+    Args:
+        iterable: what is read, anew in every epoch.
+        shard: (rank, world_size), or None to ask `torch.distributed`.
+    """
+
+    def __init__(self, iterable: Iterable[_T_co], shard: tuple[int, int] | None) -> None:
+        self.iterable = iterable
+        self.shard = checked_shard(shard)
+        self._inherited: tuple[int, int] | None = None
+        self._first_epoch = 0
+        # By worker, since worker threads share this object; None is whoever is no worker.
+        self._places: dict[int | None, _Place] = {}
+
+    def __iter__(self) -> Iterator[_T_co]:
+        """The next epoch, or the rest of the one whose state was loaded. Calls `iter` of the iterable."""
+        place, consumer = self._place(), Consumer.here(self.shard, self._inherited)
+        loaded, last = place.loaded, place.iterator
+        if loaded is None:
+            self._refuse_state_of_main_process()
+            epoch = place.next_epoch
+        else:
+            if loaded["read"] and loaded["consumer"] != asdict(consumer):
+                raise ValueError(
+                    f"this state of a {type(self).__name__} belongs to {Consumer(**loaded['consumer'])}, but this is "
+                    f"{consumer}: resume with as many ranks and workers, and each from its own state"
+                )
+            epoch = loaded["epoch"]
+        if last is not None:
+            last.leave()
+        place.iterator = self._begin(place, consumer, epoch, loaded, None if last is None else last.reader)
+        place.next_epoch, place.loaded = epoch + 1, None
+        return place.iterator
+
+    def _begin(
+        self,
+        place: _Place,
+        consumer: Consumer,
+        epoch: int,
+        loaded: dict[str, Any] | None,
+        previous: StreamReader | None,
+    ) -> ResumableIterator[_T_co]:
+        raise NotImplementedError
+
+    def _arguments(self) -> dict[str, Any]:
+        """The arguments without which a state means something else."""
+        raise NotImplementedError
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next iteration of this copy of the dataset epoch `epoch`; from there it counts up.
+
+        The iterable is told too, where it has a `set_epoch`. A state that was loaded keeps its own epoch.
+
+        Raises:
+            ValueError: a negative `epoch`, or one of 2^64 and more.
+        """
+        self._first_epoch = checked_number("epoch", epoch)
+        for place in self._places.values():
+            place.next_epoch = self._first_epoch
+        if callable(set_epoch := getattr(self.iterable, "set_epoch", None)):
+            set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the latest iterator of this consumer is: JSON, if the states of the iterable are."""
+        place = self._place()
+        if place.loaded is not None:
+            return copy.deepcopy(place.loaded)
+        if place.iterator is not None:
+            return self._state(place.iterator.position())
+        consumer = Consumer.here(self.shard, self._inherited)
+        return self._state(self._start(place.next_epoch, place.seed, consumer))
+
+    def _start(self, epoch: int, seed: int | None, consumer: Consumer) -> dict[str, Any]:
+        return {"epoch": epoch, "consumer": asdict(consumer), "read": 0, "ended": False, "inner": None}
+
+    def _state(self, position: dict[str, Any]) -> dict[str, Any]:
+        return {"version": _VERSION, "stream": type(self).__name__, **self._arguments(), **position}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Makes the next iteration go on where `state_dict` was taken, and later ones follow it. It is used once.
+
+        Where it was taken at the end of an epoch, nothing is left of that: the next iteration is empty, and the one
+        after it is the next epoch. A DataLoader knows this of every stateful dataset and leaves out the empty one.
+
+        Raises:
+            ValueError: a state of something else, or of other arguments; the text names both sides.
+        """
+        state = copy.deepcopy(dict(state_dict))
+        if state.get("version") != _VERSION or state.get("stream") != type(self).__name__:
+            raise ValueError(
+                f"this is no state of a {type(self).__name__} that this version can read: it says it is of "
+                f"{state.get('stream')!r}, version {state.get('version')!r}; expected {type(self).__name__!r}, "
+                f"version {_VERSION}"
+            )
+        for name, ours in self._arguments().items():
+            if state.get(name) != ours:
+                raise ValueError(
+                    f"this state was made with {name}={state.get(name)!r}, but this {type(self).__name__} has "
+                    f"{name}={ours!r}: resume with the arguments that it was made with"
+                )
+        place = self._place()
+        place.loaded, place.iterator = state, None
+
+    def _place(self) -> _Place:
+        worker = worker_number()
+        if worker not in self._places:
+            self._places[worker] = _Place(self._first_epoch)
+        return self._places[worker]
+
+    def _refuse_state_of_main_process(self) -> None:
+        main = self._places.get(None)
+        if worker_number() is not None and main is not None and main.loaded is not None:
+            raise RuntimeError(
+                f"the state of this {type(self).__name__} was loaded in the main process, but its workers iterate: "
+                "each has a state of its own. Load the state into the DataLoader, or iterate with num_workers=0"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the iterators, and where torch.distributed has put this process: a spawned worker can't ask it."""
+        places = {worker: _Place(place.next_epoch, place.seed, place.loaded) for worker, place in self._places.items()}
+        rank, world_size = rank_and_world_size()
+        inherited = (rank, world_size) if world_size > 1 else self._inherited
+        return {**vars(self), "_places": places, "_inherited": inherited}

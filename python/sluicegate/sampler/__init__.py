@@ -1,0 +1,38 @@
+"""Samplers: which index comes next, and which indices make up a batch. One class a file.
+
+Torch's five and more. Each is torch's class where torch has it, with torch's arguments; a `seed` makes its order a pure
+function of (seed, epoch, position), computed in Rust: see `Positional` for what those of samples have.
+"""
+
+from .balanced_batch import BalancedBatchSampler
+from .batch import BatchSampler
+from .block_shuffle import BlockShuffleSampler
+from .class_sampler import ClassSampler
+from .distributed import DistributedSampler
+from .length_bucket_batch import LengthBucketBatchSampler
+from .mixture import MixtureSampler, StopCriteria
+from .positional import Positional
+from .random import RandomSampler
+from .repeat import RepeatSampler
+from .sequential import SequentialSampler
+from .stratified_batch import StratifiedBatchSampler
+from .subset_random import SubsetRandomSampler
+from .weighted_random import WeightedRandomSampler
+
+__all__ = [
+    "BalancedBatchSampler",
+    "BatchSampler",
+    "BlockShuffleSampler",
+    "ClassSampler",
+    "DistributedSampler",
+    "LengthBucketBatchSampler",
+    "MixtureSampler",
+    "Positional",
+    "RandomSampler",
+    "RepeatSampler",
+    "SequentialSampler",
+    "StopCriteria",
+    "StratifiedBatchSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+]

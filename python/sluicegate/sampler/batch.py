@@ -1,0 +1,127 @@
+"""`BatchSampler`: what a sampler gives, cut into batches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from torch.utils import data
+
+from sluicegate import _core
+
+from .positional import Positional, array, checked_seed, core_of
+
+# How many indices become Python's at a time.
+_AT_ONCE = 4096
+
+
+class BatchSampler(data.BatchSampler):
+    """What a sampler gives, in batches: torch's `BatchSampler`, with positions in seed mode, and a state.
+
+    Seed mode is that of the sampler, or of `seed` for a sampler that has none. Otherwise batches are what torch's class
+    makes of any iterable.
+
+    Args:
+        sampler: any iterable of indices; in seed mode one of sluicegate's samplers.
+        batch_size: the number of indices in a batch.
+        drop_last: whether a last batch that is not full is left out.
+        seed: seed mode, for a sampler that was given no seed.
+
+    Raises:
+        ValueError: `batch_size` is no positive int, `drop_last` no bool, or `seed` none of 64 bits.
+
+    Example:
+        >>> from sluicegate.sampler import RandomSampler
+        >>> sampler = BatchSampler(RandomSampler(range(10**9), seed=7), 4, drop_last=False)
+        >>> sampler.batch_at(123_456_789).shape
+        (4,)
+        >>> list(BatchSampler(range(5), 2, drop_last=False))
+        [[0, 1], [2, 3], [4]]
+    """
+
+    # As for samplers of samples, counted in batches.
+    epoch: int = 0
+    yielded: int = 0
+    next_yielded: int | None = None
+    _asked: tuple[Any, ...] | None = None
+
+    def __init__(self, sampler: Any, batch_size: int, drop_last: bool, *, seed: int | None = None) -> None:
+        super().__init__(sampler, batch_size, drop_last)
+        self.seed = checked_seed(seed)
+
+    def batches(self, epoch: int, seed: int | None = None) -> _core.Batches:
+        """The batches of `epoch`, of which any can be asked for; `seed` is the loader's, for who was given none.
+
+        Raises:
+            ValueError: nobody has a seed, or the sampler is none of sluicegate's.
+        """
+        core = core_of(self.sampler, self.seed if self.seed is not None else checked_seed(seed))
+        return _core.batch_sampler(core, self.batch_size, self.drop_last).batches(epoch)
+
+    def batch_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The indices of the batch at `position` of the current epoch, in seed mode: int64, not to be written to.
+
+        Raises:
+            IndexError: there is no such batch.
+            ValueError: as for `batches`.
+        """
+        asked = core_of(self.sampler, self.seed), self.batch_size, self.drop_last, self._current_epoch()
+        if self._asked is None or self._asked[0] is not asked[0] or self._asked[1:4] != asked[1:]:
+            self._asked = (*asked, self.batches(asked[3]))
+        return array(self._asked[4].indices(position))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch that the next iteration reads, the sampler's too if it has one."""
+        self.epoch = epoch
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The epoch, and how many of its batches were yielded."""
+        return {"epoch": self.epoch, "yielded": self.yielded if self.next_yielded is None else self.next_yielded}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Lets the next iteration go on where `state_dict` was taken.
+
+        Raises:
+            ValueError: it does not say how many batches were yielded, or a negative number.
+        """
+        yielded = state_dict.get("yielded")
+        if not isinstance(yielded, int) or yielded < 0:
+            raise ValueError(f"a sampler's state has `yielded`, a number from 0, but this one has {yielded!r}")
+        self.next_yielded = yielded
+        self.set_epoch(state_dict.get("epoch", self.epoch))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Lists of Python ints. Nothing is drawn before the first is asked for."""
+        self.yielded, self.next_yielded = self.next_yielded or 0, None
+        return self._counted(self._from(self.yielded))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_asked"}
+
+    def _counted(self, batches: Iterator[list[int]]) -> Iterator[list[int]]:
+        for batch in batches:
+            self.yielded += 1
+            yield batch
+
+    def _from(self, batch: int) -> Iterator[list[int]]:
+        if not isinstance(self.sampler, Positional) or (self.seed is None and not self.sampler._has_seed()):
+            return itertools.islice(super().__iter__(), batch, None)
+        return self._seeded(batch)
+
+    def _seeded(self, batch: int) -> Iterator[list[int]]:
+        order = core_of(self.sampler, self.seed).order(self._current_epoch())
+        size, drop_last = self.batch_size, self.drop_last
+        end = len(order) - len(order) % size if drop_last else len(order)
+        at_once = max(_AT_ONCE // size, 1) * size
+        for first in range(batch * size, end, at_once):
+            indices = array(order.indices(first, min(first + at_once, end))).tolist()
+            for start in range(0, len(indices), size):
+                yield indices[start : start + size]
+
+    def _current_epoch(self) -> int:
+        # The epoch of the sampler underneath may have been set without this one's.
+        return self.sampler.epoch if isinstance(self.sampler, Positional) else self.epoch

@@ -1,0 +1,76 @@
+"""`CoreBatchSampler`: what the batch samplers of the core have in common in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Sampler
+
+from sluicegate import _core
+
+from .iteration import Iteration
+from .seed import checked_seed, missing_seed
+
+
+class CoreBatchSampler(Iteration, Sampler[list[int]]):
+    """Batches of indices that the core computes. A subclass says by which of its samplers: `_make`.
+
+    Batches are a pure function of (seed, epoch, number of the batch), so any of them can be asked for at any time.
+    """
+
+    def __init__(self, seed: int | None, generator: torch.Generator | None) -> None:
+        super().__init__(seed, generator)
+        self._kept: tuple[tuple[int, int], _core.Batches] | None = None
+
+    def _make(self, seed: int) -> _core.BatchingSampler:
+        raise NotImplementedError
+
+    def batches(self, epoch: int, seed: int | None = None) -> _core.Batches:
+        """The batches of `epoch`.
+
+        Args:
+            epoch: from 0.
+            seed: the loader's, used when the sampler has none of its own.
+
+        Raises:
+            ValueError: neither has a seed.
+        """
+        seed = checked_seed(seed) if self.seed is None else self.seed
+        if seed is None:
+            raise missing_seed(type(self).__name__)
+        # Kept for `len` and `batch_at`: some take time to make.
+        kept, key = self._kept, (epoch, seed)
+        if kept is None or kept[0] != key:
+            self._kept = kept = (key, self._make(seed).batches(epoch))
+        return kept[1]
+
+    def batch_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The indices of the batch at `position` of the current epoch: int64, read-only."""
+        return np.frombuffer(self.batches(self.epoch).indices(position), np.int64)
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch."""
+        return len(self.batches(self.epoch, seed=0))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """The batches of the current epoch, as lists of integers."""
+        seed, start = self._begin()
+        batches = self.batches(self.epoch, seed)
+        for position in range(start, len(batches)):
+            batch = np.frombuffer(batches.indices(position), np.int64).tolist()
+            self.yielded = position + 1
+            yield batch
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what can be made anew."""
+        return {**vars(self), "_kept": None}
+
+
+def positive(name: str, number: Any) -> int:
+    """`number`, when it is a positive integer; else torch's ValueError."""
+    if not isinstance(number, int) or isinstance(number, bool) or number <= 0:
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={number}")
+    return number

@@ -1,0 +1,56 @@
+"""`DistributedSampler`: what one rank reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils import data
+
+from sluicegate import _core
+
+from .positional import Positional
+
+
+class DistributedSampler(Positional, data.DistributedSampler[int]):
+    """What one rank of `num_replicas` reads: torch's `DistributedSampler`, with a state, and positions in seed mode.
+
+    Iterating gives what torch's sampler gives for the same `seed`, which is torch's: all ranks draw the permutation of
+    `seed` + epoch. The order of seed mode is asked for with a seed that is the loader's: `order(epoch, seed)`.
+
+    A state goes on in the epoch where it was taken, as that of torchdata's `StatefulDistributedSampler`.
+
+    Args:
+        dataset: what has the samples.
+        num_replicas: the number of ranks; by default that of the process group.
+        rank: this process; by default as in the process group.
+        shuffle: whether the order is random.
+        seed: torch's seed of the shuffle, the same on every rank.
+        drop_last: whether the end that does not fill every rank is left out; else the order wraps around.
+
+    Raises:
+        ValueError: there is no such rank.
+
+    Example:
+        >>> sampler = DistributedSampler(range(10), num_replicas=4, rank=1, shuffle=False)
+        >>> list(sampler)
+        [1, 5, 9]
+        >>> len(sampler.order(epoch=0, seed=7))
+        3
+    """
+
+    seed: int
+
+    def _own_seed(self) -> int | None:
+        # Torch's seed is none of seed mode: it has a default, and its order is torch's.
+        return None
+
+    def _is_random(self) -> bool:
+        return self.shuffle
+
+    def _facts(self) -> tuple[Any, ...]:
+        return len(self.dataset), self.num_replicas, self.rank, self.shuffle, self.drop_last  # type: ignore[arg-type]
+
+    def _make(self, seed: int) -> _core.Sampler:
+        length = len(self.dataset)  # type: ignore[arg-type]
+        whole = _core.random_sampler(length, seed, False, length) if self.shuffle else _core.sequential_sampler(length)
+        return _core.distributed_sampler(whole, self.rank, self.num_replicas, "drop" if self.drop_last else "pad")

@@ -1,0 +1,131 @@
+"""`MixtureSampler`: the parts of a concatenation, read in proportion to weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils import data
+
+from sluicegate import _core
+
+from .positional import Positional, checked_seed, drawn_seed, ints
+
+# How often a function of weights is asked in an epoch.
+_TABULATED = 1024
+
+
+class StopCriteria:
+    """When an epoch of a mixture ends: the names, and the values, of `torchdata.nodes.StopCriteria`."""
+
+    # With the sample that completes the last part; parts that are through start again.
+    CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED = "CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED"
+    # When every sample was read, each once; a part that is through leaves its share to the others.
+    ALL_DATASETS_EXHAUSTED = "ALL_DATASETS_EXHAUSTED"
+    # With the sample that completes the first part.
+    FIRST_DATASET_EXHAUSTED = "FIRST_DATASET_EXHAUSTED"
+    # After `num_samples`; parts that are through start again.
+    CYCLE_FOREVER = "CYCLE_FOREVER"
+
+
+class MixtureSampler(Positional, data.Sampler[int]):
+    """The parts of a `ConcatDataset` in proportion to weights, each part in a random order of its own.
+
+    How often each part has come by some position is arithmetic, within one or two of what the weights demand; which
+    positions those are is shuffled, 1024 at a time. So any position of any epoch costs a fraction of a microsecond, a
+    rare part comes as often as it should, and every epoch has the same length. A part that starts again does so in
+    another order.
+
+    Args:
+        data_source: a `ConcatDataset`, or the lengths of its parts.
+        weights: one for each part, which need not sum to one. Or a schedule: pairs of (step, weights), ascending. Or a
+            function from a step to weights, which is asked 1024 times an epoch and needs `num_samples`.
+        stop: when an epoch ends, one of `StopCriteria`.
+        num_samples: the length of an epoch under CYCLE_FOREVER; otherwise epochs end there at the latest.
+        samples_per_step: how many samples a schedule's step is: the batch size, times the number of ranks. Steps count
+            from the beginning of each epoch.
+        linear: whether a schedule's weights go over evenly from one step to the next, instead of jumping there. (What a
+            function gives always does.)
+        generator: what a pass without `seed` draws its seed from, at the first `next`; by default torch's global one.
+        seed: seed mode: the order is a pure function of (seed, epoch, position).
+
+    Raises:
+        ValueError: a weight is negative or no number, there is not one for each part, all are zero, a part without
+            samples has one, steps do not ascend, the epoch would never end, `stop` is no rule, or CYCLE_FOREVER has no
+            `num_samples`.
+
+    Example:
+        >>> sampler = MixtureSampler([1000, 10], [3.0, 1.0], seed=7)
+        >>> 90 < sum(sampler.index_at(position) >= 1000 for position in range(400)) < 110
+        True
+        >>> ramp = MixtureSampler([50, 50], [(0, [1, 0]), (100, [0, 1])], linear=True, stop="CYCLE_FOREVER",
+        ...                       num_samples=100, seed=7)
+        >>> len(ramp)
+        100
+    """
+
+    def __init__(
+        self,
+        data_source: data.ConcatDataset[Any] | Sequence[int],
+        weights: Sequence[float] | Sequence[tuple[int, Sequence[float]]] | Callable[[int], Sequence[float]],
+        *,
+        stop: str = StopCriteria.CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED,
+        num_samples: int | None = None,
+        samples_per_step: int = 1,
+        linear: bool = False,
+        generator: torch.Generator | None = None,
+        seed: int | None = None,
+    ) -> None:
+        for name, value in (
+            ("num_samples", 1 if num_samples is None else num_samples),
+            ("samples_per_step", samples_per_step),
+        ):
+            if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+                raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")
+        if stop == StopCriteria.CYCLE_FOREVER and num_samples is None:
+            raise ValueError("an epoch under CYCLE_FOREVER ends after num_samples: give it")
+        self.data_source = data_source
+        self.weights = weights
+        self.stop = stop
+        self.num_samples = num_samples
+        self.samples_per_step = samples_per_step
+        self.linear = bool(linear) or callable(weights)
+        self.generator = generator
+        self.seed = checked_seed(seed)
+        self.breakpoints = self._breakpoints()
+        # What can't work is said here, not in the first epoch.
+        self._length = len(self._make(0).order(0))
+
+    def __len__(self) -> int:
+        """How many indices an epoch has; the same in every epoch."""
+        return self._length
+
+    def _lengths(self) -> list[int]:
+        if isinstance(self.data_source, data.ConcatDataset):
+            return [len(part) for part in self.data_source.datasets]  # type: ignore[arg-type]
+        return list(self.data_source)
+
+    def _breakpoints(self) -> list[tuple[int, list[float]]]:
+        """The weights as (position, weights), whichever way they were given."""
+        weights = self.weights
+        if callable(weights):
+            if self.num_samples is None:
+                raise ValueError("a function of weights is tabulated over num_samples: give it, or a schedule")
+            steps = -(-self.num_samples // self.samples_per_step)
+            asked = sorted({steps * place // _TABULATED for place in range(_TABULATED + 1)})
+            scheduled: list[tuple[int, Any]] = [(step, weights(step)) for step in asked]
+        elif len(weights) and isinstance(weights[0], (tuple, list)):
+            scheduled = [(step, at_once) for step, at_once in weights]  # type: ignore[misc]
+        else:
+            scheduled = [(0, weights)]
+        return [(step * self.samples_per_step, [float(weight) for weight in at_once]) for step, at_once in scheduled]
+
+    def _unseeded(self) -> Iterator[int]:
+        yield from ints(self._make(drawn_seed(self.generator)).order(0), 0)
+
+    def _facts(self) -> tuple[Any, ...]:
+        return (*self._lengths(), self.breakpoints, self.stop, self.num_samples, self.linear)
+
+    def _make(self, seed: int) -> _core.Sampler:
+        return _core.mixture_sampler(self._lengths(), self.breakpoints, self.linear, self.stop, self.num_samples, seed)

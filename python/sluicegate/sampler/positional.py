@@ -1,0 +1,179 @@
+"""`Positional`: what every sampler of samples has beyond torch's."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from sluicegate import _core
+
+# How many indices become Python's at a time: enough that the crossing costs nothing, few enough for the cache.
+_AT_ONCE = 4096
+
+
+def checked_seed(seed: Any) -> int | None:
+    """`seed` as samplers and loaders take it, None included."""
+    if seed is None:
+        return None
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64:
+        raise ValueError(f"seed should be an integer from 0 to 2**64 - 1, or None, but got seed={seed!r}")
+    return seed
+
+
+def drawn_seed(generator: torch.Generator | None) -> int:
+    """A seed from torch's generator, or from its global one: the draw with which torch seeds its own samplers."""
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator).item())
+
+
+class Positional:
+    """A sampler with positions: any of them can be asked for, in any epoch, and iteration can be resumed anywhere.
+
+    In seed mode (with a `seed` of its own, or one of the loader's) the order is a pure function of (seed, epoch,
+    position). Without a seed iterating is what torch does, draw for draw. The epoch changes by `set_epoch` alone.
+    """
+
+    seed: int | None
+    epoch: int = 0
+    # How many indices the iterator that was used last has yielded, and how many the next one is to pass over.
+    yielded: int = 0
+    next_yielded: int | None = None
+    # The core's sampler, with what it was made of, and the order that `index_at` asked last.
+    _made: tuple[tuple[Any, ...], _core.Sampler] | None = None
+    _asked: tuple[_core.Sampler, int, _core.Order] | None = None
+
+    def order(self, epoch: int, seed: int | None = None) -> _core.Order:
+        """The order of `epoch`, of which any position can be asked for.
+
+        Args:
+            epoch: counted from 0.
+            seed: the loader's, for a sampler that was given none.
+
+        Raises:
+            ValueError: neither has a seed.
+        """
+        return self.core(seed).order(epoch)
+
+    def core(self, seed: int | None = None) -> _core.Sampler:
+        """The core's sampler that gives the orders; `seed` as for `order`."""
+        own = self._own_seed()
+        facts = (checked_seed(seed) if own is None else own, *self._facts())
+        if self._made is None or not _are_same(self._made[0], facts):
+            if facts[0] is None and self._is_random():
+                raise ValueError(
+                    f"{type(self).__name__} has no seed, so no position but the next: "
+                    "give seed= to the sampler or to the loader"
+                )
+            self._made = facts, self._make(facts[0] or 0)
+        return self._made[1]
+
+    def index_at(self, position: int) -> int:
+        """The index at `position` of the current epoch, in seed mode.
+
+        Raises:
+            IndexError: there is no such position.
+            ValueError: the sampler has no seed.
+        """
+        core = self.core()
+        if self._asked is None or self._asked[0] is not core or self._asked[1] != self.epoch:
+            self._asked = core, self.epoch, core.order(self.epoch)
+        return self._asked[2].index_at(position)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch that the next iteration reads."""
+        self.epoch = epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """The epoch, and how many of its indices were yielded."""
+        return {"epoch": self.epoch, "yielded": self.yielded if self.next_yielded is None else self.next_yielded}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Lets the next iteration go on where `state_dict` was taken.
+
+        Raises:
+            ValueError: it does not say how many indices were yielded, or a negative number.
+        """
+        yielded = state_dict.get("yielded")
+        if not isinstance(yielded, int) or yielded < 0:
+            raise ValueError(f"a sampler's state has `yielded`, a number from 0, but this one has {yielded!r}")
+        self.next_yielded = yielded
+        self.epoch = state_dict.get("epoch", self.epoch)
+
+    def __iter__(self) -> Iterator[int]:
+        """Python ints, in the order of this moment's epoch. Nothing is drawn before the first is asked for."""
+        self.yielded, self.next_yielded = self.next_yielded or 0, None
+        return self._counted(self._from(self.yielded))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_made", "_asked")}
+
+    def _counted(self, indices: Iterator[int]) -> Iterator[int]:
+        for index in indices:
+            self.yielded += 1
+            yield index
+
+    def _from(self, position: int) -> Iterator[int]:
+        if self._has_seed():
+            return ints(self.order(self.epoch), position)
+        return itertools.islice(self._unseeded(), position, None)
+
+    def _has_seed(self) -> bool:
+        return self._own_seed() is not None
+
+    def _own_seed(self) -> int | None:
+        return self.seed
+
+    def _is_random(self) -> bool:
+        """Whether an order takes a seed."""
+        return True
+
+    def _unseeded(self) -> Iterator[int]:
+        """One pass without a seed, which draws nothing before the first index is asked for: torch's own."""
+        iterator: Iterator[int] = super().__iter__()  # type: ignore[misc]
+        return iterator
+
+    def _facts(self) -> tuple[Any, ...]:
+        """What the core's sampler is made of, apart from the seed. Numbers are compared, other objects looked at."""
+        raise NotImplementedError
+
+    def _make(self, seed: int) -> _core.Sampler:
+        raise NotImplementedError
+
+
+def ints(order: _core.Order, start: int) -> Iterator[int]:
+    """The indices from position `start` on."""
+    for first in range(start, len(order), _AT_ONCE):
+        yield from array(order.indices(first, min(first + _AT_ONCE, len(order)))).tolist()
+
+
+def array(indices: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The core's indices as an int64 array that can't be written to."""
+    return np.frombuffer(indices, np.int64)
+
+
+def described(tensor: torch.Tensor) -> tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]:
+    """A flat tensor of 64-bit numbers as the core reads one: by its address, without a copy."""
+    name = "int64" if tensor.dtype is torch.int64 else "float64"
+    return "", name, tensor.data_ptr(), (len(tensor),), (8,), tensor
+
+
+def core_of(sampler: Any, seed: int | None) -> _core.Sampler:
+    """The core's sampler behind one of ours.
+
+    Raises:
+        ValueError: it is none of ours, or has no seed and is given none.
+    """
+    if not isinstance(sampler, Positional):
+        name = type(sampler).__name__
+        raise ValueError(f"positions of a {name} can't be computed: in seed mode use a sampler of sluicegate's")
+    return sampler.core(seed)
+
+
+def _are_same(facts: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    return len(facts) == len(others) and all(
+        fact is other or (isinstance(fact, (int, str)) and isinstance(other, (int, str)) and fact == other)
+        for fact, other in zip(facts, others, strict=True)
+    )

@@ -1,0 +1,95 @@
+"""`RepeatSampler`: what another sampler gives, several times."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils import data
+
+from sluicegate import _core
+
+from .positional import Positional, checked_seed, core_of
+
+
+class RepeatSampler(Positional, data.Sampler[int]):
+    """What another sampler gives, `times` times an epoch: whole passes, or each index several times in a row.
+
+    Whole passes make short epochs longer: each pass has an order of its own. In seed mode pass k of epoch e is the
+    sampler's own epoch e * times + k. Repetitions in a row are those of repeated augmentation (Hoffer et al., "Augment
+    your batch", CVPR 2020): with `num_samples=len(dataset)` an epoch has as many samples as without, as in timm's
+    `RepeatAugSampler`; ranks that read in turns (`shard=` of the loader) get repetitions of one sample side by side.
+
+    Args:
+        sampler: any iterable of indices that can be iterated more than once; in seed mode one of sluicegate's.
+        times: how often, from 0.
+        interleaved: whether each index is repeated right behind itself, as `torch.repeat_interleave` does it.
+        num_samples: where epochs end; by default after the last repetition.
+        seed: seed mode, for a sampler that was given no seed.
+
+    Raises:
+        ValueError: `times` or `num_samples` is negative or no int, or `seed` is none of 64 bits.
+
+    Example:
+        >>> list(RepeatSampler(range(3), 2))
+        [0, 1, 2, 0, 1, 2]
+        >>> list(RepeatSampler(range(3), 2, interleaved=True))
+        [0, 0, 1, 1, 2, 2]
+    """
+
+    def __init__(
+        self,
+        sampler: Any,
+        times: int,
+        *,
+        interleaved: bool = False,
+        num_samples: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        for name, value in (("times", times), ("num_samples", 0 if num_samples is None else num_samples)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise ValueError(f"{name} should be an integer value from 0, but got {name}={value}")
+        self.sampler = sampler
+        self.times = times
+        self.interleaved = bool(interleaved)
+        self.num_samples = num_samples
+        self.seed = checked_seed(seed)
+
+    def __len__(self) -> int:
+        """How many indices an epoch has."""
+        whole = self.times * len(self.sampler)
+        return whole if self.num_samples is None else min(whole, self.num_samples)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch that the next iteration reads, the sampler's own too if it has one."""
+        super().set_epoch(epoch)
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
+
+    def _unseeded(self) -> Iterator[int]:
+        if self.interleaved:
+            repeated = (index for index in self.sampler for _ in range(self.times))
+        else:
+            repeated = (index for _ in range(self.times) for index in self.sampler)
+        return itertools.islice(repeated, self.num_samples)
+
+    def _has_seed(self) -> bool:
+        return isinstance(self.sampler, Positional) and (self.seed is not None or self.sampler._has_seed())
+
+    def _is_random(self) -> bool:
+        # Its sampler says so itself.
+        return False
+
+    def _facts(self) -> tuple[Any, ...]:
+        return self.times, self.interleaved, self.num_samples, self.sampler
+
+    def core(self, seed: int | None = None) -> _core.Sampler:
+        """The core's sampler that gives the orders; `seed` as for `order`."""
+        inner = core_of(self.sampler, self.seed if self.seed is not None else seed)
+        made = self._made
+        # The sampler underneath changes with its dataset.
+        if made is None or made[0][0] is not inner or made[0][1:] != self._facts():
+            core = _core.repeat_sampler(inner, self.times, self.interleaved, self.num_samples)
+            self._made = made = (inner, *self._facts()), core
+        return made[1]

@@ -1,0 +1,42 @@
+"""Seeds: which are legal, and where one comes from when none was given."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+
+def checked_seed(seed: Any) -> int | None:
+    """`seed` as an int, or None.
+
+    Raises:
+        ValueError: a seed below 0, or of more than 64 bits.
+        TypeError: no integer.
+
+    Example:
+        >>> checked_seed(7), checked_seed(None)
+        (7, None)
+    """
+    if seed is None:
+        return None
+    if isinstance(seed, bool):
+        raise TypeError(f"seed should be an integer from 0 to 2**64 - 1, but got seed={seed}")
+    number = operator.index(seed)
+    if not 0 <= number < 2**64:
+        raise ValueError(f"seed should be an integer from 0 to 2**64 - 1, but got seed={number}")
+    return number
+
+
+def drawn_seed(generator: torch.Generator | None) -> int:
+    """A seed from `generator`, or from torch's global generator: one draw, as torch's `RandomSampler` makes it."""
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator).item())
+
+
+def missing_seed(name: str) -> ValueError:
+    """What to raise when an order was asked for and nobody gave a seed."""
+    return ValueError(
+        f"{name} has no seed, so its order is drawn when it is iterated and can't be asked for: give seed= to the "
+        "sampler, or to the loader"
+    )

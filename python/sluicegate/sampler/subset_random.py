@@ -1,0 +1,56 @@
+"""`SubsetRandomSampler`: given indices in random order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import data
+
+from sluicegate import _core
+
+from .positional import Positional, checked_seed, described
+
+
+class SubsetRandomSampler(Positional, data.SubsetRandomSampler):
+    """Each of the given indices once, in random order: torch's `SubsetRandomSampler`, with positions in seed mode.
+
+    In seed mode the core keeps its own copy of the indices (4 bytes each, 8 where one needs more than 32 bits), made
+    when an order is first asked for: assign another sequence to `indices` to change them. They are not negative then.
+
+    Args:
+        indices: the indices; ranges, lists, arrays and tensors.
+        generator: what is drawn from without `seed`; by default torch's global generator.
+        seed: seed mode: the order is a pure function of (seed, epoch, position).
+
+    Raises:
+        ValueError: `seed` is none of 64 bits; in seed mode, when an order is asked for, an index is negative.
+
+    Example:
+        >>> sampler = SubsetRandomSampler([30, 10, 20], seed=7)
+        >>> sorted(sampler)
+        [10, 20, 30]
+    """
+
+    def __init__(
+        self, indices: Sequence[int], generator: torch.Generator | None = None, *, seed: int | None = None
+    ) -> None:
+        super().__init__(indices, generator)
+        self.seed = checked_seed(seed)
+
+    def _facts(self) -> tuple[Any, ...]:
+        return self.indices, len(self.indices)
+
+    def _make(self, seed: int) -> _core.Sampler:
+        return _core.subset_random_sampler(described(_int64(self.indices)), seed)
+
+
+def _int64(indices: Any) -> torch.Tensor:
+    if type(indices) is range:
+        return torch.arange(indices.start, indices.stop, indices.step, dtype=torch.int64, device="cpu")
+    found = np.asarray(indices.cpu() if isinstance(indices, torch.Tensor) else indices)
+    if found.ndim != 1 or (found.dtype.kind not in "iu" and len(found)):
+        raise ValueError(f"indices should be a flat sequence of integers, but are {found.dtype} of shape {found.shape}")
+    return torch.from_numpy(np.array(found, dtype=np.int64, order="C"))

@@ -1,0 +1,56 @@
+"""The requests of a sampler of the user's, asked for one by one."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils.data import BatchSampler
+
+from .stateful import Pair
+from .torch_order import is_torchs
+
+
+class SamplerStream:
+    """What a sampler yields, batch by batch, with its state where it has one.
+
+    Torch's own `BatchSampler` is done here, so that the state of the iterator that it would hide can be asked for.
+
+    Args:
+        index_sampler: the loader's batch sampler, or its sampler when batches are not made.
+        index_iterator: `iter(index_sampler)`, not begun.
+        state: what the sampler said of itself when `past` batches had been yielded.
+        past: how many batches of the epoch are left out: by `state`, or by reading and dropping them.
+    """
+
+    def __init__(self, index_sampler: Any, index_iterator: Iterator[Any], state: Any, past: int) -> None:
+        self._batches = index_sampler if is_torchs(index_sampler, BatchSampler) else None
+        thing = index_sampler if self._batches is None else self._batches.sampler
+        begun = index_iterator if self._batches is None and state is None else None
+        self._pair = Pair(thing, state, begun)
+        self._is_stateful = self._pair.is_stateful
+        self._iterator = self._pair.iterator if self._batches is None else self._cut(self._pair.iterator)
+        if state is None and past:
+            next(itertools.islice(self._iterator, past, past), None)
+
+    def __iter__(self) -> SamplerStream:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._iterator)
+
+    def state(self) -> bytes | None:
+        """What the sampler, or its iterator, says of itself now, pickled; None when it says nothing."""
+        return pickle.dumps(self._pair.state()) if self._is_stateful else None
+
+    def _cut(self, indices: Iterator[Any]) -> Iterator[list[Any]]:
+        assert self._batches is not None
+        size, drop_last = self._batches.batch_size, self._batches.drop_last
+        while batch := list(itertools.islice(indices, size)):
+            if drop_last and len(batch) < size:
+                return
+            yield batch
+            if not drop_last:
+                size = self._batches.batch_size

@@ -1,0 +1,148 @@
+"""`shard_iterable`: every rank and every worker reads its own part of one stream."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from torch.utils.data import IterableDataset
+
+from .consumer import Consumer, is_reading_whole, reading_whole
+from .resumable_stream import ResumableIterator, ResumableStream
+from .stream_reader import StreamReader
+
+__all__ = ["ShardedIterable", "shard_iterable"]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+# How many samples lie between two snapshots of the stream's state, and are read again at most when it resumes.
+_BETWEEN_SNAPSHOTS = 64
+
+
+def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None = None) -> IterableDataset[_T_co]:
+    """Gives every rank and every worker its own part of `iterable`: together they read each sample exactly once.
+
+    Of R ranks with W workers each, sample i goes to rank i % R and there to worker (i // R) % W. So what a rank reads
+    does not depend on its number of workers, and two ranks, or two workers of one rank, differ by one sample at most
+    (where ranks must take equally many steps, end the epoch with the shortest of them). Every consumer reads the whole
+    stream and passes over what is not its own; a stream that can be cut at its source (by files, say) is better cut
+    there.
+
+    Who reads is found out when an iteration begins: from `torch.utils.data.get_worker_info()`, in worker processes and
+    worker threads alike, and from `torch.distributed` where it is initialised. All must be given the same samples in
+    the same order: a `ShuffleBuffer` inside needs a seed, and gives all of them one order; around this it shuffles each
+    part by itself, and needs none.
+
+    The dataset that is returned passes `set_epoch` on. It is stateful: its `state_dict` is JSON where the states of
+    `iterable` and of its iterator are. If one of these is stateful, at most 64 samples are read again on resuming; else
+    all that had been read are, and a warning says how many.
+
+    Args:
+        iterable: the stream, the same for all; `iter` is called once an epoch.
+        shard: (rank, world_size) to be used instead of what `torch.distributed` says.
+
+    Raises:
+        ValueError: no such shard; while iterating: a state of another rank or worker, or a `shard` inside of another.
+        RuntimeError: while iterating after a resume: the stream is shorter than it was.
+
+    Example:
+        >>> from sluicegate import DataLoader
+        >>> list(shard_iterable(range(7), shard=(0, 2))), list(shard_iterable(range(7), shard=(1, 2)))
+        ([0, 2, 4, 6], [1, 3, 5])
+        >>> sorted(DataLoader(shard_iterable(range(7)), batch_size=None, num_workers=2))
+        [0, 1, 2, 3, 4, 5, 6]
+    """
+    return ShardedIterable(iterable, shard)
+
+
+class ShardedIterable(ResumableStream[_T_co]):
+    """What `shard_iterable` returns."""
+
+    def _arguments(self) -> dict[str, Any]:
+        return {}
+
+    def _begin(
+        self,
+        place: Any,
+        consumer: Consumer,
+        epoch: int,
+        loaded: dict[str, Any] | None,
+        previous: StreamReader | None,
+    ) -> ResumableIterator[_T_co]:
+        if is_reading_whole() and self.shard is not None and self.shard[1] > 1:
+            raise ValueError(
+                f"this stream would be sharded twice: a shard_iterable inside of another has shard={self.shard}, and "
+                "the outer one shares what it gives once more. Give shard= to the outer one, or leave one of them out"
+            )
+        return _ShardedIterator(self.iterable, loaded or self._start(epoch, None, consumer), previous)
+
+
+class _ShardedIterator(ResumableIterator[_T_co]):
+    """One consumer's part of one epoch, from `state` on."""
+
+    def __init__(self, iterable: Iterable[_T_co], state: dict[str, Any], previous: StreamReader | None) -> None:
+        self._fixed = {name: state[name] for name in ("epoch", "consumer")}
+        self._consumer = Consumer(**state["consumer"])
+        with reading_whole():
+            self.reader = StreamReader(iterable, _BETWEEN_SNAPSHOTS, state["inner"], previous)
+        # The place to get to before a sample can come.
+        self._resume = state if state["read"] or state["ended"] else None
+        # A generator runs from its first sample on; until then, nothing in it has asked who reads.
+        self._has_begun = False
+
+    def __next__(self) -> _T_co:
+        if self._has_begun:
+            return self._next()
+        with reading_whole():
+            if self._resume is not None:
+                self._read_again(self._resume)
+            sample = self._next()
+        self._has_begun = True
+        return sample
+
+    def _next(self) -> _T_co:
+        reader, number, total = self.reader, self._consumer.number, self._consumer.total
+        while not reader.ended:
+            ordinal = reader.read
+            if ordinal == reader.next_snapshot:
+                reader.take_snapshot(ordinal)
+            sample = next(reader)
+            if ordinal % total == number:
+                return sample  # type: ignore[no-any-return]
+        raise StopIteration
+
+    def _read_again(self, state: dict[str, Any]) -> None:
+        reader, read = self.reader, state["read"]
+        if reader.is_stateful:
+            reader.read_to(read, state["ended"])
+        elif state["ended"]:
+            reader.read, reader.ended = read, True
+        else:
+            if reader.read == 0:
+                warnings.warn(
+                    f"resuming a part of a {type(reader.iterable).__name__} without state_dict and load_state_dict: "
+                    f"{read} samples are read again from its start and dropped. Give it these two methods to go on "
+                    "where it was",
+                    UserWarning,
+                    stacklevel=4,
+                )
+            reader.read_to(read, ended=False)
+        self._resume = None
+
+    def leave(self) -> None:
+        # The end of the last epoch is something that the stream has yet to see before it is asked for the next one.
+        if self._resume is not None and self._resume["ended"]:
+            with reading_whole():
+                self._read_again(self._resume)
+
+    def position(self) -> dict[str, Any]:
+        reader = self.reader
+        if (state := self._resume) is not None:
+            return {**self._fixed, **{name: state[name] for name in ("read", "ended", "inner")}}
+        return {
+            **self._fixed,
+            "read": reader.read,
+            "ended": reader.ended,
+            "inner": reader.snapshot_for(reader.read),
+        }

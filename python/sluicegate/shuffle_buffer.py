@@ -1,0 +1,247 @@
+"""`ShuffleBuffer`: a shuffled stream, which resumes with the very samples in its buffer."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch.utils.data import get_worker_info
+
+from . import _core
+from .consumer import Consumer, is_reading_whole
+from .resumable_stream import ResumableIterator, ResumableStream, checked_number
+from .stream_reader import StreamReader
+
+__all__ = ["ShuffleBuffer", "sample_bytes"]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+# A snapshot of the stream's state is taken so often: seldom enough to cost little, often enough that a resume reads
+# hardly more than what the buffer holds.
+_SNAPSHOTS_PER_BUFFER = 8
+_LEAST_BETWEEN_SNAPSHOTS, _MOST_BETWEEN_SNAPSHOTS = 16, 4096
+_BETWEEN_SNAPSHOTS_OF_BYTES = 256
+
+
+class ShuffleBuffer(ResumableStream[_T_co]):
+    """Shuffles a stream: holds `size` of its samples, and gives one of them at random before it reads another.
+
+    For any iterable dataset, or any iterable, whose samples can't be asked for by index. The order is a pure function
+    of (seed, epoch, rank, worker): it does not depend on time or on anybody's random number generator. Every rank and
+    worker has another. Where all of them read the same stream, give each its own part of it:
+
+        ShuffleBuffer(sluicegate.shard_iterable(stream), size=10_000, seed=7)
+
+    A dataset in worker processes that do not persist is a fresh copy in every epoch, so with a `seed` call `set_epoch`
+    before each, as with torch's `DistributedSampler`; else all epochs have one order.
+
+    **Resuming.** `state_dict` has the places of the samples in the buffer, not the samples; they are read again. If the
+    iterable or its iterator is stateful (has `state_dict` and `load_state_dict`), reading begins at a state of it that
+    lies just before the oldest sample held, else at its start, and a warning says what that costs. The rest of the
+    epoch and all later ones are those of the uninterrupted run, provided that the iterable gives the same samples.
+    A state is loaded before the iteration; a stateful DataLoader does that by itself, in the worker that it belongs to.
+
+    A worker thread has its own place and its own state; two iterators in one thread share the latter (that of the
+    later one), but are otherwise independent.
+
+    Args:
+        iterable: the stream; `iter` is called once an epoch.
+        size: how many samples are held; None for no bound in samples. What is held is never more than read ahead by it.
+        seed: 0 to 2^64 - 1. Without one, a seed is drawn when an iteration begins for the first time, from torch's
+            global generator, or in a worker from the worker's seed, and kept for later epochs.
+        max_bytes: holds no further sample once those held are so many bytes together (bytes of tensors and arrays in
+            the sample, of text and `bytes`, nested in dicts, lists and tuples; `sys.getsizeof` of all else); None for
+            no bound in bytes. May be exceeded by one sample.
+        shard: (rank, world_size) to be used instead of what `torch.distributed` says.
+
+    Raises:
+        ValueError: neither `size` nor `max_bytes`, or one below 1; a seed out of range; no such shard; while iterating:
+            a state of another rank or worker, or no seed inside of `shard_iterable`.
+        TypeError: a number that is no integer.
+        RuntimeError: while iterating after a resume: the stream is shorter than it was.
+
+    Example:
+        >>> stream = ShuffleBuffer(range(8), size=3, seed=7)
+        >>> list(stream), list(stream)
+        ([1, 3, 2, 0, 5, 6, 7, 4], [2, 1, 0, 4, 5, 7, 3, 6])
+        >>> resumed = ShuffleBuffer(range(8), size=3, seed=7)
+        >>> resumed.set_epoch(1)
+        >>> list(resumed)
+        [2, 1, 0, 4, 5, 7, 3, 6]
+    """
+
+    def __init__(
+        self,
+        iterable: Iterable[_T_co],
+        size: int | None = None,
+        seed: int | None = None,
+        *,
+        max_bytes: int | None = None,
+        shard: tuple[int, int] | None = None,
+    ) -> None:
+        if size is None and max_bytes is None:
+            raise ValueError("a ShuffleBuffer needs a bound: give size (in samples), max_bytes, or both")
+        super().__init__(iterable, shard)
+        self.size = None if size is None else checked_number("size", size, 1)
+        self.max_bytes = None if max_bytes is None else checked_number("max_bytes", max_bytes, 1)
+        self.seed = None if seed is None else checked_number("seed", seed)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"size": self.size, "max_bytes": self.max_bytes}
+
+    def _start(self, epoch: int, seed: int | None, consumer: Consumer) -> dict[str, Any]:
+        seed = self.seed if self.seed is not None else seed
+        return {"seed": seed, **super()._start(epoch, seed, consumer), "yielded": 0, "held": []}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # noqa: D102
+        if self.seed is not None and state_dict.get("seed", self.seed) != self.seed:
+            raise ValueError(
+                f"this state was made with seed={state_dict['seed']}, but this ShuffleBuffer has seed={self.seed}: "
+                "resume with the seed that it was made with, or with none"
+            )
+        super().load_state_dict(state_dict)
+
+    def _begin(
+        self,
+        place: Any,
+        consumer: Consumer,
+        epoch: int,
+        loaded: dict[str, Any] | None,
+        previous: StreamReader | None,
+    ) -> ResumableIterator[_T_co]:
+        if self.seed is not None:
+            place.seed = self.seed
+        elif loaded is not None and loaded["seed"] is not None:
+            place.seed = loaded["seed"]
+        elif place.seed is None:
+            place.seed = self._drawn_seed()
+        start = {**self._start(epoch, place.seed, consumer), **(loaded or {}), "seed": place.seed}
+        return _ShuffledIterator(self, start, previous)
+
+    def _drawn_seed(self) -> int:
+        if is_reading_whole() and Consumer.in_fact(self.shard, self._inherited).total > 1:
+            raise ValueError(
+                "a ShuffleBuffer inside of shard_iterable needs a seed: all ranks and workers must read one and the "
+                "same order to share it. Give it a seed, or turn it round: ShuffleBuffer(shard_iterable(...), ...)"
+            )
+        info = get_worker_info()
+        if info is not None:
+            return int(info.seed) % 2**64
+        return int(torch.empty((), dtype=torch.int64).random_().item())
+
+
+class _ShuffledIterator(ResumableIterator[_T_co]):
+    """One epoch of a `ShuffleBuffer`, from `state` on; its buffer is filled when the first sample is asked for."""
+
+    def __init__(self, dataset: ShuffleBuffer[_T_co], state: dict[str, Any], previous: StreamReader | None) -> None:
+        self._fixed = {name: state[name] for name in ("seed", "epoch", "consumer")}
+        rank, worker = state["consumer"]["rank"], state["consumer"]["worker"]
+        self._order = _core.ShuffleBuffer(dataset.size, dataset.max_bytes, state["seed"], state["epoch"], rank, worker)
+        self._weigh = dataset.max_bytes is not None
+        # By slot, as the core says.
+        self._samples: list[Any] = []
+        every = _BETWEEN_SNAPSHOTS_OF_BYTES
+        if dataset.size is not None:
+            every = max(_LEAST_BETWEEN_SNAPSHOTS, dataset.size // _SNAPSHOTS_PER_BUFFER)
+        every = min(every, _MOST_BETWEEN_SNAPSHOTS)
+        self.reader = StreamReader(dataset.iterable, every, state["inner"], previous)
+        # The place to get to before a sample can come.
+        self._resume = state if state["read"] or state["ended"] else None
+
+    def __next__(self) -> _T_co:
+        if self._resume is not None:
+            self._read_again(self._resume)
+        order, samples, reader = self._order, self._samples, self.reader
+        while not (reader.ended or order.is_full):
+            if reader.read == reader.next_snapshot:
+                reader.take_snapshot(self._needed())
+            try:
+                sample = next(reader)
+            except StopIteration:
+                break
+            samples.append(sample)
+            order.put(sample_bytes(sample) if self._weigh else 0)
+        slot = order.take()
+        if slot is None:
+            raise StopIteration
+        last = samples.pop()
+        if slot == len(samples):
+            return last  # type: ignore[no-any-return]
+        sample, samples[slot] = samples[slot], last
+        return sample  # type: ignore[no-any-return]
+
+    def _read_again(self, state: dict[str, Any]) -> None:
+        reader, read, held = self.reader, state["read"], state["held"]
+        # An epoch that is over needs nothing, and a stream without state has nothing to be brought to its end.
+        if held or not state["ended"] or reader.is_stateful:
+            self._warn_of_reading(read, len(held))
+            if not self._samples:
+                self._samples += [None] * len(held)
+            slots = {ordinal: slot for slot, ordinal in enumerate(held)}
+            # Should the stream raise, the next call goes on from there.
+            while (ordinal := reader.read) < read:
+                sample = reader.next_again(read)
+                if ordinal in slots:
+                    self._samples[slots[ordinal]] = sample
+            if state["ended"]:
+                reader.see_end()
+        else:
+            reader.read, reader.ended = read, True
+        sizes = [sample_bytes(sample) if self._weigh else 0 for sample in self._samples]
+        self._order.resume(read, held, sizes)
+        self._resume = None
+
+    def _warn_of_reading(self, read: int, held: int) -> None:
+        if self.reader.is_stateful or self.reader.read > 0:
+            return
+        warnings.warn(
+            f"resuming a ShuffleBuffer over a {type(self.reader.iterable).__name__} without state_dict and "
+            f"load_state_dict: {read} samples are read again from its start, of which the buffer held {held}. Give it "
+            "these two methods, and little more than the buffer is read again",
+            UserWarning,
+            stacklevel=4,
+        )
+
+    def leave(self) -> None:
+        # The end of the last epoch is something that the stream has yet to see before it is asked for the next one.
+        if self._resume is not None and self._resume["ended"] and self.reader.is_stateful:
+            self._read_again(self._resume)
+
+    def _needed(self) -> int:
+        oldest = self._order.oldest
+        return self.reader.read if oldest is None else oldest
+
+    def position(self) -> dict[str, Any]:
+        order, reader = self._order, self.reader
+        if (state := self._resume) is not None:
+            read, ended, yielded, held, inner = (state[name] for name in ("read", "ended", "yielded", "held", "inner"))
+            return {**self._fixed, "read": read, "ended": ended, "inner": inner, "yielded": yielded, "held": [*held]}
+        return {
+            **self._fixed,
+            "read": order.read,
+            "ended": reader.ended and not self._samples,
+            "inner": reader.snapshot_for(self._needed()),
+            "yielded": order.yielded,
+            "held": order.held(),
+        }
+
+
+def sample_bytes(sample: Any) -> int:
+    """How many bytes a sample holds, about: data and not Python's own."""
+    if isinstance(sample, torch.Tensor):
+        return sample.numel() * sample.element_size()
+    if isinstance(sample, (np.ndarray, np.generic)):
+        return int(sample.nbytes)
+    if isinstance(sample, (bytes, bytearray, memoryview)):
+        return sample.nbytes if isinstance(sample, memoryview) else len(sample)
+    if isinstance(sample, str):
+        return len(sample)
+    if isinstance(sample, Mapping):
+        return sum(map(sample_bytes, sample.values()))
+    if isinstance(sample, (list, tuple)):
+        return sum(map(sample_bytes, sample))
+    return sys.getsizeof(sample)

@@ -1,0 +1,312 @@
+"""`SplitPass`: one pass over a stream, from which every class takes its own samples."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from .classified_stream import ClassifiedStream
+from .spill_file import SpillFile
+
+# How long a reader waits for somebody who might come to empty a full buffer, when nobody who could is known.
+GRACE_SECONDS = 10.0
+# After so many seconds of waiting for one who could, a warning says for whom.
+STALL_SECONDS = 60.0
+# A thread that ends wakes nobody, so those who wait look around this often.
+_LOOK_SECONDS = 0.5
+
+# What is in hand when nothing is.
+_NOTHING = object()
+
+
+class _Part:
+    """What one class has of the pass. Guarded by the pass's lock."""
+
+    def __init__(self) -> None:
+        self.samples: deque[Any] = deque()
+        self.spilled: SpillFile | None = None
+        # The thread that reads this class: the last one that asked. None before anybody has.
+        self.reader: threading.Thread | None = None
+        # Left before its end: nobody will take what else there is.
+        self.is_left = False
+        self.is_taken = False
+
+    def __len__(self) -> int:
+        return len(self.samples) + (len(self.spilled) if self.spilled is not None else 0)
+
+    def pop(self) -> Any:
+        if self.samples:
+            return self.samples.popleft()
+        assert self.spilled is not None
+        return self.spilled.popleft()
+
+    def clear(self) -> None:
+        self.samples.clear()
+        if self.spilled is not None:
+            self.spilled.close()
+            self.spilled = None
+
+
+class SplitPass:
+    """Reads a stream once, for whichever class asks, and keeps what the other classes did not ask for yet.
+
+    Nobody reads ahead: the thread that finds its class's buffer empty reads the stream until a sample of that class
+    comes. Meanwhile others take from their buffers; one thread at a time reads the stream.
+
+    Args:
+        samples: the stream; an exception is raised to whoever reads then.
+        buffer_size: how many samples of a class are held in memory.
+        when_full: "block", "drop" or "spill".
+        spill_dir: where what is spilled lies.
+        dropped: counts what is dropped, by class.
+    """
+
+    def __init__(
+        self,
+        samples: ClassifiedStream,
+        buffer_size: int,
+        when_full: str,
+        spill_dir: str | os.PathLike[str] | None,
+        dropped: Callable[[Hashable], None],
+    ) -> None:
+        self._samples = samples
+        self._buffer_size = buffer_size
+        self._when_full = when_full
+        self._spill_dir = spill_dir
+        self._dropped = dropped
+        # Guards all that follows; notified whenever anything of it has changed.
+        self._changed = threading.Condition(threading.RLock())
+        self._parts: dict[Hashable, _Part] = {}
+        self._is_reading = False
+        # The sample that was read and found no room, with its class.
+        self._in_hand: Any = _NOTHING
+        self._in_hand_since = 0.0
+        self._has_warned = False
+        # The threads that wait for room, with the class that each of them asks for.
+        self._waiting: dict[threading.Thread, Hashable] = {}
+        # The class that was reading when the stream raised, if it did: whose error it was.
+        self._told_of_error: Hashable = None
+        # Classes whose iterators were dropped: a finalizer may run anywhere, so it takes no lock.
+        self._left: deque[Hashable] = deque()
+        self.ended = False
+        self.closed = False
+
+    def join(self, name: Hashable) -> bool:
+        """Begins to read class `name`; False when it has been read in this pass."""
+        with self._changed:
+            part = self._part(name)
+            if part.is_taken:
+                return False
+            part.is_taken, part.reader = True, threading.current_thread()
+            return True
+
+    def leave(self, name: Hashable) -> None:
+        """Nobody will read class `name` any more. Called by finalizers."""
+        self._left.append(name)
+        # Not waiting for it: those who wait look around by themselves.
+        if self._changed.acquire(blocking=False):
+            try:
+                self._changed.notify_all()
+            finally:
+                self._changed.release()
+
+    def is_read_but_for(self, name: Hashable) -> bool:
+        """Whether somebody reads another class than `name`, and is not at its end."""
+        with self._changed:
+            self._note_left()
+            return any(part.is_taken and not part.is_left for other, part in self._parts.items() if other != name)
+
+    def finish(self, name: Hashable) -> None:
+        """Class `name` has been read to its end."""
+        with self._changed:
+            part = self._part(name)
+            part.is_left = True
+            part.clear()
+
+    def unread(self) -> dict[Hashable, int]:
+        """How many samples each class that nobody has read has left."""
+        with self._changed:
+            return {name: len(part) for name, part in self._parts.items() if not part.is_taken and len(part)}
+
+    def close(self) -> None:
+        """Drops what is held, in memory and on disk; whoever waits or asks is told."""
+        with self._changed:
+            self.closed = True
+            self._in_hand = _NOTHING
+            for part in self._parts.values():
+                part.clear()
+            self._changed.notify_all()
+
+    def take(self, name: Hashable) -> Any:
+        """The next sample of class `name`.
+
+        Raises:
+            StopIteration: there is none any more.
+            RuntimeError: the buffer of another class is full, and nobody can empty it; the pass was closed; or the
+                stream failed while another class was reading it.
+            Exception: what the stream raises, to the one that reads it.
+        """
+        with self._changed:
+            while True:
+                if self.closed:
+                    raise RuntimeError(
+                        f"the pass over the stream that feeds class {name!r} was closed, or left for a new one: "
+                        "iterate over the loader anew"
+                    )
+                self._note_left()
+                part = self._part(name)
+                part.reader = threading.current_thread()
+                if len(part):
+                    sample = part.pop()
+                    self._changed.notify_all()
+                    return sample
+                if self._in_hand is not _NOTHING and not self._place():
+                    self._await_room(name)
+                elif self.ended:
+                    self._raise_end(name)
+                elif self._is_reading:
+                    self._changed.wait(_LOOK_SECONDS)
+                else:
+                    self._read(name)
+
+    def look_ahead(self, wanted: Callable[[], bool]) -> None:
+        """Reads until `wanted`, or as far as the buffers have room in memory. For one who reads no class."""
+        with self._changed:
+            while not (wanted() or self.ended or self.closed or self._in_hand is not _NOTHING):
+                if any(len(part) >= self._buffer_size for part in self._parts.values()):
+                    return
+                if self._is_reading:
+                    self._changed.wait(_LOOK_SECONDS)
+                else:
+                    self._read(None)
+
+    def _part(self, name: Hashable) -> _Part:
+        return self._parts.setdefault(name, _Part())
+
+    def _read(self, name: Hashable) -> None:
+        """Reads one sample, without the lock: it may take long, and others may take what is there."""
+        self._is_reading = True
+        self._changed.release()
+        found: Any = _NOTHING
+        failed = True
+        try:
+            found = next(self._samples)
+            failed = False
+        except StopIteration:
+            failed = False
+        finally:
+            self._changed.acquire()
+            # Also after an exception: somebody else reads on.
+            self._is_reading = False
+            if failed:
+                self._told_of_error = name
+            self._changed.notify_all()
+        if found is _NOTHING:
+            self.ended = True
+        elif not self.closed:
+            self._in_hand, self._in_hand_since, self._has_warned = found, time.monotonic(), False
+            self._place()
+
+    def _place(self) -> bool:
+        """Puts the sample in hand into the buffer of its class; False when that is full."""
+        if self._in_hand is _NOTHING:
+            return True
+        name, sample = self._in_hand
+        part = self._part(name)
+        if part.is_left:
+            self._dropped(name)
+        elif self._when_full == "spill" and (part.spilled or len(part.samples) >= self._buffer_size):
+            if part.spilled is None:
+                part.spilled = SpillFile(self._spill_dir)
+            self._spill(part.spilled, name, sample)
+        elif len(part.samples) < self._buffer_size:
+            part.samples.append(sample)
+        elif self._when_full == "drop":
+            self._dropped(name)
+        else:
+            return False
+        self._in_hand = _NOTHING
+        self._changed.notify_all()
+        return True
+
+    def _spill(self, spilled: SpillFile, name: Hashable, sample: Any) -> None:
+        try:
+            spilled.append(sample)
+        except OSError:
+            raise  # There may be room later, so it stays in hand.
+        except BaseException:
+            self._in_hand = _NOTHING
+            self._dropped(name)
+            raise
+
+    def _note_left(self) -> None:
+        while self._left:
+            name = self._left.popleft()
+            part = self._part(name)
+            part.is_left = True
+            for _ in range(len(part)):
+                self._dropped(name)
+            part.clear()
+
+    def _raise_end(self, name: Hashable) -> None:
+        error = self._samples.error
+        if error is not None and self._told_of_error != name:
+            raise RuntimeError(
+                f"the stream ended with an error while class {self._told_of_error!r} was reading it, so there may be "
+                f"samples of class {name!r} that nobody has seen: {type(error).__name__}: {error}"
+            ) from error
+        raise StopIteration
+
+    def _await_room(self, name: Hashable) -> None:
+        """Waits once for what may make room for the sample in hand, as long as somebody may."""
+        full = self._in_hand[0]
+        me = threading.current_thread()
+        waited = time.monotonic() - self._in_hand_since
+        self._waiting[me] = name
+        try:
+            hope = self._hope(self._part(full), me)
+            if hope is None or (hope == "" and waited >= GRACE_SECONDS):
+                raise RuntimeError(self._deadlock_in_words(name, full))
+            if hope and waited >= STALL_SECONDS and not self._has_warned:
+                self._has_warned = True
+                warnings.warn(
+                    f"class {name!r} has waited for {waited:.0f} seconds: the buffer of class {full!r} is full "
+                    f"({self._buffer_size} samples), and thread {hope}, which reads it, takes none. It goes on waiting",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+            self._changed.wait(_LOOK_SECONDS)
+        finally:
+            del self._waiting[me]
+
+    def _hope(self, part: _Part, me: threading.Thread) -> str | None:
+        """The thread that may empty `part`; "" if one may come; None if there is none, and none can come."""
+        reader = part.reader
+        if reader is not None and reader.is_alive():
+            return None if self._is_stuck(reader) else reader.name
+        return "" if any(not self._is_stuck(thread) for thread in threading.enumerate()) else None
+
+    def _is_stuck(self, thread: threading.Thread) -> bool:
+        """Whether `thread` waits for the same room as everybody; one that was given a sample is about to wake."""
+        return thread in self._waiting and not len(self._part(self._waiting[thread]))
+
+    def _deadlock_in_words(self, name: Hashable, full: Hashable) -> str:
+        part = self._part(full)
+        if part.reader is threading.current_thread():
+            who = "this very thread reads both"
+        elif part.reader is None:
+            who = "nobody reads that class"
+        elif part.reader.is_alive():
+            who = f"thread {part.reader.name}, which reads that class, waits too"
+        else:
+            who = f"thread {part.reader.name}, which read that class, has ended"
+        return (
+            f"class {name!r} can't get a sample: the next one in the stream is of class {full!r}, whose buffer is full "
+            f"({self._buffer_size} samples), and {who}, so waiting would never end. Take samples of class {full!r} "
+            f"first, raise buffer_size, give when_full='spill' or 'drop', or read each class in a thread of its own"
+        )

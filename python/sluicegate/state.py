@@ -1,0 +1,151 @@
+"""What `DataLoader.state_dict` returns, and what `load_state_dict` makes of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch.distributed
+
+from . import _torch, draws
+from .global_generators import global_state
+from .plan import Ordering
+from .reports import over
+from .torchdata_state import from_torchdata, is_torchdata_state
+from .torchdata_translation import translated
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
+# The version of the states that are written. A reader refuses a newer one.
+VERSION = 1
+
+# What the lines of a fingerprint are called in an error.
+_FINGERPRINT = {
+    "kind": "kind of dataset",
+    "dataset_len": "length of the dataset",
+    "sampler": "sampler",
+    "batch_size": "batch_size",
+    "drop_last": "drop_last",
+    "seed": "seed",
+}
+
+
+# What every state of this version has.
+_KEYS = {
+    *("version", "fingerprint", "epoch", "batches_received", "received_ahead", "position", "drawn", "finished"),
+    *("in_epoch", "left_out", "draws", "rng", "sampler", "num_workers", "order", "base_seed", "begins_iterator"),
+    *("next_worker", "workers"),
+}
+
+
+def state_of(loader: DataLoader[Any]) -> dict[str, Any]:
+    """The state of `loader`: what its consumer has received."""
+    if loader._pending is not None:
+        return copy.deepcopy(loader._pending)
+    progress = loader._progress
+    state: dict[str, Any] = {"version": VERSION, "fingerprint": fingerprint(loader)}
+    if progress is None or progress.finished:
+        place = {"epoch": loader._epochs.next, "batches_received": 0, "received_ahead": [], "position": 0}
+        state |= place | {"drawn": False, "finished": progress is not None, "in_epoch": False}
+    else:
+        state |= {
+            "epoch": progress.epoch,
+            "batches_received": progress.received,
+            "received_ahead": sorted(progress.ahead),
+            "position": progress.position,
+            "drawn": progress.is_drawn,
+            "finished": False,
+            "in_epoch": True,
+        }
+    state["left_out"] = loader._left_out.state()
+    state["draws"] = state["rng"] = None
+    if loader.seed is None:
+        begun = progress is not None and not progress.finished
+        state["draws"] = progress.draws if begun and progress is not None else draws.take(loader)
+        # The global generators belong to the process: what one rank says of them is not for another.
+        state["rng"] = None if _is_one_of_many() else global_state()
+    state["sampler"] = None if progress is None else progress.sampler_state()
+    state["num_workers"] = loader.num_workers
+    state["order"] = None if progress is None or progress.finished else progress.order
+    state["base_seed"] = None if progress is None else progress.base_seed
+    state["begins_iterator"] = progress is None or progress.begins_iterator
+    if progress is not None and progress.finished:
+        # Persistent workers keep the seed that they were given; others get another with every iterator.
+        state["begins_iterator"] = not loader.persistent_workers
+        state["base_seed"] = progress.base_seed if loader.persistent_workers else None
+    state |= {"next_worker": 0, "workers": []} if progress is None else progress.fetching_state()
+    if progress is not None and progress.finished:
+        state |= {"next_worker": 0, "workers": [over(place) for place in state["workers"]]}
+    return state
+
+
+def _is_one_of_many() -> bool:
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+
+
+def fingerprint(loader: DataLoader[Any]) -> dict[str, Any]:
+    """What shapes the order of `loader`: a state goes on only where all of it is the same."""
+    is_stream = loader._dataset_kind != _torch.DatasetKind.Map
+    sampler = loader._index_sampler
+    inner = getattr(sampler, "sampler", None)
+    shape: dict[str, Any] = {
+        "kind": "iterable-style" if is_stream else "map-style",
+        "dataset_len": None if is_stream else _length(loader.dataset),
+        "sampler": None if is_stream else type(sampler if inner is None else inner).__name__,
+        "seed": loader.seed,
+    }
+    if is_stream or Ordering.of(loader) is None:
+        # Else the state says how many samples were read, and batches may have another size from there on.
+        shape |= {"batch_size": loader.batch_size, "drop_last": bool(loader.drop_last)}
+    return shape
+
+
+def _length(dataset: Any) -> int | None:
+    try:
+        return len(dataset)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
+    """`state`, checked and copied, as `loader` goes on from it.
+
+    Raises:
+        ValueError: it is no state of ours or torchdata's, one of a newer version, or of another loader.
+    """
+    if is_torchdata_state(state):
+        facts = from_torchdata(state)
+        state = {"version": VERSION, "fingerprint": fingerprint(loader), **translated(loader, facts)}
+    if not isinstance(state, Mapping) or not isinstance(state.get("version"), int):
+        raise ValueError(
+            f"load_state_dict: this {type(state).__name__} is no state of a sluicegate.DataLoader or of torchdata's "
+            "StatefulDataLoader: give what state_dict() returned"
+        )
+    if state["version"] > VERSION:
+        raise ValueError(
+            f"load_state_dict: the state has version {state['version']}, and this is sluicegate with states of version "
+            f"{VERSION}: update sluicegate"
+        )
+    lost = sorted(_KEYS - set(state))
+    if lost:
+        raise ValueError(f"load_state_dict: the state has lost {', '.join(lost)}: give what state_dict() returned")
+    state = copy.deepcopy(dict(state))
+    here, there = fingerprint(loader), state["fingerprint"]
+    differences = [
+        f"{words} {there.get(name)!r} there and {here.get(name)!r} here"
+        for name, words in _FINGERPRINT.items()
+        if there.get(name) != here.get(name)
+    ]
+    if differences and strict:
+        raise ValueError(
+            f"load_state_dict: the state was saved by another loader: {', '.join(differences)}. Build the loader as it "
+            "was, or give strict=False to go on from the same place in this one's order"
+        )
+    # Trainers that read a batch ahead say so when the last one was handed out.
+    if state.pop("_iterator_finished", False) and state["in_epoch"]:
+        state["is_at_end"] = True
+    checked: dict[str, Any] = state
+    return checked

@@ -1,0 +1,76 @@
+"""Objects of the user's that know their own state: datasets, iterators and samplers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+def is_stateful(item: Any) -> bool:
+    """Whether `item` has both `state_dict` and `load_state_dict`; no base class is asked for."""
+    return hasattr(item, "state_dict") and hasattr(item, "load_state_dict")
+
+
+class Pair:
+    """Something that is iterated over and its running iterator, of which either may know its state.
+
+    What is its own iterator has one state. The state of the thing is restored before `iter` is called, that of the
+    iterator after: each needs what the other way round would undo.
+
+    Args:
+        thing: what to iterate over.
+        state: what `state` returned once, to go on from there. Default: from the beginning.
+        iterator: `iter(thing)`, where somebody has called it; only without `state`.
+    """
+
+    def __init__(self, thing: Any, state: dict[str, Any] | None = None, iterator: Iterator[Any] | None = None) -> None:
+        state = state or {}
+        self.thing = thing
+        if "thing" in state:
+            if not is_stateful(thing):
+                warnings.warn(
+                    f"{type(thing).__name__} had a state when this one was saved, and has no "
+                    "load_state_dict now: it starts from the beginning",
+                    stacklevel=2,
+                )
+            else:
+                thing.load_state_dict(state["thing"])
+        self.iterator: Iterator[Any] = iter(thing) if iterator is None else iterator
+        if "iterator" in state:
+            self.iterator.load_state_dict(state["iterator"])  # type: ignore[attr-defined]
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether either of them is."""
+        return is_stateful(self.thing) or is_stateful(self.iterator)
+
+    def state(self) -> dict[str, Any]:
+        """The states, each under its name; empty when there are none."""
+        state = {}
+        if is_stateful(self.thing) and self.iterator is not self.thing:
+            state["thing"] = self.thing.state_dict()
+        if is_stateful(self.iterator):
+            state["iterator"] = self.iterator.state_dict()  # type: ignore[attr-defined]
+        return state
+
+
+class Place:
+    """Where a fetcher is in its dataset, with what the dataset says of itself.
+
+    Args:
+        tell: what the dataset, or its iterator, says of itself; None when they say nothing.
+        samples: how many samples of a stream were read.
+        ended: whether the stream has ended.
+    """
+
+    def __init__(self, tell: Callable[[], dict[str, Any]] | None, samples: int = 0, ended: bool = False) -> None:
+        self.tell = tell
+        self.samples = samples
+        self.ended = ended
+
+    def state(self) -> dict[str, Any]:
+        """As a state keeps it: what the dataset says, after how many samples it says so, and how many were read."""
+        if self.tell is None:
+            return {"state": {}, "at": 0, "samples": self.samples, "ended": self.ended}
+        return {"state": self.tell(), "at": self.samples, "samples": self.samples, "ended": self.ended}

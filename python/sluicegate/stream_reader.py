@@ -1,0 +1,179 @@
+"""`StreamReader`: one pass over an iterable, which can be taken up again where it was."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections import deque
+from collections.abc import Iterable, Mapping
+from types import GeneratorType
+from typing import Any
+
+__all__ = ["StreamReader", "is_stateful"]
+
+
+def is_stateful(thing: Any) -> bool:
+    """Whether `thing` has `state_dict` and `load_state_dict`: that is all that makes it stateful."""
+    return callable(getattr(thing, "state_dict", None)) and callable(getattr(thing, "load_state_dict", None))
+
+
+class StreamReader:
+    """Reads an iterable once, and keeps *snapshots* of its state on the way.
+
+    A snapshot is the state of the iterable, of its iterator, or of both, whichever is stateful, and the number of
+    samples that were read by then. It is a deep copy, and JSON where those states are. Somewhere between two snapshots
+    the reader is found again by reading on from the first of them.
+
+    Snapshots lie at places that only `every` decides, so that a reader that was taken up again has those that the first
+    one has. One place needs care: the start of an epoch. A generator that has not run yet does not know that there is
+    a new epoch, so what its dataset says of itself is still the end of the last one. There the snapshot is one of the
+    last epoch and what was read since, and the last epoch is left behind once more to get to the new one.
+
+    Args:
+        iterable: what to read; `iter` is called now, once.
+        every: so many samples lie between two snapshots.
+        snapshot: where to begin instead of the start of an epoch.
+        previous: the reader of the epoch before, if this process has read one.
+
+    Raises:
+        ValueError: `snapshot` holds a state that nothing here can take.
+    """
+
+    def __init__(
+        self,
+        iterable: Iterable[Any],
+        every: int,
+        snapshot: Mapping[str, Any] | None = None,
+        previous: StreamReader | None = None,
+    ) -> None:
+        self.iterable = iterable
+        self.every = every
+        self.ended = False
+        self.read = 0
+        # Oldest first, each with its place.
+        self._snapshots: deque[tuple[int, dict[str, Any]]] = deque()
+        if snapshot is not None:
+            # It is shared by nobody, and an iterable may keep what it is given.
+            self._restore(copy.deepcopy(dict(snapshot)))
+        else:
+            self._iterator = iter(iterable)
+        self._keeps_own_state = is_stateful(iterable) and self._iterator is not iterable
+        self.is_stateful = self._keeps_own_state or is_stateful(self._iterator)
+        # Whether nothing of this epoch has happened yet, although `iter` was called.
+        self._is_lazy = self._keeps_own_state and isinstance(self._iterator, GeneratorType)
+        if not self.is_stateful:
+            self.next_snapshot = -1
+        elif snapshot is not None:
+            self._snapshots.append((self.read, copy.deepcopy(dict(snapshot))))
+            self._set_next_snapshot()
+        elif self._is_lazy and previous is not None and previous._snapshots:
+            self._snapshots.append((0, previous._left_behind()))
+            self._set_next_snapshot()
+        else:
+            self.next_snapshot = 0
+
+    def _restore(self, snapshot: dict[str, Any]) -> None:
+        after = snapshot.get("after")
+        if after is not None:
+            last = StreamReader(self.iterable, self.every, after["snapshot"])
+            last.read_to(after["read"], after["ended"])
+            self._iterator = iter(self.iterable)
+            return
+        if "iterable" in snapshot:
+            self._load(self.iterable, snapshot["iterable"])
+        self._iterator = iter(self.iterable)
+        if "iterator" in snapshot:
+            self._load(self._iterator, snapshot["iterator"])
+        self.read = snapshot["read"]
+
+    def _load(self, thing: Any, state: Any) -> None:
+        if not is_stateful(thing):
+            raise ValueError(
+                f"this state holds one of the stream that was read, but {type(thing).__name__} has no load_state_dict: "
+                "read the iterable that the state was made with"
+            )
+        thing.load_state_dict(state)
+
+    def __next__(self) -> Any:
+        """The next sample. Whoever reads on from `next_snapshot` calls `take_snapshot` first."""
+        try:
+            sample = next(self._iterator)
+        except StopIteration:
+            self.ended = True
+            raise
+        self.read += 1
+        return sample
+
+    def take_snapshot(self, needed: int) -> None:
+        """Keeps the state of now, and forgets what leads to no sample from ordinal `needed` on."""
+        self._snapshots.append((self.read, self._state()))
+        self._set_next_snapshot()
+        self.forget_before(needed)
+
+    def _state(self) -> dict[str, Any]:
+        states: dict[str, Any] = {"read": self.read}
+        iterable: Any = self.iterable
+        iterator: Any = self._iterator
+        if self._keeps_own_state:
+            states["iterable"] = iterable.state_dict()
+        if is_stateful(iterator):
+            states["iterator"] = iterator.state_dict()
+        return copy.deepcopy(states)
+
+    def _set_next_snapshot(self) -> None:
+        # A generator's dataset has a state of this epoch from its first sample on, and the next epoch rests on that.
+        if self._is_lazy and self.read == 0:
+            self.next_snapshot = 1
+        else:
+            self.next_snapshot = (self.read // self.every + 1) * self.every
+
+    def _left_behind(self) -> dict[str, Any]:
+        place, snapshot = self._snapshots[-1]
+        if place == 0 and self.read == 0 and "after" in snapshot and not self.ended:
+            return snapshot  # Nothing happened in this epoch: the one before it is as long ago as it was.
+        return {"read": 0, "after": {"snapshot": snapshot, "read": self.read, "ended": self.ended}}
+
+    def forget_before(self, ordinal: int) -> None:
+        """Forgets the snapshots that are not needed to read `ordinal` and what follows once more."""
+        while len(self._snapshots) > 1 and self._snapshots[1][0] <= ordinal:
+            self._snapshots.popleft()
+
+    def snapshot_for(self, ordinal: int) -> dict[str, Any] | None:
+        """The newest snapshot from which sample `ordinal` can still be read; None for a stream without state."""
+        if self.next_snapshot == 0:
+            self.take_snapshot(0)
+        self.forget_before(ordinal)
+        return copy.deepcopy(self._snapshots[0][1]) if self._snapshots else None
+
+    def read_to(self, read: int, ended: bool) -> None:
+        """Reads until `read` samples were read, or to the end of the stream behind them, and drops them."""
+        while self.read < read:
+            self.next_again(read)
+        if ended:
+            self.see_end()
+
+    def next_again(self, read: int) -> Any:
+        """The next sample, which was read before: there were `read` of them.
+
+        Raises:
+            RuntimeError: the stream ends here.
+        """
+        try:
+            return self._next_with_snapshot()
+        except StopIteration:
+            raise RuntimeError(
+                f"the stream ended after {self.read} samples, but {read} had been read when its state was taken: "
+                "resume with the data that the state was made with"
+            ) from None
+
+    def _next_with_snapshot(self) -> Any:
+        if self.read == self.next_snapshot:
+            # What is read again is all needed.
+            self.take_snapshot(0)
+        return next(self)
+
+    def see_end(self) -> None:
+        """Lets the stream end, as it did before: what it does then is part of its state."""
+        with contextlib.suppress(StopIteration):
+            self._next_with_snapshot()
+        self.ended = True

@@ -1,0 +1,119 @@
+"""Looking at single batches of an order: which samples are in them, and loading one again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import _torch, draws
+from .collate import stacking
+from .engine import engine_of
+from .fetch import MapFetcher, sampler_name
+from .global_generators import global_generators
+from .plan import Ordering, make_plan
+from .requests import Planned, indices_of, without
+from .rng import SampleSeeding
+from .sampler_stream import SamplerStream
+from .stateful import is_stateful
+from .torch_order import known_requests
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
+
+def request_of(loader: DataLoader[Any], batch_index: int, epoch: int | None) -> Any:
+    """What batch `batch_index` of `epoch` asks for, without the samples that are left out.
+
+    Raises:
+        IndexError: the epoch has no such batch, or nothing of it is left.
+        ValueError: an epoch whose order nobody can know, or a dataset without one.
+    """
+    if loader._dataset_kind != _torch.DatasetKind.Map:
+        raise ValueError("an IterableDataset has no order that could be looked at: only it knows what comes next")
+    progress = loader._progress
+    running = None if progress is None or progress.finished else progress.epoch
+    number = (loader._epochs.next if running is None else running) if epoch is None else epoch
+    if number < 0 or batch_index < 0:
+        raise IndexError(f"batch {batch_index} of epoch {number}: both are counted from 0")
+    ordering = Ordering.of(loader)
+    if ordering is not None:
+        request = _planned(loader, ordering, batch_index, number)
+    else:
+        request = _drawn(loader, batch_index, number, is_running=number == running)
+    if request is not None and loader._left_out.samples:
+        request = without(request, loader._left_out.samples)
+    if request is None:
+        raise IndexError(f"epoch {number} has no batch {batch_index}, or all of its samples are left out")
+    return request
+
+
+def _planned(loader: DataLoader[Any], ordering: Ordering, batch_index: int, epoch: int) -> Any:
+    progress = loader._progress
+    plan, first = None, 0
+    if progress is not None and progress.plan is not None and progress.epoch == epoch:
+        # After a resume with other ranks, or another batch size, batches are counted on from there.
+        plan, first = progress.plan, progress.plan_first
+    if plan is None or batch_index < first:
+        plan, first = make_plan(ordering, epoch, 0), 0
+    is_there = batch_index - first < len(plan)
+    return Planned(plan, batch_index - first, not loader._auto_collation) if is_there else None
+
+
+def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int, is_running: bool) -> Any:
+    sampler = loader._index_sampler
+    inner = getattr(sampler, "sampler", sampler)
+    progress = loader._progress
+    draws_nothing = type(inner) is torch.utils.data.SequentialSampler
+    if not draws_nothing and (not is_running or progress is None or progress.draws is None or is_stateful(inner)):
+        raise ValueError(
+            f"samples_of: without a seed, the order of an epoch is known while it runs, and epoch {epoch} does not: "
+            "the generators will say what it is when it begins. Give seed= to the loader, and the order of every epoch "
+            "is known at any time"
+        )
+    with _undisturbed(loader):
+        if progress is not None and progress.draws is not None and is_running:
+            draws.put(loader, progress.draws)
+            if progress.begins_iterator:
+                torch.empty((), dtype=torch.int64).random_(generator=loader.generator)  # As torch does for workers.
+        order = None if progress is None else progress.order
+        requests: Any = known_requests(sampler, engine_of(loader), batch_index, order)
+        if requests is None:
+            requests = SamplerStream(sampler, iter(sampler), None, batch_index)
+        return next(requests, None)
+
+
+@contextlib.contextmanager
+def _undisturbed(loader: DataLoader[Any]) -> Iterator[None]:
+    """Around draws that nobody may notice: all generators are put back."""
+    generators = global_generators()
+    states, given = generators.take(), draws.take(loader)
+    try:
+        yield
+    finally:
+        draws.put(loader, given)
+        generators.put(states)
+
+
+def replayed(loader: DataLoader[Any], batch_index: int, epoch: int | None) -> Any:
+    """Batch `batch_index` of `epoch`, fetched on the calling thread."""
+    request = request_of(loader, batch_index, epoch)
+    seeding = None
+    if loader.seed is not None:
+        progress = loader._progress
+        running = None if progress is None or progress.finished else progress.epoch
+        seeding = SampleSeeding(loader.seed, loader.seed_samples)
+        seeding.begin((loader._epochs.next if running is None else running) if epoch is None else epoch)
+    collate_fn: Any = loader.collate_fn
+    if loader._auto_collation:
+        collate_fn = stacking(collate_fn, engine_of(loader).stack)
+    fetcher = MapFetcher(
+        loader.dataset, sampler_name(loader._index_sampler), loader._auto_collation, collate_fn, seeding
+    )
+    if seeding is None:
+        with _undisturbed(loader):
+            return fetcher.fetch(indices_of(request))
+    with seeding.batch():
+        return fetcher.fetch(indices_of(request))

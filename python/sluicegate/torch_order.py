@@ -1,0 +1,206 @@
+"""The order of an epoch in torch mode, where torch's own samplers make it: their draws, without their Python."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+from . import _core, _torch
+from . import sampler as ours
+from .global_generators import set_generator_state
+from .requests import Permutation, Slice
+from .sampler import Positional
+
+
+def known_requests(
+    index_sampler: Any, engine: _core.Engine, past: int, order: str | None = None
+) -> Iterator[Any] | None:
+    """The requests of one epoch from the batch after `past` on; None for samplers that must be asked in Python.
+
+    What is drawn is drawn when torch draws it, from the generators that torch draws from.
+
+    Args:
+        index_sampler: the loader's batch sampler, as it is configured now.
+        engine: where permutations live.
+        past: how many batches of the epoch are left out.
+        order: the state of a generator that `RandomSampler` draws the order from, instead of its own.
+    """
+    if not is_torchs(index_sampler, BatchSampler):
+        return None
+    sampler = index_sampler.sampler
+    if is_torchs(sampler, SequentialSampler):
+        return _sequential(index_sampler, sampler, past)
+    drawn = _drawn(sampler, engine, order)
+    return None if drawn is None else _batches(index_sampler, drawn, past)
+
+
+def is_known(index_sampler: Any) -> bool:
+    """Whether `known_requests` knows this sampler."""
+    sampler = getattr(index_sampler, "sampler", None)
+    return is_torchs(index_sampler, BatchSampler) and any(is_torchs(sampler, cls) for cls in _KNOWN)
+
+
+def is_torchs(sampler: Any, cls: type) -> bool:
+    """Whether `sampler` is exactly a `cls`, or ours in its place, and iterates as torch wrote it."""
+    if isinstance(sampler, Positional):
+        # One that was given a state goes on from there, and knows itself how.
+        return type(sampler) is _OURS.get(cls) and not sampler._has_seed() and sampler.next_yielded is None
+    return type(sampler) is cls and _torch.is_torchs_own(vars(cls)["__iter__"])
+
+
+# By a class of torch's: ours in its place, which gives the very same without a seed.
+_OURS: dict[type, type[Positional]] = {
+    SequentialSampler: ours.SequentialSampler,
+    RandomSampler: ours.RandomSampler,
+    SubsetRandomSampler: ours.SubsetRandomSampler,
+    WeightedRandomSampler: ours.WeightedRandomSampler,
+    DistributedSampler: ours.DistributedSampler,
+}
+
+_KNOWN = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
+
+
+def _drawn(sampler: Any, engine: _core.Engine, order: str | None) -> Iterator[torch.Tensor] | None:
+    """The tensors of indices that the sampler goes through, each drawn at its moment."""
+    if is_torchs(sampler, RandomSampler) and not sampler.replacement:
+        return _permutations(sampler, engine, order)
+    if is_torchs(sampler, SubsetRandomSampler) and _are_integers(sampler.indices):
+        return _subset(sampler)
+    if is_torchs(sampler, WeightedRandomSampler):
+        return _weighted(sampler)
+    if is_torchs(sampler, DistributedSampler):
+        return _distributed(sampler)
+    return None
+
+
+def _sequential(batch_sampler: BatchSampler, sampler: SequentialSampler, past: int) -> Iterator[range]:
+    # Read here and not by the caller: torch's sampler looks at the length when its first index is asked for.
+    length = len(sampler.data_source)
+    drop_last = batch_sampler.drop_last
+    start = min(past * batch_sampler.batch_size, length)
+    for batch_size in _batch_sizes(batch_sampler):
+        stop = min(start + batch_size, length)
+        if start == stop or (drop_last and stop - start < batch_size):
+            return
+        yield range(start, stop)
+        start = stop
+
+
+def _batch_sizes(batch_sampler: BatchSampler) -> Iterator[int]:
+    """The size of each batch to come. Torch reads it once when it drops the last batch, else before every batch."""
+    if batch_sampler.drop_last:
+        yield from itertools.repeat(batch_sampler.batch_size)
+    while True:
+        yield batch_sampler.batch_size
+
+
+def _batches(batch_sampler: BatchSampler, drawn: Iterator[torch.Tensor], past: int) -> Iterator[Slice]:
+    drop_last = batch_sampler.drop_last
+    permutation = Permutation(torch.empty(0, dtype=torch.int64, device="cpu"))
+    start = end = 0
+    to_skip = past * batch_sampler.batch_size
+    while to_skip > 0:
+        following = next(drawn, None)
+        if following is None:
+            return
+        permutation, start, end = Permutation(following), min(to_skip, len(following)), len(following)
+        to_skip -= start
+    for batch_size in _batch_sizes(batch_sampler):
+        parts: list[torch.Tensor] = []
+        missing = batch_size
+        # A batch may need the end of one permutation and the start of the next, which is drawn when it is reached.
+        while missing > end - start:
+            if start < end:
+                parts.append(permutation.tensor[start:end])
+                missing -= end - start
+            following = next(drawn, None)
+            if following is None:
+                if parts and not drop_last:
+                    yield _whole(parts)
+                return
+            permutation, start, end = Permutation(following), 0, len(following)
+        stop = start + missing
+        if parts:
+            parts.append(permutation.tensor[start:stop])
+            yield _whole(parts)
+        else:
+            yield Slice(permutation, start, stop)
+        start = stop
+
+
+def _whole(parts: list[torch.Tensor]) -> Slice:
+    joined = Permutation(parts[0].contiguous() if len(parts) == 1 else torch.cat(parts))
+    return Slice(joined, 0, len(joined.tensor))
+
+
+def _permutations(sampler: RandomSampler, engine: _core.Engine, order: str | None) -> Iterator[torch.Tensor]:
+    """The permutations that `RandomSampler.__iter__` draws, each at its moment."""
+    length = len(sampler.data_source)
+    generator = sampler.generator
+    if order is not None:
+        generator = torch.Generator()
+        set_generator_state(generator, order)
+    elif generator is None:
+        seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        generator = torch.Generator()
+        generator.manual_seed(seed)
+    for _ in range(sampler.num_samples // length):
+        yield _randperm(length, generator, engine)
+    rest = sampler.num_samples % length
+    # Torch draws a last permutation even when it needs nothing of it. Only a generator of the user's shows that.
+    if rest or sampler.generator is not None:
+        yield _randperm(length, generator, engine)[:rest]
+
+
+def _randperm(length: int, generator: torch.Generator, engine: _core.Engine) -> torch.Tensor:
+    """`torch.randperm`, as it would be called here, into memory that the next epoch uses again."""
+    if torch.get_default_device().type != "cpu":
+        return torch.randperm(length, generator=generator).cpu()
+    return torch.randperm(length, generator=generator, out=_torch.from_dlpack(engine.index_capsule(length)))
+
+
+def _subset(sampler: SubsetRandomSampler) -> Iterator[torch.Tensor]:
+    order = torch.randperm(len(sampler.indices), generator=sampler.generator)
+    yield torch.tensor([sampler.indices[place] for place in order.tolist()], dtype=torch.int64, device="cpu")
+
+
+def _are_integers(indices: Any) -> bool:
+    # Torch hands on whatever is in there: an element of a tensor is a tensor, and means something else to a dataset.
+    return type(indices) is range or (type(indices) in (list, tuple) and all(type(index) is int for index in indices))
+
+
+def _weighted(sampler: WeightedRandomSampler) -> Iterator[torch.Tensor]:
+    drawn = torch.multinomial(sampler.weights, sampler.num_samples, sampler.replacement, generator=sampler.generator)
+    yield drawn.cpu()
+
+
+def _distributed(sampler: DistributedSampler[Any]) -> Iterator[torch.Tensor]:
+    length = len(sampler.dataset)  # type: ignore[arg-type]
+    if sampler.shuffle:
+        generator = torch.Generator()
+        generator.manual_seed(sampler.seed + sampler.epoch)
+        order = torch.randperm(length, generator=generator)
+    else:
+        order = torch.arange(length, device="cpu")
+    if sampler.total_size > length > 0:
+        order = order.repeat(-(-sampler.total_size // length))
+    yield order[sampler.rank : sampler.total_size : sampler.num_replicas].contiguous()
+
+
+def waits_for_epoch(index_sampler: Any) -> bool:
+    """Whether trainers may yet set the epoch of this sampler, or of the one that it batches, between `iter` and `next`.
+
+    With workers torch reads every sampler in `iter`. So do we, but for these.
+    """
+    return hasattr(index_sampler, "set_epoch") or hasattr(getattr(index_sampler, "sampler", None), "set_epoch")

@@ -1,0 +1,317 @@
+"""`from_torchdata`: what a state of torchdata's `StatefulDataLoader` says, in terms that a loader can go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .torchdata_order import RandomOrder, is_random_order, random_order
+
+# The two shapes of a state, and what nobody else's state has.
+_OF_WORKERS = ("_snapshot", "_steps_since_snapshot")
+_OF_ONE_PROCESS = ("_num_yielded", "_sampler_iter_yielded")
+
+# What torchdata's `BatchSampler`, or its iterator, keeps; the last two only where sampler or iterator have a state.
+_BATCH_SAMPLER_KEYS = {"samples_yielded", "sampler_state", "sampler_iter_state"}
+
+
+@dataclass(frozen=True)
+class SamplerFacts:
+    """Where the order of an epoch was at the snapshot. States are those of the user's objects, as they were given.
+
+    Args:
+        batches_drawn: what the sampler of batches (or, without batches, of samples) had yielded: the batches received
+            by then, and those that failed.
+        samples_drawn: samples that the sampler inside torchdata's `BatchSampler` had yielded; None where the loader had
+            a `batch_sampler` of another kind or `batch_size=None`. For streams, samples that were asked for. As many as
+            the sampler's length are the end of the epoch, whatever `state` says: it may be that of a new epoch by then.
+        state: of the sampler inside `BatchSampler`; None when it has none.
+        iterator_state: of that sampler's iterator; None when it has none.
+        outer_state: of the `batch_sampler`, or of the sampler with `batch_size=None`; None when it has none.
+        outer_iterator_state: of its iterator; None when it has none.
+        random_order: the order, where the iterator was that of torchdata's `RandomSampler` (`shuffle=True`).
+    """
+
+    batches_drawn: int
+    samples_drawn: int | None
+    state: Any
+    iterator_state: Any
+    outer_state: Any
+    outer_iterator_state: Any
+    random_order: RandomOrder | None
+
+
+@dataclass(frozen=True)
+class WorkerFacts:
+    """Where a worker was at the snapshot; the only one is the consumer's own process where there were no workers.
+
+    Args:
+        worker: its number.
+        dataset_state: of its copy of the dataset; None when that has no state, or is its own iterator.
+        iterator_state: of its iterator over an iterable-style dataset; None when that has no state.
+        ended: True when its iterator is known to have ended: it gives nothing more in this epoch and must not be asked,
+            for its states may be those of a new one by now (torchdata asks, and with workers gets the epoch again).
+            False says nothing: an end is often noticed only when the next sample is asked for.
+        batches_fetched: its batches of the epoch; None where the state does not tell, as for streams with workers.
+    """
+
+    worker: int
+    dataset_state: Any
+    iterator_state: Any
+    ended: bool
+    batches_fetched: int | None
+
+
+@dataclass(frozen=True)
+class TorchdataState:
+    """A state of torchdata's loader: a snapshot of everything, and how far the consumer had come since.
+
+    To go on: bring sampler and workers to the snapshot, fetch and throw away `steps_since_snapshot` batches, deliver
+    the rest, beginning with `next_worker`; but begin a stream without any state (`is_stateless_stream`) anew, and throw
+    away `batches_received`. With `finished`, the rest is a whole new epoch. Nothing in a state names the
+    epoch, the dataset's length or the batch size, and none of the workers' random number generators is kept: torchdata
+    seeds them with `base_seed` plus their number again.
+
+    Three things can't be seen in a state. A loader with `in_order=False` must refuse one that `assumes_in_order`, and
+    one with a `generator` of its own one whose `RandomOrder.may_be_late`. Nobody can tell that the saved loader had
+    itself been resumed in the middle of a stream without any state, whose batches torchdata then counts twice.
+
+    Args:
+        batches_received: batches of the epoch that the consumer had received.
+        finished: whether the consumer had met the end of the epoch, not only its last batch.
+        is_iterable: whether the dataset was iterable-style.
+        num_workers: of the loader that was saved.
+        next_worker: whose turn it was at the snapshot, and whose again if it ended since. 0 without workers.
+        steps_since_snapshot: batches that were received after the snapshot. 0 without workers.
+        sampler: of the snapshot.
+        workers: of the snapshot, by number; one when `num_workers` is 0.
+        base_seed: what workers were seeded with; None without workers.
+        shared_seed: what `IterDataPipe`s were seeded with; None for other datasets.
+        declared_len: `len(loader)`, for torch's warning, where somebody asked for it of a stream; else None.
+    """
+
+    batches_received: int
+    finished: bool
+    is_iterable: bool
+    num_workers: int
+    next_worker: int
+    steps_since_snapshot: int
+    sampler: SamplerFacts
+    workers: tuple[WorkerFacts, ...]
+    base_seed: int | None
+    shared_seed: int | None
+    declared_len: int | None
+
+    @property
+    def batches_passed(self) -> int:
+        """Batches of the epoch's order that are done with: those received, and those that failed before one of them."""
+        return self.sampler.batches_drawn + self.steps_since_snapshot
+
+    @property
+    def assumes_in_order(self) -> bool:
+        """Whether batches received since the snapshot are known only if they were delivered in order."""
+        return self.num_workers > 1 and self.steps_since_snapshot > 0
+
+    @property
+    def is_stateless_stream(self) -> bool:
+        """Whether the dataset has to be read from its beginning, since neither it nor its iterators have a state."""
+        return self.is_iterable and all(
+            worker.dataset_state is None and worker.iterator_state is None for worker in self.workers
+        )
+
+
+def is_torchdata_state(state: object) -> bool:
+    """Whether `state` is one of torchdata's `StatefulDataLoader`.
+
+    Example:
+        >>> is_torchdata_state({"version": 1, "epoch": 3}), is_torchdata_state({})
+        (False, False)
+    """
+    return isinstance(state, Mapping) and any(
+        all(key in state for key in keys) for keys in (_OF_WORKERS, _OF_ONE_PROCESS)
+    )
+
+
+def from_torchdata(state: Mapping[str, Any]) -> TorchdataState:
+    """Reads a state of torchdata's `StatefulDataLoader`, versions 0.8 to 0.11, with or without workers.
+
+    Nothing is unpickled: `state` is what `state_dict()` gave, or what came of it through JSON with the generator's
+    state as a list of its bytes. States of the user's objects are handed on as they are, not copied.
+
+    Raises:
+        ValueError: `state` is no such state, parts of it are missing or contradict each other, or what it says is not
+            enough to go on with the same order; the text says what to do instead.
+
+    Example:
+        >>> sequential = {"_index_sampler_state": None, "_sampler_iter_state": {"samples_yielded": 6},
+        ...     "_sampler_iter_yielded": 2, "_num_yielded": 2, "_IterableDataset_len_called": None,
+        ...     "_shared_seed": None, "fetcher_state": None, "dataset_state": None, "_iterator_finished": False}
+        >>> facts = from_torchdata(sequential)
+        >>> facts.batches_received, facts.sampler.samples_drawn, facts.num_workers
+        (2, 6, 0)
+    """
+    if not is_torchdata_state(state):
+        raise ValueError(f"this is no state of torchdata's StatefulDataLoader: {_keys(state)}")
+    return _of_workers(state) if _OF_WORKERS[0] in state else _of_one_process(state)
+
+
+def _of_one_process(state: Mapping[str, Any]) -> TorchdataState:
+    received = _count(state, "_num_yielded")
+    fetcher = _entry(state, "fetcher_state")
+    sampler = _sampler(state, is_iterable=fetcher is not None, base_seed=None)
+    _check_received(received, sampler)
+    worker = _worker(0, state, received if fetcher is not None else sampler.batches_drawn)
+    return TorchdataState(
+        batches_received=received,
+        finished=_flag(state, "_iterator_finished"),
+        is_iterable=fetcher is not None,
+        num_workers=0,
+        next_worker=0,
+        steps_since_snapshot=0,
+        sampler=sampler,
+        workers=(worker,),
+        base_seed=None,
+        shared_seed=_count_or_none(state, "_shared_seed"),
+        declared_len=_count_or_none(state, "_IterableDataset_len_called"),
+    )
+
+
+def _of_workers(state: Mapping[str, Any]) -> TorchdataState:
+    snapshot = _mapping(state, "_snapshot")
+    main = _mapping(snapshot, "_main_snapshot")
+    step, steps_since = _count(snapshot, "_snapshot_step"), _count(state, "_steps_since_snapshot")
+    num_workers, base_seed = _count(main, "_num_workers"), _count(main, "_base_seed")
+    saved = _mapping(snapshot, "_worker_snapshots")
+    if num_workers == 0 or set(saved) != {f"worker_{worker}" for worker in range(num_workers)}:
+        raise ValueError(f"the state of torchdata's loader with {num_workers} workers holds {_keys(saved)} as workers")
+    by_number = [_mapping(saved, f"worker_{worker}") for worker in range(num_workers)]
+    is_iterable = any(_entry(one, "fetcher_state") is not None for one in by_number)
+    sampler = _sampler(main, is_iterable=is_iterable, base_seed=base_seed)
+    _check_received(step, sampler)
+    last = _count(snapshot, "_last_yielded_worker_id")
+    if last >= num_workers:
+        raise ValueError(f"_last_yielded_worker_id is {last} in a state with {num_workers} workers")
+    next_worker = (last + 1) % num_workers
+    # In turns, unless an end or a delivery out of order has shifted them.
+    drawn, in_turns = sampler.batches_drawn, not is_iterable and next_worker == sampler.batches_drawn % num_workers
+    return TorchdataState(
+        batches_received=step + steps_since,
+        finished=_flag(state, "_iterator_finished"),
+        is_iterable=is_iterable,
+        num_workers=num_workers,
+        next_worker=next_worker,
+        steps_since_snapshot=steps_since,
+        sampler=sampler,
+        workers=tuple(
+            _worker(worker, one, (drawn + num_workers - 1 - worker) // num_workers if in_turns else None)
+            for worker, one in enumerate(by_number)
+        ),
+        base_seed=base_seed,
+        shared_seed=_count_or_none(main, "_shared_seed"),
+        declared_len=_count_or_none(main, "_IterableDataset_len_called"),
+    )
+
+
+def _worker(worker: int, state: Mapping[str, Any], batches_fetched: int | None) -> WorkerFacts:
+    fetcher = _entry(state, "fetcher_state")
+    return WorkerFacts(
+        worker=worker,
+        dataset_state=_entry(state, "dataset_state"),
+        iterator_state=_entry(fetcher, "dataset_iter_state") if fetcher is not None else None,
+        ended=_flag(fetcher, "fetcher_ended") if fetcher is not None else False,
+        batches_fetched=batches_fetched,
+    )
+
+
+def _check_received(received: int, sampler: SamplerFacts) -> None:
+    if received > sampler.batches_drawn:
+        raise ValueError(
+            f"torchdata's loader had delivered {received} batches when its sampler was at batch "
+            f"{sampler.batches_drawn}: with in_order=False its states do not say which batches those were. "
+            "Save with in_order=True"
+        )
+
+
+def _sampler(state: Mapping[str, Any], *, is_iterable: bool, base_seed: int | None) -> SamplerFacts:
+    drawn = _count(state, "_sampler_iter_yielded")
+    outer, outer_iterator = _entry(state, "_index_sampler_state"), _entry(state, "_sampler_iter_state")
+    # Torchdata 0.11 keeps the samples' order in the iterator of its batch sampler, those before in the batch sampler.
+    inner = next((one for one in (outer_iterator, outer) if _is_batch_samplers(one)), None)
+    if inner is not None:
+        iterator, samples, is_lazy = inner.get("sampler_iter_state"), _count(inner, "samples_yielded"), inner is outer
+    else:
+        iterator, samples, is_lazy = outer_iterator, drawn, None
+        if is_random_order(iterator) and list(state) == sorted(state):
+            raise ValueError(
+                "the keys of the state of torchdata's loader were sorted, and its version shows in their order alone "
+                "with shuffle=True and batch_size=None. Write the state without sort_keys"
+            )
+    if not is_iterable and (inner is not None or is_random_order(iterator)):
+        samples = _checked_samples(samples, drawn, iterator)
+    return SamplerFacts(
+        batches_drawn=drawn,
+        samples_drawn=samples if inner is not None else None,
+        state=inner.get("sampler_state") if inner is not None else None,
+        iterator_state=inner.get("sampler_iter_state") if inner is not None else None,
+        outer_state=outer if inner is not outer else None,
+        outer_iterator_state=outer_iterator if inner is not outer_iterator else None,
+        random_order=random_order(iterator, samples, base_seed, is_lazy) if is_random_order(iterator) else None,
+    )
+
+
+def _checked_samples(samples: int, drawn: int, iterator: Any) -> int:
+    """`samples`, or what it should have been: torchdata before 0.11 counts late around the first batch of a loop."""
+    if drawn == 0 and samples > 0 and iterator is not None:
+        raise ValueError(
+            "torchdata's loader was at the start of a later epoch, where torchdata before 0.11 still gives the "
+            f"{samples} samples of the epoch before as its sampler's state. Save after the epoch's first batch, or "
+            "at the end of the epoch before"
+        )
+    if samples < drawn or (is_random_order(iterator) and iterator["yielded"] != samples and drawn > 0):
+        raise ValueError(
+            f"torchdata's loader was at batch {drawn} and its sampler at sample {samples}: torchdata before 0.11 gives "
+            "such states between load_state_dict and the next batch. Load the state that it had loaded"
+        )
+    return samples if drawn > 0 else 0
+
+
+def _is_batch_samplers(state: Any) -> bool:
+    return isinstance(state, Mapping) and "samples_yielded" in state and set(state) <= _BATCH_SAMPLER_KEYS
+
+
+def _entry(state: Mapping[str, Any], key: str) -> Any:
+    if key not in state:
+        raise ValueError(
+            f"the state of torchdata's loader lacks {key!r}; versions 0.8 to 0.11 are read, and this has {_keys(state)}"
+        )
+    return state[key]
+
+
+def _mapping(state: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = _entry(state, key)
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{key!r} in the state of torchdata's loader is no dict but {type(value).__name__}")
+    return value
+
+
+def _count(state: Mapping[str, Any], key: str) -> int:
+    value = _entry(state, key)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{key!r} in the state of torchdata's loader is no count but {value!r}")
+    return value
+
+
+def _count_or_none(state: Mapping[str, Any], key: str) -> int | None:
+    return None if _entry(state, key) is None else _count(state, key)
+
+
+def _flag(state: Mapping[str, Any], key: str) -> bool:
+    value = _entry(state, key)
+    if not isinstance(value, bool):
+        raise ValueError(f"{key!r} in the state of torchdata's loader is neither True nor False but {value!r}")
+    return value
+
+
+def _keys(state: object) -> str:
+    return f"the keys {sorted(map(str, state))}" if isinstance(state, Mapping) else f"a {type(state).__name__}"

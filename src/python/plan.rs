@@ -1,0 +1,116 @@
+//! `Plan`: the batches of one rank in one epoch.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::detach::detach;
+use super::error::to_python;
+use super::memory::Indices;
+use super::order::{Batches, Order, int64_bytes};
+use crate::{EpochPlan, ExplicitOrder, LastBatch, Remainder, SequentialSampler, Shard};
+
+/// What each batch of a rank holds. Threads may share it.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct Plan(EpochPlan);
+
+#[pymethods]
+impl Plan {
+    /// The batches that `source` holds, or that are cut from it when it is an order of samples; those of rank
+    /// `shard[0]` of `shard[1]`, from global position `start` on.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        batch_size: usize,
+        drop_last: bool,
+        shard: (usize, usize),
+        remainder: &str,
+        start: usize,
+    ) -> PyResult<Self> {
+        let plan = if let Ok(order) = source.cast::<Order>() {
+            let last_batch = if drop_last { LastBatch::Drop } else { LastBatch::Keep };
+            EpochPlan::of_samples(Arc::clone(&order.get().0), batch_size, last_batch)
+                .map_err(|error| to_python(py, error))?
+        } else if let Ok(batches) = source.cast::<Batches>() {
+            EpochPlan::of_batches(Arc::clone(&batches.get().0))
+        } else {
+            return Err(PyTypeError::new_err("a plan is made of an Order or of Batches"));
+        };
+        let remainder = match remainder {
+            "pad" => Remainder::Pad,
+            "drop" => Remainder::Drop,
+            "exact" => Remainder::Exact,
+            other => return Err(PyValueError::new_err(format!("remainder: `{other}` is none"))),
+        };
+        let shard = Shard::new(shard.0, shard.1).map_err(|error| to_python(py, error))?;
+        Ok(Self(plan.shard(shard, remainder).start_at(start)))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The length of the global order, in samples, or in batches where it is one of batches.
+    #[getter]
+    fn positions(&self) -> usize {
+        self.0.positions()
+    }
+
+    /// Which of the ranks this plan is for.
+    #[getter]
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+
+    /// Where the ranks are in the global order when each has had `batches` batches of this plan.
+    fn position_after(&self, batches: usize) -> usize {
+        self.0.position_after(batches)
+    }
+
+    /// Batch `batch` of this plan: the indices as int64 in the machine's byte order, the position of the first one, and
+    /// how many of them are part of the epoch.
+    fn batch<'py>(&self, py: Python<'py>, batch: usize) -> PyResult<(Bound<'py, PyBytes>, usize, usize)> {
+        let (planned, indices) = self.planned(py, batch)?;
+        Ok((int64_bytes(py, &indices)?, planned.position, planned.valid))
+    }
+}
+
+impl Plan {
+    pub(super) fn planned(&self, py: Python<'_>, batch: usize) -> PyResult<(crate::PlannedBatch, Vec<usize>)> {
+        let len = self.0.len();
+        if batch >= len {
+            return Err(PyIndexError::new_err(format!("batch {batch} of a plan of {len} batches")));
+        }
+        detach(py, || {
+            let mut indices = Vec::new();
+            Ok((self.0.batch(batch, &mut indices), indices))
+        })
+    }
+}
+
+/// The order of `len` samples as they lie in the dataset.
+#[pyfunction]
+pub(super) fn sequential_order(len: usize) -> PyResult<Order> {
+    use crate::Sampler;
+    Ok(Order(SequentialSampler::new(len).order(0).map_err(|error| PyValueError::new_err(error.to_string()))?.into()))
+}
+
+/// The order that reads `indices`, none of them negative, one after the other; nothing when one is.
+#[pyfunction]
+pub(super) fn explicit_order(indices: &Indices) -> Option<Order> {
+    let indices = indices.places(0, usize::MAX, usize::MAX)?;
+    Some(Order(Arc::new(ExplicitOrder::new(indices))))
+}
+
+/// The batches of these sizes that `indices`, none of them negative, are cut into; nothing when one is.
+#[pyfunction]
+pub(super) fn explicit_batches(indices: &Indices, sizes: Vec<usize>) -> PyResult<Option<Batches>> {
+    let Some(indices) = indices.places(0, usize::MAX, usize::MAX) else { return Ok(None) };
+    if sizes.iter().sum::<usize>() != indices.len() {
+        return Err(PyValueError::new_err("the sizes of the batches do not add up to the number of indices"));
+    }
+    Ok(Some(Batches(Arc::new(ExplicitOrder::in_batches(indices, &sizes)))))
+}

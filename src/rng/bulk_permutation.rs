@@ -1,0 +1,94 @@
+//! [`BulkPermutation`]: a permutation that is asked for many positions at once.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Permutation;
+use super::round_tables::RoundTables;
+
+/// A [`Permutation`] that answers for blocks of positions, and learns to do so faster.
+///
+/// Values are those of the permutation. Once as many indices were asked for as pay for it, the rounds are tabulated
+/// (see [`RoundTables`]): the square root of the length, and 8192 at least, so whoever reads a batch or two never pays. Lengths over
+/// 2^32 are always computed. The tables of 10^9 indices take 1 MiB, those of 2^32 2 MiB.
+///
+/// Threads may share it, and none ever waits: one thread makes the tables while the others go on computing. A process
+/// that is forked meanwhile goes on computing for good.
+#[derive(Debug)]
+pub(crate) struct BulkPermutation {
+    permutation: Permutation,
+    /// How many indices were asked for while there were no tables.
+    asked: AtomicU64,
+    /// Set by the one thread whose request took `asked` over `worth`, so that nobody waits in setting it.
+    tables: OnceLock<Option<RoundTables>>,
+    worth: u64,
+}
+
+/// So many indices have to be asked for in any case: mapping fresh memory for the tables costs as much as they do.
+const MAPPING: u64 = 8192;
+
+impl BulkPermutation {
+    pub(crate) fn new(permutation: Permutation) -> Self {
+        let worth = permutation.network().map_or(u64::MAX, |network| MAPPING.max(1 << network.right_bits()));
+        BulkPermutation { permutation, asked: AtomicU64::new(0), tables: OnceLock::new(), worth }
+    }
+
+    /// The number of indices.
+    pub(crate) fn len(&self) -> u64 {
+        self.permutation.len()
+    }
+
+    /// The index at `position`, which must be below the length.
+    #[inline]
+    pub(crate) fn index_at(&self, position: u64) -> u64 {
+        self.permutation.index_at(position)
+    }
+
+    /// Writes the indices at the positions `start`, `start + step` and so on, as many as `into` has room for.
+    ///
+    /// # Panics
+    /// If one of the positions is not below the length.
+    pub(crate) fn indices(&self, start: u64, step: u64, into: &mut [usize]) {
+        let Some(last) = into.len().checked_sub(1) else { return };
+        let last = (last as u64).checked_mul(step).and_then(|reach| reach.checked_add(start));
+        assert!(
+            last.is_some_and(|last| last < self.len()),
+            "{} positions from {start} by {step} of an order of {} indices",
+            into.len(),
+            self.len()
+        );
+        match self.tables(into.len() as u64) {
+            Some(tables) => {
+                tables.forward_all(start, step, into);
+                let len = self.len() as usize;
+                // Some of the domain's words are no index. They are rare: at most one in the square root of the length.
+                if into.iter().any(|index| *index >= len) {
+                    let walk = |index: &mut usize| *index = self.permutation.walk_on(*index as u64) as usize;
+                    into.iter_mut().filter(|index| **index >= len).for_each(walk);
+                }
+            }
+            None => {
+                for (place, index) in into.iter_mut().enumerate() {
+                    *index = self.permutation.index_at(start + place as u64 * step) as usize;
+                }
+            }
+        }
+    }
+
+    fn tables(&self, wanted: u64) -> Option<&RoundTables> {
+        if let Some(tables) = self.tables.get() {
+            return tables.as_ref();
+        }
+        if self.worth == u64::MAX {
+            return None;
+        }
+        let before = self.asked.fetch_add(wanted, Ordering::Relaxed);
+        if before < self.worth && before.saturating_add(wanted) >= self.worth {
+            let tables = self.permutation.network().and_then(RoundTables::new);
+            // Nobody else sets it: only one request takes the counter over the mark.
+            let _ = self.tables.set(tables);
+            return self.tables.get().and_then(Option::as_ref);
+        }
+        None
+    }
+}

@@ -1,0 +1,242 @@
+//! [`AliasTable`]: a draw by weight in constant time.
+
+use std::hint::select_unpredictable;
+
+use crate::error::{Error, Result};
+use crate::rng::below;
+
+/// Draws each of n indices in proportion to its weight, in constant time and 8 bytes an index.
+///
+/// The indices are columns of equal height. A column is full: up to its threshold it belongs to its own index, above to
+/// another one, its alias. A draw takes a column, and a height in it.
+///
+/// Source: Walker, "An efficient method for generating discrete random variables with general distributions", ACM TOMS 3
+/// (1977). It is filled by the sweep of Hübschle-Schneider and Sanders, "Parallel weighted random sampling", ESA 2019: two
+/// cursors that only go forward, so the weights are read in order, where Vose's lists of light and heavy columns jump
+/// about in memory. It works in the place of the weights, and needs no other memory.
+///
+/// A probability is off by at most 2^-23 of itself: thresholds are rounded to 32 bits, each in the direction that takes back
+/// what the roundings before gave away, so the errors never add up.
+#[derive(Debug)]
+pub(super) struct AliasTable {
+    columns: Vec<Column>,
+}
+
+/// While the table is built, the bits of a weight; then a threshold (upper half) and an alias (lower half). The sign of
+/// the threshold, which no weight has, marks what is done.
+type Column = u64;
+
+const DONE: u64 = 1 << 63;
+
+/// An alias has 32 bits.
+const MAX_WEIGHTS: u64 = 1 << 32;
+
+impl AliasTable {
+    /// A table over these weights.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when one is negative, infinite or not a number, when all are zero, when there are more
+    /// than 2^32 or no memory for them; an error of the iterator.
+    pub(super) fn new(weights: impl Iterator<Item = Result<f64>>) -> Result<Self> {
+        let columns = columns_of(weights)?;
+        let total = total_of(&columns);
+        if total <= 0.0 {
+            let reason = match columns.len() {
+                0 => "there are none to draw by".to_owned(),
+                len => format!("all {len} are zero: at least one sample must be possible"),
+            };
+            return Err(Error::InvalidArgument { argument: "weights", reason });
+        }
+        if total == f64::INFINITY {
+            let reason = "their sum is more than a number of 64 bits can be: divide them all by the largest".to_owned();
+            return Err(Error::InvalidArgument { argument: "weights", reason });
+        }
+        if columns.len() as u64 > MAX_WEIGHTS {
+            let reason =
+                format!("{} weights: a table has room for 2^32, weigh groups of samples instead", columns.len());
+            return Err(Error::InvalidArgument { argument: "weights", reason });
+        }
+        let mut table = AliasTable { columns };
+        table.fill(total);
+        Ok(table)
+    }
+
+    /// The index that 64 random bits draw.
+    #[inline]
+    pub(super) fn index_of(&self, word: u64) -> usize {
+        let (column, height) = below(self.columns.len() as u64, word);
+        choice(column, height, self.columns[column as usize])
+    }
+
+    /// Writes the indices that these words draw, one for each.
+    pub(super) fn indices_of(&self, words: impl Iterator<Item = u64>, into: &mut [usize]) {
+        for (index, word) in into.iter_mut().zip(words) {
+            *index = self.index_of(word);
+        }
+    }
+
+    fn fill(&mut self, total: f64) {
+        let len = self.columns.len();
+        // A column's height is 1: weights are measured in it. In this sequence nothing overflows.
+        let scale = |weight: f64| weight / total * len as f64;
+        let weight_at = |columns: &[Column], place: usize| scale(f64::from_bits(columns[place]));
+        let mean = total / len as f64;
+        let is_heavy =
+            |columns: &[Column], place: usize| columns[place] & DONE == 0 && f64::from_bits(columns[place]) > mean;
+        let next_heavy = |columns: &[Column], from: usize| (from..len).find(|&place| is_heavy(columns, place));
+
+        let mut rounding = Rounding::default();
+        let mut heavy = next_heavy(&self.columns, 0);
+        // What is left of the heavy one's weight: a sum of many terms, so what each addition loses is kept.
+        let mut left = Sum::new(heavy.map_or(0.0, |heavy| weight_at(&self.columns, heavy)));
+        let mut last_heavy = heavy;
+        for light in 0..len {
+            if self.columns[light] & DONE != 0 || heavy == Some(light) || is_heavy(&self.columns, light) {
+                continue;
+            }
+            // Heavy ones with less than a column left become columns, and the next heavy one fills them up.
+            while let Some(full) = heavy
+                && left.value() <= 1.0
+            {
+                let Some(next) = next_heavy(&self.columns, full + 1) else { break };
+                let threshold = rounding.round(left.value());
+                left.add(weight_at(&self.columns, next));
+                left.add(-1.0);
+                self.columns[full] = done(threshold, next);
+                heavy = Some(next);
+                last_heavy = heavy;
+            }
+            let weight = weight_at(&self.columns, light);
+            self.columns[light] = match last_heavy {
+                Some(alias) => {
+                    left.add(weight - 1.0);
+                    done(rounding.round(weight), alias)
+                }
+                // No weight is above the mean, so all are the mean.
+                None => done(1.0, light),
+            };
+        }
+        // No light column is left. Each of the heavy ones keeps what it has, and the next fills it up.
+        while let Some(full) = heavy {
+            heavy = next_heavy(&self.columns, full + 1);
+            self.columns[full] = match heavy {
+                Some(next) if left.value() < 1.0 => {
+                    let threshold = rounding.round(left.value());
+                    left.add(weight_at(&self.columns, next));
+                    left.add(-1.0);
+                    done(threshold, next)
+                }
+                Some(next) => {
+                    left = Sum::new(weight_at(&self.columns, next));
+                    done(1.0, full)
+                }
+                None => done(1.0, full),
+            };
+        }
+    }
+}
+
+/// The weights' bits, each of which is known to be a weight.
+fn columns_of(weights: impl Iterator<Item = Result<f64>>) -> Result<Vec<Column>> {
+    let mut columns: Vec<Column> = Vec::new();
+    let expected = weights.size_hint().0;
+    columns.try_reserve_exact(expected).map_err(|refusal| Error::InvalidArgument {
+        argument: "weights",
+        reason: format!("no memory for a table of {expected} weights, 8 bytes each ({refusal})"),
+    })?;
+    for weight in weights {
+        let weight = weight?;
+        if !(0.0..f64::INFINITY).contains(&weight) {
+            return Err(Error::InvalidArgument {
+                argument: "weights",
+                reason: format!(
+                    "the weight of index {} is {weight}: weights are finite and not negative",
+                    columns.len()
+                ),
+            });
+        }
+        // Not the bits of -0, whose sign would mark it as done.
+        columns.push(weight.abs().to_bits());
+    }
+    Ok(columns)
+}
+
+/// The sum of the weights, infinite where it can't be told.
+fn total_of(columns: &[Column]) -> f64 {
+    let mut total = Sum::new(0.0);
+    for &column in columns {
+        total.add(f64::from_bits(column));
+    }
+    if total.sum.is_finite() { total.value() } else { f64::INFINITY }
+}
+
+fn done(threshold: f32, alias: usize) -> Column {
+    DONE | u64::from(threshold.to_bits()) << u32::BITS | u64::from(alias as u32)
+}
+
+/// The index that owns a column at a height. No branch, which would be mispredicted every other time, and put off the
+/// look-ups of the draws behind it.
+#[inline]
+fn choice(column: u64, height: u64, content: Column) -> usize {
+    let is_own = height_of(height) < f64::from(threshold_of(content));
+    select_unpredictable(is_own, column as usize, (content as u32) as usize)
+}
+
+#[inline]
+fn threshold_of(content: Column) -> f32 {
+    f32::from_bits(((content & !DONE) >> u32::BITS) as u32)
+}
+
+/// A fraction of 2^64 as a number from 0 to below 1.
+#[inline]
+fn height_of(fraction: u64) -> f64 {
+    (fraction >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+}
+
+/// A sum in twice the precision: what each addition loses is added up beside it (Neumaier, 1974).
+struct Sum {
+    sum: f64,
+    lost: f64,
+}
+
+impl Sum {
+    fn new(sum: f64) -> Self {
+        Sum { sum, lost: 0.0 }
+    }
+
+    #[inline]
+    fn add(&mut self, term: f64) {
+        // Knuth's exact difference: the same additions whichever of the two is larger.
+        let sum = self.sum + term;
+        let term_as_added = sum - self.sum;
+        self.lost += (self.sum - (sum - term_as_added)) + (term - term_as_added);
+        self.sum = sum;
+    }
+
+    fn value(&self) -> f64 {
+        self.sum + self.lost
+    }
+}
+
+/// Rounds to 32 bits, up or down so that the errors cancel.
+#[derive(Default)]
+struct Rounding {
+    given: f64,
+}
+
+impl Rounding {
+    #[inline]
+    fn round(&mut self, exact: f64) -> f32 {
+        let nearest = exact as f32;
+        let error = f64::from(nearest) - exact;
+        // An exact value stays exact: zero most of all, which must never be drawn.
+        let rounded = match error {
+            0.0 => nearest,
+            error if error > 0.0 && self.given > 0.0 => nearest.next_down(),
+            error if error < 0.0 && self.given < 0.0 => nearest.next_up(),
+            _ => nearest,
+        };
+        self.given += f64::from(rounded) - exact;
+        rounded
+    }
+}

@@ -1,0 +1,71 @@
+//! [`CompactNumbers`]: many indices, in 4 bytes each where they fit.
+
+use crate::error::{Error, Result};
+
+/// A list of numbers of which the largest possible is known: 4 bytes each where that fits into 32 bits, else 8.
+#[derive(Clone, Debug)]
+pub(super) enum CompactNumbers {
+    Narrow(Vec<u32>),
+    Wide(Vec<u64>),
+}
+
+impl CompactNumbers {
+    /// `len` zeros, to be replaced by numbers up to `largest`; `what` they are is said where there is no memory for them.
+    pub(super) fn zeros(len: usize, largest: usize, what: &'static str) -> Result<Self> {
+        let mut empty = if u32::try_from(largest).is_ok() { Self::Narrow(Vec::new()) } else { Self::Wide(Vec::new()) };
+        let reserved = match &mut empty {
+            Self::Narrow(numbers) => numbers.try_reserve_exact(len).map(|()| numbers.resize(len, 0)),
+            Self::Wide(numbers) => numbers.try_reserve_exact(len).map(|()| numbers.resize(len, 0)),
+        };
+        reserved.map(|()| empty).map_err(|error| Error::InvalidArgument {
+            argument: what,
+            reason: format!("no memory for {len} numbers ({error}): free memory, or sample from a part of the dataset"),
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Narrow(numbers) => numbers.len(),
+            Self::Wide(numbers) => numbers.len(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, place: usize) -> usize {
+        match self {
+            Self::Narrow(numbers) => numbers[place] as usize,
+            Self::Wide(numbers) => numbers[place] as usize,
+        }
+    }
+
+    /// Puts `number`, which must not be larger than what the list was made for, at `place`.
+    #[inline]
+    pub(super) fn set(&mut self, place: usize, number: usize) {
+        match self {
+            Self::Narrow(numbers) => numbers[place] = number as u32,
+            Self::Wide(numbers) => numbers[place] = number as u64,
+        }
+    }
+
+    /// Cuts the list to its first `len` numbers and gives the rest of its memory back.
+    pub(super) fn truncate(&mut self, len: usize) {
+        match self {
+            Self::Narrow(numbers) => {
+                numbers.truncate(len);
+                numbers.shrink_to_fit();
+            }
+            Self::Wide(numbers) => {
+                numbers.truncate(len);
+                numbers.shrink_to_fit();
+            }
+        }
+    }
+
+    /// The memory that the numbers take, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Narrow(numbers) => size_of_val(numbers.as_slice()),
+            Self::Wide(numbers) => size_of_val(numbers.as_slice()),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! [`ExplicitOrder`]: an order that somebody else has made.
+
+use super::{EpochBatches, EpochOrder};
+
+/// An order that is held in memory: 8 bytes an index.
+///
+/// # Example
+/// ```
+/// use sluicegate::{EpochOrder, ExplicitOrder};
+///
+/// assert_eq!(ExplicitOrder::new(vec![4, 2]).index_at(1), 2);
+/// ```
+#[derive(Clone, Debug)]
+pub struct ExplicitOrder {
+    indices: Vec<usize>,
+    /// Where each batch ends, where the order is one of batches.
+    ends: Vec<usize>,
+}
+
+impl ExplicitOrder {
+    /// The order that reads `indices` one after the other.
+    pub fn new(indices: Vec<usize>) -> Self {
+        ExplicitOrder { indices, ends: Vec::new() }
+    }
+
+    /// The batches of these sizes, one after the other.
+    ///
+    /// # Panics
+    /// If the sizes do not add up to the number of indices.
+    pub fn in_batches(indices: Vec<usize>, sizes: &[usize]) -> Self {
+        let ends: Vec<usize> = sizes
+            .iter()
+            .scan(0, |end, size| {
+                *end += size;
+                Some(*end)
+            })
+            .collect();
+        assert_eq!(ends.last().copied().unwrap_or(0), indices.len(), "the batches hold all indices");
+        ExplicitOrder { indices, ends }
+    }
+}
+
+impl EpochOrder for ExplicitOrder {
+    fn len(&self) -> usize {
+        self.indices.len()
+    }
+
+    fn index_at(&self, position: usize) -> usize {
+        self.indices[position]
+    }
+
+    fn indices(&self, start: usize, into: &mut [usize]) {
+        into.copy_from_slice(&self.indices[start..start + into.len()]);
+    }
+}
+
+impl EpochBatches for ExplicitOrder {
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>) {
+        let start = if batch_in_epoch == 0 { 0 } else { self.ends[batch_in_epoch - 1] };
+        into.clear();
+        into.extend_from_slice(&self.indices[start..self.ends[batch_in_epoch]]);
+    }
+}

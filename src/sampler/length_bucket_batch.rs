@@ -1,0 +1,222 @@
+//! [`LengthBucketBatchSampler`]: batches of samples of like length.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::compact::CompactNumbers;
+use super::{BatchingSampler, EpochBatches, LastBatch, Shuffling};
+use crate::error::{Error, Result};
+use crate::rng::{Permutation, Purpose};
+
+/// Batches of samples of like length, so that hardly anything of a batch is padding, in an order that is random all the same.
+///
+/// With [`Shuffling::Seeded`] the samples are shuffled, sorted by length inside windows of `window` samples, cut into
+/// batches, and the batches are shuffled. Every second window descends, so that batches across the end of one are of like
+/// length, too. With [`Shuffling::Off`] all samples are sorted, the longest first (what does not fit into memory fails at
+/// once), and batches come in that sequence. An epoch reads every sample once, but for a last batch that is dropped.
+///
+/// An epoch is prepared when it begins: 4 bytes a sample (8 from 2^32 samples on) and the time to sort.
+///
+/// # Example
+/// ```
+/// use sluicegate::{BatchLimit, BatchingSampler, LastBatch, LengthBucketBatchSampler, Shuffling};
+///
+/// let lengths = [3, 9, 4, 1, 2];
+/// let sampler = LengthBucketBatchSampler::new(&lengths, BatchLimit::Tokens(10), 100, LastBatch::Keep, Shuffling::Off)?;
+/// let batches = sampler.batches(0)?;
+/// let mut indices = Vec::new();
+/// batches.indices(1, &mut indices);
+/// assert_eq!(indices, [2, 0]);
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LengthBucketBatchSampler {
+    lengths: Arc<CompactNumbers>,
+    limit: BatchLimit,
+    window: usize,
+    last_batch: LastBatch,
+    shuffling: Shuffling,
+}
+
+/// When a batch is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BatchLimit {
+    /// It has this many samples.
+    Samples(usize),
+    /// One sample more would make it, padded to its longest sample, longer than this altogether. A sample of length 0 counts
+    /// as one of length 1.
+    Tokens(usize),
+}
+
+impl LengthBucketBatchSampler {
+    /// Such batches of samples with these `lengths`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when a number is 0, a length is negative, a sample is longer than a batch may be (both
+    /// name the sample), or there is no memory for the lengths.
+    pub fn new(
+        lengths: &[i64],
+        limit: BatchLimit,
+        window: usize,
+        last_batch: LastBatch,
+        shuffling: Shuffling,
+    ) -> Result<Self> {
+        let read = |start: usize, into: &mut [i64]| {
+            into.copy_from_slice(&lengths[start..start + into.len()]);
+            Ok(())
+        };
+        Self::read(lengths.len(), read, limit, window, last_batch, shuffling)
+    }
+
+    /// Such batches of `len` samples whose lengths `read` copies: those from a start on, as many as there is room for.
+    ///
+    /// # Errors
+    /// Those of `read`, and as [`new`](Self::new).
+    pub fn read(
+        len: usize,
+        mut read: impl FnMut(usize, &mut [i64]) -> Result<()>,
+        limit: BatchLimit,
+        window: usize,
+        last_batch: LastBatch,
+        shuffling: Shuffling,
+    ) -> Result<Self> {
+        let invalid = |argument, reason| Error::InvalidArgument { argument, reason };
+        let (argument, largest) = match limit {
+            BatchLimit::Samples(samples) => ("batch_size", samples),
+            BatchLimit::Tokens(tokens) => ("max_tokens", tokens),
+        };
+        for (argument, number) in [(argument, largest), ("window", window)] {
+            if number == 0 {
+                return Err(invalid(argument, "expected a positive integer, but got 0".to_owned()));
+            }
+        }
+        let longest = match limit {
+            BatchLimit::Samples(_) => i64::MAX as usize,
+            BatchLimit::Tokens(tokens) => tokens,
+        };
+        const BLOCK: usize = 1 << 13;
+        let mut block = vec![0; BLOCK.min(len)];
+        let mut blocks = |see: &mut dyn FnMut(usize, usize)| -> Result<()> {
+            for start in (0..len).step_by(BLOCK) {
+                let block = &mut block[..BLOCK.min(len - start)];
+                read(start, block)?;
+                for (sample, &length) in (start..).zip(&*block) {
+                    let Ok(length) = usize::try_from(length) else {
+                        return Err(invalid("lengths", format!("sample {sample} has the length {length}, below 0")));
+                    };
+                    if length > longest {
+                        let reason = format!(
+                            "sample {sample} has the length {length}, more than a batch may have (max_tokens={longest}): \
+                             raise max_tokens, cut the sample, or leave it out of the dataset"
+                        );
+                        return Err(invalid("lengths", reason));
+                    }
+                    see(sample, length);
+                }
+            }
+            Ok(())
+        };
+        let mut maximum = 0;
+        blocks(&mut |_, length| maximum = maximum.max(length))?;
+        let mut lengths = CompactNumbers::zeros(len, maximum, "lengths")?;
+        blocks(&mut |sample, length| lengths.set(sample, length.min(maximum)))?;
+        Ok(Self { lengths: Arc::new(lengths), limit, window, last_batch, shuffling })
+    }
+
+    /// The samples, sorted as they are cut into batches.
+    fn sorted(&self, epoch: u64) -> Result<CompactNumbers> {
+        let len = self.lengths.len();
+        let mut samples = CompactNumbers::zeros(len, len, "lengths")?;
+        let Shuffling::Seeded(seed) = self.shuffling else {
+            let mut all: Vec<usize> = (0..len).collect();
+            all.sort_by_key(|&sample| Reverse(self.lengths.get(sample)));
+            all.into_iter().enumerate().for_each(|(place, sample)| samples.set(place, sample));
+            return Ok(samples);
+        };
+        let order = Permutation::for_purpose(Purpose::LengthWindows, len as u64, (seed, epoch), &[]);
+        let mut window: Vec<(usize, usize)> = Vec::with_capacity(self.window.min(len));
+        for (number, start) in (0..len).step_by(self.window).enumerate() {
+            let stop = start.saturating_add(self.window).min(len);
+            window.clear();
+            window.extend((start..stop).map(|position| {
+                let sample = order.index_at(position as u64) as usize;
+                (self.lengths.get(sample), sample)
+            }));
+            // Stable: samples of one length stay shuffled.
+            if number % 2 == 0 {
+                window.sort_by_key(|&(length, _)| length);
+            } else {
+                window.sort_by_key(|&(length, _)| Reverse(length));
+            }
+            window.iter().zip(start..).for_each(|(&(_, sample), place)| samples.set(place, sample));
+        }
+        Ok(samples)
+    }
+
+    /// Where each batch begins in `samples`, and where the last one ends.
+    fn cut(&self, samples: &CompactNumbers) -> Result<CompactNumbers> {
+        let len = samples.len();
+        let mut starts = CompactNumbers::zeros(len + 1, len, "lengths")?;
+        let (mut batches, mut start, mut longest) = (0, 0, 0);
+        for place in 0..len {
+            let grown = self.lengths.get(samples.get(place)).max(longest);
+            if self.is_over(place + 1 - start, grown) {
+                (batches, start) = (batches + 1, place);
+                starts.set(batches, start);
+                longest = self.lengths.get(samples.get(place));
+            } else {
+                longest = grown;
+            }
+        }
+        let is_full = len > start && self.is_over(len + 1 - start, longest);
+        if len > start && (is_full || self.last_batch == LastBatch::Keep) {
+            batches += 1;
+            starts.set(batches, len);
+        }
+        starts.truncate(batches + 1);
+        Ok(starts)
+    }
+
+    /// Whether so many samples, the longest of which is so long, are too many for a batch.
+    fn is_over(&self, samples: usize, longest: usize) -> bool {
+        match self.limit {
+            BatchLimit::Samples(limit) => samples > limit,
+            BatchLimit::Tokens(limit) => samples.saturating_mul(longest.max(1)) > limit,
+        }
+    }
+}
+
+impl BatchingSampler for LengthBucketBatchSampler {
+    fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>> {
+        let samples = self.sorted(epoch)?;
+        let starts = self.cut(&samples)?;
+        let batches = starts.len() as u64 - 1;
+        let order = match self.shuffling {
+            Shuffling::Off => None,
+            Shuffling::Seeded(seed) => {
+                Some(Permutation::for_purpose(Purpose::LengthBatches, batches, (seed, epoch), &[]))
+            }
+        };
+        Ok(Box::new(LengthBucketBatches { samples, starts, order }))
+    }
+}
+
+struct LengthBucketBatches {
+    samples: CompactNumbers,
+    starts: CompactNumbers,
+    order: Option<Permutation>,
+}
+
+impl EpochBatches for LengthBucketBatches {
+    fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>) {
+        let len = self.len();
+        assert!(batch_in_epoch < len, "batch {batch_in_epoch} of an epoch of {len} batches");
+        let batch = self.order.as_ref().map_or(batch_in_epoch, |order| order.index_at(batch_in_epoch as u64) as usize);
+        into.clear();
+        into.extend((self.starts.get(batch)..self.starts.get(batch + 1)).map(|place| self.samples.get(place)));
+    }
+}

@@ -1,0 +1,255 @@
+//! [`MixturePlan`]: how often each part of a mixture has come, at any position.
+
+use super::mixture::{Course, MixtureWeights, StopCriteria};
+use crate::error::{Error, Result};
+
+/// How many samples of each part an epoch has read before any position, by arithmetic.
+///
+/// While the weights stay, part after part takes its share of the positions that those before it left: of t positions
+/// it takes `share` * t, rounded down, plus a fraction that is carried on when the weights change. So a count never goes
+/// back, the counts sum to the position, and none is off by more than the roundings before it: less than two in practice.
+/// It is Bresenham's line, drawn once per part; everything is in whole numbers, so it is exact at any length.
+#[derive(Debug)]
+pub(super) struct MixturePlan {
+    lens: Vec<u64>,
+    pieces: Vec<Piece>,
+    len: u64,
+}
+
+/// From `start` on, until the next piece: the weights stay.
+#[derive(Clone, Debug)]
+struct Piece {
+    start: u64,
+    /// How often each part came before.
+    counts: Vec<u64>,
+    /// The share of each part in the positions that the parts before it leave, as a fraction of 2^63.
+    shares: Vec<u64>,
+    /// What each part has a claim to already, as a fraction of 2^63: less than one position.
+    claims: Vec<u64>,
+}
+
+/// Positions from `start` to `end` in which the weights stay.
+pub(super) struct Stretch {
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+const ONE: u64 = 1 << 63;
+
+/// No epoch is longer: positions are `usize`, and counts are compared with them.
+const LONGEST: u64 = usize::MAX as u64 >> 1;
+
+/// The most steps that a ramp between two breakpoints is walked in.
+const RAMP_STEPS: u64 = 1024;
+
+impl MixturePlan {
+    pub(super) fn new(lens: &[usize], weights: &MixtureWeights, stop: StopCriteria) -> Result<Self> {
+        let lens: Vec<u64> = lens.iter().map(|&len| len as u64).collect();
+        check(&lens, weights)?;
+        let steps = steps_of(weights);
+        let mut plan = MixturePlan { pieces: Vec::new(), len: 0, lens };
+        let mut at = Place { position: 0, counts: vec![0; plan.lens.len()], claims: vec![ONE / 2; plan.lens.len()] };
+        let mut step = 0;
+        loop {
+            while step + 1 < steps.len() && steps[step + 1].0 <= at.position {
+                step += 1;
+            }
+            if plan.is_over(&at.counts, at.position, stop) {
+                break;
+            }
+            let (_, weights) = &steps[step];
+            let last = step + 1 == steps.len();
+            let end = if last { LONGEST } else { steps[step + 1].0 };
+            let weights = plan.weights_left(weights, &at.counts, stop);
+            if weights.iter().all(|weight| *weight <= 0.0) {
+                // Nothing comes before the weights change; if they never do, the epoch would not end.
+                if last {
+                    return Err(plan.endless(&at.counts));
+                }
+                // Until they change no part could come, so they change at once.
+                step += 1;
+                continue;
+            }
+            let piece = Piece::new(&at, &weights);
+            let end = plan.end_of(&piece, end, stop);
+            if last && end >= LONGEST {
+                return Err(plan.endless(&piece.counts_at(LONGEST)));
+            }
+            at = piece.place_at(end);
+            plan.pieces.push(piece);
+        }
+        plan.len = at.position;
+        Ok(plan)
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn lens(&self) -> &[u64] {
+        &self.lens
+    }
+
+    /// The same plan, ended after `len` positions.
+    pub(super) fn cut_to(&self, len: u64) -> Self {
+        MixturePlan { lens: self.lens.clone(), pieces: self.pieces.clone(), len: self.len.min(len) }
+    }
+
+    /// Where the weights that hold at `position`, which must be below the length, begin and cease to hold.
+    pub(super) fn stretch_of(&self, position: u64) -> Stretch {
+        let next = self.pieces.partition_point(|piece| piece.start <= position);
+        let end = self.pieces.get(next).map_or(self.len, |piece| piece.start.min(self.len));
+        Stretch { start: self.pieces[next - 1].start, end }
+    }
+
+    /// How often each part comes before `position`.
+    pub(super) fn counts_at(&self, position: u64) -> Vec<u64> {
+        match self.pieces.partition_point(|piece| piece.start <= position) {
+            0 => vec![0; self.lens.len()],
+            next => self.pieces[next - 1].counts_at(position),
+        }
+    }
+
+    fn is_over(&self, counts: &[u64], position: u64, stop: StopCriteria) -> bool {
+        let mut parts = self.lens.iter().zip(counts);
+        match stop {
+            StopCriteria::CycleForever(num_samples) => position >= num_samples as u64,
+            StopCriteria::FirstDatasetExhausted => parts.any(|(len, count)| *len > 0 && count >= len),
+            StopCriteria::CycleUntilAllDatasetsExhausted | StopCriteria::AllDatasetsExhausted => {
+                parts.all(|(len, count)| count >= len)
+            }
+        }
+    }
+
+    /// The weights of the parts that may still come.
+    fn weights_left(&self, weights: &[f64], counts: &[u64], stop: StopCriteria) -> Vec<f64> {
+        let may_come = |part: usize| stop != StopCriteria::AllDatasetsExhausted || counts[part] < self.lens[part];
+        weights.iter().enumerate().map(|(part, &weight)| if may_come(part) { weight } else { 0.0 }).collect()
+    }
+
+    /// The first position from which a piece can't go on as it is, `end` at the latest.
+    fn end_of(&self, piece: &Piece, end: u64, stop: StopCriteria) -> u64 {
+        let has_to_stop = |position: u64| {
+            let counts = piece.counts_at(position);
+            let through = |part: usize| piece.counts[part] < self.lens[part] && counts[part] >= self.lens[part];
+            self.is_over(&counts, position, stop)
+                || (stop == StopCriteria::AllDatasetsExhausted && (0..counts.len()).any(through))
+        };
+        // Counts never go back, so what has to stop stays so: the first such position by halving.
+        let (mut goes_on, mut stops) = (piece.start, end);
+        while stops - goes_on > 1 {
+            let middle = goes_on + (stops - goes_on) / 2;
+            if has_to_stop(middle) { stops = middle } else { goes_on = middle }
+        }
+        stops
+    }
+
+    fn endless(&self, counts: &[u64]) -> Error {
+        let waits = (0..self.lens.len()).find(|&part| counts[part] < self.lens[part]).unwrap_or(0);
+        let reason = format!(
+            "the epoch would never end: part {waits} has {} samples, and its weight lets {} of them come; give it a \
+             weight, or end with FIRST_DATASET_EXHAUSTED or after num_samples",
+            self.lens[waits], counts[waits]
+        );
+        Error::InvalidArgument { argument: "weights", reason }
+    }
+}
+
+/// A position, and what has come before it.
+struct Place {
+    position: u64,
+    counts: Vec<u64>,
+    claims: Vec<u64>,
+}
+
+impl Piece {
+    fn new(at: &Place, weights: &[f64]) -> Self {
+        // Shares from the back: each part's weight in its own and those behind it.
+        let mut behind = 0.0;
+        let mut shares: Vec<u64> = weights
+            .iter()
+            .rev()
+            .map(|&weight| {
+                behind += weight;
+                if weight <= 0.0 { 0 } else { (weight / behind * ONE as f64) as u64 }
+            })
+            .collect();
+        shares.reverse();
+        Piece { start: at.position, counts: at.counts.clone(), shares, claims: at.claims.clone() }
+    }
+
+    /// For each part how often it comes between the start and `position`, and its claim then.
+    fn taken(&self, position: u64) -> impl Iterator<Item = (u64, u64)> {
+        let mut left = position - self.start;
+        self.shares.iter().zip(&self.claims).map(move |(&share, &claim)| {
+            // With the whole share a claim must not round up: there is nothing beyond what is left.
+            let sum = u128::from(share) * u128::from(left) + u128::from(claim);
+            let count = ((sum >> 63) as u64).min(left);
+            left -= count;
+            (count, (sum & u128::from(ONE - 1)) as u64)
+        })
+    }
+
+    fn counts_at(&self, position: u64) -> Vec<u64> {
+        self.taken(position).zip(&self.counts).map(|((count, _), before)| before + count).collect()
+    }
+
+    fn place_at(&self, position: u64) -> Place {
+        let claims = self.taken(position).map(|(_, claim)| claim).collect();
+        Place { position, counts: self.counts_at(position), claims }
+    }
+}
+
+fn check(lens: &[u64], weights: &MixtureWeights) -> Result<()> {
+    let invalid = |reason: String| Err(Error::InvalidArgument { argument: "weights", reason });
+    if lens.is_empty() || weights.breakpoints.is_empty() {
+        return invalid("a mixture needs at least one part, and its weight".to_owned());
+    }
+    for (place, (position, at_once)) in weights.breakpoints.iter().enumerate() {
+        if at_once.len() != lens.len() {
+            return invalid(format!("{} weights at position {position} for {} parts", at_once.len(), lens.len()));
+        }
+        if let Some(part) = at_once.iter().position(|weight| !(*weight >= 0.0 && weight.is_finite())) {
+            let weight = at_once[part];
+            return invalid(format!("the weight of part {part} is {weight}: weights are finite and not negative"));
+        }
+        if let Some(part) = at_once.iter().zip(lens).position(|(weight, len)| *weight > 0.0 && *len == 0) {
+            return invalid(format!("part {part} has no samples, and a weight of {}: give it none", at_once[part]));
+        }
+        let sum: f64 = at_once.iter().sum();
+        if sum <= 0.0 || !sum.is_finite() {
+            return invalid(format!("the weights at position {position} sum to {sum}: some part must come"));
+        }
+        if place > 0 && weights.breakpoints[place - 1].0 >= *position {
+            return invalid(format!("breakpoints ascend, but {position} follows {}", weights.breakpoints[place - 1].0));
+        }
+    }
+    Ok(())
+}
+
+/// The positions from which each set of weights holds, ascending, the first at 0.
+fn steps_of(weights: &MixtureWeights) -> Vec<(u64, Vec<f64>)> {
+    let mut steps: Vec<(u64, Vec<f64>)> = Vec::new();
+    let mut hold_from = |position: u64, weights: Vec<f64>| {
+        if steps.last().is_some_and(|(before, _)| *before == position) {
+            steps.pop();
+        }
+        steps.push((position, weights));
+    };
+    for (place, (position, at_once)) in weights.breakpoints.iter().enumerate() {
+        let position = *position as u64;
+        hold_from(if place == 0 { 0 } else { position }, at_once.clone());
+        let Some((next, then)) = weights.breakpoints.get(place + 1) else { continue };
+        if weights.course == Course::Linear {
+            let span = *next as u64 - position;
+            let count = span.min(RAMP_STEPS);
+            for step in 0..count {
+                let start = position + (u128::from(span) * u128::from(step) / u128::from(count)) as u64;
+                // Each step has the weights of its middle, so that the steps together are the ramp.
+                let there = (step as f64 + 0.5) / count as f64;
+                hold_from(start, at_once.iter().zip(then).map(|(from, to)| from + (to - from) * there).collect());
+            }
+        }
+    }
+    steps
+}

@@ -1,0 +1,182 @@
+//! [`EpochPlan`]: the batches of one rank in one epoch, by arithmetic.
+
+use std::sync::Arc;
+
+use super::{EpochBatches, EpochOrder, LastBatch};
+use crate::error::{Error, Result};
+use crate::shard::{Remainder, Shard};
+
+/// Which samples each batch of a rank holds, from a position of the global order on.
+///
+/// The ranks read the order together: local batch b of each covers the same stretch of `batch_size * world_size`
+/// positions. So a position says how far all of them are, and a plan that starts there may have another number of ranks
+/// and another batch size. Nothing is stored but what the order stores; any batch can be asked for at any time, from many
+/// threads at once.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{EpochPlan, LastBatch, Remainder, Sampler, SequentialSampler, Shard};
+///
+/// let order = Arc::from(SequentialSampler::new(10).order(0)?);
+/// let plan = EpochPlan::of_samples(order, 2, LastBatch::Keep)?.shard(Shard::new(1, 2)?, Remainder::Exact);
+/// let mut indices = Vec::new();
+/// assert_eq!(plan.batch(0, &mut indices).valid, 2);
+/// assert_eq!(indices, [1, 3]);
+///
+/// let from_4_on = plan.start_at(4).shard(Shard::new(2, 4)?, Remainder::Exact);
+/// assert_eq!(from_4_on.batch(0, &mut indices).valid, 1); // positions 6 and, past the end, 10
+/// assert_eq!(indices, [6, 0]);
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct EpochPlan {
+    source: Source,
+    shard: Shard,
+    remainder: Remainder,
+    start: usize,
+}
+
+#[derive(Clone)]
+enum Source {
+    Samples { order: Arc<dyn EpochOrder>, batch_size: usize, last_batch: LastBatch },
+    Batches(Arc<dyn EpochBatches>),
+}
+
+/// A batch of a plan, beside its indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedBatch {
+    /// The position of its first sample in the global order; with a [`BatchingSampler`](crate::BatchingSampler), of the
+    /// batch among all batches.
+    pub position: usize,
+    /// How many of its samples, from the first one on, are part of the epoch; the rest is padding
+    /// ([`Remainder::Exact`]).
+    pub valid: usize,
+}
+
+impl EpochPlan {
+    /// Batches of `batch_size` samples of `order`; the shard is the whole epoch.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when `batch_size` is 0.
+    pub fn of_samples(order: Arc<dyn EpochOrder>, batch_size: usize, last_batch: LastBatch) -> Result<Self> {
+        if batch_size == 0 {
+            return Err(Error::InvalidArgument {
+                argument: "batch_size",
+                reason: "batch_size should be a positive integer value, but got batch_size=0".to_owned(),
+            });
+        }
+        Ok(Self::of(Source::Samples { order, batch_size, last_batch }))
+    }
+
+    /// The batches as they are; the shard is the whole epoch, and positions count batches.
+    pub fn of_batches(batches: Arc<dyn EpochBatches>) -> Self {
+        Self::of(Source::Batches(batches))
+    }
+
+    fn of(source: Source) -> Self {
+        EpochPlan { source, shard: Shard::whole(), remainder: Remainder::default(), start: 0 }
+    }
+
+    /// The same epoch as `shard` owns it.
+    #[must_use]
+    pub fn shard(self, shard: Shard, remainder: Remainder) -> Self {
+        EpochPlan { shard, remainder, ..self }
+    }
+
+    /// What is left of the epoch from global position `start` on.
+    #[must_use]
+    pub fn start_at(self, start: usize) -> Self {
+        EpochPlan { start: start.min(self.positions()), ..self }
+    }
+
+    /// Which of the ranks this plan is for.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.shard.rank()
+    }
+
+    /// The length of the global order.
+    #[must_use]
+    pub fn positions(&self) -> usize {
+        match &self.source {
+            Source::Samples { order, .. } => order.len(),
+            Source::Batches(batches) => batches.len(),
+        }
+    }
+
+    /// The number of batches of this rank: the same for every rank.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let local = self.local_len();
+        match &self.source {
+            Source::Samples { batch_size, last_batch: LastBatch::Keep, .. } => local.div_ceil(*batch_size),
+            Source::Samples { batch_size, last_batch: LastBatch::Drop, .. } => local / batch_size,
+            Source::Batches(_) => local,
+        }
+    }
+
+    /// Whether there is no batch at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where the ranks are in the global order when each has had `batches` batches of this plan.
+    #[must_use]
+    pub fn position_after(&self, batches: usize) -> usize {
+        let per_batch = match &self.source {
+            Source::Samples { batch_size, .. } => *batch_size,
+            Source::Batches(_) => 1,
+        };
+        let positions = batches.saturating_mul(per_batch).saturating_mul(self.shard.world_size());
+        self.start.saturating_add(positions).min(self.positions())
+    }
+
+    /// Replaces what is in `into` by the indices of `batch`, counted from the start of this plan.
+    ///
+    /// # Panics
+    /// If `batch` is not below [`len`](Self::len).
+    pub fn batch(&self, batch: usize, into: &mut Vec<usize>) -> PlannedBatch {
+        let len = self.len();
+        assert!(batch < len, "batch {batch} of an epoch of {len} batches");
+        match &self.source {
+            Source::Batches(batches) => {
+                let (position, is_own) = self.place(batch);
+                batches.indices(position, into);
+                PlannedBatch { position, valid: if is_own { into.len() } else { 0 } }
+            }
+            Source::Samples { order, batch_size, .. } => {
+                let first = batch * batch_size;
+                let count = (*batch_size).min(self.local_len() - first);
+                if self.shard.world_size() == 1 {
+                    into.resize(count, 0);
+                    order.indices(self.start + first, into);
+                    return PlannedBatch { position: self.start + first, valid: count };
+                }
+                into.clear();
+                let mut valid = 0;
+                for local in first..first + count {
+                    let (position, is_own) = self.place(local);
+                    into.push(order.index_at(position));
+                    valid += usize::from(is_own);
+                }
+                PlannedBatch { position: self.place(first).0, valid }
+            }
+        }
+    }
+
+    fn local_len(&self) -> usize {
+        self.shard.len_of(self.positions() - self.start, self.remainder)
+    }
+
+    /// The global position of this rank's position `local`, and whether it is part of the epoch and no padding.
+    fn place(&self, local: usize) -> (usize, bool) {
+        // Only the last position of a rank can be past the end, and there alone the sum may need a 65th bit. A pad wraps
+        // to the start of the epoch, wherever this plan starts: resumed ranks pad as those that were never interrupted.
+        let len = self.positions() as u128;
+        let place = self.start as u128 + local as u128 * self.shard.world_size() as u128 + self.shard.rank() as u128;
+        let is_own = place < len || self.remainder != Remainder::Exact;
+        ((place % len) as usize, is_own)
+    }
+}

@@ -1,0 +1,161 @@
+//! [`RepeatSampler`]: what another sampler gives, several times.
+
+use std::sync::Arc;
+
+use super::{EpochOrder, Sampler};
+use crate::error::{Error, Result};
+
+/// What another sampler gives, `times` times an epoch.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{Repetition, RepeatSampler, Sampler, SequentialSampler};
+///
+/// let once = Arc::new(SequentialSampler::new(3));
+/// let indices = |repetition| -> sluicegate::Result<Vec<usize>> {
+///     let order = RepeatSampler::new(once.clone(), 2, repetition).order(0)?;
+///     Ok((0..order.len()).map(|position| order.index_at(position)).collect())
+/// };
+/// assert_eq!(indices(Repetition::Passes)?, [0, 1, 2, 0, 1, 2]);
+/// assert_eq!(indices(Repetition::InARow)?, [0, 0, 1, 1, 2, 2]);
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct RepeatSampler {
+    sampler: Arc<dyn Sampler>,
+    times: usize,
+    repetition: Repetition,
+    num_samples: Option<usize>,
+}
+
+/// What is repeated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Repetition {
+    /// The whole epoch: pass k of epoch e is the sampler's own epoch e * `times` + k, so each has an order of its own, and
+    /// no epoch comes twice.
+    #[default]
+    Passes,
+    /// Each index, right behind itself: the repeated augmentation of Hoffer et al., "Augment your batch", CVPR 2020. Ranks
+    /// that read in turns get the repetitions of one sample side by side, as torchvision's `RASampler` deals them.
+    InARow,
+}
+
+impl RepeatSampler {
+    /// A sampler that repeats what `sampler` gives.
+    pub fn new(sampler: Arc<dyn Sampler>, times: usize, repetition: Repetition) -> Self {
+        RepeatSampler { sampler, times, repetition, num_samples: None }
+    }
+
+    /// Ends an epoch after `num_samples`, if it is not shorter anyway.
+    pub fn with_num_samples(self, num_samples: usize) -> Self {
+        RepeatSampler { num_samples: Some(num_samples), ..self }
+    }
+
+    fn pass(&self, epoch: u64, pass: u64) -> Result<Box<dyn EpochOrder>> {
+        let own_epoch = epoch.checked_mul(self.times as u64).and_then(|first| first.checked_add(pass));
+        self.sampler.order(own_epoch.ok_or_else(|| Error::InvalidArgument {
+            argument: "epoch",
+            reason: format!("epoch {epoch} of {} passes each is past the 2^64 epochs that there are", self.times),
+        })?)
+    }
+
+    fn cut(&self, len: Option<usize>) -> Result<usize> {
+        let too_long = || Error::InvalidArgument {
+            argument: "times",
+            reason: format!("an epoch of {} repetitions has more positions than can be counted", self.times),
+        };
+        match self.num_samples {
+            Some(num_samples) => Ok(len.unwrap_or(usize::MAX).min(num_samples)),
+            None => len.ok_or_else(too_long),
+        }
+    }
+}
+
+impl Sampler for RepeatSampler {
+    fn order(&self, epoch: u64) -> Result<Box<dyn EpochOrder>> {
+        if self.repetition == Repetition::InARow {
+            let order = self.sampler.order(epoch)?;
+            let len = self.cut(order.len().checked_mul(self.times))?;
+            return Ok(Box::new(RowsOrder { order, times: self.times, len }));
+        }
+        let (mut passes, mut ends, mut end) = (Vec::new(), Vec::new(), 0_usize);
+        for pass in 0..self.times {
+            // What lies behind the last sample is never asked for.
+            if self.num_samples.is_some_and(|num_samples| end >= num_samples) {
+                break;
+            }
+            let order = self.pass(epoch, pass as u64)?;
+            end = self.cut(end.checked_add(order.len()))?;
+            passes.push(order);
+            ends.push(end);
+        }
+        Ok(Box::new(PassesOrder { passes, ends }))
+    }
+}
+
+struct PassesOrder {
+    passes: Vec<Box<dyn EpochOrder>>,
+    /// The position behind each pass.
+    ends: Vec<usize>,
+}
+
+impl PassesOrder {
+    /// The pass that a position is in, and the position where that starts.
+    fn pass_of(&self, position: usize) -> (usize, usize) {
+        let pass = self.ends.partition_point(|end| *end <= position);
+        assert!(pass < self.ends.len(), "position {position} of an order of {} indices", self.len());
+        (pass, if pass == 0 { 0 } else { self.ends[pass - 1] })
+    }
+}
+
+impl EpochOrder for PassesOrder {
+    fn len(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    fn index_at(&self, position: usize) -> usize {
+        let (pass, start) = self.pass_of(position);
+        self.passes[pass].index_at(position - start)
+    }
+
+    fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {
+        let (mut position, mut rest) = (start, into);
+        while !rest.is_empty() {
+            let (pass, pass_start) = self.pass_of(position);
+            let here = (self.ends[pass] - position).div_ceil(step.max(1)).min(rest.len());
+            let (now, later) = rest.split_at_mut(here);
+            self.passes[pass].indices_by(position - pass_start, step, now);
+            position = position.saturating_add(here.saturating_mul(step));
+            rest = later;
+        }
+    }
+}
+
+struct RowsOrder {
+    order: Box<dyn EpochOrder>,
+    times: usize,
+    len: usize,
+}
+
+impl EpochOrder for RowsOrder {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn index_at(&self, position: usize) -> usize {
+        assert!(position < self.len, "position {position} of an order of {} indices", self.len);
+        self.order.index_at(position / self.times)
+    }
+
+    fn indices(&self, start: usize, into: &mut [usize]) {
+        let Some(last) = into.len().checked_sub(1) else { return };
+        assert!(start + last < self.len, "past an order of {} indices", self.len);
+        // Read once and then spread, from the back: each is written at or behind the place where it was read to.
+        let (first, last) = (start / self.times, (start + last) / self.times);
+        self.order.indices(first, &mut into[..=last - first]);
+        for place in (0..into.len()).rev() {
+            into[place] = into[(start + place) / self.times - first];
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! [`StratifiedBatchSampler`]: the proportions of the dataset in every batch.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use super::stratified_deal::StratifiedDeal;
+use super::{BatchingSampler, ClassIndex, EpochBatches, LastBatch};
+use crate::error::{Error, Result};
+use crate::rng::{KeyStream, Permutation, Purpose};
+
+/// Batches of `batch_size` samples with the classes in the proportions of the dataset, as closely as integers allow.
+///
+/// A class with c of the n samples has `batch_size` * c / n of them in each full batch, rounded up or down, and likewise in
+/// the last one, which is smaller. An epoch reads every sample once. With [`LastBatch::Drop`] the samples that would make up
+/// the last batch are not read, other ones in each epoch. Inside a batch the samples come in random sequence, so that
+/// parts of a batch are stratified on average.
+///
+/// An epoch takes time and memory for its classes and for the samples of one batch, a batch some hundred nanoseconds a sample.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{BatchingSampler, ClassIndex, LastBatch, StratifiedBatchSampler};
+///
+/// let index = Arc::new(ClassIndex::new(&[5, 5, 5, 5, 5, 5, 8, 8, 8])?);
+/// let batches = StratifiedBatchSampler::new(index, 3, LastBatch::Keep, 7)?.batches(0)?;
+/// let mut indices = Vec::new();
+/// for batch in 0..3 {
+///     batches.indices(batch, &mut indices);
+///     assert_eq!(indices.iter().filter(|&&index| index >= 6).count(), 1);
+/// }
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct StratifiedBatchSampler {
+    index: Arc<ClassIndex>,
+    batch_size: usize,
+    last_batch: LastBatch,
+    seed: u64,
+}
+
+impl StratifiedBatchSampler {
+    /// Such batches of the samples in `index`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when `batch_size` is 0, in torch's words.
+    pub fn new(index: Arc<ClassIndex>, batch_size: usize, last_batch: LastBatch, seed: u64) -> Result<Self> {
+        if batch_size == 0 {
+            return Err(Error::InvalidArgument {
+                argument: "batch_size",
+                reason: "batch_size should be a positive integer value, but got batch_size=0".to_owned(),
+            });
+        }
+        Ok(Self { index, batch_size, last_batch, seed })
+    }
+}
+
+impl BatchingSampler for StratifiedBatchSampler {
+    fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>> {
+        Ok(Box::new(StratifiedBatches::new(self.clone(), epoch)))
+    }
+}
+
+/// One epoch. Of each class the first places belong to the full batches, equally many to each; the next ones are dealt to
+/// them; the last ones are the remainder's. Which sample has which place is the permutation of the class.
+struct StratifiedBatches {
+    sampler: StratifiedBatchSampler,
+    epoch: u64,
+    /// The number of full batches.
+    full: usize,
+    /// The classes of which every full batch has some, and how many.
+    base: Vec<(usize, u64)>,
+    /// The classes in random sequence: those that are dealt, and how many samples of each are not.
+    dealt: Vec<(usize, u64)>,
+    /// Nothing where there are no full batches.
+    deal: Option<StratifiedDeal>,
+    /// The classes of the last batch with the range of its places.
+    remainder: Vec<(usize, u64, u64)>,
+    /// The permutation of each class, once it was needed: for a small class it takes longer to make than to read. Empty
+    /// where there are too many classes to remember them all.
+    permutations: Vec<OnceLock<Box<Permutation>>>,
+}
+
+/// With their permutations they take at most 40 MiB.
+const MOST_REMEMBERED: usize = 1 << 16;
+
+impl StratifiedBatches {
+    fn new(sampler: StratifiedBatchSampler, epoch: u64) -> Self {
+        let index = &sampler.index;
+        let key = (sampler.seed, epoch);
+        let (len, classes) = (index.len(), index.classes().len());
+        let (full, rest) = (len / sampler.batch_size, len % sampler.batch_size);
+        // Classes that are neighbours in the line rarely share a batch: another line each epoch.
+        let line = Permutation::for_purpose(Purpose::StratifiedClasses, classes as u64, key, &[]);
+        let offset =
+            KeyStream::new(Purpose::StratifiedRemainder, key.0, key.1).absorb(len as u64).number_below(len as u64);
+        let mut cut = RemainderCut { len: len as u128, rest: rest as u128, offset: u128::from(offset), passed: 0 };
+        let (mut base, mut dealt, mut counts, mut remainder) = (vec![], vec![], vec![], vec![]);
+        for place in 0..classes as u64 {
+            let class = line.index_at(place) as usize;
+            let count = index.count(class) as u64;
+            let read = count - cut.next(count);
+            if read < count {
+                remainder.push((class, read, count));
+            }
+            if let Some(each) = read.checked_div(full as u64) {
+                if each > 0 {
+                    base.push((class, each));
+                }
+                if !read.is_multiple_of(full as u64) {
+                    dealt.push((class, each * full as u64));
+                    counts.push(read % full as u64);
+                }
+            }
+        }
+        let deal = (full > 0).then(|| StratifiedDeal::new(counts.into_iter(), full as u64, key));
+        let remembered = if classes > MOST_REMEMBERED { 0 } else { classes };
+        let permutations = (0..remembered).map(|_| OnceLock::new()).collect();
+        Self { sampler, epoch, full, base, dealt, deal, remainder, permutations }
+    }
+
+    /// The permutation that says which sample of `class` has which place.
+    fn samples_of(&self, class: usize) -> Cow<'_, Permutation> {
+        let StratifiedBatchSampler { index, seed, .. } = &self.sampler;
+        let make = || {
+            let (count, label) = (index.count(class) as u64, index.classes()[class] as u64);
+            Permutation::for_purpose(Purpose::StratifiedSamples, count, (*seed, self.epoch), &[label])
+        };
+        match self.permutations.get(class) {
+            Some(remembered) => Cow::Borrowed(remembered.get_or_init(|| Box::new(make()))),
+            None => Cow::Owned(make()),
+        }
+    }
+}
+
+/// How many samples of each class are left for the last batch: their share, rounded so that all shares make up the rest.
+struct RemainderCut {
+    len: u128,
+    rest: u128,
+    /// The shares lie on a line, and who has one of the points `offset`, `offset` + `len`, … on his part of it gets a sample.
+    offset: u128,
+    passed: u128,
+}
+
+impl RemainderCut {
+    fn next(&mut self, count: u64) -> u64 {
+        let points_below = |place: u128| (place + self.len - 1 - self.offset) / self.len;
+        let share = u128::from(count) * self.rest;
+        let before = points_below(self.passed);
+        self.passed += share;
+        (points_below(self.passed) - before) as u64
+    }
+}
+
+impl EpochBatches for StratifiedBatches {
+    fn len(&self) -> usize {
+        let has_last = !self.remainder.is_empty() && self.sampler.last_batch == LastBatch::Keep;
+        self.full + usize::from(has_last)
+    }
+
+    fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>) {
+        let len = self.len();
+        assert!(batch_in_epoch < len, "batch {batch_in_epoch} of an epoch of {len} batches");
+        let index = &self.sampler.index;
+        let mut samples = Vec::with_capacity(self.sampler.batch_size.min(index.len()));
+        let mut take = |class: usize, start: u64, stop: u64| {
+            let permutation = self.samples_of(class);
+            let places = (start..stop).map(|place| permutation.index_at(place) as usize);
+            samples.extend(places.map(|place| index.sample_at(class, place)));
+        };
+        let batch = batch_in_epoch as u64;
+        match &self.deal {
+            Some(deal) if batch_in_epoch < self.full => {
+                self.base.iter().for_each(|&(class, each)| take(class, batch * each, (batch + 1) * each));
+                deal.cards(batch, |place, card| {
+                    let (class, start) = self.dealt[place];
+                    take(class, start + card, start + card + 1);
+                });
+            }
+            _ => self.remainder.iter().for_each(|&(class, start, stop)| take(class, start, stop)),
+        }
+        let key = (self.sampler.seed, self.epoch);
+        let sequence = Permutation::for_purpose(Purpose::StratifiedBatch, samples.len() as u64, key, &[batch]);
+        into.clear();
+        into.extend((0..samples.len() as u64).map(|position| samples[sequence.index_at(position) as usize]));
+    }
+}

@@ -1,0 +1,236 @@
+"""`with_ids`: which samples are in a batch, without the dataset saying so."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+import sluicegate
+from resuming import MAP_KINDS, SIZE, STREAM_KINDS, make, plain, take
+from stateful import GeneratorStream, Indices, StatefulBatchSampler
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:.*forward.*:UserWarning"),
+]
+
+
+class SlowFirst(Indices):
+    def __getitem__(self, index: int) -> Any:
+        if index == 0:
+            time.sleep(0.3)
+        return index
+
+
+class Documents(GeneratorStream):
+    """A stream of dicts that carry names of their own."""
+
+    def __iter__(self) -> Any:
+        return ({"name": f"document {item}", "length": item} for item in super().__iter__())
+
+
+def pairs(loader: Any, **arguments: Any) -> list[tuple[Any, Any]]:
+    return [(plain(batch), ids) for batch, ids in loader.with_ids(**arguments)]
+
+
+def flat(batch: Any) -> list[int]:
+    """The indices in a batch of `Indices`."""
+    return batch if isinstance(batch, list) else [batch]
+
+
+def check(found: list[tuple[Any, Any]], epoch: int = 0, first: int = 0) -> None:
+    """Every batch's ids are of its samples, and numbered from `first` on."""
+    for number, (batch, ids) in enumerate(found, start=first):
+        assert isinstance(ids.sample_indices, numpy.ndarray)
+        assert ids.sample_indices.dtype == numpy.int64
+        assert ids.sample_indices.tolist() == flat(batch)
+        assert ids.batch_index == number
+        assert ids.epoch == epoch
+        assert ids.valid.dtype == numpy.bool_
+        assert ids.valid.tolist() == [True] * len(flat(batch))
+        assert isinstance(ids.batch_id, str)
+
+
+STATELESS = [kind for kind in MAP_KINDS if not kind.startswith("dataset state")]
+
+
+@pytest.mark.parametrize("mode", [{}, {"seed": 5}], ids=["torch mode", "seed mode"])
+@pytest.mark.parametrize("num_workers", [0, 3])
+@pytest.mark.parametrize("kind", STATELESS)
+def test_ids_are_of_the_batch(kind: str, num_workers: int, mode: dict[str, Any]) -> None:
+    if mode and ("generator" in kind or (num_workers and "shuffle" not in kind)):
+        pytest.skip("no such loader, or as with the others")
+    loader = make(kind, num_workers, **mode)
+    for epoch in range(2):
+        found = pairs(loader)
+        check(found, epoch)
+        assert len(found) == len(loader)
+        if "batch sampler" not in kind:
+            sizes = [len(flat(batch)) for batch, _ in found]
+            positions = [ids.position for _, ids in found]
+            assert positions == list(itertools.accumulate([0, *sizes[:-1]]))
+        workers = [ids.worker for _, ids in found]
+        if kind != "native":
+            assert workers == [number % max(num_workers, 1) for number in range(len(found))]
+
+
+def test_asking_for_ids_changes_nothing() -> None:
+    for mode in ({}, {"seed": 2}):
+        epochs, states = [], []
+        for asks in (False, True):
+            torch.manual_seed(3)
+            loader = make("shuffle", **mode)
+            epochs.append([[batch for batch, _ in pairs(loader)] if asks else take(loader) for _ in range(2)])
+            states.append((loader.state_dict(), torch.get_rng_state().tolist()))
+        assert epochs[0] == epochs[1]
+        assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("mode", [{}, {"seed": 5}], ids=["torch mode", "seed mode"])
+def test_ids_are_right_when_batches_come_as_completed(mode: dict[str, Any]) -> None:
+    loader = make("shuffle", 2, dataset=SlowFirst(20), in_order=False, **mode)
+    for epoch in range(2):
+        found = pairs(loader)
+        for batch, ids in found:
+            assert ids.sample_indices.tolist() == batch
+            assert ids.position == 2 * ids.batch_index
+            assert ids.epoch == epoch
+        assert sorted(ids.batch_index for _, ids in found) == list(range(10))
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("mode", [{}, {"seed": 5}], ids=["torch mode", "seed mode"])
+def test_ids_go_on_after_a_resume(num_workers: int, mode: dict[str, Any]) -> None:
+    loader = make("shuffle", num_workers, **mode)
+    take(loader)
+    iterator = loader.with_ids()
+    before = list(itertools.islice(iterator, 2))
+    state = loader.state_dict()
+    rest = [(plain(batch), ids) for batch, ids in iterator]
+    fresh = make("shuffle", 2 - num_workers, **mode)
+    fresh.load_state_dict(state)
+    found = pairs(fresh)
+    check(found, epoch=1, first=2)
+    assert [batch for batch, _ in found] == [batch for batch, _ in rest]
+    assert [ids.position for _, ids in found] == [ids.position for _, ids in rest]
+    assert [ids.batch_id for _, ids in found] == [ids.batch_id for _, ids in rest]
+    assert len({ids.batch_id for _, ids in before + rest}) == 6
+    check(pairs(fresh), epoch=2)
+
+
+def test_batch_ids_are_stable_and_tell_batches_apart() -> None:
+    names = []
+    for num_workers in (0, 2):
+        loader = make("shuffle", num_workers, seed=9)
+        names.append([ids.batch_id for _ in range(3) for _, ids in loader.with_ids()])
+    assert names[0] == names[1]
+    assert len(set(names[0])) == 18
+    other = [ids.batch_id for _, ids in make("shuffle", seed=10).with_ids()]
+    assert not set(other) & set(names[0])
+
+
+def test_ids_of_a_stateful_batch_sampler_go_on() -> None:
+    loader = make("stateful batch sampler")
+    iterator = loader.with_ids()
+    list(itertools.islice(iterator, 2))
+    fresh = make("stateful batch sampler", dataset=Indices(SIZE), batch_sampler=StatefulBatchSampler(SIZE))
+    fresh.load_state_dict(loader.state_dict())
+    found = pairs(fresh)
+    check(found, first=2)
+    assert [batch for batch, _ in found] == [[5, 6], [7, 8, 9], [10]]
+
+
+@pytest.mark.parametrize("num_workers", [0, 3])
+@pytest.mark.parametrize("kind", STREAM_KINDS)
+def test_ids_of_a_stream_are_worker_and_ordinal(kind: str, num_workers: int) -> None:
+    loader = make(kind, num_workers)
+    found = pairs(loader)
+    assert len(found) > 0
+    for batch, ids in found:
+        assert ids.sample_indices.dtype == numpy.int64
+        assert [ids.worker * 1000 + ordinal for ordinal in ids.sample_indices.tolist()] == flat(batch)
+        assert ids.valid.all()
+        assert ids.sample_ids is None
+    assert [ids.batch_index for _, ids in found] == list(range(len(found)))
+    assert len({ids.batch_id for _, ids in found}) == len(found)
+
+
+@pytest.mark.parametrize("num_workers", [0, 3])
+@pytest.mark.parametrize("kind", ["stateful stream", "own iterator", "stream without state"])
+def test_ordinals_of_a_stream_go_on_after_a_resume(kind: str, num_workers: int) -> None:
+    loader = make(kind, num_workers)
+    iterator = loader.with_ids()
+    list(itertools.islice(iterator, 2))
+    state = loader.state_dict()
+    rest = [ids for _, ids in iterator]
+    fresh = make(kind, num_workers)
+    fresh.load_state_dict(state)
+    found = [ids for _, ids in fresh.with_ids()]
+    for one, other in zip(found, rest, strict=True):
+        assert one.sample_indices.tolist() == other.sample_indices.tolist()
+        assert (one.worker, one.batch_index, one.batch_id) == (other.worker, other.batch_index, other.batch_id)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("batch_size", [None, 3])
+@pytest.mark.parametrize("by", ["function", "field"])
+def test_a_stream_may_tell_its_samples_itself(num_workers: int, batch_size: int | None, by: str) -> None:
+    loader = make("stateful stream", num_workers, dataset=Documents([7, 4]), batch_size=batch_size)
+    sample_id = name_of if by == "function" else "name"
+    for _ in range(2):
+        found = pairs(loader, sample_id=sample_id)
+        assert len(found) > 0
+        for batch, ids in found:
+            assert isinstance(ids.sample_ids, list)
+            assert ids.sample_ids == flat(batch["name"])
+
+
+def name_of(sample: Any) -> str:
+    return sample["name"]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("mode", [{}, {"seed": 5}], ids=["torch mode", "seed mode"])
+@pytest.mark.parametrize("kind", ["native", "shuffle", "stateful stream"])
+def test_last_ids_are_of_the_batch_that_was_received_last(kind: str, num_workers: int, mode: dict[str, Any]) -> None:
+    if mode and kind == "stateful stream":
+        pytest.skip("a stream has an order of its own")
+    loader = make(kind, num_workers, **mode)
+    assert loader.last_ids is None
+    for number, batch in enumerate(loader):
+        ids = loader.last_ids
+        assert ids.batch_index == number
+        assert [ids.worker * 1000 * (kind == "stateful stream") + index for index in ids.sample_indices] == plain(batch)
+
+
+def test_ids_that_are_kept_do_not_change() -> None:
+    found = pairs(make("shuffle", 2, seed=1))
+    check(found)
+    facts = [(ids.batch_index, ids.batch_id, ids.sample_indices.tolist()) for _, ids in found]
+    assert len(set(map(str, facts))) == len(facts)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_ids_skip_nothing_when_a_batch_fails(num_workers: int) -> None:
+    loader = sluicegate.DataLoader(FailingOnFive(12), batch_size=2, num_workers=num_workers)
+    found = []
+    iterator = iter(loader)
+    for _ in range(6):
+        try:
+            batch = plain(next(iterator))
+        except ValueError:
+            continue
+        found.append((batch, loader.last_ids.batch_index, loader.last_ids.sample_indices.tolist()))
+    assert found == [([2 * n, 2 * n + 1], n, [2 * n, 2 * n + 1]) for n in (0, 1, 3, 4, 5)]
+
+
+class FailingOnFive(Indices):
+    def __getitem__(self, index: int) -> Any:
+        if index == 5:
+            raise ValueError("sample 5 is broken")
+        return index

@@ -1,0 +1,50 @@
+"""`DistributedSampler`: positions in seed mode, and its state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sluicegate import DistributedSampler, RandomSampler
+
+
+def whole(order: Any) -> list[int]:
+    return np.frombuffer(order.indices(0, len(order)), np.int64).tolist()
+
+
+def test_ranks_share_the_order_of_the_loaders_seed() -> None:
+    whole_order = whole(RandomSampler(range(103)).order(4, 7))
+    for rank in range(4):
+        padded = DistributedSampler(range(103), 4, rank).order(4, 7)
+        assert whole(padded) == (whole_order + whole_order)[rank:104:4]
+        dropped = DistributedSampler(range(103), 4, rank, drop_last=True).order(4, 7)
+        assert whole(dropped) == whole_order[rank:100:4]
+        plain = DistributedSampler(range(103), 4, rank, shuffle=False)
+        assert whole(plain.order(0)) == list(plain)
+    with pytest.raises(ValueError, match="give seed= to the sampler or to the loader"):
+        DistributedSampler(range(3), 2, 0).index_at(0)
+
+
+def test_a_stateful_distributed_sampler_has_the_words_of_torchdatas() -> None:
+    sampler = DistributedSampler(range(100), num_replicas=3, rank=1)
+    assert (sampler.num_replicas, sampler.rank, sampler.shuffle, sampler.seed, sampler.drop_last) == (
+        3,
+        1,
+        True,
+        0,
+        False,
+    )
+    expected = list(sampler)
+    assert sampler.state_dict()["yielded"] == 34
+    sampler.load_state_dict({"yielded": 5})
+    assert sampler.next_yielded == 5
+    iterator = iter(sampler)
+    assert next(iterator) == expected[5]
+    assert sampler.yielded == 6
+    assert list(iterator) == expected[6:]
+    assert list(sampler) == expected
+    for bad in ({"yielded": -1}, {}, {"yielded": None}):
+        with pytest.raises(ValueError, match="yielded"):
+            sampler.load_state_dict(bad)

@@ -1,0 +1,160 @@
+"""States that do not fit, are none, or come from the future."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from resuming import make, take
+from stateful import GeneratorStream, Indices, IteratorSampler, PlainStream
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:.*forward.*:UserWarning"),
+]
+
+
+def saved(kind: str, stop: int = 2, num_workers: int = 0, **changes: Any) -> dict[str, Any]:
+    loader = make(kind, num_workers, **changes)
+    take(iter(loader), stop)
+    state: dict[str, Any] = loader.state_dict()
+    return state
+
+
+MISMATCHES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "length": ({"dataset": Indices(41)}, {"dataset": Indices(57)}, ["41", "57"]),
+    "length in seed mode": (
+        {"dataset": Indices(41), "seed": 3},
+        {"dataset": Indices(57), "seed": 3},
+        ["41", "57"],
+    ),
+    "batch_size": ({"batch_size": 5}, {"batch_size": 7}, ["5", "7", "batch_size"]),
+    "batch_size and none": ({"batch_size": 5}, {"batch_size": None}, ["5", "None", "batch_size"]),
+    "drop_last": ({"drop_last": True}, {"drop_last": False}, ["True", "False", "drop_last"]),
+    "shuffle": ({"shuffle": True}, {"shuffle": False}, ["RandomSampler", "SequentialSampler"]),
+    "shuffle in seed mode": (
+        {"shuffle": True, "seed": 3},
+        {"shuffle": False, "seed": 3},
+        ["RandomSampler", "SequentialSampler"],
+    ),
+    "sampler": (
+        {"shuffle": None, "sampler": IteratorSampler(11)},
+        {"shuffle": None, "sampler": torch.utils.data.SubsetRandomSampler(range(11))},
+        ["IteratorSampler", "SubsetRandomSampler"],
+    ),
+    "seed": ({"seed": 1234567}, {"seed": 7654321}, ["1234567", "7654321", "seed"]),
+    "seed and none": ({"seed": 1234567}, {}, ["1234567", "None", "seed"]),
+    "none and seed": ({}, {"seed": 1234567}, ["1234567", "None", "seed"]),
+    "kind": ({}, {"shuffle": None, "dataset": GeneratorStream([20])}, ["map", "iterable"]),
+    "other kind": ({"shuffle": None, "dataset": GeneratorStream([20])}, {}, ["map", "iterable"]),
+}
+
+
+@pytest.mark.parametrize("name", MISMATCHES)
+def test_a_state_of_another_order_is_refused_with_both_sides_named(name: str) -> None:
+    there, here, words = MISMATCHES[name]
+    state = saved("shuffle", **there)
+    loader = make("shuffle", **here)
+    with pytest.raises(ValueError) as caught:
+        loader.load_state_dict(state)
+    for word in words:
+        assert word in str(caught.value)
+    assert "strict=False" in str(caught.value)
+    assert len(take(loader)) > 0, "a refused state leaves the loader as it was"
+
+
+def test_a_refused_state_does_not_disturb_the_epoch_that_runs() -> None:
+    loader = make("shuffle", seed=3)
+    epoch = take(make("shuffle", seed=3))
+    iterator = iter(loader)
+    found = take(iterator, 2)
+    with pytest.raises(ValueError):
+        loader.load_state_dict(saved("shuffle", seed=4))
+    assert found + take(iterator) == epoch
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_without_strict_it_goes_on_from_the_same_place_in_the_new_order(num_workers: int) -> None:
+    loader = make("sequential", num_workers, dataset=Indices(16))
+    loader.load_state_dict(saved("sequential", 3, dataset=Indices(12)), strict=False)
+    assert take(loader) == [[6, 7], [8, 9], [10, 11], [12, 13], [14, 15]]
+    assert len(take(loader)) == 8
+
+
+def test_without_strict_another_seed_gives_the_other_order() -> None:
+    other = make("shuffle", seed=8)
+    expected = [take(other), take(other)]
+    fresh = make("shuffle", seed=8)
+    fresh.load_state_dict(saved("shuffle", 3, seed=7), strict=False)
+    assert [take(fresh), take(fresh)] == [expected[0][3:], expected[1]]
+
+
+def test_in_seed_mode_the_batch_size_may_change() -> None:
+    whole = [index for batch in take(make("shuffle", seed=7, dataset=Indices(30))) for index in batch]
+    for batch_size in (1, 3, 7, None):
+        fresh = make("shuffle", seed=7, dataset=Indices(30), batch_size=batch_size)
+        fresh.load_state_dict(saved("shuffle", 4, seed=7, dataset=Indices(30)))
+        rest = take(fresh)
+        assert (rest if batch_size is None else [index for batch in rest for index in batch]) == whole[8:]
+        assert len(take(fresh)) == len(fresh)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [None, [], {}, "state", 3, b"", {"version": 1}, {"epoch": 1, "position": 3}, {"a": {"b": "c"}}],
+    ids=repr,
+)
+@pytest.mark.parametrize("seed", [None, 5])
+def test_what_is_no_state_is_refused(state: Any, seed: int | None) -> None:
+    loader = make("shuffle", seed=seed)
+    with pytest.raises((ValueError, TypeError), match=r"state"):
+        loader.load_state_dict(state)
+    assert len(take(loader)) == len(loader)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_newer_version_is_refused(seed: int | None, strict: bool) -> None:
+    state = saved("shuffle", seed=seed)
+    assert isinstance(state["version"], int)
+    newer = copy.deepcopy(state) | {"version": state["version"] + 1000}
+    with pytest.raises(ValueError, match=rf"version.*{newer['version']}"):
+        make("shuffle", seed=seed).load_state_dict(newer, strict=strict)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_a_state_that_lost_a_part_is_refused_or_does_without(seed: int | None) -> None:
+    state = json.loads(json.dumps(saved("shuffle", seed=seed)))
+    for name in state:
+        broken = {key: value for key, value in state.items() if key != name}
+        loader = make("shuffle", seed=seed)
+        # A part may be one that this order has no need of.
+        with contextlib.suppress(ValueError):
+            loader.load_state_dict(broken)
+        assert len(take(loader)) in (4, 6)
+
+
+def test_loading_does_not_keep_what_it_was_given() -> None:
+    state = saved("shuffle", seed=5)
+    expected = take(make("shuffle", seed=5))[2:]
+    loader = make("shuffle", seed=5)
+    loader.load_state_dict(state)
+    for value in state.values():
+        if isinstance(value, dict | list):
+            value.clear()
+    state.clear()
+    assert take(loader) == expected
+
+
+@pytest.mark.parametrize("dataset", [GeneratorStream, PlainStream])
+def test_a_stream_with_another_number_of_workers_is_refused_even_without_strict(dataset: type[Any]) -> None:
+    state = saved("stateful stream", num_workers=2, dataset=dataset([5, 5, 5]))
+    loader = make("stateful stream", 3, dataset=dataset([5, 5, 5]))
+    loader.load_state_dict(state, strict=False)
+    with pytest.raises(AssertionError, match=r"\b2\b.*\b3\b|\b3\b.*\b2\b"):
+        iter(loader)

@@ -1,0 +1,247 @@
+"""When `state_dict` and `load_state_dict` may be called, and what each moment means."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sized
+from typing import Any
+
+import pytest
+import torch
+
+from datasets import Rows
+from equality import assert_same
+from resuming import KINDS, MAP_KINDS, SIZE, make, plain, take
+from stateful import Indices
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:.*forward.*:UserWarning"),
+]
+
+EVERY_KIND = [(kind, 0) for kind in KINDS] + [
+    (kind, 3) for kind in ("shuffle", "dataset state", "stateful sampler", "own iterator", "stateful stream")
+]
+every_kind = pytest.mark.parametrize(("kind", "num_workers"), EVERY_KIND)
+few_kinds = pytest.mark.parametrize(
+    ("kind", "num_workers"),
+    [
+        ("shuffle", 0),
+        ("native", 0),
+        ("stateful sampler", 0),
+        ("own iterator", 0),
+        ("shuffle", 2),
+        ("stateful stream", 3),
+    ],
+)
+
+
+@every_kind
+def test_a_state_before_the_first_iter_does_not_disturb_the_epoch(kind: str, num_workers: int) -> None:
+    torch.manual_seed(4)
+    undisturbed = take(make(kind, num_workers))
+    torch.manual_seed(4)
+    loader = make(kind, num_workers)
+    state = loader.state_dict()
+    assert take(loader) == undisturbed
+    fresh = make(kind, num_workers)
+    torch.manual_seed(4)
+    fresh.load_state_dict(state)
+    assert take(fresh) == undisturbed
+
+
+@every_kind
+def test_a_state_after_iter_brings_back_the_whole_epoch(kind: str, num_workers: int) -> None:
+    loader = make(kind, num_workers)
+    iterator = iter(loader)
+    state = loader.state_dict()
+    epoch = take(iterator)
+    torch.manual_seed(99)
+    fresh = make(kind, num_workers)
+    fresh.load_state_dict(state)
+    assert take(fresh) == epoch
+
+
+@every_kind
+def test_a_state_on_the_last_batch_leaves_nothing_and_the_next_epoch_is_full(kind: str, num_workers: int) -> None:
+    loader = make(kind, num_workers)
+    epoch = []
+    for batch in loader:
+        epoch.append(plain(batch))
+        state = loader.state_dict()
+    fresh = make(kind, num_workers)
+    fresh.load_state_dict(state)
+    assert take(fresh) == []
+    assert len(take(fresh)) == len(epoch)
+
+
+@every_kind
+def test_a_state_after_the_loop_brings_a_whole_new_epoch(kind: str, num_workers: int) -> None:
+    loader = make(kind, num_workers)
+    epoch = take(loader)
+    state = loader.state_dict()
+    fresh = make(kind, num_workers)
+    fresh.load_state_dict(state)
+    torch.manual_seed(8)
+    assert len(take(fresh)) == len(epoch)
+    assert len(take(fresh)) == len(epoch)
+
+
+@few_kinds
+@pytest.mark.parametrize("before", ["fresh", "partly read", "asked", "the loader itself", "ended"])
+def test_a_state_loads_into_any_loader(kind: str, num_workers: int, before: str) -> None:
+    source = make(kind, num_workers)
+    iterator = iter(source)
+    take(iterator, 2)
+    state = source.state_dict()
+    rest = take(iterator)
+    target = source if before == "the loader itself" else make(kind, num_workers)
+    if before == "partly read":
+        take(iter(target), 3)
+    elif before == "asked":
+        target.state_dict()
+    elif before == "ended":
+        take(target)
+    target.load_state_dict(state)
+    assert take(target) == rest
+    assert len(take(target)) == len(rest) + 2, "a loaded state is used once"
+
+
+@every_kind
+def test_a_loaded_state_is_what_the_loader_says_before_it_iterates(kind: str, num_workers: int) -> None:
+    loader = make(kind, num_workers)
+    take(iter(loader), 2)
+    state = loader.state_dict()
+    fresh = make(kind, num_workers)
+    fresh.load_state_dict(state)
+    assert_same(fresh.state_dict(), state)
+    assert_same(fresh.state_dict(), state)
+
+
+@pytest.mark.parametrize("kind", MAP_KINDS)
+def test_a_loaded_end_is_what_the_loader_says_before_it_iterates(kind: str) -> None:
+    loader = make(kind)
+    for _ in loader:
+        on_the_last_batch = loader.state_dict()
+    for state in (on_the_last_batch, loader.state_dict()):
+        fresh = make(kind)
+        fresh.load_state_dict(state)
+        assert_same(fresh.state_dict(), state)
+
+
+def test_the_two_states_of_an_end_differ() -> None:
+    loader = make("sequential")
+    for _ in loader:
+        on_the_last_batch = loader.state_dict()
+    assert loader.state_dict() != on_the_last_batch
+
+
+@few_kinds
+@pytest.mark.parametrize("left", ["thrown away", "break"])
+def test_the_loader_keeps_its_iterator(kind: str, num_workers: int, left: str) -> None:
+    loader = make(kind, num_workers)
+    seen: list[Any] = []
+    if left == "break":
+        for batch in loader:
+            seen.append(plain(batch))
+            if len(seen) == 3:
+                break
+    else:
+        iter(loader)
+    state = loader.state_dict()
+    fresh, again = make(kind, num_workers), make(kind, num_workers)
+    again.load_state_dict(state)
+    fresh.load_state_dict(state)
+    rest = take(fresh)
+    assert len(rest) + len(seen) == len(take(fresh))
+    assert take(again) == rest
+    indices = [index for batch in seen + rest for index in (batch if isinstance(batch, list) else [batch])]
+    assert len(set(indices)) == len(indices)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_state_is_a_sized_mapping_that_can_be_compared(num_workers: int) -> None:
+    loader = make("shuffle", num_workers)
+    iterator = iter(loader)
+    states = [loader.state_dict(), loader.state_dict()]
+    next(iterator)
+    states.append(loader.state_dict())
+    for state in states:
+        assert isinstance(state, Mapping)
+        assert isinstance(state, Sized)
+        assert len(state) > 0
+    assert (states[0] == states[1]) is True
+    assert (states[0] == states[2]) is False
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_state_on_every_step_of_a_long_epoch(num_workers: int) -> None:
+    loader = make("shuffle", num_workers, dataset=Indices(100), batch_size=1)
+    epoch, states = [], []
+    for batch in loader:
+        epoch.append(plain(batch))
+        states.append(loader.state_dict())
+    assert sorted(index for batch in epoch for index in batch) == list(range(100))
+    for step in (0, 1, 49, 98, 99):
+        fresh = make("shuffle", dataset=Indices(100), batch_size=1)
+        fresh.load_state_dict(states[step])
+        assert take(fresh) == epoch[step + 1 :]
+
+
+@pytest.mark.parametrize(("saved", "resumed"), [(0, 2), (2, 0), (1, 3), (3, 2)])
+@pytest.mark.parametrize("kind", ["sequential", "native", "shuffle", "stateful sampler", "batch sampler"])
+def test_map_style_states_move_to_another_number_of_workers(kind: str, saved: int, resumed: int) -> None:
+    loader = make(kind, saved)
+    iterator = iter(loader)
+    take(iterator, 2)
+    state = loader.state_dict()
+    rest = take(iterator)
+    torch.manual_seed(6)
+    fresh = make(kind, resumed)
+    fresh.load_state_dict(state)
+    assert take(fresh) == rest
+    assert len(take(fresh)) == len(rest) + 2
+
+
+@pytest.mark.parametrize(("saved", "resumed"), [(0, 2), (2, 0), (2, 3)])
+@pytest.mark.parametrize("kind", ["own iterator", "stateful stream", "stream without state"])
+def test_iter_refuses_a_stream_with_another_number_of_workers(kind: str, saved: int, resumed: int) -> None:
+    loader = make(kind, saved)
+    take(iter(loader), 2)
+    fresh = make(kind, resumed)
+    fresh.load_state_dict(loader.state_dict())
+    with pytest.raises(AssertionError, match=rf"\b{saved}\b.*\b{resumed}\b|\b{resumed}\b.*\b{saved}\b"):
+        iter(fresh)
+
+
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_an_iterator_taken_before_a_state_is_loaded_is_abandoned(persistent_workers: bool) -> None:
+    loader = make("shuffle", 2, persistent_workers=persistent_workers)
+    iterator = iter(loader)
+    take(iterator, 1)
+    state = loader.state_dict()
+    rest = take(iterator)
+    abandoned = iter(loader)
+    next(abandoned)
+    workers = list(abandoned._workers)
+    loader.load_state_dict(state)
+    assert take(loader) == rest
+    assert len(take(loader)) == len(rest) + 1
+    del abandoned, iterator, loader
+    gc.collect()
+    for worker in workers:
+        worker.join(20)
+        assert worker.exitcode is not None
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_native_dataset_resumes_like_any_other(num_workers: int) -> None:
+    rows = Rows(SIZE)
+    loader = make("native", num_workers, dataset=torch.utils.data.TensorDataset(rows.values, torch.arange(SIZE)))
+    iterator = iter(loader)
+    take(iterator, 2)
+    state = loader.state_dict()
+    rest = take(iterator)
+    fresh = make("native", num_workers, dataset=rows)
+    fresh.load_state_dict(state)
+    assert take(fresh) == rest

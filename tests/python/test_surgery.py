@@ -1,0 +1,219 @@
+"""Looking at batches without loading them, leaving some out, loading one again."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+import sluicegate
+from resuming import plain, take
+from stateful import DrawingRows, Indices
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+SIZE = 27
+
+
+class Untouchable(Indices):
+    def __getitem__(self, index: int) -> Any:
+        raise AssertionError("a sample was loaded")
+
+
+def loader(dataset: Any = None, **changes: Any) -> Any:
+    arguments = {"batch_size": 4, "shuffle": True, "seed": 21} | changes
+    return sluicegate.DataLoader(Indices(SIZE) if dataset is None else dataset, **arguments)
+
+
+def numbered(made: Any) -> dict[int, list[int]]:
+    """The batches of an epoch by their numbers."""
+    found = {}
+    for batch, ids in made.with_ids():
+        assert plain(batch) == ids.sample_indices.tolist()
+        found[ids.batch_index] = plain(batch)
+    return found
+
+
+def epochs(count: int, **changes: Any) -> list[list[Any]]:
+    made = loader(**changes)
+    return [take(made) for _ in range(count)]
+
+
+@pytest.mark.parametrize("changes", [{}, {"shuffle": False}, {"drop_last": True}, {"batch_size": 7}], ids=str)
+def test_samples_of_any_batch_of_any_epoch_are_known_without_loading(changes: dict[str, Any]) -> None:
+    expected = epochs(3, **changes)
+    made = loader(Untouchable(SIZE), **changes)
+    for epoch in (2, 0, 1):
+        for number, batch in enumerate(expected[epoch]):
+            samples = made.samples_of(number, epoch=epoch)
+            assert isinstance(samples, numpy.ndarray)
+            assert samples.dtype == numpy.int64
+            assert samples.tolist() == batch
+    with pytest.raises(IndexError):
+        made.samples_of(len(expected[0]), epoch=0)
+    with pytest.raises(IndexError):
+        made.samples_of(-len(expected[0]) - 1, epoch=0)
+
+
+def test_samples_of_the_running_epoch() -> None:
+    expected = epochs(2)
+    made = loader()
+    take(made)
+    iterator = iter(made)
+    next(iterator)
+    assert [made.samples_of(number).tolist() for number in range(7)] == expected[1]
+    assert take(iterator) == expected[1][1:]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_torch_mode_knows_the_batches_of_the_running_epoch(num_workers: int) -> None:
+    made = loader(seed=None, num_workers=num_workers)
+    iterator = iter(made)
+    epoch = take(iterator, 2)
+    known = [made.samples_of(number).tolist() for number in range(7)]
+    epoch += take(iterator)
+    assert known == epoch
+
+
+def test_torch_mode_says_what_it_takes_to_know_other_epochs() -> None:
+    made = loader(seed=None)
+    next(iter(made))
+    with pytest.raises((ValueError, RuntimeError), match="seed="):
+        made.samples_of(0, epoch=5)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize(
+    ("batches", "left"), [(2, {2}), (range(1, 4), {1, 2, 3}), ([0, 6], {0, 6}), ((5, 2), {2, 5}), ([], set())]
+)
+def test_skipped_batches_of_the_next_epoch_do_not_come(batches: Any, left: set[int], num_workers: int) -> None:
+    expected = epochs(2)
+    made = loader(num_workers=num_workers)
+    made.skip(batches)
+    assert numbered(made) == {number: batch for number, batch in enumerate(expected[0]) if number not in left}
+    assert take(made) == expected[1]
+
+
+def test_any_iterable_of_batches_can_be_skipped() -> None:
+    made = loader()
+    made.skip(number for number in (1, 4))
+    assert list(numbered(made)) == [0, 2, 3, 5, 6]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("seed", [21, None])
+def test_batches_of_the_running_epoch_are_skipped_also_when_fetched_ahead(num_workers: int, seed: int | None) -> None:
+    made = loader(num_workers=num_workers, seed=seed)
+    iterator = iter(made)
+    found = take(iterator, 2)
+    left_out = [made.samples_of(number).tolist() for number in (2, 5)]
+    made.skip([2, 5])
+    found += take(iterator)
+    assert len(found) == 5
+    assert sorted(index for batch in found + left_out for index in batch) == list(range(SIZE))
+    assert len(take(made)) == 7
+
+
+def test_batches_of_another_epoch_are_skipped_when_it_comes() -> None:
+    expected = epochs(3)
+    made = loader()
+    made.skip(range(2), epoch=1)
+    assert take(made) == expected[0]
+    assert take(made) == expected[1][2:]
+    assert take(made) == expected[2]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("seed", [21, None])
+def test_skipped_samples_are_left_out_from_every_later_batch(num_workers: int, seed: int | None) -> None:
+    torch.manual_seed(2)
+    expected = epochs(2, num_workers=num_workers, seed=seed)
+    bad = [expected[0][2][1], expected[0][4][0], expected[0][4][3]]
+    torch.manual_seed(2)
+    made = loader(num_workers=num_workers, seed=seed)
+    made.skip_samples(bad)
+    for epoch in expected:
+        left = [[index for index in batch if index not in bad] for batch in epoch]
+        assert take(made) == [batch for batch in left if batch]  # of no samples there is no batch
+
+
+def test_skipped_samples_may_be_an_array_and_add_up() -> None:
+    made = loader(batch_size=1, shuffle=False)
+    made.skip_samples(numpy.array([3, 4]))
+    made.skip_samples([4, 10])
+    assert [index for batch in take(made) for index in batch] == [i for i in range(SIZE) if i not in (3, 4, 10)]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_samples_are_skipped_in_the_running_epoch(num_workers: int) -> None:
+    expected = epochs(1)[0]
+    made = loader(num_workers=num_workers)
+    iterator = iter(made)
+    found = take(iterator, 2)
+    bad = [expected[0][0], *expected[5][:2]]
+    made.skip_samples(bad)
+    found += take(iterator)
+    assert found == expected[:2] + [[index for index in batch if index not in bad] for batch in expected[2:]]
+
+
+@pytest.mark.parametrize("seed", [21, None])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_what_is_skipped_is_part_of_the_state(seed: int | None, num_workers: int) -> None:
+    made = loader(num_workers=num_workers, seed=seed)
+    iterator = iter(made)
+    take(iterator, 1)
+    made.skip([3])
+    made.skip_samples([2, 7])
+    take(iterator, 1)
+    state = json.loads(json.dumps(made.state_dict()))
+    rest = take(iterator)
+    assert len(rest) == 4
+    later = take(made)
+    assert sum(map(len, later)) == SIZE - 2
+    fresh = loader(num_workers=num_workers, seed=seed)
+    fresh.load_state_dict(state)
+    assert take(fresh) == rest
+    assert take(fresh) == later
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("changes", [{}, {"shard": (1, 2)}, {"batch_size": None}], ids=str)
+def test_any_batch_can_be_loaded_again_bit_for_bit(num_workers: int, changes: dict[str, Any]) -> None:
+    random.seed(1)
+    made = loader(DrawingRows(SIZE), num_workers=num_workers, **changes)
+    expected = [take(made) for _ in range(2)]
+    torch.manual_seed(9)
+    for epoch, number in ((1, 0), (0, 3), (1, 2)):
+        assert plain(loader(DrawingRows(SIZE), **changes).replay(number, epoch=epoch)) == expected[epoch][number]
+        assert plain(made.replay(number, epoch=epoch)) == expected[epoch][number]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_loading_a_batch_again_does_not_disturb_the_epoch(num_workers: int) -> None:
+    made = loader(DrawingRows(SIZE), num_workers=num_workers)
+    expected = take(made)
+    made.set_epoch(0)
+    before = torch.get_rng_state()
+    iterator = iter(made)
+    found = take(iterator, 3)
+    state = made.state_dict()
+    assert plain(made.replay(1)) == expected[1]
+    assert plain(made.replay(5)) == expected[5]
+    assert made.state_dict() == state
+    assert made.last_ids.batch_index == 2
+    assert found + take(iterator) == expected
+    if num_workers == 0:
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_torch_mode_loads_batches_of_the_running_epoch_again() -> None:
+    made = loader(seed=None)
+    iterator = iter(made)
+    found = take(iterator, 3)
+    assert plain(made.replay(1)) == found[1]
+    ahead = plain(made.replay(4))
+    assert take(iterator)[1] == ahead
