@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sluicegate::{
-    BatchSampler, EpochBatches, LastBatch, RandomSampler, Sampler, SequentialSampler, TorchRandomSampler,
+    BatchSampler, BlockShuffleSampler, DistributedSampler, EpochBatches, LastBatch, MixtureSampler, MixtureWeights,
+    RandomSampler, Remainder, Replacement, Sampler, SequentialSampler, Shard, StopCriteria, SubsetRandomSampler,
+    TorchRandomSampler, WeightedRandomSampler,
 };
 
 const BATCH_SIZE: usize = 256;
@@ -40,9 +42,23 @@ fn first_batch(criterion: &mut Criterion) {
 fn batch(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("batch_of_256");
     group.throughput(Throughput::Elements(BATCH_SIZE as u64));
-    let samplers: [(&str, Arc<dyn Sampler>); 3] = [
+    let random = RandomSampler::new(1_000_000, 7);
+    let weights = (0..1_000_000).map(|index| f64::from(index % 1000));
+    let weighted = WeightedRandomSampler::new(weights, 1_000_000, Replacement::With, 7).expect("these are weights");
+    let rank = Shard::new(1, 4).expect("the rank exists");
+    let blocks = BlockShuffleSampler::new(1_000_000, 1000, 16, 7).expect("blocks are positive");
+    let mixture_weights = MixtureWeights::constant([5.0, 1.0, 1.0]);
+    let forever = StopCriteria::CycleForever(1_000_000);
+    let mixture = MixtureSampler::new(&[500_000, 250_000, 250_000], &mixture_weights, forever, 7).expect("it ends");
+    let samplers: [(&str, Arc<dyn Sampler>); 9] = [
         ("sequential", Arc::new(SequentialSampler::new(1_000_000))),
-        ("random", Arc::new(RandomSampler::new(1_000_000, 7))),
+        ("random", Arc::new(random.clone())),
+        ("replacement", Arc::new(random.clone().with_replacement(Replacement::With))),
+        ("subset", Arc::new(SubsetRandomSampler::new((0..1_000_000).rev(), 7))),
+        ("weighted", Arc::new(weighted)),
+        ("distributed", Arc::new(DistributedSampler::new(Arc::new(random), rank, Remainder::Pad))),
+        ("block_shuffle", Arc::new(blocks)),
+        ("mixture", Arc::new(mixture)),
         ("torch_random", Arc::new(TorchRandomSampler::new(1_000_000, 7))),
     ];
     for (name, sampler) in samplers {
@@ -60,5 +76,16 @@ fn batch(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, first_batch, batch);
+fn alias_table(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("alias_table");
+    let weights: Vec<f64> = (0..1_000_000_u64).map(|index| (index * 7919 % 1_000_003) as f64).collect();
+    group.throughput(Throughput::Elements(weights.len() as u64));
+    group.sample_size(20);
+    group.bench_function("new/1000000", |bencher| {
+        bencher.iter(|| WeightedRandomSampler::new(weights.iter().copied(), 1, Replacement::With, 7).map(|_| ()));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, first_batch, batch, alias_table);
 criterion_main!(benches);

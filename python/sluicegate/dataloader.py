@@ -22,6 +22,7 @@ from .progress import Epochs, LeftOut, Progress
 from .requests import array_of
 from .state import loaded, state_of
 from .surgery import replayed, request_of
+from .torch_order import own_sampler
 from .worker_iterator import WorkerIterator
 
 _T_co = TypeVar("_T_co", covariant=True)
@@ -162,6 +163,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             pin_memory_device=pin_memory_device,
             in_order=in_order,
         )
+        if sampler is None and batch_sampler is None:
+            self._use_own_sampler()
+
+    def _use_own_sampler(self) -> None:
+        """Puts our class in the place of the sampler that torch's constructor made: users ask `isinstance` of it."""
+        sampler = own_sampler(self.sampler)
+        self.__dict__["sampler"] = sampler  # Torch's own `__setattr__` refuses another one from now on.
+        if self.batch_sampler is not None:
+            vars(self.batch_sampler)["sampler"] = sampler
 
     def __iter__(self) -> Any:
         pending = self._pending

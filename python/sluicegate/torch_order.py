@@ -53,10 +53,27 @@ def is_known(index_sampler: Any) -> bool:
 
 def is_torchs(sampler: Any, cls: type) -> bool:
     """Whether `sampler` is exactly a `cls`, or ours in its place, and iterates as torch wrote it."""
+    if not _torch.is_torchs_own(vars(cls)["__iter__"]):
+        return False
     if isinstance(sampler, Positional):
+        if type(sampler) is not _OURS.get(cls) or type(sampler).__iter__ is not _ITERATION:
+            return False
         # One that was given a state goes on from there, and knows itself how.
-        return type(sampler) is _OURS.get(cls) and not sampler._has_seed() and sampler.next_yielded is None
-    return type(sampler) is cls and _torch.is_torchs_own(vars(cls)["__iter__"])
+        return not sampler._has_seed() and sampler.next_yielded is None
+    return type(sampler) is cls
+
+
+def own_sampler(sampler: Any) -> Any:
+    """Our class in the place of torch's, just as it is; any other sampler itself, and one whose class was patched."""
+    cls = type(sampler)
+    if cls not in (SequentialSampler, RandomSampler) or not is_torchs(sampler, cls):
+        return sampler
+    own = _OURS[cls].__new__(_OURS[cls])
+    vars(own).update(vars(sampler), seed=None)
+    return own
+
+
+_ITERATION = Positional.__iter__
 
 
 # By a class of torch's: ours in its place, which gives the very same without a seed.

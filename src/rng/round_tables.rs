@@ -21,7 +21,7 @@ pub(super) struct RoundTables {
 type Table = Box<[u32; 1 << u16::BITS]>;
 
 /// How many words are under way together: enough to hide the look-ups' latency, few enough for the registers.
-const LANES: usize = 8;
+const LANES: usize = 12;
 
 impl RoundTables {
     /// The tables of `network`; nothing when a half of it is wider than 16 bits.
@@ -46,28 +46,22 @@ impl RoundTables {
     /// Writes the images of the words `start`, `start + step` and so on, which must be in the domain.
     pub(super) fn forward_all(&self, start: u64, step: u64, into: &mut [usize]) {
         let mut word = start;
-        let mut lanes = into.chunks_exact_mut(LANES);
-        for into in &mut lanes {
-            let images = self.forward(std::array::from_fn::<_, LANES, _>(|lane| (word + lane as u64 * step) as u32));
-            for (into, image) in into.iter_mut().zip(images) {
+        // A last group is filled up with words that may not exist, whose images mean nothing and are left out.
+        for into in into.chunks_mut(LANES) {
+            let words = std::array::from_fn(|lane| word.wrapping_add(step.wrapping_mul(lane as u64)) as u32);
+            for (into, image) in into.iter_mut().zip(self.forward(words)) {
                 *into = image as usize;
             }
-            // The last words of all may be followed by one that does not exist.
-            word = word.wrapping_add(LANES as u64 * step);
-        }
-        for into in lanes.into_remainder() {
-            let [image] = self.forward([word as u32]);
-            *into = image as usize;
-            word = word.wrapping_add(step);
+            word = word.wrapping_add(step.wrapping_mul(LANES as u64));
         }
     }
 
     #[inline]
-    fn forward<const WORDS: usize>(&self, words: [u32; WORDS]) -> [u32; WORDS] {
+    fn forward(&self, words: [u32; LANES]) -> [u32; LANES] {
         let mut left = words.map(|word| word >> self.right_bits);
         let mut right = words.map(|word| word & self.right_mask);
         for [left_values, right_values] in &self.rounds {
-            for lane in 0..WORDS {
+            for lane in 0..LANES {
                 let sum = left[lane].wrapping_add(left_values[usize::from(right[lane] as u16)]);
                 // A sum that is still negative is the larger number, until the modulus is added.
                 left[lane] = sum.min(sum.wrapping_add(self.left_modulus));
