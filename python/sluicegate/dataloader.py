@@ -20,6 +20,7 @@ from .iterator import NativeIterator, PythonIterator
 from .plan import Ordering, sharded_len
 from .progress import Epochs, LeftOut, Progress
 from .requests import array_of
+from .sampler.seed import checked_seed
 from .state import loaded, state_of
 from .surgery import replayed, request_of
 from .torch_order import own_sampler
@@ -375,8 +376,7 @@ def _nothing() -> None:
 
 
 def _check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: Any) -> None:
-    if seed is not None and (type(seed) is bool or not hasattr(seed, "__index__") or not 0 <= seed < 2**64):
-        raise ValueError(f"seed option should be an integer from 0 to 2**64 - 1, but got seed={seed!r}")
+    checked_seed(seed)
     if seed is not None and generator is not None:
         raise ValueError("seed option is mutually exclusive with generator: the order comes from the seed alone")
     if remainder not in ("pad", "drop", "exact"):

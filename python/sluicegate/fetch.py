@@ -24,8 +24,8 @@ _NAMED_INDICES = 16
 
 
 def sampler_name(index_sampler: Any) -> str:
-    """The class that is to blame for an index: torch's own BatchSampler only cuts what another sampler yields."""
-    return type(index_sampler.sampler if type(index_sampler) is BatchSampler else index_sampler).__name__
+    """The class that is to blame for an index: a BatchSampler only cuts what another sampler yields."""
+    return type(index_sampler.sampler if isinstance(index_sampler, BatchSampler) else index_sampler).__name__
 
 
 def make_fetcher(
@@ -237,27 +237,33 @@ class MapFetcher:
             raise RuntimeError(text) from error
 
     def _samples(self, index: Any, failed: _Failed) -> Any:
-        seed = self._not_seeded if self.seeding is None else self.seeding.sample
+        if self.seeding is None:
+            return self._unseeded_samples(index, failed)
+        seed = self.seeding.sample
         if not self.auto_collation:
             seed(index)
             return self.dataset[index]
+        index = list(index)
         if hasattr(self.dataset, "__getitems__") and self.dataset.__getitems__:
             # It fetches them all in one call: they share the generators of the first one.
             for first in index[:1]:
                 seed(first)
             return self.dataset.__getitems__(index)
         samples = []
-        if self.seeding is None:
-            for failed.index in index:
-                samples.append(self.dataset[failed.index])
-        else:
-            for failed.index in index:
-                seed(failed.index)
-                samples.append(self.dataset[failed.index])
+        for failed.index in index:
+            seed(failed.index)
+            samples.append(self.dataset[failed.index])
         return samples
 
-    def _not_seeded(self, index: Any) -> None:
-        """In torch mode samples draw from whatever the generators hold."""
+    def _unseeded_samples(self, index: Any, failed: _Failed) -> Any:
+        if not self.auto_collation:
+            return self.dataset[index]
+        if hasattr(self.dataset, "__getitems__") and self.dataset.__getitems__:
+            return self.dataset.__getitems__(index)
+        samples = []
+        for failed.index in index:
+            samples.append(self.dataset[failed.index])
+        return samples
 
     def _place(self, error: IndexError | ValueError, index: Any) -> str | None:
         """What to say of `error`: which index of which sampler is out of range; None when it is something else."""

@@ -103,7 +103,9 @@ class NpyDataset(Dataset[Any]):
         if not window.push(0, plain):
             wrong = next(index for index in plain if not -len(self) <= index < len(self))
             raise IndexError(f"index {wrong} is out of range for {self!r} of {len(self)} samples")
-        fields: Any = window.pop({})
+        taken = window.pop({})
+        assert taken is not None  # There is no timeout.
+        fields: Any = taken[1]
         if isinstance(fields, Exception):
             raise fields
         return self._sample(tuple(field[0] if single else field for field in fields))

@@ -51,7 +51,15 @@ def samplers(seed: int) -> dict[str, Any]:
         "weighted": sluicegate.WeightedRandomSampler(weights, 300, seed=seed),
         "weighted, no replacement": sluicegate.WeightedRandomSampler(weights, 60, replacement=False, seed=seed),
         "blocks": sluicegate.BlockShuffleSampler(range(1000), block=16, window=8, seed=seed),
-        "class": sluicegate.ClassSampler(labels, 2, seed=seed),
+        "class": sluicegate.ClassSampler(labels, 2, shuffle=True, seed=seed),
+        "mixture": sluicegate.MixtureSampler([40, 7, 100], [0.5, 0.2, 0.3], seed=seed),
+        "mixture, scheduled": sluicegate.MixtureSampler(
+            [40, 7, 100], [(0, [1.0, 0.0, 0.0]), (50, [0.1, 0.1, 0.8])], linear=True, num_samples=200, seed=seed
+        ),
+        "repeat": sluicegate.RepeatSampler(sluicegate.RandomSampler(range(300), seed=seed), 2),
+        "repeat, interleaved": sluicegate.RepeatSampler(
+            sluicegate.RandomSampler(range(300), seed=seed), 3, interleaved=True
+        ),
     }
 
 

@@ -155,7 +155,7 @@ def test_a_state_of_another_seed_is_refused(make: Make) -> None:
     for other in (make(seed=8), make()):
         with pytest.raises(ValueError, match=f"with seed=7, and this one has seed={other.seed}"):
             other.load_state_dict(state)
-    with pytest.raises(ValueError, match="yielded should not be negative"):
+    with pytest.raises(ValueError, match="yielded"):
         make(seed=7).load_state_dict({"yielded": -1})
 
 
@@ -168,7 +168,7 @@ def test_samplers_are_copied_and_pickled(make: Make) -> None:
 
 @every
 @pytest.mark.parametrize(
-    ("seed", "error"), [(-1, ValueError), (2**64, ValueError), ("7", TypeError), (True, TypeError)]
+    ("seed", "error"), [(-1, ValueError), (2**64, ValueError), ("7", ValueError), (True, ValueError)]
 )
 def test_a_seed_has_64_bits(make: Make, seed: Any, error: type[Exception]) -> None:
     with pytest.raises(error):

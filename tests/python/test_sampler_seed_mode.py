@@ -100,14 +100,14 @@ def test_a_state_is_json_and_goes_on_where_it_was_taken(name: str, read: int) ->
     for _ in range(read):
         next(iterator)
     state = json.loads(json.dumps(sampler.state_dict()))
-    assert state == {"epoch": 5, "yielded": read}
+    assert (state["epoch"], state["yielded"]) == (5, read)
     other = SEEDED[name](7)
     other.load_state_dict(state)
     assert other.state_dict() == state
     assert list(other) == list(iterator)
     assert len(list(other)) == len(other), "a state is used once"
     iter(other)
-    assert other.state_dict() == {"epoch": 5, "yielded": 0}
+    assert (other.state_dict()["epoch"], other.state_dict()["yielded"]) == (5, 0)
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda sampler: pickle.loads(pickle.dumps(sampler))])

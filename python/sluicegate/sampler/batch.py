@@ -11,7 +11,8 @@ from torch.utils import data
 
 from sluicegate import _core
 
-from .positional import Positional, array, checked_seed, core_of
+from .positional import Positional, array, core_of
+from .seed import checked_seed
 
 # How many indices become Python's at a time.
 _AT_ONCE = 4096

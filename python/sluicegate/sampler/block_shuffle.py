@@ -10,7 +10,8 @@ from torch.utils import data
 
 from sluicegate import _core
 
-from .positional import Positional, checked_seed, drawn_seed, ints
+from .positional import Positional, ints
+from .seed import checked_seed
 
 
 class BlockShuffleSampler(Positional, data.Sampler[int]):
@@ -60,7 +61,7 @@ class BlockShuffleSampler(Positional, data.Sampler[int]):
         return len(self.data_source)
 
     def _unseeded(self) -> Iterator[int]:
-        yield from ints(self._make(drawn_seed(self.generator)).order(0), 0)
+        yield from ints(self._make(self._seed_of_pass(self.generator)).order(0), 0)
 
     def _facts(self) -> tuple[Any, ...]:
         return len(self.data_source), self.block, self.window

@@ -12,14 +12,11 @@ from torch.utils.data import Sampler
 from sluicegate import _core
 from sluicegate.class_index import ClassIndex
 
-from .iteration import Iteration
-from .seed import checked_seed, missing_seed
-
-# Indices that cross to Python at once.
-_BLOCK = 4096
+from .positional import Positional, ints
+from .seed import checked_seed
 
 
-class ClassSampler(Iteration, Sampler[int]):
+class ClassSampler(Positional, Sampler[int]):
     """The indices of the samples of some classes, each once: class by class, or shuffled.
 
     Args:
@@ -51,51 +48,28 @@ class ClassSampler(Iteration, Sampler[int]):
         seed: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(seed, generator)
         self.index = ClassIndex.of(labels)
         self.classes: list[Any] = list(classes) if isinstance(classes, (list, set, range, np.ndarray)) else [classes]
         self.shuffle = bool(shuffle)
+        self.generator = generator
+        self.seed = checked_seed(seed)
         self._places = [self.index.place_of(label) for label in self.classes]
         self._length = sum(self.index.counts[place] for place in self._places)
-        self._kept: tuple[tuple[int, int], _core.Order] | None = None
-        _core.class_sampler(self.index.core, self._places, None)  # What the core refuses, it refuses now.
-
-    def order(self, epoch: int, seed: int | None = None) -> _core.Order:
-        """The order of `epoch`.
-
-        Args:
-            epoch: from 0.
-            seed: the loader's, used when the sampler has none of its own.
-
-        Raises:
-            ValueError: neither has a seed, and the order is a random one.
-        """
-        seed = checked_seed(seed) if self.seed is None else self.seed
-        if seed is None and self.shuffle:
-            raise missing_seed(type(self).__name__)
-        return _core.class_sampler(self.index.core, self._places, seed if self.shuffle else None).order(epoch)
-
-    def index_at(self, position: int) -> int:
-        """The index at `position` of the current epoch."""
-        kept, key = self._kept, (self.epoch, self.seed or 0)
-        if kept is None or kept[0] != key:
-            self._kept = kept = (key, self.order(self.epoch))
-        return kept[1].index_at(position)
+        self._make(0)  # What the core refuses, it refuses now.
 
     def __len__(self) -> int:
         """The number of samples of these classes."""
         return self._length
 
-    def __iter__(self) -> Iterator[int]:
-        """The indices of the current epoch."""
-        seed, start = self._begin()
-        order = self.order(self.epoch, seed)
-        for block in range(start, len(order), _BLOCK):
-            stop = min(block + _BLOCK, len(order))
-            for index in np.frombuffer(order.indices(block, stop), np.int64).tolist():
-                self.yielded += 1
-                yield index
+    def _is_random(self) -> bool:
+        return self.shuffle
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but what can be made anew."""
-        return {**vars(self), "_kept": None}
+    def _unseeded(self) -> Iterator[int]:
+        seed = self._seed_of_pass(self.generator) if self.shuffle else 0
+        yield from ints(self._make(seed).order(0), 0)
+
+    def _facts(self) -> tuple[Any, ...]:
+        return self.index, self._places, self.shuffle
+
+    def _make(self, seed: int) -> _core.Sampler:
+        return _core.class_sampler(self.index.core, self._places, seed if self.shuffle else None)

@@ -10,7 +10,8 @@ from torch.utils import data
 
 from sluicegate import _core
 
-from .positional import Positional, checked_seed, drawn_seed, ints
+from .positional import Positional, ints
+from .seed import checked_seed
 
 # How often a function of weights is asked in an epoch.
 _TABULATED = 1024
@@ -122,7 +123,7 @@ class MixtureSampler(Positional, data.Sampler[int]):
         return [(step * self.samples_per_step, [float(weight) for weight in at_once]) for step, at_once in scheduled]
 
     def _unseeded(self) -> Iterator[int]:
-        yield from ints(self._make(drawn_seed(self.generator)).order(0), 0)
+        yield from ints(self._make(self._seed_of_pass(self.generator)).order(0), 0)
 
     def _facts(self) -> tuple[Any, ...]:
         return (*self._lengths(), self.breakpoints, self.stop, self.num_samples, self.linear)

@@ -11,22 +11,10 @@ import torch
 
 from sluicegate import _core
 
+from .seed import checked_seed, drawn_seed
+
 # How many indices become Python's at a time: enough that the crossing costs nothing, few enough for the cache.
 _AT_ONCE = 4096
-
-
-def checked_seed(seed: Any) -> int | None:
-    """`seed` as samplers and loaders take it, None included."""
-    if seed is None:
-        return None
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64:
-        raise ValueError(f"seed should be an integer from 0 to 2**64 - 1, or None, but got seed={seed!r}")
-    return seed
-
-
-def drawn_seed(generator: torch.Generator | None) -> int:
-    """A seed from torch's generator, or from its global one: the draw with which torch seeds its own samplers."""
-    return int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator).item())
 
 
 class Positional:
@@ -41,6 +29,8 @@ class Positional:
     # How many indices the iterator that was used last has yielded, and how many the next one is to pass over.
     yielded: int = 0
     next_yielded: int | None = None
+    # What a sampler that torch does not have drew as the seed of the pass.
+    _drawn: int | None = None
     # The core's sampler, with what it was made of, and the order that `index_at` asked last.
     _made: tuple[tuple[Any, ...], _core.Sampler] | None = None
     _asked: tuple[_core.Sampler, int, _core.Order] | None = None
@@ -87,23 +77,32 @@ class Positional:
         self.epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, and how many of its indices were yielded."""
-        return {"epoch": self.epoch, "yielded": self.yielded if self.next_yielded is None else self.next_yielded}
+        """The epoch, how many of its indices were yielded, and what they were drawn from: plain JSON."""
+        yielded = self.yielded if self.next_yielded is None else self.next_yielded
+        return {"epoch": self.epoch, "yielded": yielded, "seed": self._own_seed(), "drawn_seed": self._drawn}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Lets the next iteration go on where `state_dict` was taken.
 
         Raises:
-            ValueError: it does not say how many indices were yielded, or a negative number.
+            ValueError: it does not say how many indices were yielded, or a negative number; it is of another seed.
         """
         yielded = state_dict.get("yielded")
         if not isinstance(yielded, int) or yielded < 0:
             raise ValueError(f"a sampler's state has `yielded`, a number from 0, but this one has {yielded!r}")
+        if "seed" in state_dict and state_dict["seed"] != self._own_seed():
+            raise ValueError(
+                f"this state can't be loaded: it is of a {type(self).__name__} with seed={state_dict['seed']}, "
+                f"and this one has seed={self._own_seed()}: make it with the seed of the state"
+            )
         self.next_yielded = yielded
+        self._drawn = checked_seed(state_dict.get("drawn_seed"))
         self.epoch = state_dict.get("epoch", self.epoch)
 
     def __iter__(self) -> Iterator[int]:
         """Python ints, in the order of this moment's epoch. Nothing is drawn before the first is asked for."""
+        if self.next_yielded is None:
+            self._drawn = None
         self.yielded, self.next_yielded = self.next_yielded or 0, None
         return self._counted(self._from(self.yielded))
 
@@ -134,6 +133,12 @@ class Positional:
         """One pass without a seed, which draws nothing before the first index is asked for: torch's own."""
         iterator: Iterator[int] = super().__iter__()  # type: ignore[misc]
         return iterator
+
+    def _seed_of_pass(self, generator: torch.Generator | None) -> int:
+        """The seed of this pass, for samplers that have none and that torch does not have; that of a resumed pass."""
+        if self._drawn is None:
+            self._drawn = drawn_seed(generator)
+        return self._drawn
 
     def _facts(self) -> tuple[Any, ...]:
         """What the core's sampler is made of, apart from the seed. Numbers are compared, other objects looked at."""

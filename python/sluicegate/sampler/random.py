@@ -10,7 +10,8 @@ from torch.utils import data
 
 from sluicegate import _core
 
-from .positional import Positional, checked_seed
+from .positional import Positional
+from .seed import checked_seed
 
 
 class RandomSampler(Positional, data.RandomSampler):

@@ -10,7 +10,8 @@ from torch.utils import data
 
 from sluicegate import _core
 
-from .positional import Positional, checked_seed, core_of
+from .positional import Positional, core_of
+from .seed import checked_seed
 
 
 class RepeatSampler(Positional, data.Sampler[int]):

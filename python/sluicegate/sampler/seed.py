@@ -12,8 +12,7 @@ def checked_seed(seed: Any) -> int | None:
     """`seed` as an int, or None.
 
     Raises:
-        ValueError: a seed below 0, or of more than 64 bits.
-        TypeError: no integer.
+        ValueError: no integer, or one below 0 or of more than 64 bits.
 
     Example:
         >>> checked_seed(7), checked_seed(None)
@@ -21,12 +20,9 @@ def checked_seed(seed: Any) -> int | None:
     """
     if seed is None:
         return None
-    if isinstance(seed, bool):
-        raise TypeError(f"seed should be an integer from 0 to 2**64 - 1, but got seed={seed}")
-    number = operator.index(seed)
-    if not 0 <= number < 2**64:
-        raise ValueError(f"seed should be an integer from 0 to 2**64 - 1, but got seed={number}")
-    return number
+    if type(seed) is bool or not hasattr(seed, "__index__") or not 0 <= operator.index(seed) < 2**64:
+        raise ValueError(f"seed should be an integer from 0 to 2**64 - 1, but got seed={seed!r}")
+    return operator.index(seed)
 
 
 def drawn_seed(generator: torch.Generator | None) -> int:

@@ -9,7 +9,8 @@ from torch.utils import data
 
 from sluicegate import _core
 
-from .positional import Positional, checked_seed
+from .positional import Positional
+from .seed import checked_seed
 
 
 class SequentialSampler(Positional, data.SequentialSampler):

@@ -11,7 +11,8 @@ from torch.utils import data
 
 from sluicegate import _core
 
-from .positional import Positional, checked_seed, described
+from .positional import Positional, described
+from .seed import checked_seed
 
 
 class SubsetRandomSampler(Positional, data.SubsetRandomSampler):
