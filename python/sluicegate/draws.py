@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import _torch
 from .global_generators import LIBRARIES, generator_state, global_state, set_generator_state, set_global_state
 from .torch_order import is_known
 
@@ -25,8 +26,9 @@ def take(loader: DataLoader[Any]) -> dict[str, str]:
             state[name] = generator_state(generator)
     if names_global:
         everything = global_state()
-        # A sampler of the user's may draw from any of them; torch's own ones from torch's alone.
-        names = ["torch"] if is_known(loader._index_sampler) else list(everything)
+        # A sampler of the user's may draw from any of them; torch's own ones from torch's alone, as the loader itself.
+        is_stream = loader._dataset_kind != _torch.DatasetKind.Map
+        names = ["torch"] if is_stream or is_known(loader._index_sampler) else list(everything)
         state.update({name: everything[name] for name in names})
     return state
 
