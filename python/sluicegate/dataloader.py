@@ -277,6 +277,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if type(epoch) is bool or not hasattr(epoch, "__index__") or not 0 <= epoch < 2**64:
             raise ValueError(f"set_epoch: an epoch is an integer from 0 to 2**64 - 1, not {epoch!r}")
         self._epochs.next = int(epoch)
+        self._epochs.is_set = True
         sampler = self._index_sampler
         told: list[Any] = [sampler, getattr(sampler, "sampler", None), self.dataset]
         for each in told:

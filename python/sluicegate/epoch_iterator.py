@@ -16,6 +16,7 @@ from .fetch import Seeding
 from .global_generators import set_global_state
 from .ids import BatchIds
 from .plan import Ordering
+from .resumable_stream import ResumableStream
 from .rng import SampleSeeding
 from .torch_order import waits_for_epoch
 
@@ -100,6 +101,11 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             # Now, and not at the first `next`: the generators are where they were when this was drawn.
             first = next(self._requests, None)
             self._requests = iter(()) if first is None else itertools.chain((first,), self._requests)
+
+    def _tells_epoch(self) -> bool:
+        """Whether the dataset is told which epoch begins: torch's loader does not, so not where it would matter."""
+        is_told = self._seeding is not None or self._progress.is_epoch_set or isinstance(self._dataset, ResumableStream)
+        return is_told and hasattr(self._dataset, "set_epoch")
 
     def _refuse_other_workers(self, resumed: dict[str, Any]) -> None:
         """A stream is split among its workers: with another number of them nobody could go on."""

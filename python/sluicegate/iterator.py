@@ -55,6 +55,9 @@ class PythonIterator(EpochIterator):
             self._seeding,
             sample_id=self._sample_id,
         )
+        if self._tells_epoch():
+            dataset: Any = self._dataset
+            dataset.set_epoch(self._progress.epoch)
         with self._seeded():
             if place is not None and place["over"]:
                 if place["state"]:

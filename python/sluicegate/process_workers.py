@@ -158,13 +158,16 @@ class ProcessWorkers:
             self._requests[worker].pop()  # Nobody answers what was not asked.
             raise
 
-    def resume(self, epoch: int, shared_seed: int | None, number: int, wait: Callable[[int], None]) -> None:
+    def resume(
+        self, epoch: int, shared_seed: int | None, number: int, tells_number: bool, wait: Callable[[int], None]
+    ) -> None:
         """Tells all workers that another epoch begins, once they are done with what is left of the last one.
 
         Args:
             epoch: which one since the workers started.
             shared_seed: what DataPipes are seeded with.
             number: which one of the loader.
+            tells_number: whether the dataset is told of it.
             wait: waits for an answer of a worker.
         """
         self.check()
@@ -173,7 +176,7 @@ class ProcessWorkers:
             self.inbox.clear()
             wait(next(worker for worker, requests in enumerate(self._requests) if requests))
         self.inbox.clear()
-        content = pickle.dumps((shared_seed, number))
+        content = pickle.dumps((shared_seed, number, tells_number))
         for worker in range(len(self.workers)):
             self._memory.send(worker, "resume", epoch, 0, content)
 

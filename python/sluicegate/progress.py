@@ -16,6 +16,8 @@ class Epochs:
 
     def __init__(self) -> None:
         self.next = 0
+        # Whether somebody has set one: then the dataset is told of it, wherever it is.
+        self.is_set = False
         # Whether somebody was told that a dataset draws what no seed reaches.
         self.has_warned = False
 
@@ -111,6 +113,11 @@ class Progress:
     def epoch(self) -> int:
         """The number of the epoch: as long as nothing was asked for, the one that is next."""
         return self._epochs.next if self._number is None else self._number
+
+    @property
+    def is_epoch_set(self) -> bool:
+        """Whether somebody has ever set an epoch."""
+        return self._epochs.is_set
 
     def begin(self) -> int:
         """Takes note that the first batch is asked for, and returns the epoch's number, fixed from now on."""

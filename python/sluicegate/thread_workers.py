@@ -89,10 +89,13 @@ class ThreadWorkers:
             for worker in range(loader.num_workers)
         ]
         _live.add(self)
+        dataset: Any = iterator._dataset
+        self._dataset = dataset
+        if iterator._tells_epoch():
+            self._tell_epoch(iterator._progress.epoch)
         place = next(iter(iterator._terms()["places"]), None)
         if place is not None and iterator._dataset_kind == _torch.DatasetKind.Map and "thing" in place["state"]:
             # The threads share the dataset: it is put back once, before any of them reads it.
-            dataset: Any = iterator._dataset
             dataset.load_state_dict(place["state"]["thing"])
         try:
             for thread in self.workers:
@@ -107,12 +110,20 @@ class ThreadWorkers:
         index = indices_of(copy.copy(ids.request))
         self._lanes[worker].ask((epoch, number, index, ids.epoch))
 
-    def resume(self, epoch: int, shared_seed: int | None, number: int, wait: Callable[[int], None]) -> None:
+    def resume(
+        self, epoch: int, shared_seed: int | None, number: int, tells_number: bool, wait: Callable[[int], None]
+    ) -> None:
         """Tells all workers that another epoch begins, number `number` of the loader."""
         self.check()
+        if tells_number:
+            self._tell_epoch(number)
         self.inbox.clear()
         for lane in self._lanes:
             lane.ask(("resume", number))
+
+    def _tell_epoch(self, epoch: int) -> None:
+        # The threads share the dataset.
+        self._dataset.set_epoch(epoch)
 
     def dismiss(self, worker: int) -> None:
         """Lets `worker` end: there is no more work for it."""

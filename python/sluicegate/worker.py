@@ -47,8 +47,9 @@ class Duty:
     # Of the loader, in seed mode.
     seed: int | None
     seed_samples: bool
-    # The epoch that streams begin with.
+    # The epoch that streams begin with, and whether the dataset is told of it.
     epoch: int
+    tells_epoch: bool
     snapshot_every: int
     # By worker: where it was in its dataset when the state was taken that the epoch goes on from.
     places: Sequence[dict[str, Any] | None]
@@ -118,6 +119,9 @@ class _Loop:
         self.ended = False
         self.shared_rng = torch.Generator()
         self.worker = worker
+        self.tells_epoch = duty.tells_epoch
+        # Which one the dataset was told last.
+        self.epoch: int | None = None
         self.is_stream = duty.dataset_kind == _torch.DatasetKind.Iterable
         self.seeding: SampleSeeding | None = None
         if duty.seed is not None and not self.is_stream:
@@ -184,6 +188,7 @@ class _Loop:
             seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, epoch)
             seeding.set_globals()
         try:
+            self._tell_epoch(epoch)
             self.fetcher = make_fetcher(
                 duty.dataset_kind,
                 self.dataset,
@@ -201,6 +206,11 @@ class _Loop:
         self._put_back(resumed)
         self.reporter.begin(self.fetcher)
 
+    def _tell_epoch(self, epoch: int) -> None:
+        if self.tells_epoch and epoch != self.epoch:
+            self.dataset.set_epoch(epoch)
+            self.epoch = epoch
+
     def _put_back(self, resumed: dict[str, Any] | None) -> None:
         if resumed is not None and resumed["rng"] is not None:
             set_global_state(resumed["rng"])
@@ -213,7 +223,7 @@ class _Loop:
             if errand == "resume":
                 self.ended = False
                 if self.is_set_up:
-                    shared_seed, epoch = pickle.loads(content)
+                    shared_seed, epoch, self.tells_epoch = pickle.loads(content)
                     self._seed_pipe(shared_seed)
                     self._begin(None, epoch)
             elif self.ended:
@@ -238,6 +248,7 @@ class _Loop:
             if self.seeding is not None:
                 epoch, request = request
                 self.seeding.begin(epoch)
+                self._tell_epoch(epoch)
             batch = self.fetcher.fetch(request)
             text = envelope.write(batch, self.end)
         except Exception as error:

@@ -75,6 +75,7 @@ class WorkerIterator(EpochIterator):
             "seed": None if self._seeding is None else self._seed,
             "seed_samples": self._seed_samples,
             "epoch": self._progress.epoch,
+            "tells_epoch": self._tells_epoch(),
             "snapshot_every": self._snapshot_every,
             # Workers that do not persist begin every epoch as the dataset is in this process.
             "places": self._places if is_carried else [],
@@ -104,7 +105,7 @@ class WorkerIterator(EpochIterator):
             self._places = []
             self._crew = self._hire(loader)
         else:
-            self._crew.resume(self._epoch, self._shared_seed, self._progress.epoch, self._wait)
+            self._crew.resume(self._epoch, self._shared_seed, self._progress.epoch, self._tells_epoch(), self._wait)
         self._begin()
 
     def _begin(self) -> None:
