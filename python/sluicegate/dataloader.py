@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -14,7 +16,7 @@ from torch.utils.data import Dataset, Sampler
 from . import _torch, draws
 from .dataset import Source, native_source
 from .engine import engine_of
-from .global_generators import set_global_state
+from .global_generators import global_state, set_global_state
 from .ids import BatchIds
 from .iterator import NativeIterator, PythonIterator
 from .plan import Ordering, sharded_len
@@ -130,6 +132,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     ) -> None:
         if worker_type not in ("process", "thread"):
             raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
+        seed = checked_seed(seed)
         _check_order(seed, generator, shard, remainder, dataset)
         # Before torch's constructor, which sets `_iterator`.
         self._epochs = Epochs()
@@ -179,7 +182,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if pending is None:
             return self._started()
         self._iterator = None  # Workers that were started before begin anew where the state says.
-        iterator = self._started()
+        try:
+            iterator = self._started()
+        except BaseException:
+            self._pending = pending  # Nothing has gone on from it.
+            raise
         # Of torchdata's states: how many batches were received since the snapshot that they hold.
         for _ in range(pending.get("replay", 0)):
             next(iterator, None)
@@ -212,7 +219,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what runs: the place in an epoch is carried by `state_dict`."""
-        return self.__dict__ | {"_kept": None, "_current": _nothing, "_progress": None}
+        # A copy counts its own epochs, and leaves out what it is told.
+        own = {"_epochs": copy.copy(self._epochs), "_left_out": LeftOut.of(self._left_out.state())}
+        return self.__dict__ | own | {"_kept": None, "_current": _nothing, "_progress": None}
 
     def _get_iterator(self) -> Any:
         # The configuration is read now, at the start of an epoch: trainers swap samplers and functions until then.
@@ -274,8 +283,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         Raises:
             ValueError: an epoch that is none.
         """
-        if type(epoch) is bool or not hasattr(epoch, "__index__") or not 0 <= epoch < 2**64:
-            raise ValueError(f"set_epoch: an epoch is an integer from 0 to 2**64 - 1, not {epoch!r}")
+        if type(epoch) is bool or not hasattr(epoch, "__index__") or not 0 <= epoch < 2**63:
+            raise ValueError(f"set_epoch: an epoch is an integer from 0 to 2**63 - 1, not {epoch!r}")
         self._epochs.next = int(epoch)
         self._epochs.is_set = True
         sampler = self._index_sampler
@@ -298,13 +307,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             0 True
             1 True
         """
+        if self._kept is not None and self._kept._sample_id is not sample_id:
+            self._iterator = None  # Its workers were told otherwise.
         self._sample_id = sample_id
         try:
             iterator = iter(self)
         finally:
             self._sample_id = None
-        progress = iterator._progress
-        return ((batch, progress.last_ids) for batch in iterator)
+        # A subclass may have an iterator of its own around ours.
+        return _WithIds(iterator, getattr(iterator, "_progress", self))
 
     @property
     def last_ids(self) -> BatchIds | None:
@@ -351,25 +362,52 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if epoch is None:
             running = self._progress is not None and not self._progress.finished
             epoch = self._progress.epoch if running and self._progress is not None else self._epochs.next
-        self._left_out.add_batches(epoch, [batches] if isinstance(batches, int) else batches)
+        many: Any = [batches] if hasattr(batches, "__index__") else batches
+        self._left_out.add_batches(epoch, many)
 
     def skip_samples(self, indices: Iterable[int]) -> None:
         """Leaves these samples out of every batch to come, which is smaller without them. It is part of the state.
 
-        A batch of which nothing is left does not come. Only for map-style datasets.
+        A batch of which nothing is left does not come.
+
+        Raises:
+            ValueError: an iterable-style dataset, whose samples have no index.
         """
-        self._left_out.samples |= frozenset(int(index) for index in indices)
+        if self._dataset_kind != _torch.DatasetKind.Map:
+            raise ValueError("skip_samples: the samples of an IterableDataset have no index: leave them out in it")
+        self._left_out.samples |= frozenset(map(operator.index, indices))
 
     def _begin_epoch(self) -> Progress:
         """The progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch."""
         pending, self._pending = self._pending, None
+        outer = None
         if pending is not None and self.seed is None and pending["draws"] is not None:
-            if not pending["in_epoch"] and pending["rng"] is not None:
+            if pending["rng"] is None:
+                outer = global_state()  # Of one rank among many: the generators of this one stay as they are.
+            elif not pending["in_epoch"]:
                 set_global_state(pending["rng"])
             draws.put(self, pending["draws"])
-        drawn_from = draws.take(self) if self.seed is None else None
-        self._progress = Progress(self._epochs, self._left_out, pending, drawn_from)
-        return self._progress
+        before, progress = self._progress, Progress(self._epochs, self._left_out, pending)
+        if self.seed is None:
+            loader = weakref.ref(self)
+            progress.take_draws = lambda: None if (alive := loader()) is None else draws.take(alive)
+            progress.draws = draws.take(self)
+        progress.outer = outer
+        if before is not None and before.finished:
+            progress.sampler_before = before.sampler_state
+        self._progress = progress
+        return progress
+
+
+class _WithIds(Iterator[tuple[Any, BatchIds]]):
+    """Pairs of a batch and its ids. No generator: an exception in one batch would end it."""
+
+    def __init__(self, iterator: Any, place: Any) -> None:
+        self._iterator, self._place = iterator, place
+
+    def __next__(self) -> tuple[Any, BatchIds]:
+        batch = next(self._iterator)
+        return batch, self._place.last_ids
 
 
 def _nothing() -> None:
@@ -377,7 +415,6 @@ def _nothing() -> None:
 
 
 def _check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: Any) -> None:
-    checked_seed(seed)
     if seed is not None and generator is not None:
         raise ValueError("seed option is mutually exclusive with generator: the order comes from the seed alone")
     if remainder not in ("pad", "drop", "exact"):

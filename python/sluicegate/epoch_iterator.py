@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils.data import IterDataPipe
+from torch.utils.data.graph_settings import apply_random_seed
 
 from . import _core, _torch, draws
 from .epoch_requests import drawn, of_stream, planned
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 # Which "sample" the workers of a seeded loader draw their own seeds for: no dataset has one of this number.
 _WORKERS = 2**64 - 1
+# And DataPipes what they shuffle by; below it are those of streams.
+_PIPES = 2**63
 
 
 class EpochIterator(_torch.BaseDataLoaderIter):
@@ -56,7 +60,16 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if loader.seed is not None:
             # One that the epoch has no part in: it is not known yet, and persistent workers see many.
             self._base_seed = _core.sample_key(loader.seed, 0, _WORKERS) >> 1
+            self._seed_pipe()
         self._tell_base_seed()
+
+    def _seed_pipe(self) -> None:
+        """Has a DataPipe shuffle by the loader's seed, and not by what torch has drawn."""
+        if isinstance(self._dataset, IterDataPipe) and self._seed is not None:
+            generator = torch.Generator()
+            self._shared_seed = _core.sample_key(self._seed, self._progress.epoch, _PIPES) >> 1
+            generator.manual_seed(self._shared_seed)
+            self._dataset = apply_random_seed(self._dataset, generator)
 
     def _tell_base_seed(self) -> None:
         if self._num_workers > 0 and self._seeding is None:
@@ -72,6 +85,8 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._ordering = Ordering.of(loader)
         with self._drawing(loader):
             super()._reset(loader, first_iter)
+        if loader.seed is not None:
+            self._seed_pipe()
 
     @contextlib.contextmanager
     def _drawing(self, loader: DataLoader[Any]) -> Iterator[None]:
@@ -95,7 +110,13 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._requests = of_stream(self._progress, self._sampler_iter)
         else:
             self._requests = drawn(
-                self._progress, self._seeding, self._index_sampler, self._sampler_iter, engine, self._auto_collation
+                self._progress,
+                self._seed,
+                self._seeding,
+                self._index_sampler,
+                self._sampler_iter,
+                engine,
+                self._auto_collation,
             )
         if resumed is not None and resumed["drawn"]:
             # Now, and not at the first `next`: the generators are where they were when this was drawn.
@@ -132,8 +153,10 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     def _settle(self) -> None:
         """Puts the global generators to where they were when the state was taken; last of all that a resume does."""
-        resumed = self._progress.resumed
-        if resumed is not None and resumed["in_epoch"] and resumed["rng"] is not None and self._seeding is None:
+        resumed, outer = self._progress.resumed, self._progress.outer
+        if outer is not None:
+            set_global_state(outer)
+        elif resumed is not None and resumed["in_epoch"] and resumed["rng"] is not None and self._seeding is None:
             set_global_state(resumed["rng"])
 
     def _waits_for_epoch(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from .plan import Ordering, make_plan
 from .progress import Progress
 from .requests import Planned, size_of, without
 from .sampler_stream import SamplerStream
+from .stream_seeding import StreamSeeding
 from .torch_order import known_requests
 
 
@@ -20,9 +22,9 @@ def planned(progress: Progress, seeding: Seeding | None, ordering: Ordering) -> 
     epoch = _begin(progress, seeding)
     plan = make_plan(ordering, epoch, progress.start)
     progress.set_plan(plan)
-    first, rank = progress.received, plan.rank
+    first, rank, is_single = progress.received, plan.rank, ordering.is_single
     for batch in range(len(plan)):
-        request = Planned(plan, batch, not ordering.auto_collation)
+        request = Planned(plan, batch, is_single)
         ids = BatchIds(first + batch, epoch, plan.position_after(batch) + rank, request)
         if _is_wanted(progress, ids):
             yield ids
@@ -37,6 +39,7 @@ def of_stream(progress: Progress, sampler_iter: Iterator[Any]) -> Iterator[Batch
 
 def drawn(
     progress: Progress,
+    seed: int | None,
     seeding: Seeding | None,
     index_sampler: Any,
     sampler_iter: Iterator[Any],
@@ -47,6 +50,7 @@ def drawn(
 
     Args:
         progress: where the consumer is.
+        seed: the loader's.
         seeding: what is told which epoch it is.
         index_sampler: the loader's batch sampler, or its sampler when batches are not made.
         sampler_iter: `iter(index_sampler)`, not begun.
@@ -55,17 +59,45 @@ def drawn(
     """
     epoch = _begin(progress, seeding)
     past, position = progress.received, progress.start
-    stream: Any = known_requests(index_sampler, engine, past, progress.order)
+    stream: Any = None if seed is not None else known_requests(index_sampler, engine, past, progress.order)
     is_known = stream is not None
+    # What a sampler of the user's draws in seed mode follows from the seed too.
+    draws = None if seed is None else StreamSeeding(seed, True, _SAMPLER, epoch)
     if not is_known:
-        stream = SamplerStream(index_sampler, sampler_iter, progress.sampler_state() if past else None, past)
-    for number, request in enumerate(stream, past):
-        ids = BatchIds(number, epoch, position, request)
-        position += size_of(request) if auto_collation else 1
+        with contextlib.nullcontext() if draws is None else draws.batch():
+            _leave_last_epoch(progress, index_sampler)
+            state = progress.sampler_state() if past else None
+            stream = SamplerStream(index_sampler, sampler_iter, state, past)
+    for number, request in enumerate(stream if draws is None else _seeded(stream, draws), past):
+        end = position + (size_of(request) if auto_collation else 1)
+        ids = BatchIds(number, epoch, position, request, end)
+        position = end
         if not is_known:
             ids.sampler_state = stream.state()
         if _is_wanted(progress, ids):
             yield ids
+
+
+def _leave_last_epoch(progress: Progress, index_sampler: Any) -> None:
+    """Brings a stateful sampler to where the epoch left it that had ended when the state was taken."""
+    state = progress.sampler_state_before()
+    if state is not None:
+        ended = SamplerStream(index_sampler, iter(()), state, 0)
+        next(ended, None)
+
+
+def _seeded(stream: Iterator[Any], draws: StreamSeeding) -> Iterator[Any]:
+    while True:
+        with draws.batch():
+            request = next(stream, _END)
+        if request is _END:
+            return
+        yield request
+
+
+_END = object()
+# In the place of a worker's number: the sampler's own draws.
+_SAMPLER = 2**32
 
 
 def _begin(progress: Progress, seeding: Seeding | None) -> int:
@@ -83,7 +115,9 @@ def _is_wanted(progress: Progress, ids: BatchIds) -> bool:
     if not left_out:
         return True
     if left_out.has_batch(ids.epoch, ids.batch_index):
-        return False
-    if left_out.samples:
+        ids.request = None
+    elif left_out.samples:
         ids.request = without(ids.request, left_out.samples)
+    if ids.request is None:
+        progress.pass_over(ids)
     return ids.request is not None

@@ -106,7 +106,9 @@ class StreamFetcher:
         before = resumed or {"state": {}, "at": 0, "samples": 0, "ended": False}
         pair = Pair(dataset, before["state"])
         self.dataset_iter = pair.iterator
-        for _ in range(before["samples"] - before["at"]):
+        for ordinal in range(before["at"], before["samples"]):
+            if seeding is not None:
+                seeding.sample(ordinal)
             next(self.dataset_iter, None)
         self.place = Place(pair.state if pair.is_stateful else None, before["samples"], before["ended"])
         self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
@@ -126,6 +128,7 @@ class StreamFetcher:
         if place.ended:
             raise StopIteration
         first = place.samples
+        self.last = (first, 0, None)
         if not self.auto_collation:
             samples = self._next()
         else:
@@ -208,10 +211,8 @@ class MapFetcher:
         self.seeding = seeding
         if resumed and "thing" in resumed["state"]:
             dataset.load_state_dict(resumed["state"]["thing"])
-        self.place = Place(self._state if is_stateful(dataset) else None)
-
-    def _state(self) -> dict[str, Any]:
-        return {"thing": self.dataset.state_dict()}
+        # No method of this fetcher, which the place would then keep.
+        self.place = Place((lambda: {"thing": dataset.state_dict()}) if is_stateful(dataset) else None)
 
     def fetch(self, index: Any) -> Any:
         """The batch at `index`.

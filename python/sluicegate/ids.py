@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .requests import array_of, is_part_of_epoch, size_of
+from .requests import Remaining, Slice, array_of, is_part_of_epoch, size_of
 
 
 class BatchIds:
@@ -28,6 +28,7 @@ class BatchIds:
     __slots__ = (
         "_indices",
         "batch_index",
+        "end",
         "epoch",
         "is_of_stream",
         "position",
@@ -37,10 +38,12 @@ class BatchIds:
         "worker",
     )
 
-    def __init__(self, batch_index: int, epoch: int, position: int, request: Any) -> None:
+    def __init__(self, batch_index: int, epoch: int, position: int, request: Any, end: int = 0) -> None:
         self.batch_index = batch_index
         self.epoch = epoch
         self.position = position
+        # The position after it, where samplers are asked one batch after the other.
+        self.end = end
         self.request = request
         self.worker = 0
         self.is_of_stream = False
@@ -57,6 +60,9 @@ class BatchIds:
         """
         if self._indices is None:
             self._indices = array_of(self.request)
+            if type(self.request) is Slice:
+                # Whoever keeps this does not keep the order of the whole epoch.
+                self.request = Remaining(self._indices, np.ones(len(self._indices), np.bool_))
         return self._indices
 
     @property
@@ -79,6 +85,7 @@ class BatchIds:
         """Takes note that the batch holds `count` samples of its worker's stream, from ordinal `first` on."""
         self.is_of_stream = True
         self.position = first
+        self.end = first + count
         self._indices = np.arange(first, first + count, dtype=np.int64)
         self.sample_ids = sample_ids
 

@@ -35,6 +35,8 @@ class PythonIterator(EpochIterator):
             apply_sharding(self._dataset, *_torch.get_distributed_settings())
         collate_fn = stacking(self._collate_fn, engine.stack) if self._auto_collation else self._collate_fn
         self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
+        if self._is_stream:
+            self._progress.fix_epoch()
         self._open(engine)
         resumed = self._progress.resumed
         place = None
@@ -88,12 +90,15 @@ class PythonIterator(EpochIterator):
                 return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
     def _batch(self, ids: BatchIds) -> Any:
-        # It counts as received whether it can be fetched or not: the next one is another.
+        try:
+            with self._seeded():
+                batch = self._dataset_fetcher.fetch(indices_of(ids.request))
+        except Exception:
+            # It counts as received though it can't be fetched: the next one is another. Not so when Ctrl-C was pressed.
+            self._progress.deliver(ids)
+            raise
         self._progress.deliver(ids)
-        if self._seeding is None:
-            return self._dataset_fetcher.fetch(indices_of(ids.request))
-        with self._seeding.batch():
-            return self._dataset_fetcher.fetch(indices_of(ids.request))
+        return batch
 
     def _stream_batch(self, ids: BatchIds) -> Any:
         progress = self._progress
@@ -203,6 +208,7 @@ class NativeIterator(EpochIterator):
                 if self._num_workers > 0:
                     self._ask_for_one_more()
             if self._progress.left_out and (batch := self._without_left_out(ids, batch)) is None:
+                self._progress.pass_over(ids)
                 if self._num_workers == 0 and (following := next(self._requests, None)) is not None:
                     self._ask_for(following)
                 continue

@@ -43,13 +43,19 @@ class Ordering:
         ordering = cls(loader._index_sampler, loader._auto_collation, loader.seed, loader.shard, loader.remainder)
         return ordering if loader._dataset_kind == _torch.DatasetKind.Map and ordering._is_arithmetic() else None
 
+    @property
+    def is_single(self) -> bool:
+        """Whether a request is one index by itself: a sampler of batches makes lists of them without collation too."""
+        return not self.auto_collation and _cut_of(self) is None and not _makes_batches(self.index_sampler)
+
     def _is_arithmetic(self) -> bool:
         if self.shard is not None:
             return True
-        both = (self.index_sampler, getattr(self.index_sampler, "sampler", None))
+        cut = _cut_of(self)
+        each = self.index_sampler if cut is None else cut.sampler
         if self.seed is None:
-            return any(map(has_order, both))
-        return any(map(_is_translatable, both)) or hasattr(self.index_sampler, "batches")
+            return has_order(each) or has_order(cut)
+        return _is_translatable(each) or _makes_batches(each)
 
 
 def make_plan(ordering: Ordering, epoch: int, start: int) -> _core.Plan:
@@ -73,7 +79,7 @@ def make_plan(ordering: Ordering, epoch: int, start: int) -> _core.Plan:
         shard, remainder = (each.rank, each.num_replicas), "drop" if each.drop_last else "pad"
         each = RandomSampler(each.dataset) if each.shuffle else SequentialSampler(each.dataset)
     source: _core.Order | _core.Batches
-    if hasattr(each, "batches"):
+    if _makes_batches(each):
         source = each.batches(epoch, seed)
     elif each is index_sampler and ordering.auto_collation:
         source = _batches_of(each)
@@ -97,8 +103,7 @@ def sharded_len(ordering: Ordering) -> int:
 def _cut_of(ordering: Ordering) -> Any:
     """What cuts an order into batches; None where a sampler makes the batches, or there are none."""
     cut = ordering.index_sampler
-    is_cut = isinstance(cut, BatchSampler) and not hasattr(cut, "batches")
-    return cut if is_cut or type(cut) is sampler.BatchSampler else None
+    return cut if type(cut) is sampler.BatchSampler or is_torchs(cut, BatchSampler) else None
 
 
 def resolved_shard(shard: Any) -> tuple[int, int]:
@@ -121,35 +126,38 @@ def resolved_shard(shard: Any) -> tuple[int, int]:
 
 def has_order(each: Any) -> bool:
     """Whether `each` was given a seed of its own: then its order is arithmetic in any loader."""
-    if isinstance(each, sampler.Positional):
-        return each._has_seed()
-    return getattr(each, "seed", None) is not None and hasattr(each, "batches")
+    if not sampler.is_ours(each):
+        return False
+    return each._has_seed() if isinstance(each, sampler.Positional) else each.seed is not None
+
+
+def _makes_batches(each: Any) -> bool:
+    return sampler.is_ours(each) and not isinstance(each, (sampler.Positional, sampler.BatchSampler))
 
 
 def _is_translatable(each: Any) -> bool:
     if isinstance(each, sampler.Positional):
-        return True
-    return any(is_torchs(each, cls) for cls in _TRANSLATIONS) and getattr(each, "generator", None) is None
+        return sampler.is_ours(each)
+    return is_torchs(each, SequentialSampler) or any(is_torchs(each, cls) for cls in _TRANSLATIONS)
 
 
 def _order_of(each: Any, epoch: int, seed: int | None) -> _core.Order:
     """The order of `epoch` that `each`, a sampler of anybody's, stands for."""
     if is_torchs(each, SequentialSampler):
         return _core.sequential_order(len(each.data_source))
-    if isinstance(each, sampler.Positional) and (seed is not None or has_order(each)):
+    if isinstance(each, sampler.Positional) and sampler.is_ours(each) and (seed is not None or has_order(each)):
         return each.order(epoch, seed)
-    if getattr(each, "generator", None) is None:
-        if seed is not None:
-            for cls, translate in _TRANSLATIONS.items():
-                if is_torchs(each, cls):
-                    translated: _core.Order = translate(each).order(epoch, seed)
-                    return translated
-        elif is_random(each):
-            raise ValueError(
-                f"shard: each rank would shuffle in an order of its own, for {type(each).__name__} draws from a "
-                "generator that the ranks do not share: give seed= to the loader, or a generator that is seeded alike "
-                "on every rank"
-            )
+    if seed is not None:
+        # A generator that somebody gave it, a trainer perhaps, is not asked: the order comes from the seed.
+        for cls, translate in _TRANSLATIONS.items():
+            if is_torchs(each, cls):
+                translated: _core.Order = translate(each).order(epoch, seed)
+                return translated
+    elif is_random(each) and getattr(each, "generator", None) is None:
+        raise ValueError(
+            f"shard: each rank would shuffle in an order of its own, for {type(each).__name__} draws from a generator "
+            "that the ranks do not share: give seed= to the loader, or a generator that is seeded alike on every rank"
+        )
     return _explicit(each)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-import pickle
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _core
 from .ids import BatchIds
+from .stateful import unpickled
 
 
 class Epochs:
@@ -35,7 +36,7 @@ class LeftOut:
 
     def add_batches(self, epoch: int, batches: Iterable[int]) -> None:
         """Leaves out these batches of `epoch`."""
-        self.batches.setdefault(epoch, set()).update(batches)
+        self.batches.setdefault(operator.index(epoch), set()).update(map(operator.index, batches))
 
     def has_batch(self, epoch: int, batch: int) -> bool:
         """Whether batch number `batch` of `epoch` is left out."""
@@ -74,21 +75,23 @@ class Progress:
         epochs: the loader's count of epochs.
         left_out: what the loader leaves out.
         resumed: the state that the epoch goes on from; None for an epoch from its beginning.
-        draws: what the epoch is drawn from, in torch mode.
     """
 
-    def __init__(
-        self, epochs: Epochs, left_out: LeftOut, resumed: dict[str, Any] | None, draws: dict[str, str] | None
-    ) -> None:
+    def __init__(self, epochs: Epochs, left_out: LeftOut, resumed: dict[str, Any] | None) -> None:
         self._epochs = epochs
         self.left_out = left_out
         self.resumed = resumed
-        self.draws = draws
+        # What the epoch is drawn from, in torch mode.
+        self.draws: dict[str, str] | None = None
         self._number: int | None = None if resumed is None else resumed["epoch"]
         # How many batches were received before this iterator's first one, and which beyond them.
         self.first = 0 if resumed is None else int(resumed["batches_received"])
         self.ahead: set[int] = set() if resumed is None else set(resumed["received_ahead"])
         self.start = 0 if resumed is None else int(resumed["position"])
+        # Tells what the epoch is drawn from at this moment.
+        self.take_draws: Callable[[], dict[str, str] | None] = lambda: None
+        # Where the global generators were before those of another process were put in their place for the draws.
+        self.outer: dict[str, str] | None = None
         # Whether torch drew a seed for workers before the order, as it does when an iterator is made; and which.
         self.begins_iterator = resumed is None or bool(resumed["begins_iterator"])
         self.base_seed: int | None = None
@@ -99,6 +102,8 @@ class Progress:
         # Then: where each of those beyond the first gap ends, and what the sampler said there.
         self._ends: dict[int, tuple[int, bytes | None]] = {}
         self._sampler_state: bytes | None = None
+        # How the epoch before tells what its sampler said last.
+        self.sampler_before: Callable[[], Any] | None = None
         self.last_ids: BatchIds | None = None
         # Whether the sampler was asked for its first batch, and whether the epoch has ended.
         self.is_drawn = resumed is not None and bool(resumed["drawn"])
@@ -123,9 +128,22 @@ class Progress:
         """Takes note that the first batch is asked for, and returns the epoch's number, fixed from now on."""
         if self._number is None:
             self._number = self._epochs.next
-        self._epochs.next = self._number + 1
+        if self._epochs.next == self._number:  # Else somebody has said since which one follows.
+            self._epochs.next = self._number + 1
+        if not self.is_drawn and (now := self.take_draws()) is not None:
+            # Trainers set generators between `iter` and the first batch; the workers' seed was drawn before that.
+            self.draws, self.begins_iterator = now, False
         self.is_drawn = True
         return self._number
+
+    def fix_epoch(self) -> None:
+        """Has the epoch's number be what it is now: a stream begins before its first batch is asked for."""
+        self._number = self.epoch
+
+    def pass_over(self, ids: BatchIds) -> None:
+        """Takes note that this batch does not come: where there are no turns, nobody must wait for it."""
+        if self.out_of_turn:
+            self._close_gap(ids)
 
     def warns_of_draws(self) -> bool:
         """Whether this is the first time that a dataset of the loader is seen to draw what no seed reaches."""
@@ -143,12 +161,15 @@ class Progress:
         """Takes note that the consumer gets this batch, or the exception in its place."""
         self.last_ids = ids
         if self.out_of_turn:
-            self.ahead.add(ids.batch_index)
-            self._ends[ids.batch_index] = ids.position + len(ids), ids.sampler_state
-            while self.first in self.ahead:
-                self.ahead.remove(self.first)
-                self.start, self._sampler_state = self._ends.pop(self.first, (self.start, self._sampler_state))
-                self.first += 1
+            self._close_gap(ids)
+
+    def _close_gap(self, ids: BatchIds) -> None:
+        self.ahead.add(ids.batch_index)
+        self._ends[ids.batch_index] = ids.end, ids.sampler_state
+        while self.first in self.ahead:
+            self.ahead.remove(self.first)
+            self.start, self._sampler_state = self._ends.pop(self.first, (self.start, self._sampler_state))
+            self.first += 1
 
     @property
     def position(self) -> int:
@@ -159,12 +180,19 @@ class Progress:
 
     def sampler_state(self) -> Any:
         """What a stateful sampler said when it had yielded the last batch that was received; None of others."""
-        pickled = self._sampler_state
-        if self.last_ids is not None and not self.out_of_turn:
-            pickled = self.last_ids.sampler_state
+        pickled = self._sampler_state if self.last_ids is None or self.out_of_turn else self.last_ids.sampler_state
         if pickled is not None:
-            return pickle.loads(pickled)
-        return None if self.resumed is None or self.last_ids is not None else copy.deepcopy(self.resumed["sampler"])
+            return unpickled(pickled, "the sampler")
+        if self.resumed is None or self.resumed["sampler_is_over"] or self.last_ids is not None:
+            return None
+        return copy.deepcopy(self.resumed["sampler"])
+
+    def sampler_state_before(self) -> Any:
+        """What a stateful sampler said at the end of the epoch before, when nothing of this one was received yet."""
+        resumed = self.resumed
+        if resumed is None or not resumed["sampler_is_over"]:
+            return None
+        return copy.deepcopy(resumed["sampler"])
 
     def fetching_state(self) -> dict[str, Any]:
         """Which worker's turn is next, and what each says of its dataset and of its place in it."""
@@ -174,7 +202,7 @@ class Progress:
     def _position(self) -> int:
         if self.last_ids is None or self.out_of_turn:
             return self.start
-        return self.last_ids.position + len(self.last_ids)
+        return self.last_ids.end
 
     def place_of(self, worker: int) -> dict[str, Any] | None:
         """Where `worker` was in its dataset when the state was taken; None when nothing is known of it."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pickle
 import struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import _core
 from .fetch import MapFetcher, StreamFetcher
 from .global_generators import global_generators
+from .stateful import pickled
 
 _SIZE = struct.Struct("=I")
 
@@ -47,32 +48,22 @@ class Reporter:
             generators = self._before = self._generators.take()
         last = None if fetcher is None else fetcher.last
         state = None
-        try:
-            if fetcher is not None and (told := self._state(fetcher)) is not None:
-                state = pickle.dumps(told)
-        except Exception as error:
-            # Whoever asks for the state hears of it, and nobody else.
-            state = pickle.dumps(Untold(f"{type(error).__name__}: {error}"))
+        if fetcher is not None and (isinstance(fetcher, StreamFetcher) or fetcher.place.tell is not None):
+            state = pickled(lambda: self._state(fetcher))
         if state is None and generators is None and last is None:
             return b""
         return pickle.dumps((last, state, generators))
 
-    def _state(self, fetcher: MapFetcher | StreamFetcher) -> dict[str, Any] | None:
+    def _state(self, fetcher: MapFetcher | StreamFetcher) -> dict[str, Any]:
         place = fetcher.place
         if isinstance(fetcher, MapFetcher):
-            return None if place.tell is None else place.state()
+            return place.state()
         if place.tell is None or self._every == 1 or (self._every > 0 and self._batches % self._every == 0):
             # It is kept over batches in which a dataset may go on changing the very objects that it returned.
             self._told = _copied(place.state()) if self._every != 1 else place.state()
             return self._told
         assert self._told is not None
         return self._told | {"samples": place.samples, "ended": place.ended}
-
-
-class Untold(NamedTuple):
-    """In the place of a state that a dataset could not tell, or that could not be pickled."""
-
-    reason: str
 
 
 def _copied(state: dict[str, Any]) -> dict[str, Any]:

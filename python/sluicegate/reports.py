@@ -7,7 +7,7 @@ import pickle
 from typing import Any
 
 from .global_generators import as_text
-from .report import Untold
+from .stateful import unpickled
 
 
 def over(place: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -72,10 +72,7 @@ class Reports:
             place = {"state": {}, "at": 0, "samples": 0, "ended": False, "rng": None}
         place["over"] = False
         if state is not None:
-            told = pickle.loads(state)
-            if isinstance(told, Untold):
-                raise RuntimeError(f"state_dict: the dataset of worker {worker} can't say where it is: {told.reason}")
-            place |= told
+            place |= unpickled(state, f"the dataset of worker {worker}")
         if generators is not None:
             place["rng"] = as_text(generators)
         return place

@@ -10,13 +10,14 @@ import torch.distributed
 
 from . import _torch, draws
 from .global_generators import global_state
-from .plan import Ordering
+from .plan import Ordering, resolved_shard
 from .reports import over
 from .torchdata_state import from_torchdata, is_torchdata_state
 from .torchdata_translation import translated
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
+    from .progress import Progress
 
 # The version of the states that are written. A reader refuses a newer one.
 VERSION = 1
@@ -26,6 +27,7 @@ _FINGERPRINT = {
     "kind": "kind of dataset",
     "dataset_len": "length of the dataset",
     "sampler": "sampler",
+    "sampler_len": "length of the sampler",
     "batch_size": "batch_size",
     "drop_last": "drop_last",
     "seed": "seed",
@@ -35,15 +37,17 @@ _FINGERPRINT = {
 # What every state of this version has.
 _KEYS = {
     *("version", "fingerprint", "epoch", "batches_received", "received_ahead", "position", "drawn", "finished"),
-    *("in_epoch", "left_out", "draws", "rng", "sampler", "num_workers", "order", "base_seed", "begins_iterator"),
-    *("next_worker", "workers"),
+    *("in_epoch", "layout", "left_out", "draws", "rng", "sampler", "sampler_is_over", "num_workers", "order"),
+    *("base_seed", "begins_iterator", "next_worker", "workers"),
 }
 
 
 def state_of(loader: DataLoader[Any]) -> dict[str, Any]:
     """The state of `loader`: what its consumer has received."""
-    if loader._pending is not None:
-        return copy.deepcopy(loader._pending)
+    return _packed(copy.deepcopy(loader._pending) if loader._pending is not None else _told(loader))
+
+
+def _told(loader: DataLoader[Any]) -> dict[str, Any]:
     progress = loader._progress
     state: dict[str, Any] = {"version": VERSION, "fingerprint": fingerprint(loader)}
     if progress is None or progress.finished:
@@ -59,6 +63,8 @@ def state_of(loader: DataLoader[Any]) -> dict[str, Any]:
             "finished": False,
             "in_epoch": True,
         }
+    # Of batches that were received out of turn only their numbers are known: they mean the same in one layout alone.
+    state["layout"] = _layout(loader) if state["received_ahead"] else None
     state["left_out"] = loader._left_out.state()
     state["draws"] = state["rng"] = None
     if loader.seed is None:
@@ -66,7 +72,7 @@ def state_of(loader: DataLoader[Any]) -> dict[str, Any]:
         state["draws"] = progress.draws if begun and progress is not None else draws.take(loader)
         # The global generators belong to the process: what one rank says of them is not for another.
         state["rng"] = None if _is_one_of_many() else global_state()
-    state["sampler"] = None if progress is None else progress.sampler_state()
+    state |= _sampler_state(progress)
     state["num_workers"] = loader.num_workers
     state["order"] = None if progress is None or progress.finished else progress.order
     state["base_seed"] = None if progress is None else progress.base_seed
@@ -79,6 +85,49 @@ def state_of(loader: DataLoader[Any]) -> dict[str, Any]:
     if progress is not None and progress.finished:
         state |= {"next_worker": 0, "workers": [over(place) for place in state["workers"]]}
     return state
+
+
+# What is known of a worker, in the sequence in which a state lists it.
+_PLACE = ("state", "at", "samples", "ended", "rng", "over")
+
+
+def _packed(state: dict[str, Any]) -> dict[str, Any]:
+    """`state` with the same keys at any time: what comes and goes is in lists, which checkpoints keep whole."""
+    places = [None if place is None else [place[name] for name in _PLACE] for place in state["workers"]]
+    for place in places:
+        if place is not None:
+            place[0], place[4] = place[0] or None, _pairs(place[4])
+    return state | {"workers": places, "draws": _pairs(state["draws"]), "rng": _pairs(state["rng"])}
+
+
+def _unpacked(state: dict[str, Any]) -> dict[str, Any]:
+    """What `_packed` was given."""
+    places = [None if place is None else dict(zip(_PLACE, place, strict=True)) for place in state["workers"]]
+    for place in places:
+        if place is not None:
+            place |= {"state": place["state"] or {}, "rng": _mapping(place["rng"])}
+    return state | {"workers": places, "draws": _mapping(state["draws"]), "rng": _mapping(state["rng"])}
+
+
+def _pairs(mapping: dict[str, str] | None) -> list[list[str]] | None:
+    return None if mapping is None else [[name, text] for name, text in mapping.items()]
+
+
+def _mapping(pairs: list[list[str]] | None) -> dict[str, str] | None:
+    return None if pairs is None else dict(map(tuple, pairs))
+
+
+def _sampler_state(progress: Progress | None) -> dict[str, Any]:
+    """What a stateful sampler says; before the first batch of an epoch, what it said at the end of the one before."""
+    if progress is None:
+        return {"sampler": None, "sampler_is_over": False}
+    told = progress.sampler_state()
+    if progress.finished or told is not None:
+        return {"sampler": told, "sampler_is_over": progress.finished}
+    before = progress.sampler_state_before()
+    if before is None and progress.last_ids is None and progress.sampler_before is not None:
+        before = progress.sampler_before()
+    return {"sampler": before, "sampler_is_over": before is not None}
 
 
 def _is_one_of_many() -> bool:
@@ -95,12 +144,17 @@ def fingerprint(loader: DataLoader[Any]) -> dict[str, Any]:
         "kind": "iterable-style" if is_stream else "map-style",
         "dataset_len": None if is_stream else _length(loader.dataset),
         "sampler": None if is_stream else type(sampler if inner is None else inner).__name__,
+        "sampler_len": None if is_stream else _length(sampler if inner is None else inner),
         "seed": loader.seed,
     }
     if is_stream or Ordering.of(loader) is None:
         # Else the state says how many samples were read, and batches may have another size from there on.
         shape |= {"batch_size": loader.batch_size, "drop_last": bool(loader.drop_last)}
     return shape
+
+
+def _layout(loader: DataLoader[Any]) -> list[int | None]:
+    return [loader.batch_size, resolved_shard(loader.shard)[1]]
 
 
 def _length(dataset: Any) -> int | None:
@@ -118,7 +172,7 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
     """
     if is_torchdata_state(state):
         facts = from_torchdata(state)
-        state = {"version": VERSION, "fingerprint": fingerprint(loader), **translated(loader, facts)}
+        state = _packed({"version": VERSION, "fingerprint": fingerprint(loader), **translated(loader, facts)})
     if not isinstance(state, Mapping) or not isinstance(state.get("version"), int):
         raise ValueError(
             f"load_state_dict: this {type(state).__name__} is no state of a sluicegate.DataLoader or of torchdata's "
@@ -132,7 +186,10 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
     lost = sorted(_KEYS - set(state))
     if lost:
         raise ValueError(f"load_state_dict: the state has lost {', '.join(lost)}: give what state_dict() returned")
-    state = copy.deepcopy(dict(state))
+    try:
+        state = _unpacked(copy.deepcopy(dict(state)))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"load_state_dict: the state was changed: {error}") from error
     here, there = fingerprint(loader), state["fingerprint"]
     differences = [
         f"{words} {there.get(name)!r} there and {here.get(name)!r} here"
@@ -143,6 +200,12 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
         raise ValueError(
             f"load_state_dict: the state was saved by another loader: {', '.join(differences)}. Build the loader as it "
             "was, or give strict=False to go on from the same place in this one's order"
+        )
+    if state["layout"] not in (None, here_layout := _layout(loader)):
+        raise ValueError(
+            "load_state_dict: batches were received out of turn (in_order=False) by a loader with (batch_size, ranks) "
+            f"= {tuple(state['layout'])}, and this one has {tuple(here_layout)}: only their numbers are known, so both "
+            "must be the same"
         )
     # Trainers that read a batch ahead say so when the last one was handed out.
     if state.pop("_iterator_finished", False) and state["in_epoch"]:

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def is_stateful(item: Any) -> bool:
     """Whether `item` has both `state_dict` and `load_state_dict`; no base class is asked for."""
     return hasattr(item, "state_dict") and hasattr(item, "load_state_dict")
+
+
+class Untold(NamedTuple):
+    """In the place of a state that could not be told, or not be pickled."""
+
+    reason: str
+
+
+def pickled(tell: Callable[[], Any]) -> bytes:
+    """The state that `tell` tells, as it is now; where that fails, why: whoever asks for it hears, and nobody else."""
+    try:
+        return pickle.dumps(tell())
+    except Exception as error:
+        return pickle.dumps(Untold(f"{type(error).__name__}: {error}"))
+
+
+def unpickled(state: bytes, owner: str) -> Any:
+    """What `pickled` has kept.
+
+    Raises:
+        RuntimeError: `owner` could not tell its state.
+    """
+    told = pickle.loads(state)
+    if isinstance(told, Untold):
+        raise RuntimeError(f"state_dict: {owner} can't say where it is: {told.reason}")
+    return told
 
 
 class Pair:

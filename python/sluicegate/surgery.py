@@ -17,8 +17,7 @@ from .plan import Ordering, make_plan
 from .requests import Planned, indices_of, without
 from .rng import SampleSeeding
 from .sampler_stream import SamplerStream
-from .stateful import is_stateful
-from .torch_order import known_requests
+from .torch_order import is_known, is_torchs, known_requests
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -59,15 +58,20 @@ def _planned(loader: DataLoader[Any], ordering: Ordering, batch_index: int, epoc
     if plan is None or batch_index < first:
         plan, first = make_plan(ordering, epoch, 0), 0
     is_there = batch_index - first < len(plan)
-    return Planned(plan, batch_index - first, not loader._auto_collation) if is_there else None
+    return Planned(plan, batch_index - first, ordering.is_single) if is_there else None
 
 
 def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int, is_running: bool) -> Any:
     sampler = loader._index_sampler
     inner = getattr(sampler, "sampler", sampler)
     progress = loader._progress
-    draws_nothing = type(inner) is torch.utils.data.SequentialSampler
-    if not draws_nothing and (not is_running or progress is None or progress.draws is None or is_stateful(inner)):
+    if not is_known(sampler):
+        raise ValueError(
+            f"samples_of: only {type(inner).__name__} knows what it yields, and asking it would disturb it: look at "
+            "with_ids() while the epoch runs, or use one of sluicegate's samplers with seed="
+        )
+    draws_nothing = is_torchs(inner, torch.utils.data.SequentialSampler)
+    if not draws_nothing and (not is_running or progress is None or progress.draws is None):
         raise ValueError(
             f"samples_of: without a seed, the order of an epoch is known while it runs, and epoch {epoch} does not: "
             "the generators will say what it is when it begins. Give seed= to the loader, and the order of every epoch "
@@ -79,10 +83,10 @@ def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int, is_running: bo
             if progress.begins_iterator:
                 torch.empty((), dtype=torch.int64).random_(generator=loader.generator)  # As torch does for workers.
         order = None if progress is None else progress.order
-        requests: Any = known_requests(sampler, engine_of(loader), batch_index, order)
-        if requests is None:
+        requests = known_requests(sampler, engine_of(loader), batch_index, order)
+        if requests is None:  # Torch's sampler, with replacement.
             requests = SamplerStream(sampler, iter(sampler), None, batch_index)
-        return next(requests, None)
+        return next(iter(requests), None)
 
 
 @contextlib.contextmanager

@@ -282,12 +282,14 @@ class _Worker:
             try:
                 answer.content = self._fetched(index, loader_epoch)
             except BaseException as error:  # Whatever it is, somebody waits for this batch.
-                answer.error = error
                 if isinstance(error, StopIteration) and self.is_stream:
                     self.ended = answer.ended = True
+                else:
+                    answer.error = error
             answer.report = self.reporter.report(self.fetcher)
             self.lane.end()
         self.crew._answer(answer)
+        del answer  # The traceback of its error would keep it, and with it the samples.
 
     def _fetched(self, index: Any, epoch: int) -> Any:
         if self.seeding is None:

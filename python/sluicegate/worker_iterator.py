@@ -116,6 +116,8 @@ class WorkerIterator(EpochIterator):
         if resumed is not None:
             is_same = resumed["num_workers"] == self._num_workers
             first = resumed["next_worker"] if is_same else progress.received % self._num_workers
+        if self._is_stream:
+            progress.fix_epoch()
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)
         progress.out_of_turn = not self._in_order and not self._is_stream
         self._reports = Reports(self._num_workers, self._places, first)
@@ -198,9 +200,11 @@ class WorkerIterator(EpochIterator):
             worker = self._under_way.pop(number)
             answer = self._answers.pop(number)
             self._assignment.done(worker)
-            self._ask_for_one_more()
             ids = self._ids.pop(number)
-            if self._is_left_out(number, worker, ids):
+            is_left_out = self._is_left_out(number, worker, ids)
+            if number not in self._under_way:  # Else what is left of the batch has its room.
+                self._ask_for_one_more()
+            if is_left_out:
                 continue
             last = self._reports.deliver(worker, answer.report)
             if self._is_stream:
@@ -208,6 +212,8 @@ class WorkerIterator(EpochIterator):
                 if last is not None:
                     ids.set_stream(*last)
             self._progress.deliver(ids)
+            if self._is_stream and self._progress.left_out.has_batch(ids.epoch, ids.batch_index):
+                continue
             batch = answer.batch()
             return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
@@ -236,6 +242,8 @@ class WorkerIterator(EpochIterator):
             ids.request = remaining
             self._assignment.under_way[worker] += 1
             self._ask(worker, number, ids)
+        else:
+            self._progress.pass_over(ids)
         return True
 
     def _turn(self) -> int:

@@ -19,6 +19,12 @@ from .stratified_batch import StratifiedBatchSampler
 from .subset_random import SubsetRandomSampler
 from .weighted_random import WeightedRandomSampler
 
+
+def is_ours(sampler: object) -> bool:
+    """Whether `sampler` is one of these: exactly, for a subclass may yield anything."""
+    return type(sampler).__module__.startswith(__name__ + ".")
+
+
 __all__ = [
     "BalancedBatchSampler",
     "BatchSampler",
@@ -35,4 +41,5 @@ __all__ = [
     "StratifiedBatchSampler",
     "SubsetRandomSampler",
     "WeightedRandomSampler",
+    "is_ours",
 ]
