@@ -10,8 +10,9 @@
 //! One rule: **order is a pure function of (seed, epoch, position); state is the position that the consumer has
 //! reached.** What will be read is known in advance, so everything else is prefetching.
 //!
-//! The principal types are [`Dataset`] (what can be read), [`Sampler`] (which index comes next), [`Collate`] (how
-//! samples become a batch) and [`DataLoader`], which wires them to threads and memory:
+//! The principal types are [`Dataset`] (what can be read), [`Sampler`] (which index comes next), [`EpochPlan`] (which
+//! batches of that are this rank's, by arithmetic), [`Collate`] (how samples become a batch) and [`DataLoader`], which
+//! wires them to threads and memory:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,7 +27,7 @@
 //! let first = batches.next().expect("100 samples make a batch")?;
 //! assert_eq!(first.fields()[0].shape, [32, 28, 28]);
 //!
-//! let state = batches.state(); // plain JSON; the rest of the epoch follows from it, with any number of threads
+//! let state = batches.state(); // plain JSON; the rest follows from it, with any number of threads and of ranks
 //! assert_eq!(loader.resume(&state)?.count(), 3);
 //! # Ok::<(), sluicegate::Error>(())
 //! ```
@@ -34,7 +35,8 @@
 //! # Layout
 //! A module per stage, one file per noun: `error`, `sample`, `rng` and `shard` are known to all; `memory`, `dataset`,
 //! `collate` and `sampler` stand on them and do not know each other (but for a dataset's arrays, which lie in segments);
-//! `pipeline` stands on those, `loader` and `state` on top. `memory` alone has `unsafe`, and says in its README why it
+//! `pipeline` stands on those, `state` and `loader` on top. What of an order is this rank's, and in which batches, is
+//! said by a plan of `sampler`, by the arithmetic of `shard`. `memory` alone has `unsafe`, and says in its README why it
 //! is sound. With the feature `python`, `python` wraps all this as the extension module of the Python package.
 
 /// The README's Rust examples, which run as doctests too.
@@ -60,7 +62,7 @@ pub use collate::{BatchField, BatchLayout, Collate, StackSamples};
 pub use dataset::format::Npy;
 pub use dataset::{Concat, Dataset, InMemory, ReadMany, Stack, Subset};
 pub use error::{Error, Result};
-pub use loader::{Batches, DataLoader, DataLoaderBuilder};
+pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder};
 pub use pipeline::{
     Answer, Batch, BatchNumber, Delivery, Errand, Fetch, FetchSamples, Heard, IndexBatch, Outcome, PlacedField, Pool,
     Prefetch, Task, WorkerEnd, Workers, end_with,

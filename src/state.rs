@@ -4,21 +4,25 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, LastBatch, Result};
+use crate::{Error, Result};
 
 /// The version of the states that this crate writes. A reader refuses a newer one.
 const VERSION: u32 = 1;
 
-/// Where a consumer is: the batches that it has received, not those that were fetched ahead. Plain JSON, whose size does
-/// not grow with the dataset.
+/// Where a consumer is: the batches that it has received, not those that were fetched ahead, and how far all ranks are in
+/// the global order. Plain JSON, whose size does not grow with the dataset.
+///
+/// A state belongs to an order: to a dataset of this length and to this sampler. How the order is cut into batches and
+/// dealt to ranks may be another when it goes on: the next batch begins at the position where this one has ended. Every
+/// rank can go on from the state of any rank that has had as many batches.
 ///
 /// # Example
 /// ```
 /// use sluicegate::LoaderState;
-/// let json = r#"{"version":1,"epoch":3,"batches_received":17,"received_ahead":[],"dataset_len":1000,"batch_size":10,
-///     "last_batch":"keep"}"#;
+/// let json = r#"{"version":1,"epoch":3,"batches_received":17,"received_ahead":[],"position":340,
+///     "dataset_len":1000,"sampler":"SequentialSampler(len=1000)","batch_size":10,"rank":0,"world_size":2}"#;
 /// let state = LoaderState::from_json(json).unwrap();
-/// assert_eq!((state.epoch(), state.batches_received()), (3, 17));
+/// assert_eq!((state.epoch(), state.batches_received(), state.position()), (3, 17, 340));
 /// assert_eq!(LoaderState::from_json(&state.to_json()).unwrap(), state);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +33,13 @@ pub struct LoaderState {
     batches_received: u64,
     /// Batches beyond it that were received too, out of turn.
     received_ahead: BTreeSet<u64>,
+    /// Where the ranks are in the global order when each has had the batches below `batches_received`. Each of them covers
+    /// at least one position.
+    position: usize,
     #[serde(flatten)]
     fingerprint: Fingerprint,
+    #[serde(flatten)]
+    cut: Cut,
 }
 
 /// The part of a state that every version has.
@@ -40,18 +49,28 @@ struct Version {
 }
 
 /// What shapes the order of an epoch: a state goes on only where all of it is the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fingerprint {
     pub(crate) dataset_len: usize,
-    pub(crate) batch_size: usize,
-    #[serde(with = "last_batch")]
-    pub(crate) last_batch: LastBatch,
+    /// What the sampler says of itself.
+    pub(crate) sampler: String,
+}
+
+/// What the numbers of batches beyond a position depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cut {
+    /// Nothing where the sampler makes the batches. A state says so, and does not leave it out.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) batch_size: Option<usize>,
+    pub(crate) rank: usize,
+    pub(crate) world_size: usize,
 }
 
 impl LoaderState {
     /// The state at the start of `epoch`.
-    pub(crate) fn start(epoch: u64, fingerprint: Fingerprint) -> Self {
-        Self { version: VERSION, epoch, batches_received: 0, received_ahead: BTreeSet::new(), fingerprint }
+    pub(crate) fn start(epoch: u64, fingerprint: Fingerprint, cut: Cut) -> Self {
+        let received_ahead = BTreeSet::new();
+        Self { version: VERSION, epoch, batches_received: 0, received_ahead, position: 0, fingerprint, cut }
     }
 
     /// The epoch, counted from 0.
@@ -72,22 +91,36 @@ impl LoaderState {
         batch_in_epoch < self.batches_received || self.received_ahead.contains(&batch_in_epoch)
     }
 
+    /// How far all ranks together are in the global order of the epoch, but for batches that came out of turn: in samples;
+    /// in batches, where a [`BatchingSampler`](crate::BatchingSampler) makes those.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
     /// The first batch that the consumer has not received.
     pub(crate) fn first_missing(&self) -> u64 {
         self.batches_received
     }
 
-    pub(crate) fn receive(&mut self, batch_in_epoch: u64) {
+    /// How many of the batches from `first` to before `end` the consumer has received out of turn.
+    pub(crate) fn received_between(&self, first: u64, end: u64) -> usize {
+        self.received_ahead.range(first..end).count()
+    }
+
+    /// Takes note that the consumer has this batch. `position_at` says where the ranks are before any batch.
+    pub(crate) fn receive(&mut self, batch_in_epoch: u64, position_at: impl Fn(u64) -> usize) {
         self.received_ahead.insert(batch_in_epoch);
         while self.received_ahead.remove(&self.batches_received) {
             self.batches_received += 1;
         }
+        self.position = position_at(self.batches_received);
     }
 
     /// The state as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("numbers and a word can always be written")
+        serde_json::to_string(self).expect("numbers and words can always be written")
     }
 
     /// Reads what [`to_json`](Self::to_json) wrote.
@@ -103,43 +136,59 @@ impl LoaderState {
             return Err(Error::State { reason });
         }
         let state: Self = serde_json::from_str(json).map_err(unreadable)?;
+        let (received, position) = (state.batches_received, state.position);
         // Each batch counts once: what was received out of turn lies beyond what was received in turn.
-        if state.received_ahead.first().is_some_and(|&ahead| ahead <= state.batches_received) {
-            let received = state.batches_received;
+        if state.received_ahead.first().is_some_and(|&ahead| ahead <= received) {
             let reason =
                 format!("received_ahead begins at or below batches_received={received}: it was changed by hand");
+            return Err(Error::State { reason });
+        }
+        // So numbers of batches never overflow: there are no more of them than positions.
+        if received > position as u64 {
+            let reason =
+                format!("batches_received={received} is more than position={position}: it was changed by hand");
             return Err(Error::State { reason });
         }
         Ok(state)
     }
 
-    pub(crate) fn check(&self, loader: Fingerprint) -> Result<()> {
-        if self.fingerprint == loader {
-            return Ok(());
+    /// This state, as a loader with this order goes on from it in its own batches.
+    pub(crate) fn go_on(&self, loader: &Fingerprint, cut: Cut) -> Result<Self> {
+        let saved = &self.fingerprint;
+        let mut differences = Vec::new();
+        if saved.dataset_len != loader.dataset_len {
+            differences.push(format!("a dataset of {} samples, here of {}", saved.dataset_len, loader.dataset_len));
         }
-        let reason = format!("it was saved by a loader of {:?}, and this one is of {loader:?}", self.fingerprint);
-        Err(Error::State { reason })
+        if saved.sampler != loader.sampler {
+            differences.push(format!("the sampler {}, here {}", saved.sampler, loader.sampler));
+        }
+        if self.cut.batch_size.is_some() != cut.batch_size.is_some() {
+            // Its positions count something else.
+            let maker =
+                |cut: Cut| if cut.batch_size.is_some() { "an order of samples" } else { "the sampler's batches" };
+            differences.push(format!("{}, here {}", maker(self.cut), maker(cut)));
+        }
+        if !differences.is_empty() {
+            let reason = format!("it was saved with {}; build the loader as it was", differences.join(", and with "));
+            return Err(Error::State { reason });
+        }
+        if !self.received_ahead.is_empty() && self.cut != cut {
+            let reason = format!(
+                "it has batches that were received out of turn, whose samples only the same batches have: it was saved \
+                 with {}, here with {}; build the loader as it was, or save a state when batches come in order",
+                self.cut, cut
+            );
+            return Err(Error::State { reason });
+        }
+        Ok(Self { cut, ..self.clone() })
     }
 }
 
-/// `LastBatch` as a word, so that the sampler need not know of JSON.
-mod last_batch {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    use crate::LastBatch;
-
-    pub(super) fn serialize<S: Serializer>(value: &LastBatch, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(match value {
-            LastBatch::Keep => "keep",
-            LastBatch::Drop => "drop",
-        })
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LastBatch, D::Error> {
-        match String::deserialize(deserializer)?.as_str() {
-            "keep" => Ok(LastBatch::Keep),
-            "drop" => Ok(LastBatch::Drop),
-            other => Err(D::Error::custom(format!("last_batch is \"keep\" or \"drop\", not {other:?}"))),
+impl std::fmt::Display for Cut {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(batch_size) = self.batch_size {
+            write!(formatter, "batches of {batch_size} ")?;
         }
+        write!(formatter, "on rank {} of {}", self.rank, self.world_size)
     }
 }

@@ -110,6 +110,8 @@ class StreamFetcher:
             if seeding is not None:
                 seeding.sample(ordinal)
             next(self.dataset_iter, None)
+        if before["ended"] and before["state"]:
+            pair.see_end(before["state"])
         self.place = Place(pair.state if pair.is_stateful else None, before["samples"], before["ended"])
         self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         if callable(sample_id):

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import ctypes
 import random
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,17 @@ def set_generator_state(generator: torch.Generator, state: str) -> None:
 def as_text(states: tuple[bytes, bytes, bytes]) -> dict[str, str]:
     """What `GlobalGenerators.take` gave, as `global_state` gives it."""
     return {library: _text(state) for library, state in zip(LIBRARIES, states, strict=True)}
+
+
+@contextlib.contextmanager
+def keeping_generators() -> Iterator[None]:
+    """Around what draws and nobody may notice: the global generators are put back."""
+    generators = global_generators()
+    states = generators.take()
+    try:
+        yield
+    finally:
+        generators.put(states)
 
 
 def _text(state: bytes) -> str:

@@ -17,8 +17,11 @@ from .collate import stacking
 from .dataset import Source, int64_array, native_source
 from .epoch_iterator import EpochIterator
 from .fetch import MapFetcher, make_fetcher, sampler_name
+from .global_generators import keeping_generators
 from .ids import BatchIds
+from .progress import Progress
 from .requests import Planned, Slice, indices_of, without
+from .stateful import Place
 from .stream_seeding import StreamSeeding
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ class PythonIterator(EpochIterator):
             self._refuse_other_workers(resumed)
             place = self._progress.place_of(0)
         if loader.seed is not None and self._is_stream:
-            rng_state = None if place is None else place["rng"]
+            rng_state = None if place is None or place["over"] else place["rng"]
             self._seeding = StreamSeeding(loader.seed, loader.seed_samples, 0, self._progress.epoch, rng_state)
         make = functools.partial(
             make_fetcher,
@@ -57,20 +60,22 @@ class PythonIterator(EpochIterator):
             self._seeding,
             sample_id=self._sample_id,
         )
+        if place is not None and place["over"]:
+            if place["state"]:
+                with keeping_generators():
+                    make(resumed=place)  # As it was left by the epoch that has ended; then the one that is asked for.
+            place = None
         if self._tells_epoch():
             dataset: Any = self._dataset
             dataset.set_epoch(self._progress.epoch)
         with self._seeded():
-            if place is not None and place["over"]:
-                if place["state"]:
-                    make(resumed=place)  # As it was left by the epoch that has ended; then the one that is asked for.
-                place = None
             self._warn_of_reading([place])
             self._dataset_fetcher = make(resumed=place)
         if isinstance(self._seeding, StreamSeeding):
             self._seeding.resume()
-        place_now, seeding = self._dataset_fetcher.place, self._seeding
-        self._progress.fetching = lambda: {"next_worker": 0, "workers": [told(place_now, seeding)]}
+        self._progress.fetching = functools.partial(
+            _told, self._progress, place, self._dataset_fetcher.place, self._seeding
+        )
         self._settle()
 
     def _seeded(self) -> Any:
@@ -306,11 +311,15 @@ class NativeIterator(EpochIterator):
         return taken
 
 
-def told(place: Any, seeding: Any) -> dict[str, Any]:
+def _told(progress: Progress, resumed: dict[str, Any] | None, place: Place, seeding: Any) -> dict[str, Any]:
     """What a state says of the one who fetches where there are no workers."""
-    # A dataset may return the very objects that it goes on changing.
-    state: dict[str, Any] = copy.deepcopy(place.state())
-    return state | {"rng": seeding.state() if isinstance(seeding, StreamSeeding) else None, "over": False}
+    if resumed is not None and progress.last_ids is None and not progress.finished:
+        # A dataset may take up its state when it is asked for the first sample, and not know it before.
+        return {"next_worker": 0, "workers": [copy.deepcopy(resumed)]}
+    # It may return the very objects that it goes on changing.
+    state = copy.deepcopy(place.state())
+    state |= {"rng": seeding.state() if isinstance(seeding, StreamSeeding) else None, "over": False}
+    return {"next_worker": 0, "workers": [state]}
 
 
 def _refuse_timeout(loader: DataLoader[Any]) -> None:

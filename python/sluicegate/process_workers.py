@@ -159,7 +159,13 @@ class ProcessWorkers:
             raise
 
     def resume(
-        self, epoch: int, shared_seed: int | None, number: int, tells_number: bool, wait: Callable[[int], None]
+        self,
+        epoch: int,
+        shared_seed: int | None,
+        number: int,
+        tells_number: bool,
+        wait: Callable[[int], None],
+        note: Callable[[Any], None],
     ) -> None:
         """Tells all workers that another epoch begins, once they are done with what is left of the last one.
 
@@ -169,13 +175,16 @@ class ProcessWorkers:
             number: which one of the loader.
             tells_number: whether the dataset is told of it.
             wait: waits for an answer of a worker.
+            note: is told of every answer that nobody will receive.
         """
         self.check()
         # As in torch, where they are done with it too: a dataset may count, or draw, on every sample.
-        while any(self._requests):
-            self.inbox.clear()
+        while True:
+            while self.inbox:
+                note(self.inbox.popleft())
+            if not any(self._requests):
+                break
             wait(next(worker for worker, requests in enumerate(self._requests) if requests))
-        self.inbox.clear()
         content = pickle.dumps((shared_seed, number, tells_number))
         for worker in range(len(self.workers)):
             self._memory.send(worker, "resume", epoch, 0, content)

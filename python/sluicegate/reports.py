@@ -43,6 +43,10 @@ class Reports:
         told: tuple[int, int, list[Any] | None] | None = last
         return told
 
+    def note(self, answer: Any) -> None:
+        """Takes note of what a worker said beside a batch that nobody receives."""
+        self.deliver(answer.worker, answer.report)
+
     def last_word(self, worker: int, report: bytes) -> None:
         """Keeps what a worker said when its stream had ended."""
         self._last_words[worker] = report
@@ -60,8 +64,12 @@ class Reports:
         Raises:
             RuntimeError: a worker's dataset could not say where it is.
         """
-        places = [self._place(worker) for worker in range(len(self._places))]
+        places = self.places()
         return {"next_worker": self._next, "workers": places if any(place is not None for place in places) else []}
+
+    def places(self) -> list[dict[str, Any] | None]:
+        """Where each worker is; None of those that have said nothing."""
+        return [self._place(worker) for worker in range(len(self._places))]
 
     def _place(self, worker: int) -> dict[str, Any] | None:
         state, generators = self._states[worker], self._generators[worker]

@@ -120,7 +120,11 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         elif place.seed is None:
             place.seed = self._drawn_seed()
         start = {**self._start(epoch, place.seed, consumer), **(loaded or {}), "seed": place.seed}
-        return _ShuffledIterator(self, start, previous)
+        iterator = _ShuffledIterator(self, start, previous)
+        if loaded is not None:
+            # Now, and not at the first sample: whoever resumes puts the generators to their places after this.
+            iterator.fill()
+        return iterator
 
     def _drawn_seed(self) -> int:
         if is_reading_whole() and Consumer.in_fact(self.shard, self._inherited).total > 1:
@@ -152,9 +156,13 @@ class _ShuffledIterator(ResumableIterator[_T_co]):
         # The place to get to before a sample can come.
         self._resume = state if state["read"] or state["ended"] else None
 
-    def __next__(self) -> _T_co:
+    def fill(self) -> None:
+        """Brings back what the buffer held when the state was taken."""
         if self._resume is not None:
             self._read_again(self._resume)
+
+    def __next__(self) -> _T_co:
+        self.fill()
         order, samples, reader = self._order, self._samples, self.reader
         while not (reader.ended or order.is_full):
             if reader.read == reader.next_snapshot:

@@ -114,7 +114,7 @@ def _pairs(mapping: dict[str, str] | None) -> list[list[str]] | None:
 
 
 def _mapping(pairs: list[list[str]] | None) -> dict[str, str] | None:
-    return None if pairs is None else dict(map(tuple, pairs))
+    return None if pairs is None else {name: text for name, text in pairs}  # noqa: C416  mypy
 
 
 def _sampler_state(progress: Progress | None) -> dict[str, Any]:

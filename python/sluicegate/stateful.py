@@ -67,6 +67,18 @@ class Pair:
         if "iterator" in state:
             self.iterator.load_state_dict(state["iterator"])  # type: ignore[attr-defined]
 
+    def see_end(self, state: dict[str, Any]) -> None:
+        """Brings what has read to its end, as `state` says, to that end: it may have to see it to begin anew.
+
+        What has begun anew by itself goes on as `state` says.
+        """
+        if next(self.iterator, _END) is _END:
+            return
+        if "thing" in state:
+            self.thing.load_state_dict(state["thing"])
+        if "iterator" in state:
+            self.iterator.load_state_dict(state["iterator"])  # type: ignore[attr-defined]
+
     @property
     def is_stateful(self) -> bool:
         """Whether either of them is."""
@@ -80,6 +92,9 @@ class Pair:
         if is_stateful(self.iterator):
             state["iterator"] = self.iterator.state_dict()  # type: ignore[attr-defined]
         return state
+
+
+_END = object()
 
 
 class Place:

@@ -12,7 +12,7 @@ from . import _torch, draws
 from .collate import stacking
 from .engine import engine_of
 from .fetch import MapFetcher, sampler_name
-from .global_generators import global_generators
+from .global_generators import keeping_generators
 from .plan import Ordering, make_plan
 from .requests import Planned, indices_of, without
 from .rng import SampleSeeding
@@ -92,13 +92,12 @@ def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int, is_running: bo
 @contextlib.contextmanager
 def _undisturbed(loader: DataLoader[Any]) -> Iterator[None]:
     """Around draws that nobody may notice: all generators are put back."""
-    generators = global_generators()
-    states, given = generators.take(), draws.take(loader)
-    try:
-        yield
-    finally:
-        draws.put(loader, given)
-        generators.put(states)
+    given = draws.take(loader)
+    with keeping_generators():
+        try:
+            yield
+        finally:
+            draws.put(loader, given)
 
 
 def replayed(loader: DataLoader[Any], batch_index: int, epoch: int | None) -> Any:

@@ -111,7 +111,13 @@ class ThreadWorkers:
         self._lanes[worker].ask((epoch, number, index, ids.epoch))
 
     def resume(
-        self, epoch: int, shared_seed: int | None, number: int, tells_number: bool, wait: Callable[[int], None]
+        self,
+        epoch: int,
+        shared_seed: int | None,
+        number: int,
+        tells_number: bool,
+        wait: Callable[[int], None],
+        note: Callable[[Any], None],
     ) -> None:
         """Tells all workers that another epoch begins, number `number` of the loader."""
         self.check()

@@ -218,6 +218,16 @@ def _distributed(sampler: DistributedSampler[Any]) -> Iterator[torch.Tensor]:
 def waits_for_epoch(index_sampler: Any) -> bool:
     """Whether trainers may yet set the epoch of this sampler, or of the one that it batches, between `iter` and `next`.
 
-    With workers torch reads every sampler in `iter`. So do we, but for these.
+    With workers torch reads every sampler in `iter`. So do we, but for these: all that have a `set_epoch`, except those
+    of ours whose order no epoch changes without a seed.
     """
-    return hasattr(index_sampler, "set_epoch") or hasattr(getattr(index_sampler, "sampler", None), "set_epoch")
+    inner = getattr(index_sampler, "sampler", None)
+    return any(hasattr(each, "set_epoch") and not _is_torch_like(each) for each in (index_sampler, inner))
+
+
+def _is_torch_like(sampler: Any) -> bool:
+    if not ours.is_ours(sampler) or isinstance(sampler, DistributedSampler):
+        return False
+    if isinstance(sampler, (ours.BatchSampler, ours.RepeatSampler)):
+        return not hasattr(sampler.sampler, "set_epoch") or _is_torch_like(sampler.sampler)
+    return True

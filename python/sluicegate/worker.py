@@ -139,7 +139,7 @@ class _Loop:
             if resumed is not None and resumed["over"]:
                 # As it was left by the epoch that has ended; then the one that is asked for.
                 if resumed["state"]:
-                    self._begin(resumed, duty.epoch)
+                    self._begin(resumed, None)
                 self._put_back(resumed)
                 resumed = None
             self._begin(resumed, duty.epoch)
@@ -179,16 +179,17 @@ class _Loop:
             self.shared_rng.manual_seed(shared_seed)
             self.dataset = apply_random_seed(self.dataset, self.shared_rng)
 
-    def _begin(self, resumed: dict[str, Any] | None, epoch: int) -> None:
+    def _begin(self, resumed: dict[str, Any] | None, epoch: int | None) -> None:
         duty = self.duty
         self.fetcher = None  # What is left of another epoch must not be taken for this one's.
         collate_fn = placing(self.collate_fn, self.end) if duty.auto_collation else self.collate_fn
         seeding: SampleSeeding | StreamSeeding | None = self.seeding
-        if duty.seed is not None and self.is_stream:
+        if duty.seed is not None and self.is_stream and epoch is not None:
             seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, epoch)
             seeding.set_globals()
         try:
-            self._tell_epoch(epoch)
+            if epoch is not None:
+                self._tell_epoch(epoch)
             self.fetcher = make_fetcher(
                 duty.dataset_kind,
                 self.dataset,

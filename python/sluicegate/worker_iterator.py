@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -97,15 +98,21 @@ class WorkerIterator(EpochIterator):
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
         super()._reset(loader, first_iter)
         self._epoch += 1
+        # What was fetched ahead of an epoch that was left has moved the workers on, though nobody received it.
+        reports, self._places = self._reports, []
+        for number in sorted(self._answers):
+            reports.note(self._answers[number])
         # Should the wait below be interrupted, there is no epoch, rather than one that nobody works on.
         self._begin_nothing()
-        # As persistent workers were left by the epoch before: what they are told of until they say more.
-        self._places = [over(place) for place in self._reports.state()["workers"]]
         if self._crew.closed or self._crew.is_foreign:
-            self._places = []
             self._crew = self._hire(loader)
         else:
-            self._crew.resume(self._epoch, self._shared_seed, self._progress.epoch, self._tells_epoch(), self._wait)
+            number, is_told = self._progress.epoch, self._tells_epoch()
+            self._crew.resume(self._epoch, self._shared_seed, number, is_told, self._wait, reports.note)
+            # As they were left by the epoch before: what is told of them until they say more. Whoever could not say
+            # where it is will not be able to after the next batch either.
+            with contextlib.suppress(RuntimeError):
+                self._places = [over(place) for place in reports.places()]
         self._begin()
 
     def _begin(self) -> None:

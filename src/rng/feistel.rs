@@ -1,5 +1,6 @@
 //! [`FeistelNetwork`]: a keyed bijection on hardly more words than are asked for.
 
+use super::below::below;
 use super::key_stream::KeyStream;
 
 /// A keyed bijection on [0, `left_modulus` * 2^`right_bits`).
@@ -86,10 +87,10 @@ impl FeistelNetwork {
         (word >> self.right_bits, word & ((1 << self.right_bits) - 1))
     }
 
-    /// A number below `left_modulus`: the high word of a product, with a bias of at most 2^-32.
+    /// A number below `left_modulus`, with a bias of at most 2^-32.
     #[inline]
     fn left_value(&self, right: u64, key: u64) -> u64 {
-        ((u128::from(round(right, key)) * u128::from(self.left_modulus)) >> u64::BITS) as u64
+        below(self.left_modulus, round(right, key)).0
     }
 
     /// The highest bits, since they alone depend on every bit of the half and of the key.

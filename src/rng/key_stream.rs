@@ -1,5 +1,7 @@
 //! [`KeyStream`]: from (seed, epoch) to as many keys as a consumer needs.
 
+use super::below::below;
+
 /// What keys are drawn for: two purposes never see the same keys, though seed and epoch are the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
@@ -62,7 +64,7 @@ pub(crate) struct KeyStream {
 const ABSORBING_ROUNDS: usize = 6;
 
 /// The odd number closest to 2^64 divided by the golden ratio: round constants that never repeat.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(super) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl KeyStream {
     pub(crate) fn new(purpose: Purpose, seed: u64, epoch: u64) -> Self {
@@ -85,7 +87,7 @@ impl KeyStream {
     /// A number below `range` (not 0), of which each comes equally often but for a bias of at most `range` / 2^64.
     pub(crate) fn number_below(mut self, range: u64) -> u64 {
         let [key, _] = self.next_pair();
-        ((u128::from(key) * u128::from(range)) >> u64::BITS) as u64
+        below(range, key).0
     }
 
     /// The next two keys.

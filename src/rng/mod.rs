@@ -10,8 +10,10 @@
 //! The values are a promise: a training run that is resumed with a later version goes on in the same order. A changed
 //! value is a breaking change, and the tests pin them.
 
+mod below;
 mod buffer_draws;
 mod bulk_permutation;
+mod digest;
 mod draws;
 mod exponential;
 mod feistel;
@@ -26,9 +28,11 @@ mod round_tables;
 mod sample_key;
 mod shuffle_table;
 
+pub(crate) use below::below;
 pub(crate) use buffer_draws::BufferDraws;
 pub(crate) use bulk_permutation::BulkPermutation;
-pub(crate) use draws::{Draws, below};
+pub(crate) use digest::digest;
+pub(crate) use draws::Draws;
 pub(crate) use exponential::exponential;
 #[cfg(feature = "python")]
 pub(crate) use generator_words::{GENERATOR_WORDS, GeneratorStream, generator_words};

@@ -1,6 +1,7 @@
 //! [`sample_key`]: the seed of whatever is random about one sample.
 
-use super::key_stream::{KeyStream, Purpose, mix};
+use super::draws::Draws;
+use super::key_stream::{KeyStream, Purpose};
 
 /// The 64-bit key of the sample at `index` in `epoch` under `seed`: what its augmentation is seeded with.
 ///
@@ -21,6 +22,5 @@ use super::key_stream::{KeyStream, Purpose, mix};
 /// assert_ne!(sample_key(7, 1, 42), sample_key(8, 0, 42));
 /// ```
 pub fn sample_key(seed: u64, epoch: u64, index: u64) -> u64 {
-    let [before, after] = KeyStream::new(Purpose::Sample, seed, epoch).next_pair();
-    mix(mix(index ^ before) ^ after)
+    Draws::from_keys(KeyStream::new(Purpose::Sample, seed, epoch)).word_at(index)
 }

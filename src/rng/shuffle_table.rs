@@ -1,5 +1,6 @@
 //! [`ShuffleTable`]: a shuffle of few indices, held in memory.
 
+use super::below::below;
 use super::key_stream::KeyStream;
 
 /// A uniformly random permutation of up to 256 indices and its inverse.
@@ -16,7 +17,7 @@ impl ShuffleTable {
         let mut index_at: Box<[u8]> = (0..len).collect();
         for last in (1..index_at.len()).rev() {
             let [key, _] = keys.next_pair();
-            index_at.swap(last, below(last as u64 + 1, key) as usize);
+            index_at.swap(last, below(last as u64 + 1, key).0 as usize);
         }
         let mut position_of = vec![0; index_at.len()].into_boxed_slice();
         for position in 0..len {
@@ -36,10 +37,4 @@ impl ShuffleTable {
     pub(super) fn position_of(&self, index: u64) -> u64 {
         u64::from(self.position_of[index as usize])
     }
-}
-
-/// A number below `range` from 64 random bits: the high word of the product, whose bias of `range` / 2^64 is beyond
-/// measuring, where a remainder would need a division (Lemire, "Fast random integer generation in an interval", 2019).
-pub(super) fn below(range: u64, key: u64) -> u64 {
-    ((u128::from(key) * u128::from(range)) >> u64::BITS) as u64
 }

@@ -3,7 +3,7 @@
 use std::hint::select_unpredictable;
 
 use crate::error::{Error, Result};
-use crate::rng::below;
+use crate::rng::{below, digest};
 
 /// Draws each of n indices in proportion to its weight, in constant time and 8 bytes an index.
 ///
@@ -73,6 +73,16 @@ impl AliasTable {
         for (index, word) in into.iter_mut().zip(words) {
             *index = self.index_of(word);
         }
+    }
+
+    /// How many weights it was made of.
+    pub(super) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// What stands for the weights: equal ones make equal tables.
+    pub(super) fn digest(&self) -> u64 {
+        digest(self.columns.iter().copied())
     }
 
     fn fill(&mut self, total: f64) {

@@ -76,6 +76,15 @@ impl BatchingSampler for BalancedBatchSampler {
         let classes = EvenDraws::new(self.index.classes().len() as u64, self.classes_per_batch, keys);
         Ok(Box::new(BalancedBatches { sampler: self.clone(), classes, epoch }))
     }
+
+    fn identity(&self) -> String {
+        let Self { index, classes_per_batch, samples_per_class, batches, seed } = self;
+        let (len, digest) = (index.len(), index.digest());
+        format!(
+            "BalancedBatchSampler(len={len}, labels={digest:016x}, classes_per_batch={classes_per_batch}, \
+             samples_per_class={samples_per_class}, batches={batches}, seed={seed})"
+        )
+    }
 }
 
 struct BalancedBatches {

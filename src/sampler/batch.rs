@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{BatchingSampler, EpochBatches, EpochOrder, Sampler};
-use crate::error::{Error, Result};
+use super::{BatchingSampler, EpochBatches, EpochOrder, Sampler, check_batch_size};
+use crate::error::Result;
 
 /// Cuts what a sampler gives into batches of `batch_size`: torch's `BatchSampler`.
 ///
@@ -41,14 +41,9 @@ impl BatchSampler {
     /// Batches of `batch_size` samples each, in the order of `sampler`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `batch_size` is 0, in torch's words.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `batch_size` is 0, in torch's words.
     pub fn new(sampler: Arc<dyn Sampler>, batch_size: usize, last_batch: LastBatch) -> Result<Self> {
-        if batch_size == 0 {
-            return Err(Error::InvalidArgument {
-                argument: "batch_size",
-                reason: "batch_size should be a positive integer value, but got batch_size=0".to_owned(),
-            });
-        }
+        check_batch_size(batch_size)?;
         Ok(BatchSampler { sampler, batch_size, last_batch })
     }
 
@@ -109,5 +104,10 @@ impl EpochBatches for BatchOrder {
 impl BatchingSampler for BatchSampler {
     fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>> {
         Ok(Box::new(self.order(epoch)?))
+    }
+
+    fn identity(&self) -> String {
+        let (sampler, batch_size) = (self.sampler.identity(), self.batch_size);
+        format!("BatchSampler({sampler}, batch_size={batch_size}, last_batch={:?})", self.last_batch)
     }
 }

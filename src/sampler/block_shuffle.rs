@@ -71,6 +71,11 @@ impl Sampler for BlockShuffleSampler {
             windows: PermutationSeries::new(Series::Window, self.seed, epoch),
         }))
     }
+
+    fn identity(&self) -> String {
+        let BlockShuffleSampler { len, block, window, seed } = self;
+        format!("BlockShuffleSampler(len={len}, block={block}, window={window}, seed={seed})")
+    }
 }
 
 struct BlockShuffleOrder {

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::compact::CompactNumbers;
 use crate::error::{Error, Result};
+use crate::rng::digest;
 
 /// The samples of every class, for labels of any values: the classes are the labels that occur, in ascending order.
 ///
@@ -127,6 +128,18 @@ impl ClassIndex {
     /// The memory that the index takes, in bytes.
     pub fn bytes(&self) -> usize {
         self.samples.bytes() + self.starts.bytes() + size_of_val(self.classes.as_slice())
+    }
+
+    /// What stands for the labels of all samples.
+    pub(super) fn digest(&self) -> u64 {
+        digest((0..self.classes.len()).flat_map(|class| self.words_of(class)))
+    }
+
+    /// A class in words: its label, how many samples it has, and which.
+    pub(super) fn words_of(&self, class: usize) -> impl Iterator<Item = u64> {
+        let range = self.range(class);
+        let head = [self.classes[class] as u64, range.len() as u64];
+        head.into_iter().chain(range.map(|place| self.samples.get(place) as u64))
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{ClassIndex, EpochOrder, Sampler, Shuffling};
 use crate::error::{Error, Result};
-use crate::rng::{Permutation, Purpose};
+use crate::rng::{Permutation, Purpose, digest};
 
 /// Every sample of the given classes once: class by class in the sequence given, or all of them shuffled.
 ///
@@ -73,6 +73,13 @@ impl Sampler for ClassSampler {
             }
         };
         Ok(Box::new(ClassOrder { part, permutation }))
+    }
+
+    fn identity(&self) -> String {
+        let Part { index, classes, .. } = &*self.part;
+        let digest = digest(classes.iter().flat_map(|&class| index.words_of(class)));
+        let (len, count) = (self.part.len(), classes.len());
+        format!("ClassSampler(len={len}, classes={count}, samples={digest:016x}, shuffling={:?})", self.shuffling)
     }
 }
 

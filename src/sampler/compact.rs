@@ -23,6 +23,7 @@ impl CompactNumbers {
         })
     }
 
+    /// How many there are.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Narrow(numbers) => numbers.len(),
@@ -61,11 +62,44 @@ impl CompactNumbers {
         }
     }
 
+    /// All of them, one after the other.
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+        (0..self.len()).map(|place| self.get(place))
+    }
+
+    /// Replaces places in the list by the numbers there.
+    pub(super) fn look_up(&self, places: &mut [usize]) {
+        match self {
+            Self::Narrow(numbers) => places.iter_mut().for_each(|place| *place = numbers[*place] as usize),
+            Self::Wide(numbers) => places.iter_mut().for_each(|place| *place = numbers[*place] as usize),
+        }
+    }
+
     /// The memory that the numbers take, in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Narrow(numbers) => size_of_val(numbers.as_slice()),
             Self::Wide(numbers) => size_of_val(numbers.as_slice()),
         }
+    }
+}
+
+/// Numbers of which the largest is not known: narrow, until one does not fit.
+impl FromIterator<usize> for CompactNumbers {
+    fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Self {
+        let mut numbers = numbers.into_iter();
+        let mut narrow = Vec::with_capacity(numbers.size_hint().0);
+        while let Some(number) = numbers.next() {
+            match u32::try_from(number) {
+                Ok(number) => narrow.push(number),
+                Err(_) => {
+                    let before = narrow.into_iter().map(u64::from);
+                    return Self::Wide(
+                        before.chain([number as u64]).chain(numbers.map(|number| number as u64)).collect(),
+                    );
+                }
+            }
+        }
+        Self::Narrow(narrow)
     }
 }

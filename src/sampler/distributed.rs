@@ -42,6 +42,11 @@ impl Sampler for DistributedSampler {
         let len = self.shard.len_of(order.len(), self.remainder);
         Ok(Box::new(ShardOrder { order, shard: self.shard, remainder: self.remainder, len }))
     }
+
+    fn identity(&self) -> String {
+        let (sampler, rank, world_size) = (self.sampler.identity(), self.shard.rank(), self.shard.world_size());
+        format!("DistributedSampler({sampler}, rank={rank}, world_size={world_size}, remainder={:?})", self.remainder)
+    }
 }
 
 struct ShardOrder {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::compact::CompactNumbers;
 use super::{BatchingSampler, EpochBatches, LastBatch, Shuffling};
 use crate::error::{Error, Result};
-use crate::rng::{Permutation, Purpose};
+use crate::rng::{Permutation, Purpose, digest};
 
 /// Batches of samples of like length, so that hardly anything of a batch is padding, in an order that is random all the same.
 ///
@@ -198,6 +198,15 @@ impl BatchingSampler for LengthBucketBatchSampler {
             }
         };
         Ok(Box::new(LengthBucketBatches { samples, starts, order }))
+    }
+
+    fn identity(&self) -> String {
+        let Self { lengths, limit, window, last_batch, shuffling } = self;
+        let (len, digest) = (lengths.len(), digest(lengths.iter().map(|length| length as u64)));
+        format!(
+            "LengthBucketBatchSampler(len={len}, lengths={digest:016x}, limit={limit:?}, window={window}, \
+             last_batch={last_batch:?}, shuffling={shuffling:?})"
+        )
     }
 }
 

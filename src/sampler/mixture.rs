@@ -114,6 +114,11 @@ impl Sampler for MixtureSampler {
             parts: (0..self.plan.lens().len()).map(of_part).collect(),
         }))
     }
+
+    fn identity(&self) -> String {
+        let (parts, len, digest) = (self.plan.lens().len(), self.plan.len(), self.plan.digest());
+        format!("MixtureSampler(parts={parts}, len={len}, plan={digest:016x}, seed={})", self.seed)
+    }
 }
 
 struct MixtureOrder {

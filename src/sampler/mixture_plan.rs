@@ -2,6 +2,7 @@
 
 use super::mixture::{Course, MixtureWeights, StopCriteria};
 use crate::error::{Error, Result};
+use crate::rng::digest;
 
 /// How many samples of each part an epoch has read before any position, by arithmetic.
 ///
@@ -88,6 +89,15 @@ impl MixturePlan {
 
     pub(super) fn lens(&self) -> &[u64] {
         &self.lens
+    }
+
+    /// What stands for the lengths of the parts and for their weights.
+    pub(super) fn digest(&self) -> u64 {
+        let pieces = self.pieces.iter().flat_map(|piece| {
+            let parts = [&piece.counts, &piece.shares, &piece.claims];
+            [piece.start].into_iter().chain(parts.into_iter().flatten().copied())
+        });
+        digest(self.lens.iter().copied().chain(pieces))
     }
 
     /// The same plan, ended after `len` positions.

@@ -14,6 +14,7 @@ mod deal;
 mod distributed;
 mod even_draws;
 mod explicit;
+mod identity;
 mod length_bucket_batch;
 mod mixture;
 mod mixture_plan;
@@ -49,7 +50,7 @@ pub use subset_random::SubsetRandomSampler;
 pub use torch_random::TorchRandomSampler;
 pub use weighted_random::WeightedRandomSampler;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Which samples an epoch reads, and in which order.
 ///
@@ -93,6 +94,15 @@ use crate::error::Result;
 pub trait Sampler: Send + Sync {
     /// The order of `epoch`, counted from 0.
     fn order(&self, epoch: u64) -> Result<Box<dyn EpochOrder>>;
+
+    /// Which sampler this is, in words: two that give different orders should differ in it, and one sampler says the same
+    /// in every process. It is kept in states, and a state is refused where the sampler says something else.
+    ///
+    /// As provided it is the name of the type. A sampler with a seed, or with other parameters that shape its orders, has
+    /// one of its own that names them. It may cost what an order costs; it is asked for once, when a loader is made.
+    fn identity(&self) -> String {
+        identity::name_of::<Self>()
+    }
 }
 
 /// The order of one epoch: which index is read at which position.
@@ -150,6 +160,11 @@ pub trait EpochOrder: Send + Sync {
 pub trait BatchingSampler: Send + Sync {
     /// The batches of `epoch`, counted from 0.
     fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>>;
+
+    /// Which sampler this is, in words: as [`Sampler::identity`].
+    fn identity(&self) -> String {
+        identity::name_of::<Self>()
+    }
 }
 
 /// The batches of one epoch. Any of them can be asked for at any time, from many threads at once.
@@ -171,6 +186,15 @@ pub trait EpochBatches: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// The error of a batch without samples, in torch's words.
+pub(crate) fn check_batch_size(batch_size: usize) -> Result<()> {
+    if batch_size > 0 {
+        return Ok(());
+    }
+    let reason = "batch_size should be a positive integer value, but got batch_size=0".to_owned();
+    Err(Error::InvalidArgument { argument: "batch_size", reason })
 }
 
 /// Panics if one of `count` positions from `start` on, `step` apart, is not in an order of `len` indices.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{EpochBatches, EpochOrder, LastBatch};
-use crate::error::{Error, Result};
+use super::{EpochBatches, EpochOrder, LastBatch, check_batch_size};
+use crate::error::Result;
 use crate::shard::{Remainder, Shard};
 
 /// Which samples each batch of a rank holds, from a position of the global order on.
@@ -58,14 +58,9 @@ impl EpochPlan {
     /// Batches of `batch_size` samples of `order`; the shard is the whole epoch.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `batch_size` is 0.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `batch_size` is 0.
     pub fn of_samples(order: Arc<dyn EpochOrder>, batch_size: usize, last_batch: LastBatch) -> Result<Self> {
-        if batch_size == 0 {
-            return Err(Error::InvalidArgument {
-                argument: "batch_size",
-                reason: "batch_size should be a positive integer value, but got batch_size=0".to_owned(),
-            });
-        }
+        check_batch_size(batch_size)?;
         Ok(Self::of(Source::Samples { order, batch_size, last_batch }))
     }
 
@@ -122,14 +117,17 @@ impl EpochPlan {
         self.len() == 0
     }
 
-    /// Where the ranks are in the global order when each has had `batches` batches of this plan.
+    /// Where the ranks are in the global order when each has had `batches` batches of this plan, or all that it has.
+    /// Positions that belong to no rank ([`Remainder::Drop`], [`LastBatch::Drop`]) are not passed by that.
     #[must_use]
     pub fn position_after(&self, batches: usize) -> usize {
         let per_batch = match &self.source {
             Source::Samples { batch_size, .. } => *batch_size,
             Source::Batches(_) => 1,
         };
-        let positions = batches.saturating_mul(per_batch).saturating_mul(self.shard.world_size());
+        // Not more than the ranks have: what belongs to no rank was read by none.
+        let local = batches.saturating_mul(per_batch).min(self.local_len());
+        let positions = local.saturating_mul(self.shard.world_size());
         self.start.saturating_add(positions).min(self.positions())
     }
 
@@ -141,42 +139,47 @@ impl EpochPlan {
         let len = self.len();
         assert!(batch < len, "batch {batch} of an epoch of {len} batches");
         match &self.source {
-            Source::Batches(batches) => {
-                let (position, is_own) = self.place(batch);
-                batches.indices(position, into);
-                PlannedBatch { position, valid: if is_own { into.len() } else { 0 } }
-            }
+            Source::Batches(batches) => batches.indices(self.place(batch).0, into),
             Source::Samples { order, batch_size, .. } => {
                 let first = batch * batch_size;
                 let count = (*batch_size).min(self.local_len() - first);
-                if self.shard.world_size() == 1 {
-                    into.resize(count, 0);
-                    order.indices(self.start + first, into);
-                    return PlannedBatch { position: self.start + first, valid: count };
+                into.resize(count, 0);
+                // Only the last position of a rank can be past the end, and it alone lies elsewhere.
+                let (last, is_past_end) = self.place(first + count - 1);
+                let (inside, past) = into.split_at_mut(count - usize::from(is_past_end));
+                match self.shard.world_size() {
+                    1 => order.indices(self.start + first, inside),
+                    _ if inside.is_empty() => {}
+                    world_size => order.indices_by(self.place(first).0, world_size, inside),
                 }
-                into.clear();
-                let mut valid = 0;
-                for local in first..first + count {
-                    let (position, is_own) = self.place(local);
-                    into.push(order.index_at(position));
-                    valid += usize::from(is_own);
-                }
-                PlannedBatch { position: self.place(first).0, valid }
+                past.iter_mut().for_each(|index| *index = order.index_at(last));
             }
         }
+        self.planned(batch, into.len())
+    }
+
+    /// What [`batch`](Self::batch) says of a batch of so many samples.
+    pub(crate) fn planned(&self, batch: usize, samples: usize) -> PlannedBatch {
+        let (first, last, at_the_end) = match &self.source {
+            Source::Batches(_) => (batch, batch, samples),
+            Source::Samples { batch_size, .. } => (batch * batch_size, batch * batch_size + samples - 1, 1),
+        };
+        let ((position, _), (_, is_past_end)) = (self.place(first), self.place(last));
+        let padding = if is_past_end && self.remainder == Remainder::Exact { at_the_end } else { 0 };
+        PlannedBatch { position, valid: samples - padding }
     }
 
     fn local_len(&self) -> usize {
         self.shard.len_of(self.positions() - self.start, self.remainder)
     }
 
-    /// The global position of this rank's position `local`, and whether it is part of the epoch and no padding.
+    /// The global position of this rank's position `local`, and whether that lies past the end of the order. Then it is a
+    /// pad, which wraps to the start of the epoch, wherever this plan starts: resumed ranks pad as those that were never
+    /// interrupted.
     fn place(&self, local: usize) -> (usize, bool) {
-        // Only the last position of a rank can be past the end, and there alone the sum may need a 65th bit. A pad wraps
-        // to the start of the epoch, wherever this plan starts: resumed ranks pad as those that were never interrupted.
+        // The sum may need a 65th bit there.
         let len = self.positions() as u128;
         let place = self.start as u128 + local as u128 * self.shard.world_size() as u128 + self.shard.rank() as u128;
-        let is_own = place < len || self.remainder != Remainder::Exact;
-        ((place % len) as usize, is_own)
+        ((place % len) as usize, place >= len)
     }
 }

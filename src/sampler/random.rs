@@ -48,6 +48,10 @@ impl RandomSampler {
         RandomSampler { len, num_samples: len, replacement: Replacement::Without, seed }
     }
 
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Draws `num_samples` an epoch. Beyond the number of samples, and without replacement, that is one whole order after
     /// the other, unrelated ones, and the beginning of a last one.
     pub fn with_num_samples(self, num_samples: usize) -> Self {
@@ -78,6 +82,11 @@ impl Sampler for RandomSampler {
                 Box::new(PassesOrder { passes, len, num_samples })
             }
         })
+    }
+
+    fn identity(&self) -> String {
+        let RandomSampler { len, num_samples, replacement, seed } = self;
+        format!("RandomSampler(len={len}, num_samples={num_samples}, replacement={replacement:?}, seed={seed})")
     }
 }
 

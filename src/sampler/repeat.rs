@@ -92,6 +92,15 @@ impl Sampler for RepeatSampler {
         }
         Ok(Box::new(PassesOrder { passes, ends }))
     }
+
+    fn identity(&self) -> String {
+        let RepeatSampler { sampler, times, repetition, num_samples } = self;
+        let sampler = sampler.identity();
+        match num_samples {
+            Some(cut) => format!("RepeatSampler({sampler}, times={times}, {repetition:?}, num_samples={cut})"),
+            None => format!("RepeatSampler({sampler}, times={times}, {repetition:?})"),
+        }
+    }
 }
 
 struct PassesOrder {

@@ -29,6 +29,10 @@ impl Sampler for SequentialSampler {
     fn order(&self, _epoch: u64) -> Result<Box<dyn EpochOrder>> {
         Ok(Box::new(SequentialOrder { len: self.len }))
     }
+
+    fn identity(&self) -> String {
+        format!("SequentialSampler(len={})", self.len)
+    }
 }
 
 struct SequentialOrder {

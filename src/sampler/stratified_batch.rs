@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use super::stratified_deal::StratifiedDeal;
-use super::{BatchingSampler, ClassIndex, EpochBatches, LastBatch};
-use crate::error::{Error, Result};
+use super::{BatchingSampler, ClassIndex, EpochBatches, LastBatch, check_batch_size};
+use crate::error::Result;
 use crate::rng::{KeyStream, Permutation, Purpose};
 
 /// Batches of `batch_size` samples with the classes in the proportions of the dataset, as closely as integers allow.
@@ -43,14 +43,9 @@ impl StratifiedBatchSampler {
     /// Such batches of the samples in `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `batch_size` is 0, in torch's words.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `batch_size` is 0, in torch's words.
     pub fn new(index: Arc<ClassIndex>, batch_size: usize, last_batch: LastBatch, seed: u64) -> Result<Self> {
-        if batch_size == 0 {
-            return Err(Error::InvalidArgument {
-                argument: "batch_size",
-                reason: "batch_size should be a positive integer value, but got batch_size=0".to_owned(),
-            });
-        }
+        check_batch_size(batch_size)?;
         Ok(Self { index, batch_size, last_batch, seed })
     }
 }
@@ -58,6 +53,15 @@ impl StratifiedBatchSampler {
 impl BatchingSampler for StratifiedBatchSampler {
     fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>> {
         Ok(Box::new(StratifiedBatches::new(self.clone(), epoch)))
+    }
+
+    fn identity(&self) -> String {
+        let Self { index, batch_size, last_batch, seed } = self;
+        let (len, digest) = (index.len(), index.digest());
+        format!(
+            "StratifiedBatchSampler(len={len}, labels={digest:016x}, batch_size={batch_size}, \
+             last_batch={last_batch:?}, seed={seed})"
+        )
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::compact::CompactNumbers;
 use super::{EpochOrder, RandomSampler, Sampler};
 use crate::error::Result;
+use crate::rng::digest;
 
 /// Each of the given indices once, in a pseudorandom order of (seed, epoch): torch's `SubsetRandomSampler`, in the order
 /// of seed mode.
@@ -22,63 +24,16 @@ use crate::error::Result;
 /// ```
 #[derive(Clone, Debug)]
 pub struct SubsetRandomSampler {
-    indices: Arc<Indices>,
+    indices: Arc<CompactNumbers>,
     places: RandomSampler,
-}
-
-#[derive(Debug)]
-enum Indices {
-    Narrow(Vec<u32>),
-    Wide(Vec<usize>),
 }
 
 impl SubsetRandomSampler {
     /// A sampler of these indices, which may repeat. Every seed is legal.
     pub fn new(indices: impl IntoIterator<Item = usize>, seed: u64) -> Self {
-        let indices: Indices = indices.into_iter().collect();
+        let indices: CompactNumbers = indices.into_iter().collect();
         let places = RandomSampler::new(indices.len(), seed);
         SubsetRandomSampler { indices: Arc::new(indices), places }
-    }
-}
-
-impl FromIterator<usize> for Indices {
-    fn from_iter<I: IntoIterator<Item = usize>>(indices: I) -> Self {
-        let mut indices = indices.into_iter();
-        let mut narrow = Vec::with_capacity(indices.size_hint().0);
-        while let Some(index) = indices.next() {
-            match u32::try_from(index) {
-                Ok(index) => narrow.push(index),
-                Err(_) => {
-                    let before = narrow.into_iter().map(|index| index as usize);
-                    return Indices::Wide(before.chain([index]).chain(indices).collect());
-                }
-            }
-        }
-        Indices::Narrow(narrow)
-    }
-}
-
-impl Indices {
-    fn len(&self) -> usize {
-        match self {
-            Indices::Narrow(indices) => indices.len(),
-            Indices::Wide(indices) => indices.len(),
-        }
-    }
-
-    fn at(&self, place: usize) -> usize {
-        match self {
-            Indices::Narrow(indices) => indices[place] as usize,
-            Indices::Wide(indices) => indices[place],
-        }
-    }
-
-    /// Replaces places by the indices there.
-    fn look_up(&self, places: &mut [usize]) {
-        match self {
-            Indices::Narrow(indices) => places.iter_mut().for_each(|place| *place = indices[*place] as usize),
-            Indices::Wide(indices) => places.iter_mut().for_each(|place| *place = indices[*place]),
-        }
     }
 }
 
@@ -86,10 +41,15 @@ impl Sampler for SubsetRandomSampler {
     fn order(&self, epoch: u64) -> Result<Box<dyn EpochOrder>> {
         Ok(Box::new(SubsetOrder { indices: Arc::clone(&self.indices), places: self.places.order(epoch)? }))
     }
+
+    fn identity(&self) -> String {
+        let (len, digest) = (self.indices.len(), digest(self.indices.iter().map(|index| index as u64)));
+        format!("SubsetRandomSampler(len={len}, indices={digest:016x}, seed={})", self.places.seed())
+    }
 }
 
 struct SubsetOrder {
-    indices: Arc<Indices>,
+    indices: Arc<CompactNumbers>,
     places: Box<dyn EpochOrder>,
 }
 
@@ -99,7 +59,7 @@ impl EpochOrder for SubsetOrder {
     }
 
     fn index_at(&self, position: usize) -> usize {
-        self.indices.at(self.places.index_at(position))
+        self.indices.get(self.places.index_at(position))
     }
 
     fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use super::{EpochOrder, Sampler};
+use super::{EpochOrder, ExplicitOrder, Sampler};
 use crate::error::{Error, Result};
 use crate::rng::{TorchGenerator, randperm, randperm_draws};
 
@@ -88,18 +88,11 @@ impl Sampler for TorchRandomSampler {
         let start = self.start_of(epoch)?;
         let order = randperm(self.len, &mut start.generator.clone())?;
         self.remember(start);
-        Ok(Box::new(StoredOrder(order)))
-    }
-}
-
-struct StoredOrder(Vec<usize>);
-
-impl EpochOrder for StoredOrder {
-    fn len(&self) -> usize {
-        self.0.len()
+        Ok(Box::new(ExplicitOrder::new(order)))
     }
 
-    fn index_at(&self, position: usize) -> usize {
-        self.0[position]
+    fn identity(&self) -> String {
+        // All of the seed that counts.
+        format!("TorchRandomSampler(len={}, seed={})", self.len, self.seed as u32)
     }
 }

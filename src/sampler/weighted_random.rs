@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::alias_table::AliasTable;
-use super::{EpochOrder, Replacement, Sampler, check_positions};
+use super::{EpochOrder, ExplicitOrder, Replacement, Sampler, check_positions};
 use crate::error::{Error, Result};
-use crate::rng::{Draws, exponential};
+use crate::rng::{Draws, digest, exponential};
 
 /// Draws `num_samples` indices an epoch, each in proportion to its weight, with or without replacement: what torch's
 /// `WeightedRandomSampler` promises, for up to 2^32 weights.
@@ -98,9 +98,24 @@ impl Sampler for WeightedRandomSampler {
             }
             Drawing::Distinct { table, weights } => {
                 let race = Draws::race(self.seed, epoch);
-                Box::new(DistinctOrder(distinct(table, weights, self.num_samples, draws, race)?))
+                Box::new(ExplicitOrder::new(distinct(table, weights, self.num_samples, draws, race)?))
             }
         })
+    }
+
+    fn identity(&self) -> String {
+        let (replacement, len, weights) = match &self.drawing {
+            Drawing::Independent(table) => (Replacement::With, table.len(), table.digest()),
+            // Of the weights themselves, by which what is left is drawn: a table rounds them.
+            Drawing::Distinct { weights, .. } => {
+                (Replacement::Without, weights.len(), digest(weights.iter().map(|weight| weight.to_bits())))
+            }
+        };
+        let (num_samples, seed) = (self.num_samples, self.seed);
+        format!(
+            "WeightedRandomSampler(len={len}, weights={weights:016x}, num_samples={num_samples}, \
+             replacement={replacement:?}, seed={seed})"
+        )
     }
 }
 
@@ -124,22 +139,6 @@ impl EpochOrder for IndependentOrder {
         check_positions(start, step, into.len(), self.num_samples);
         let positions = (0..into.len()).map(|place| (start + place * step) as u64);
         self.table.indices_of(positions.map(|position| self.draws.word_at(position)), into);
-    }
-}
-
-struct DistinctOrder(Vec<usize>);
-
-impl EpochOrder for DistinctOrder {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn index_at(&self, position: usize) -> usize {
-        self.0[position]
-    }
-
-    fn indices(&self, start: usize, into: &mut [usize]) {
-        into.copy_from_slice(&self.0[start..start + into.len()]);
     }
 }
 

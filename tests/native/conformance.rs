@@ -8,7 +8,7 @@ use sluicegate::{
 };
 
 /// Asserts the contract of [`Sampler`] and [`EpochOrder`] for a sampler over `len` samples: its orders have indices in
-/// range, are the same however they are asked for, and can be read by many threads at once.
+/// range, are the same however they are asked for, one by one or many, and can be read by many threads at once.
 ///
 /// A sampler need not give every index once; what it gives must be a pure function of the epoch.
 pub(crate) fn sampler_conformance(sampler: &dyn Sampler, len: usize) {
@@ -27,8 +27,11 @@ pub(crate) fn sampler_conformance(sampler: &dyn Sampler, len: usize) {
             "epoch {epoch} depends on which epoch or position was asked for before"
         );
     }
+    let identity = sampler.identity();
+    assert!(!identity.is_empty() && identity == sampler.identity());
     for (&epoch, expected) in epochs.iter().zip(&orders) {
         let order = make(sampler, epoch);
+        blocks_agree(&*order, expected);
         thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| assert_eq!(&indices(&*order), expected, "epoch {epoch} differs between threads"));
@@ -36,6 +39,28 @@ pub(crate) fn sampler_conformance(sampler: &dyn Sampler, len: usize) {
             }
         });
     }
+}
+
+/// Asserts that blocks of positions, and positions a step apart, give what single positions give, also when an order has
+/// been read so much that it has changed how it computes.
+pub(crate) fn blocks_agree(order: &dyn EpochOrder, expected: &[usize]) {
+    let len = expected.len();
+    for block in [1, 7, 64, 1000] {
+        for start in (0..len).step_by(block) {
+            let mut read = vec![usize::MAX; block.min(len - start)];
+            order.indices(start, &mut read);
+            assert_eq!(read, expected[start..start + read.len()], "from {start}");
+        }
+    }
+    for step in [1, 2, 3, 16, len.max(1)] {
+        for start in [0, 1, len / 2] {
+            let mut read = vec![usize::MAX; len.saturating_sub(start).div_ceil(step)];
+            order.indices_by(start, step, &mut read);
+            let expected = expected.iter().copied().skip(start).step_by(step);
+            assert!(read.into_iter().eq(expected), "from {start} by {step}");
+        }
+    }
+    order.indices(len, &mut []);
 }
 
 fn make(sampler: &dyn Sampler, epoch: u64) -> Box<dyn EpochOrder> {
@@ -53,6 +78,7 @@ pub(crate) fn batching_sampler_conformance(sampler: &dyn BatchingSampler, len: u
     let read = |batches: &dyn EpochBatches| -> Vec<Vec<usize>> {
         (0..batches.len()).map(|batch| batch_of(batches, batch)).collect()
     };
+    assert!(!sampler.identity().is_empty() && sampler.identity() == sampler.identity());
     let epochs = [0, 1, 2, 5];
     let all: Vec<Vec<Vec<usize>>> = epochs.iter().map(|&epoch| read(&*make(epoch))).collect();
     assert!(all.iter().flatten().flatten().all(|&index| index < len));

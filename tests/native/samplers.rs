@@ -9,7 +9,7 @@ use sluicegate::{
     WeightedRandomSampler,
 };
 
-use crate::conformance::sampler_conformance;
+use crate::conformance::{self, sampler_conformance};
 
 fn indices(sampler: &dyn Sampler, epoch: u64) -> Vec<usize> {
     let order = sampler.order(epoch).expect("the order can be made");
@@ -28,23 +28,10 @@ fn refusal(order: sluicegate::Result<impl Sized>) -> String {
     }
 }
 
-/// Asserts that blocks of positions, and positions a step apart, give what single positions give, also when an order has
-/// been read so much that it has changed how it computes.
+/// Asserts that blocks of positions give what single positions give.
 fn blocks_agree(order: &dyn EpochOrder) {
     let expected: Vec<usize> = (0..order.len()).map(|position| order.index_at(position)).collect();
-    for block in [1, 7, 64, 1000] {
-        for start in (0..order.len()).step_by(block) {
-            let mut read = vec![0; block.min(order.len() - start)];
-            order.indices(start, &mut read);
-            assert_eq!(read, expected[start..start + read.len()], "from {start}");
-        }
-    }
-    for step in [2, 3, 16, order.len().max(1)] {
-        let mut read = vec![0; order.len().div_ceil(step)];
-        order.indices_by(0, step, &mut read);
-        assert!(read.into_iter().eq(expected.iter().copied().step_by(step)), "by {step}");
-    }
-    order.indices(order.len(), &mut []);
+    conformance::blocks_agree(order, &expected);
 }
 
 fn samplers(len: usize) -> Vec<(Box<dyn Sampler>, usize)> {

@@ -1,0 +1,160 @@
+//! [`Batches`]: the batches of one epoch, and what each is made of.
+
+use std::iter::FusedIterator;
+use std::time::Duration;
+
+use crate::{Batch, EpochPlan, IndexBatch, LoaderState, PlannedBatch, Prefetch, Result};
+
+/// The batches of one epoch. A batch that could not be fetched is an error in its place, and the next one follows.
+pub struct Batches {
+    /// What is left of the epoch.
+    plan: EpochPlan,
+    /// Which batch of the epoch the plan's first one is.
+    first: u64,
+    window: Prefetch,
+    ahead: usize,
+    /// The next batch of the plan to ask for.
+    next: usize,
+    /// How many batches are still to come.
+    left: usize,
+    state: LoaderState,
+    last_ids: Option<BatchIds>,
+}
+
+/// Which samples are in a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BatchIds {
+    /// The epoch, counted from 0.
+    pub epoch: u64,
+    /// Which batch of the epoch it is for this rank, counted from 0.
+    pub batch_in_epoch: u64,
+    /// The position of its first sample in the global order of the epoch; where a
+    /// [`BatchingSampler`](crate::BatchingSampler) makes the batches, the position of the batch among all batches.
+    pub position: usize,
+    /// The index of each sample, in batch order.
+    pub indices: Vec<usize>,
+    /// How many of the samples, from the first one on, are part of the epoch. The others are padding
+    /// ([`Remainder::Exact`](crate::Remainder::Exact)): who counts the valid ones of all ranks counts every sample once.
+    pub valid: usize,
+}
+
+impl Batches {
+    /// The batches of `plan`, fetched through `window` with `ahead` of them under way, from where `state` is on.
+    pub(super) fn new(plan: EpochPlan, window: Prefetch, ahead: usize, state: LoaderState) -> Self {
+        let first = state.first_missing();
+        let end = first.saturating_add(plan.len() as u64);
+        let left = plan.len() - state.received_between(first, end);
+        Self { plan, first, window, ahead, next: 0, left, state, last_ids: None }
+    }
+
+    /// Where the consumer is now.
+    #[must_use]
+    pub fn state(&self) -> LoaderState {
+        self.state.clone()
+    }
+
+    /// Which samples are in the batch that came last, or that could not be fetched; nothing before the first one.
+    #[must_use]
+    pub fn last_ids(&self) -> Option<&BatchIds> {
+        self.last_ids.as_ref()
+    }
+
+    /// Every batch with what says which samples are in it.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::Arc;
+    /// use sluicegate::{DataLoader, InMemory};
+    ///
+    /// let dataset = Arc::new(InMemory::from_vec("x", (0..10_i64).collect(), [])?);
+    /// let loader = DataLoader::builder(dataset).batch_size(4).shuffle(7).build()?;
+    /// for batch in loader.epoch(0)?.with_ids() {
+    ///     let (batch, ids) = batch?;
+    ///     let values = batch.to_vec::<i64>(0)?;
+    ///     assert!(ids.indices.iter().zip(values).all(|(&index, value)| index as i64 == value));
+    /// }
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_ids(self) -> BatchesWithIds {
+        BatchesWithIds(self)
+    }
+
+    fn ask(&mut self) -> Result<()> {
+        while self.window.len() < self.ahead && self.next < self.plan.len() {
+            let batch_in_epoch = self.first + self.next as u64;
+            if !self.state.has_received(batch_in_epoch) {
+                let mut indices = Vec::new();
+                self.plan.batch(self.next, &mut indices);
+                self.window.push(IndexBatch { epoch: self.state.epoch(), batch_in_epoch, indices })?;
+            }
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes note that the consumer gets this batch, or the error in its place.
+    fn deliver(&mut self, asked: IndexBatch) {
+        let IndexBatch { epoch, batch_in_epoch, indices } = asked;
+        let in_plan = |batch_in_epoch: u64| (batch_in_epoch - self.first) as usize;
+        let PlannedBatch { position, valid } = self.plan.planned(in_plan(batch_in_epoch), indices.len());
+        self.state.receive(batch_in_epoch, |batch| self.plan.position_after(in_plan(batch)));
+        self.left -= 1;
+        self.last_ids = Some(BatchIds { epoch, batch_in_epoch, position, indices, valid });
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Err(error) = self.ask() {
+            // Without threads no later batch can be asked for either: the epoch ends here, and its state stays good.
+            self.next = self.plan.len();
+            self.left = self.window.len();
+            return Some(Err(error));
+        }
+        while !self.window.is_empty() {
+            if let Some((asked, batch)) = self.window.pop(Duration::from_secs(60)) {
+                self.deliver(asked);
+                return Some(batch);
+            }
+        }
+        None
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Batches {}
+impl FusedIterator for Batches {}
+
+/// The batches of one epoch, each with its [`BatchIds`]: what [`Batches::with_ids`] gives.
+pub struct BatchesWithIds(Batches);
+
+impl BatchesWithIds {
+    /// Where the consumer is now.
+    #[must_use]
+    pub fn state(&self) -> LoaderState {
+        self.0.state()
+    }
+}
+
+impl Iterator for BatchesWithIds {
+    type Item = Result<(Batch, BatchIds)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.0.next()?;
+        Some(batch.map(|batch| (batch, self.0.last_ids.take().expect("a batch that came was delivered"))))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for BatchesWithIds {}
+impl FusedIterator for BatchesWithIds {}

@@ -1,0 +1,181 @@
+//! [`DataLoaderBuilder`]: how a loader is to be made.
+
+use std::sync::Arc;
+
+use super::{DataLoader, Source};
+use crate::memory::Slab;
+use crate::sampler::check_batch_size;
+use crate::state::{Cut, Fingerprint};
+use crate::{
+    BatchingSampler, Collate, Dataset, Delivery, Error, LastBatch, Pool, RandomSampler, Remainder, Result, Sampler,
+    SequentialSampler, Shard, StackSamples,
+};
+
+/// Slots kept for reuse beyond those that are being filled: the batch in use and what a consumer looks ahead.
+const SPARE_SLOTS: usize = 4;
+
+/// How a [`DataLoader`] is to be made.
+#[must_use]
+pub struct DataLoaderBuilder {
+    dataset: Arc<dyn Dataset>,
+    collate: Arc<dyn Collate>,
+    sampler: Option<Arc<dyn Sampler>>,
+    batch_size: Option<usize>,
+    last_batch: Option<LastBatch>,
+    batches: Option<Arc<dyn BatchingSampler>>,
+    shard: Shard,
+    remainder: Remainder,
+    threads: usize,
+    prefetch: usize,
+    delivery: Delivery,
+}
+
+impl DataLoaderBuilder {
+    pub(super) fn new(dataset: Arc<dyn Dataset>) -> Self {
+        DataLoaderBuilder {
+            dataset,
+            collate: Arc::new(StackSamples),
+            sampler: None,
+            batch_size: None,
+            last_batch: None,
+            batches: None,
+            shard: Shard::whole(),
+            remainder: Remainder::default(),
+            threads: 0,
+            prefetch: 2,
+            delivery: Delivery::InOrder,
+        }
+    }
+
+    /// Samples per batch. Default 1.
+    pub fn batch_size(mut self, batch_size: usize) -> Self {
+        self.batch_size = Some(batch_size);
+        self
+    }
+
+    /// The order of the samples. Default: the dataset's.
+    pub fn sampler(mut self, sampler: Arc<dyn Sampler>) -> Self {
+        self.sampler = Some(sampler);
+        self
+    }
+
+    /// Another random order every epoch, a pure function of `seed` and the epoch's number.
+    pub fn shuffle(self, seed: u64) -> Self {
+        let sampler = RandomSampler::new(self.dataset.len(), seed);
+        self.sampler(Arc::new(sampler))
+    }
+
+    /// What becomes of a last batch that is smaller. Default: it comes.
+    pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
+        self.last_batch = Some(last_batch);
+        self
+    }
+
+    /// What makes the batches, in the place of a sampler and a batch size: torch's `batch_sampler`.
+    pub fn batches(mut self, batches: Arc<dyn BatchingSampler>) -> Self {
+        self.batches = Some(batches);
+        self
+    }
+
+    /// Which part of every epoch is this process's, and what happens to a remainder. Every rank gets as many batches as any
+    /// other, and of the same sizes; with [`batches`](Self::batches) whole batches are dealt. Default: all of it.
+    ///
+    /// Every rank needs the same sampler, seed and all, and none that is a shard already.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::Arc;
+    /// use sluicegate::{DataLoader, InMemory, Remainder, Shard};
+    ///
+    /// let dataset = Arc::new(InMemory::from_vec("x", (0..10_i64).collect(), [])?);
+    /// let mut counted = 0;
+    /// for rank in 0..4 {
+    ///     let builder = DataLoader::builder(dataset.clone()).batch_size(2).shuffle(7);
+    ///     let loader = builder.shard(Shard::new(rank, 4)?, Remainder::Exact).build()?;
+    ///     for batch in loader.epoch(0)?.with_ids() {
+    ///         counted += batch?.1.valid; // without what only fills up the ranks' last batches
+    ///     }
+    /// }
+    /// assert_eq!(counted, 10);
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    pub fn shard(mut self, shard: Shard, remainder: Remainder) -> Self {
+        (self.shard, self.remainder) = (shard, remainder);
+        self
+    }
+
+    /// Threads that fetch ahead of the consumer. Default 0: batches are fetched when they are asked for.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Batches fetched ahead per thread. Default 2.
+    pub fn prefetch(mut self, batches_per_thread: usize) -> Self {
+        self.prefetch = batches_per_thread;
+        self
+    }
+
+    /// In which order batches reach the consumer. Default: the sampler's.
+    pub fn delivery(mut self, delivery: Delivery) -> Self {
+        self.delivery = delivery;
+        self
+    }
+
+    /// How samples become a batch. Default: [`StackSamples`].
+    pub fn collate(mut self, collate: Arc<dyn Collate>) -> Self {
+        self.collate = collate;
+        self
+    }
+
+    /// The loader. Starts nothing.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when `batch_size` is 0, when `batches` are given and what they decide is given too, or
+    /// when there are threads but nothing to prefetch.
+    pub fn build(self) -> Result<DataLoader> {
+        if self.threads > 0 && self.prefetch == 0 {
+            let reason = "threads that may fetch no batch ahead have nothing to do: give at least 1".into();
+            return Err(Error::InvalidArgument { argument: "prefetch", reason });
+        }
+        let source = self.source()?;
+        let (sampler, batch_size) = match &source {
+            Source::Samples { sampler, batch_size, .. } => (sampler.identity(), Some(*batch_size)),
+            Source::Batches(batches) => (batches.identity(), None),
+        };
+        let ahead = self.threads.saturating_mul(self.prefetch).max(1);
+        Ok(DataLoader {
+            fingerprint: Fingerprint { dataset_len: self.dataset.len(), sampler },
+            cut: Cut { batch_size, rank: self.shard.rank(), world_size: self.shard.world_size() },
+            dataset: self.dataset,
+            collate: self.collate,
+            source,
+            shard: self.shard,
+            remainder: self.remainder,
+            slab: Arc::new(Slab::new(ahead.saturating_add(SPARE_SLOTS))),
+            pool: (self.threads > 0).then(|| Arc::new(Pool::new(self.threads))),
+            ahead,
+            delivery: self.delivery,
+        })
+    }
+
+    fn source(&self) -> Result<Source> {
+        if let Some(batches) = &self.batches {
+            let given = [
+                ("batch_size", self.batch_size.is_some()),
+                ("last_batch", self.last_batch.is_some()),
+                ("sampler or shuffle", self.sampler.is_some()),
+            ];
+            if let Some((other, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+                let reason = format!("it decides what is in a batch, and {other} is given too: leave one of them out");
+                return Err(Error::InvalidArgument { argument: "batches", reason });
+            }
+            return Ok(Source::Batches(Arc::clone(batches)));
+        }
+        let batch_size = self.batch_size.unwrap_or(1);
+        check_batch_size(batch_size)?;
+        let in_sequence = || Arc::new(SequentialSampler::new(self.dataset.len())) as Arc<dyn Sampler>;
+        let sampler = self.sampler.clone().unwrap_or_else(in_sequence);
+        Ok(Source::Samples { sampler, batch_size, last_batch: self.last_batch.unwrap_or_default() })
+    }
+}

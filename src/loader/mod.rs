@@ -1,0 +1,113 @@
+//! [`DataLoader`]: wires a dataset, a sampler and the pipeline, and decides nothing.
+
+mod batches;
+mod builder;
+
+use std::sync::Arc;
+
+pub use batches::{BatchIds, Batches, BatchesWithIds};
+pub use builder::DataLoaderBuilder;
+
+use crate::memory::Slab;
+use crate::state::{Cut, Fingerprint};
+use crate::{
+    BatchingSampler, Collate, Dataset, Delivery, EpochPlan, FetchSamples, LastBatch, LoaderState, Pool, Prefetch,
+    Remainder, Result, Sampler, Shard,
+};
+
+/// Batches of a dataset, epoch by epoch. Threads and memory are kept from one epoch to the next.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{DataLoader, InMemory};
+///
+/// let dataset = Arc::new(InMemory::from_vec("x", (0..10_i64).collect(), [])?);
+/// let loader = DataLoader::builder(dataset).batch_size(4).shuffle(7).threads(2).build()?;
+/// let mut seen = Vec::new();
+/// for batch in loader.epoch(0)? {
+///     seen.extend(batch?.to_vec::<i64>(0)?);
+/// }
+/// seen.sort_unstable();
+/// assert_eq!(seen, (0..10).collect::<Vec<_>>());
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+pub struct DataLoader {
+    dataset: Arc<dyn Dataset>,
+    collate: Arc<dyn Collate>,
+    source: Source,
+    shard: Shard,
+    remainder: Remainder,
+    fingerprint: Fingerprint,
+    cut: Cut,
+    slab: Arc<Slab>,
+    pool: Option<Arc<Pool>>,
+    ahead: usize,
+    delivery: Delivery,
+}
+
+/// What an epoch's plan is made of.
+enum Source {
+    Samples { sampler: Arc<dyn Sampler>, batch_size: usize, last_batch: LastBatch },
+    Batches(Arc<dyn BatchingSampler>),
+}
+
+impl DataLoader {
+    /// A loader of `dataset`: one sample a batch, in the dataset's order, on the calling thread, until told otherwise.
+    pub fn builder(dataset: Arc<dyn Dataset>) -> DataLoaderBuilder {
+        DataLoaderBuilder::new(dataset)
+    }
+
+    /// The batches of `epoch`, from the first on.
+    ///
+    /// # Errors
+    /// Those of the sampler.
+    pub fn epoch(&self, epoch: u64) -> Result<Batches> {
+        self.batches_from(LoaderState::start(epoch, self.fingerprint.clone(), self.cut))
+    }
+
+    /// The batches that are left of the epoch that `state` was saved in. Costs what the order of an epoch costs, and no
+    /// replay. Any number of threads and of ranks, and batches of any size: the ranks together go on at the position where
+    /// those that were saved have been.
+    ///
+    /// # Errors
+    /// [`Error::State`](crate::Error::State) when the state is of a loader with another dataset length or another sampler,
+    /// or when it has batches that came out of turn and batches are cut or dealt otherwise here; those of the sampler.
+    pub fn resume(&self, state: &LoaderState) -> Result<Batches> {
+        self.batches_from(state.go_on(&self.fingerprint, self.cut)?)
+    }
+
+    fn batches_from(&self, state: LoaderState) -> Result<Batches> {
+        let plan = self.plan(state.epoch())?.start_at(state.position());
+        let fetch = FetchSamples::new(Arc::clone(&self.dataset), Arc::clone(&self.collate), Arc::clone(&self.slab));
+        let window = Prefetch::new(Arc::new(fetch), self.pool.clone(), self.delivery);
+        Ok(Batches::new(plan, window, self.ahead, state))
+    }
+
+    /// All batches of `epoch` that are this rank's, without loading any: which samples each of them holds.
+    ///
+    /// # Errors
+    /// Those of the sampler.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::Arc;
+    /// use sluicegate::{DataLoader, InMemory};
+    ///
+    /// let dataset = Arc::new(InMemory::from_vec("x", (0..10_i64).collect(), [])?);
+    /// let loader = DataLoader::builder(dataset).batch_size(4).build()?;
+    /// let mut indices = Vec::new();
+    /// loader.plan(3)?.batch(2, &mut indices);
+    /// assert_eq!(indices, [8, 9]);
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    pub fn plan(&self, epoch: u64) -> Result<EpochPlan> {
+        let plan = match &self.source {
+            Source::Samples { sampler, batch_size, last_batch } => {
+                EpochPlan::of_samples(sampler.order(epoch)?.into(), *batch_size, *last_batch)?
+            }
+            Source::Batches(batches) => EpochPlan::of_batches(batches.batches(epoch)?.into()),
+        };
+        Ok(plan.shard(self.shard, self.remainder))
+    }
+}

@@ -1,0 +1,183 @@
+//! One of every sampler: for what all of them must pass.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use sluicegate::{
+    BalancedBatchSampler, BatchLimit, BatchSampler, BatchingSampler, BlockShuffleSampler, ClassIndex, ClassSampler,
+    Course, DistributedSampler, EpochBatches, EpochOrder, LastBatch, LengthBucketBatchSampler, MixtureSampler,
+    MixtureWeights, RandomSampler, Remainder, RepeatSampler, Repetition, Replacement, Result, Sampler,
+    SequentialSampler, Shard, Shuffling, StopCriteria, StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler,
+    WeightedRandomSampler,
+};
+
+use crate::conformance::{batching_sampler_conformance, sampler_conformance};
+
+fn class_index(len: usize) -> Arc<ClassIndex> {
+    // Classes of unequal sizes: about 1/2, 1/4, 1/8 and so on of the samples, and labels that are no places.
+    let label = |sample: usize| 3 * i64::from((sample * 7919 + 1).trailing_zeros()) - 5;
+    Arc::new(ClassIndex::new(&(0..len).map(label).collect::<Vec<_>>()).unwrap())
+}
+
+fn weights(len: usize) -> impl Iterator<Item = f64> {
+    (0..len).map(|index| 0.25 + (index % 7) as f64)
+}
+
+/// Every sampler of samples that there is, in every way in which it works, by name.
+pub(crate) fn samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc<dyn Sampler>)> {
+    let random = RandomSampler::new(len, seed);
+    let shared: Arc<dyn Sampler> = Arc::new(random.clone());
+    let index = class_index(len);
+    let classes: Vec<usize> = (0..index.classes().len()).rev().step_by(2).collect();
+    let weighted = |count, replacement| WeightedRandomSampler::new(weights(len), count, replacement, seed).unwrap();
+    let parts = [len, len.div_ceil(2), len.div_ceil(9)];
+    let mixture = |weights: &MixtureWeights, stop| MixtureSampler::new(&parts, weights, stop, seed).unwrap();
+    let ramp = MixtureWeights::scheduled(vec![(0, vec![1.0, 0.0, 2.0]), (len, vec![0.5, 3.0, 1.0])], Course::Linear);
+    let constant = MixtureWeights::constant([0.7, 0.2, 0.1]);
+    let subset = (0..len).map(|index| index << 30);
+    vec![
+        ("sequential", Arc::new(SequentialSampler::new(len))),
+        ("random", Arc::clone(&shared)),
+        ("random, more than all", Arc::new(random.clone().with_num_samples(3 * len + 1))),
+        ("random, replacement", Arc::new(random.with_replacement(Replacement::With))),
+        ("torch", Arc::new(TorchRandomSampler::new(len, seed))),
+        ("subset", Arc::new(SubsetRandomSampler::new(subset, seed))),
+        ("weighted", Arc::new(weighted(2 * len, Replacement::With))),
+        ("weighted, no replacement", Arc::new(weighted(len.div_ceil(2), Replacement::Without))),
+        ("weighted, no replacement, all", Arc::new(weighted(len, Replacement::Without))),
+        ("blocks", Arc::new(BlockShuffleSampler::new(len, 16, 5, seed).unwrap())),
+        ("classes", Arc::new(ClassSampler::new(index, classes, Shuffling::Seeded(seed)).unwrap())),
+        ("mixture", Arc::new(mixture(&constant, StopCriteria::CycleUntilAllDatasetsExhausted))),
+        ("mixture, all once", Arc::new(mixture(&constant, StopCriteria::AllDatasetsExhausted))),
+        ("mixture, ramp", Arc::new(mixture(&ramp, StopCriteria::CycleForever(3 * len)))),
+        ("passes", Arc::new(RepeatSampler::new(Arc::clone(&shared), 3, Repetition::Passes))),
+        ("in a row", Arc::new(RepeatSampler::new(Arc::clone(&shared), 3, Repetition::InARow))),
+        ("rank", Arc::new(DistributedSampler::new(shared, Shard::new(1, 3).unwrap(), Remainder::Pad))),
+    ]
+}
+
+/// Every sampler of batches that there is.
+pub(crate) fn batching_samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc<dyn BatchingSampler>)> {
+    let index = class_index(len);
+    let classes_per_batch = index.classes().len().min(3);
+    let balanced =
+        |batches| BalancedBatchSampler::new(Arc::clone(&index), classes_per_batch, 4, batches, seed).unwrap();
+    let stratified = StratifiedBatchSampler::new(Arc::clone(&index), 12, LastBatch::Keep, seed).unwrap();
+    let lengths: Vec<i64> = (0..len as i64).map(|sample| sample * sample % 61).collect();
+    let like =
+        |limit| LengthBucketBatchSampler::new(&lengths, limit, 100, LastBatch::Keep, Shuffling::Seeded(seed)).unwrap();
+    let random = Arc::new(RandomSampler::new(len, seed));
+    vec![
+        ("batches", Arc::new(BatchSampler::new(random, 12, LastBatch::Keep).unwrap())),
+        ("balanced batches", Arc::new(balanced(NonZeroUsize::new(50)))),
+        ("stratified batches", Arc::new(stratified)),
+        ("batches of like length", Arc::new(like(BatchLimit::Samples(12)))),
+        ("batches of so many tokens", Arc::new(like(BatchLimit::Tokens(400)))),
+    ]
+}
+
+/// The lengths at which something changes: a table or a network, a block that is not full, a batch that is.
+const LENS: [usize; 12] = [1, 2, 3, 10, 11, 12, 13, 80, 255, 256, 257, 1500];
+
+#[test]
+fn every_sampler_keeps_the_contract() {
+    for len in LENS {
+        for seed in [0, 7, u64::MAX] {
+            // A subset has the indices that it was given; a mixture those of all its parts.
+            samplers(len, seed).iter().for_each(|(_, sampler)| sampler_conformance(&**sampler, usize::MAX));
+        }
+        for (_, sampler) in batching_samplers(len, 7) {
+            batching_sampler_conformance(&*sampler, len);
+        }
+    }
+}
+
+#[test]
+fn no_sampler_is_left_out() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sampler");
+    let implemented = |line: &str| {
+        let (_, name) = line.split_once("Sampler for ")?;
+        line.starts_with("impl ").then(|| name.trim_end_matches([' ', '{']).to_owned())
+    };
+    let there: BTreeSet<String> = (std::fs::read_dir(folder).unwrap())
+        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
+        .flat_map(|text| text.lines().filter_map(implemented).collect::<Vec<_>>())
+        .collect();
+    let name_of = |identity: String| identity.split('(').next().unwrap().to_owned();
+    let orders = samplers(10, 7).into_iter().map(|(_, sampler)| name_of(sampler.identity()));
+    let batches = batching_samplers(10, 7).into_iter().map(|(_, sampler)| name_of(sampler.identity()));
+    assert_eq!(orders.chain(batches).collect::<BTreeSet<_>>(), there, "each says its name, and each is listed");
+}
+
+#[test]
+fn samplers_with_other_orders_say_something_else_of_themselves() {
+    let identities = |len, seed| {
+        let orders = samplers(len, seed).into_iter().map(|(_, sampler)| sampler.identity());
+        orders
+            .chain(batching_samplers(len, seed).into_iter().map(|(_, sampler)| sampler.identity()))
+            .collect::<Vec<_>>()
+    };
+    let one = identities(100, 7);
+    assert_eq!(one, identities(100, 7), "the same sampler, made again");
+    assert_eq!(one.iter().collect::<BTreeSet<_>>().len(), one.len(), "{one:#?}");
+    for (other, is_seed) in [(identities(101, 7), false), (identities(100, 8), true)] {
+        for (one, other) in one.iter().zip(other) {
+            assert!(*one != other || is_seed && one == "SequentialSampler(len=100)", "{one}");
+        }
+    }
+}
+
+#[test]
+fn data_that_shapes_an_order_is_part_of_what_its_sampler_says() {
+    let labels: [&[i64]; 4] = [&[0, 1, 0, 1], &[0, 1, 1, 0], &[0, 2, 0, 2], &[0, 1, 0, 1]];
+    let [one, moved, renamed, same] = labels.map(|labels| {
+        let index = Arc::new(ClassIndex::new(labels).unwrap());
+        [
+            ClassSampler::new(Arc::clone(&index), vec![1], Shuffling::Seeded(7)).unwrap().identity(),
+            BalancedBatchSampler::new(Arc::clone(&index), 1, 1, None, 7).unwrap().identity(),
+            StratifiedBatchSampler::new(index, 2, LastBatch::Keep, 7).unwrap().identity(),
+        ]
+    });
+    assert_eq!(one, same);
+    assert!((0..3).all(|place| one[place] != moved[place] && one[place] != renamed[place]));
+    // Weights whose tables are the same may still be drawn apart.
+    let weights = [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0_f64.next_up()]];
+    let [one, other] =
+        weights.map(|weights| WeightedRandomSampler::new(weights, 2, Replacement::Without, 7).unwrap().identity());
+    assert_ne!(one, other);
+    let weighted = |weights: [f64; 2]| WeightedRandomSampler::new(weights, 2, Replacement::With, 7).unwrap().identity();
+    assert_ne!(weighted([1.0, 2.0]), weighted([2.0, 1.0]));
+    let subset = |indices: &[usize]| SubsetRandomSampler::new(indices.iter().copied(), 7).identity();
+    assert_ne!(subset(&[1, 2]), subset(&[2, 1]));
+    assert_ne!(subset(&[0, 0]), subset(&[0]));
+    assert_ne!(subset(&[1 << 40]), subset(&[1 << 41]));
+    let mixture = |weights: [f64; 2], lens: [usize; 2]| {
+        let stop = StopCriteria::CycleForever(100);
+        MixtureSampler::new(&lens, &MixtureWeights::constant(weights), stop, 7).unwrap().identity()
+    };
+    assert_eq!(mixture([1.0, 2.0], [5, 6]), mixture([2.0, 4.0], [5, 6]), "the same shares are the same mixture");
+    assert_ne!(mixture([1.0, 2.0], [5, 6]), mixture([1.0, 3.0], [5, 6]));
+    assert_ne!(mixture([1.0, 2.0], [5, 6]), mixture([1.0, 2.0], [6, 5]));
+}
+
+#[test]
+fn a_sampler_that_says_nothing_of_itself_is_called_by_its_type() {
+    struct Plain;
+    impl Sampler for Plain {
+        fn order(&self, _epoch: u64) -> Result<Box<dyn EpochOrder>> {
+            SequentialSampler::new(3).order(0)
+        }
+    }
+    struct Of<T, const N: usize>(std::marker::PhantomData<T>);
+    impl<T: Send + Sync, const N: usize> BatchingSampler for Of<T, N> {
+        fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>> {
+            BatchSampler::new(Arc::new(Plain), N, LastBatch::Keep)?.batches(epoch)
+        }
+    }
+    assert_eq!(Plain.identity(), "Plain");
+    assert_eq!(Of::<(Option<String>, Plain), 2>(std::marker::PhantomData).identity(), "Of<(Option<String>, Plain), 2>");
+    let repeated = RepeatSampler::new(Arc::new(Plain), 2, Repetition::Passes);
+    assert_eq!(repeated.identity(), "RepeatSampler(Plain, times=2, Passes)");
+}
