@@ -6,6 +6,7 @@ The datasets are plain classes at the top of their files, so that any start meth
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -14,12 +15,21 @@ from protocol import Contender, Epoch
 IMPORTS = {
     "torch": ("torch", "torch.utils.data"),
     "sluicegate": ("torch", "torch.utils.data", "sluicegate"),
+    "torchdata": ("torch", "torch.utils.data", "torchdata", "torchdata.stateful_dataloader"),
+    "grain": ("grain", "grain.python"),
 }
 
 
+def present(*contenders: Contender) -> tuple[Contender, ...]:
+    """Those whose packages are installed: torchdata and Grain are nobody's dependency, and left out where missing."""
+    tops = {contender.name: {name.partition(".")[0] for name in contender.imports} for contender in contenders}
+    return tuple(c for c in contenders if all(importlib.util.find_spec(top) for top in tops[c.name]))
+
+
 def data_loader(package: str, dataset: Any, **arguments: Any) -> Any:
-    """The DataLoader of `package`, a key of `IMPORTS`."""
-    return importlib.import_module(IMPORTS[package][-1]).DataLoader(dataset, **arguments)
+    """The DataLoader of `package`, torch's or one made after it."""
+    name = "StatefulDataLoader" if package == "torchdata" else "DataLoader"
+    return getattr(importlib.import_module(IMPORTS[package][-1]), name)(dataset, **arguments)
 
 
 def contender(

@@ -11,6 +11,11 @@ Change one import and nothing else:
 Every public name of `torch.utils.data` is here too. Those that users subclass, or ask `isinstance` of, are torch's own
 classes; `DataLoader` and the samplers are subclasses of torch's. Whether a dataset can be read without Python is found
 out, not declared: see `sluicegate.dataset`.
+
+Beyond torch: with `seed=` the order, and what is random about a sample, is arithmetic (`sample_rng`; samplers for
+classes, lengths, blocks, mixtures); the loader has a state and shards, and tells which samples are in a batch
+(`BatchIds`); `class_loaders` and `split_by_class` give a loader for each class, `ShuffleBuffer` and `shard_iterable`
+serve streams.
 """
 
 from torch.utils.data import (

@@ -91,6 +91,13 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
     Attributes:
         index: the samples of every class.
         counts: by class, its number of samples.
+
+    Example:
+        >>> loaders = class_loaders([3.0, 1.0, 2.0], labels=["a", "b", "a"])
+        >>> list(loaders), "c" in loaders, len(loaders["a"])
+        (['a', 'b'], False, 2)
+        >>> [(label, batch.tolist()) for label, batch in loaders.round_robin()]
+        [('a', [3.0]), ('b', [1.0]), ('a', [2.0])]
     """
 
     def __init__(

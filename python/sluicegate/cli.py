@@ -35,9 +35,11 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     demo = jobs.add_parser(
         "demo",
-        help="train a small CNN with torch's loader and with sluicegate's, and compare the two",
+        help="train a small CNN with torch's loader and with sluicegate's, kill a training, resume it, and compare",
         description="Train a small CNN on 6,000 photographs of clothes twice, once with torch's loader and once with "
-        "sluicegate's, and compare losses, loading rate and waiting. Exit code 1 when the losses differ.",
+        "sluicegate's, and compare losses, loading rate and waiting. Then train on a part of them, altered at random, "
+        "kill the training process in the middle of an epoch, resume it in another, and compare with one that nobody "
+        "killed. Exit code 1 when any losses differ.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     picture = Path("sluicegate-demo.png")
@@ -53,13 +55,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: that of the process) and return the exit code."""
     args = _parser().parse_args(argv)
     # Imported here: the demo needs torch and an extra, `--help` and `--version` need neither.
-    from sluicegate import demo
+    from sluicegate import demo, demo_resume
 
     settings = demo.Settings(
         output=args.output, epochs=args.epochs, batch_size=args.batch_size, samples=args.samples, seed=args.seed
     )
     try:
-        return demo.run(settings)
+        equal_to_torch = demo.run(settings) == 0
+        print()
+        resumed_equal = demo_resume.run(settings) == 0
+        return 0 if equal_to_torch and resumed_equal else 1
     except demo.MissingExtraError as error:
         print(f"sluicegate demo: {error}", file=sys.stderr)
         return 2

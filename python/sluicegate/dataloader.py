@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -17,9 +16,9 @@ from . import _torch, draws
 from .dataset import Source, native_source
 from .engine import engine_of
 from .global_generators import global_state, set_global_state
-from .ids import BatchIds
+from .ids import BatchIds, WithIds
 from .iterator import NativeIterator, PythonIterator
-from .plan import Ordering, sharded_len
+from .plan import Ordering, check_order, sharded_len
 from .progress import Epochs, LeftOut, Progress
 from .requests import array_of
 from .sampler.seed import checked_seed
@@ -133,7 +132,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if worker_type not in ("process", "thread"):
             raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
         seed = checked_seed(seed)
-        _check_order(seed, generator, shard, remainder, dataset)
+        check_order(seed, generator, shard, remainder, dataset)
         # Before torch's constructor, which sets `_iterator`.
         self._epochs = Epochs()
         self._left_out = LeftOut()
@@ -315,7 +314,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         finally:
             self._sample_id = None
         # A subclass may have an iterator of its own around ours.
-        return _WithIds(iterator, getattr(iterator, "_progress", self))
+        return WithIds(iterator, getattr(iterator, "_progress", self))
 
     @property
     def last_ids(self) -> BatchIds | None:
@@ -366,7 +365,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._left_out.add_batches(epoch, many)
 
     def skip_samples(self, indices: Iterable[int]) -> None:
-        """Leaves these samples out of every batch to come, which is smaller without them. It is part of the state.
+        """Leaves the samples at `indices` out of every batch to come: it is smaller then. It is part of the state.
 
         A batch of which nothing is left does not come.
 
@@ -375,7 +374,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """
         if self._dataset_kind != _torch.DatasetKind.Map:
             raise ValueError("skip_samples: the samples of an IterableDataset have no index: leave them out in it")
-        self._left_out.samples |= frozenset(map(operator.index, indices))
+        self._left_out.add_samples(indices)
 
     def _begin_epoch(self) -> Progress:
         """The progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch."""
@@ -399,39 +398,5 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return progress
 
 
-class _WithIds(Iterator[tuple[Any, BatchIds]]):
-    """Pairs of a batch and its ids. No generator: an exception in one batch would end it."""
-
-    def __init__(self, iterator: Any, place: Any) -> None:
-        self._iterator, self._place = iterator, place
-
-    def __next__(self) -> tuple[Any, BatchIds]:
-        batch = next(self._iterator)
-        return batch, self._place.last_ids
-
-
 def _nothing() -> None:
     """What a reference to no iterator refers to."""
-
-
-def _check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: Any) -> None:
-    if seed is not None and generator is not None:
-        raise ValueError("seed option is mutually exclusive with generator: the order comes from the seed alone")
-    if remainder not in ("pad", "drop", "exact"):
-        raise ValueError(f"remainder option should be 'pad', 'drop' or 'exact', but got {remainder!r}")
-    if shard is None:
-        return
-    if isinstance(dataset, torch.utils.data.IterableDataset):
-        raise ValueError(
-            "shard option can't be given with an IterableDataset, whose order only it knows: wrap it in "
-            "sluicegate.shard_iterable, which gives every rank and worker a part of its own"
-        )
-    if shard != "auto":
-        try:
-            rank, world_size = shard
-        except (TypeError, ValueError):
-            raise ValueError(f"shard option should be (rank, world_size) or 'auto', but got {shard!r}") from None
-        if not 0 <= rank < world_size:
-            raise ValueError(
-                f"shard option should be (rank, world_size) with 0 <= rank < world_size, but got {shard!r}"
-            )

@@ -1,4 +1,4 @@
-"""What `sluicegate demo` runs: one training, once with torch's loader and once with sluicegate's.
+"""What `sluicegate demo` runs first: one training, once with torch's loader and once with sluicegate's.
 
 Everything but the loader is the same for both: data, seed, model, one compute thread, `num_workers=0`. One thread, so
 that the two trainings are equal to the bit, and so that no spinning OpenMP thread takes part in what is measured.
@@ -126,7 +126,7 @@ def _progress(title: str, steps: int) -> Iterator[Callable[[float], None]]:
 
 
 @contextmanager
-def _same_for_both() -> Iterator[None]:
+def same_for_both() -> Iterator[None]:
     """One compute thread and deterministic algorithms; afterwards as before."""
     threads = torch.get_num_threads()
     deterministic = torch.are_deterministic_algorithms_enabled()
@@ -144,7 +144,8 @@ def _same_for_both() -> Iterator[None]:
         memory.fill_uninitialized_memory = filling
 
 
-def _model() -> nn.Module:
+def model() -> nn.Module:
+    """Make a small convolutional network, its weights drawn from torch's global generator."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1),
         nn.ReLU(),
@@ -157,7 +158,7 @@ def _model() -> nn.Module:
     )
 
 
-def _pixels(batch: Batch) -> Tensor:
+def pixels(batch: Batch) -> Tensor:
     """Grey values 0 to 255 as floats 0 to 1, with a channel dimension."""
     return batch["image"].unsqueeze(1).float().div_(255.0)
 
@@ -166,7 +167,7 @@ def _accuracy(model: nn.Module, loader: Loader) -> float:
     right = total = 0
     with torch.inference_mode():
         for batch in loader:
-            right += int((model(_pixels(batch)).argmax(1) == batch["label"]).sum())
+            right += int((model(pixels(batch)).argmax(1) == batch["label"]).sum())
             total += len(batch["label"])
     return right / total
 
@@ -179,7 +180,7 @@ class _Training:
 
     def __init__(self, loader_cls: type[Loader], train: Dataset[Batch], settings: Settings) -> None:
         torch.manual_seed(settings.seed)
-        self.model = _model()
+        self.model = model()
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
         self.loader = loader_cls(train, batch_size=settings.batch_size, shuffle=True)
         self.losses: list[Tensor] = []
@@ -193,7 +194,7 @@ class _Training:
         for batch in self.loader:
             self.waiting += time.perf_counter() - asked
             self.optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(self.model(_pixels(batch)), batch["label"])
+            loss = nn.functional.cross_entropy(self.model(pixels(batch)), batch["label"])
             loss.backward()
             self.optimizer.step()
             self.losses.append(loss.detach())
@@ -248,7 +249,7 @@ def _measure_loading(runs: dict[type[Loader], Run], train: Dataset[Batch], batch
             run.first_batches.append(time.perf_counter() - begin)
 
 
-def _first_difference(a: Tensor, b: Tensor) -> int | None:
+def first_difference(a: Tensor, b: Tensor) -> int | None:
     """Find the first step at which two loss curves differ in any bit, or None."""
     if a.shape != b.shape:
         return min(len(a), len(b))
@@ -301,7 +302,7 @@ def _draw(plt: ModuleType, theirs: Run, ours: Run, settings: Settings) -> None:
         curve = figure.add_subplot(grid[:, 0])
         curve.plot(theirs.losses.numpy(), color=colours[theirs.name], linewidth=4.5, alpha=0.8, label=theirs.name)
         curve.plot(ours.losses.numpy(), color=colours[ours.name], linewidth=1.1, label=ours.name)
-        step = _first_difference(theirs.losses, ours.losses)
+        step = first_difference(theirs.losses, ours.losses)
         same = f"equal to the bit at all {len(ours.losses)} steps" if step is None else f"DIFFERENT from step {step}"
         curve.set_title(f"Training loss: {same}")
         curve.set_xlabel("step")
@@ -347,12 +348,12 @@ def run(settings: Settings) -> int:
         f"one compute thread, num_workers=0; torch {torch.__version__}, sluicegate {sluicegate.__version__}",
         flush=True,
     )
-    with _same_for_both():
+    with same_for_both():
         runs = _train_both(train, test, settings)
         theirs, ours = runs.values()
         _measure_loading(runs, train, settings.batch_size)
     print(f"\n{_table(theirs, ours)}\n")
-    step = _first_difference(theirs.losses, ours.losses)
+    step = first_difference(theirs.losses, ours.losses)
     _draw(plt, theirs, ours, settings)
     if step is None:
         print(f"losses: equal to the bit at all {len(ours.losses)} steps")

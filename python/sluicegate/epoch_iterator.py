@@ -72,7 +72,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._dataset = apply_random_seed(self._dataset, generator)
 
     def _tell_base_seed(self) -> None:
-        if self._num_workers > 0 and self._seeding is None:
+        if self._num_workers > 0 and self._seed is None:
             self._progress.base_seed = int(self._base_seed)
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
@@ -125,7 +125,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     def _tells_epoch(self) -> bool:
         """Whether the dataset is told which epoch begins: torch's loader does not, so not where it would matter."""
-        is_told = self._seeding is not None or self._progress.is_epoch_set or isinstance(self._dataset, ResumableStream)
+        is_told = self._seed is not None or self._progress.is_epoch_set or isinstance(self._dataset, ResumableStream)
         return is_told and hasattr(self._dataset, "set_epoch")
 
     def _refuse_other_workers(self, resumed: dict[str, Any]) -> None:
@@ -156,9 +156,9 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         resumed, outer = self._progress.resumed, self._progress.outer
         if outer is not None:
             set_global_state(outer)
-        elif resumed is not None and resumed["in_epoch"] and resumed["rng"] is not None and self._seeding is None:
+        elif resumed is not None and resumed["in_epoch"] and resumed["rng"] is not None and self._seed is None:
             set_global_state(resumed["rng"])
 
     def _waits_for_epoch(self) -> bool:
         """Whether trainers may yet set the epoch between `iter` and `next`."""
-        return self._seeding is not None or self._ordering is not None or waits_for_epoch(self._index_sampler)
+        return self._seed is not None or self._ordering is not None or waits_for_epoch(self._index_sampler)

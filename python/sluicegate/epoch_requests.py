@@ -11,7 +11,7 @@ from .fetch import Seeding
 from .ids import BatchIds
 from .plan import Ordering, make_plan
 from .progress import Progress
-from .requests import Planned, size_of, without
+from .requests import Slice, planned_of, size_of, without
 from .sampler_stream import SamplerStream
 from .stream_seeding import StreamSeeding
 from .torch_order import known_requests
@@ -23,10 +23,11 @@ def planned(progress: Progress, seeding: Seeding | None, ordering: Ordering) -> 
     plan = make_plan(ordering, epoch, progress.start)
     progress.set_plan(plan)
     first, rank, is_single = progress.received, plan.rank, ordering.is_single
+    left_out, ahead = progress.left_out, progress.ahead
     for batch in range(len(plan)):
-        request = Planned(plan, batch, is_single)
+        request = planned_of((plan, batch, is_single))
         ids = BatchIds(first + batch, epoch, plan.position_after(batch) + rank, request)
-        if _is_wanted(progress, ids):
+        if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
             yield ids
 
 
@@ -59,6 +60,7 @@ def drawn(
     """
     epoch = _begin(progress, seeding)
     past, position = progress.received, progress.start
+    left_out, ahead = progress.left_out, progress.ahead
     stream: Any = None if seed is not None else known_requests(index_sampler, engine, past, progress.order)
     is_known = stream is not None
     # What a sampler of the user's draws in seed mode follows from the seed too.
@@ -69,12 +71,15 @@ def drawn(
             state = progress.sampler_state() if past else None
             stream = SamplerStream(index_sampler, sampler_iter, state, past)
     for number, request in enumerate(stream if draws is None else _seeded(stream, draws), past):
-        end = position + (size_of(request) if auto_collation else 1)
+        if type(request) is Slice:  # What `size_of` says, without the call.
+            end = position + request.stop - request.start
+        else:
+            end = position + (size_of(request) if auto_collation else 1)
         ids = BatchIds(number, epoch, position, request, end)
         position = end
         if not is_known:
             ids.sampler_state = stream.state()
-        if _is_wanted(progress, ids):
+        if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
             yield ids
 
 
@@ -112,8 +117,6 @@ def _is_wanted(progress: Progress, ids: BatchIds) -> bool:
     if ids.batch_index in progress.ahead:
         return False  # It was received out of turn, before the state was taken.
     left_out = progress.left_out
-    if not left_out:
-        return True
     if left_out.has_batch(ids.epoch, ids.batch_index):
         ids.request = None
     elif left_out.samples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,16 @@ class BatchIds:
             mode, how many batches; for a stream, how many samples of the same worker.
         worker: which worker fetched it; 0 without workers, and where threads of the core read.
         sample_ids: what `sample_id` made of each sample, for a stream; None where it was not given.
+
+    Example:
+        >>> from sluicegate import DataLoader
+        >>> loader = DataLoader([0, 10, 20], batch_size=2, sampler=[2, 0, 1])
+        >>> for batch, ids in loader.with_ids():
+        ...     print(batch.tolist(), ids.sample_indices.tolist(), ids.position, ids.valid.tolist())
+        [20, 0] [2, 0] 0 [True, True]
+        [10] [1] 2 [True]
+        >>> loader.last_ids.batch_id
+        '0-1-dfdf296fd6d4'
     """
 
     __slots__ = (
@@ -82,7 +93,7 @@ class BatchIds:
         return f"{self.epoch}-{self.batch_index}-{digest}"
 
     def set_stream(self, first: int, count: int, sample_ids: list[Any] | None) -> None:
-        """Takes note that the batch holds `count` samples of its worker's stream, from ordinal `first` on."""
+        """Takes note of `count` samples of its worker's stream, from ordinal `first` on, told by `sample_ids`."""
         self.is_of_stream = True
         self.position = first
         self.end = first + count
@@ -97,3 +108,20 @@ class BatchIds:
             f"BatchIds(batch_index={self.batch_index}, epoch={self.epoch}, position={self.position}, "
             f"worker={self.worker}, sample_indices={self.sample_indices!r})"
         )
+
+
+class WithIds(Iterator[tuple[Any, BatchIds]]):
+    """Pairs of a batch and its ids. No generator: an exception in one batch would end it.
+
+    Args:
+        iterator: of batches.
+        place: what knows the ids of the last one, as `last_ids`.
+    """
+
+    def __init__(self, iterator: Any, place: Any) -> None:
+        self._iterator, self._place = iterator, place
+
+    def __next__(self) -> tuple[Any, BatchIds]:
+        """The next batch, and which samples are in it."""
+        batch = next(self._iterator)
+        return batch, self._place.last_ids

@@ -135,6 +135,7 @@ class NativeIterator(EpochIterator):
 
     def __init__(self, loader: DataLoader[Any], source: Source, engine: _core.Engine) -> None:
         super().__init__(loader)
+        self._seeding = None  # Nothing that draws is run.
         if self._num_workers == 0:
             _refuse_timeout(loader)
         self._engine = engine
@@ -206,13 +207,14 @@ class NativeIterator(EpochIterator):
             # Of a sampler that waits for its epoch nothing was asked for in `iter()`.
             while self._ask_for_one_more():
                 pass
+        left_out = self._progress.left_out
         while self._under_way:
             try:
                 ids, batch = self._take()
             finally:
                 if self._num_workers > 0:
                     self._ask_for_one_more()
-            if self._progress.left_out and (batch := self._without_left_out(ids, batch)) is None:
+            if left_out.is_something and (batch := self._without_left_out(ids, batch)) is None:
                 self._progress.pass_over(ids)
                 if self._num_workers == 0 and (following := next(self._requests, None)) is not None:
                     self._ask_for(following)

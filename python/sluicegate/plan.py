@@ -58,6 +58,30 @@ class Ordering:
         return _is_translatable(each) or _makes_batches(each)
 
 
+def check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: Any) -> None:
+    """Refuses arguments of a loader that shape no order; ValueError says which."""
+    if seed is not None and generator is not None:
+        raise ValueError("seed option is mutually exclusive with generator: the order comes from the seed alone")
+    if remainder not in ("pad", "drop", "exact"):
+        raise ValueError(f"remainder option should be 'pad', 'drop' or 'exact', but got {remainder!r}")
+    if shard is None:
+        return
+    if isinstance(dataset, torch.utils.data.IterableDataset):
+        raise ValueError(
+            "shard option can't be given with an IterableDataset, whose order only it knows: wrap it in "
+            "sluicegate.shard_iterable, which gives every rank and worker a part of its own"
+        )
+    if shard != "auto":
+        try:
+            rank, world_size = shard
+        except (TypeError, ValueError):
+            raise ValueError(f"shard option should be (rank, world_size) or 'auto', but got {shard!r}") from None
+        if not 0 <= rank < world_size:
+            raise ValueError(
+                f"shard option should be (rank, world_size) with 0 <= rank < world_size, but got {shard!r}"
+            )
+
+
 def make_plan(ordering: Ordering, epoch: int, start: int) -> _core.Plan:
     """The plan of this rank's batches of `epoch`, from global position `start` on.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
-import io
 import multiprocessing.process
 import os
 import pickle
@@ -26,7 +25,7 @@ from .ids import BatchIds
 from .limits import limits_in_words
 from .payload import Payload, preload
 from .report import attachment
-from .requests import indices_of, portable
+from .requests import indices_of, pickled_request, portable
 from .worker import STACK_SIGNAL, Duty, Place, run_worker
 from .worker_memory import give_back, lend
 
@@ -150,7 +149,7 @@ class ProcessWorkers:
     def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
         """Asks `worker` for one batch; returns at once."""
         request = portable(ids.request)
-        request = _pickled((ids.epoch, request) if self._tells_epoch else request)
+        request = pickled_request((ids.epoch, request) if self._tells_epoch else request)
         self._requests[worker].append((epoch, number, ids.request))
         try:
             self._memory.send(worker, "fetch", epoch, number, request)
@@ -332,21 +331,6 @@ class ProcessWorkers:
         self.inbox.clear()
         if not left and self._reusable:  # Else somebody may still write there.
             give_back(self._loader(), self._memory)
-
-
-class _RequestPickler(pickle.Pickler):
-    """Pickles indices. Those of a sampler that walks over a tensor are views of it, and would take all of it along."""
-
-    def reducer_override(self, item: Any) -> Any:
-        if type(item) is torch.Tensor and item.layout is torch.strided:
-            return item.clone().__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-        return NotImplemented
-
-
-def _pickled(index: Any) -> bytes:
-    stream = io.BytesIO()
-    _RequestPickler(stream, pickle.HIGHEST_PROTOCOL).dump(index)
-    return stream.getvalue()
 
 
 def _joined(processes: list[Any], seconds: float) -> list[Any]:

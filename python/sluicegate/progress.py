@@ -30,13 +30,18 @@ class LeftOut:
         # By epoch: numbers of batches.
         self.batches: dict[int, set[int]] = {}
         self.samples: frozenset[int] = frozenset()
-
-    def __bool__(self) -> bool:
-        return bool(self.batches or self.samples)
+        # Whether there is anything at all: hardly ever, and every batch asks.
+        self.is_something = False
 
     def add_batches(self, epoch: int, batches: Iterable[int]) -> None:
         """Leaves out these batches of `epoch`."""
         self.batches.setdefault(operator.index(epoch), set()).update(map(operator.index, batches))
+        self.is_something = True
+
+    def add_samples(self, indices: Iterable[int]) -> None:
+        """Leaves out these samples, of every batch."""
+        self.samples |= frozenset(map(operator.index, indices))
+        self.is_something = True
 
     def has_batch(self, epoch: int, batch: int) -> bool:
         """Whether batch number `batch` of `epoch` is left out."""
@@ -53,7 +58,8 @@ class LeftOut:
         left_out = cls()
         for epoch, start, stop in state["batches"]:
             left_out.add_batches(epoch, range(start, stop))
-        left_out.samples = frozenset(index for start, stop in state["samples"] for index in range(start, stop))
+        for start, stop in state["samples"]:
+            left_out.add_samples(range(start, stop))
         return left_out
 
 

@@ -6,6 +6,10 @@ sampler of the user's yields.
 
 from __future__ import annotations
 
+import functools
+import io
+import pickle
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +41,12 @@ class Planned(NamedTuple):
     plan: _core.Plan
     batch: int
     is_single: bool = False
+
+
+# Of a tuple of their parts: every batch is asked for by one of these, and the constructors of the classes take longer
+# than all that the core does to take the request.
+slice_of: Callable[[tuple[Permutation, int, int]], Slice] = functools.partial(tuple.__new__, Slice)
+planned_of: Callable[[tuple[_core.Plan, int, bool]], Planned] = functools.partial(tuple.__new__, Planned)
 
 
 class Remaining(NamedTuple):
@@ -137,3 +147,19 @@ def without(request: Any, left_out: frozenset[int]) -> Any:
     if not keep.any():
         return None
     return Remaining(indices[keep], is_part_of_epoch(request)[keep])
+
+
+class _RequestPickler(pickle.Pickler):
+    """Pickles indices. Those of a sampler that walks over a tensor are views of it, and would take all of it along."""
+
+    def reducer_override(self, item: Any) -> Any:
+        if type(item) is torch.Tensor and item.layout is torch.strided:
+            return item.clone().__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return NotImplemented
+
+
+def pickled_request(index: Any) -> bytes:
+    """What `portable` returned, pickled for a worker."""
+    stream = io.BytesIO()
+    _RequestPickler(stream, pickle.HIGHEST_PROTOCOL).dump(index)
+    return stream.getvalue()

@@ -127,6 +127,12 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
 
     Attributes:
         dropped: how many samples of each class nobody got, over all passes.
+
+    Example:
+        >>> with split_by_class([("a", 1), ("b", 2), ("a", 3)], label=0) as split:
+        ...     taken = [int(number) for _, number in split["a"]]
+        ...     taken, split.classes_seen
+        ([1, 3], ['a', 'b'])
     """
 
     def __init__(self, rule: _Rule, loader_arguments: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from torch.utils.data import (
 from . import _core, _torch
 from . import sampler as ours
 from .global_generators import set_generator_state
-from .requests import Permutation, Slice
+from .requests import Permutation, Slice, slice_of
 from .sampler import Positional
 
 
@@ -152,7 +152,7 @@ def _batches(batch_sampler: BatchSampler, drawn: Iterator[torch.Tensor], past: i
             parts.append(permutation.tensor[start:stop])
             yield _whole(parts)
         else:
-            yield Slice(permutation, start, stop)
+            yield slice_of((permutation, start, stop))
         start = stop
 
 

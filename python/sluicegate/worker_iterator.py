@@ -238,7 +238,7 @@ class WorkerIterator(EpochIterator):
     def _is_left_out(self, number: int, worker: int, ids: BatchIds) -> bool:
         """Whether the batch, or a sample of it, was left out after it was asked for; of the rest a new one is made."""
         left_out = self._progress.left_out
-        if not left_out or self._is_stream:
+        if not left_out.is_something or self._is_stream:
             return False
         remaining = None
         if not left_out.has_batch(ids.epoch, ids.batch_index):

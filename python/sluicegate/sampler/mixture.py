@@ -18,7 +18,14 @@ _TABULATED = 1024
 
 
 class StopCriteria:
-    """When an epoch of a mixture ends: the names, and the values, of `torchdata.nodes.StopCriteria`."""
+    """When an epoch of a mixture ends: the names, and the values, of `torchdata.nodes.StopCriteria`.
+
+    Example:
+        >>> [len(MixtureSampler([90, 10], [1, 1], stop=rule)) for rule in (
+        ...     StopCriteria.ALL_DATASETS_EXHAUSTED, StopCriteria.FIRST_DATASET_EXHAUSTED
+        ... )]
+        [100, 20]
+    """
 
     # With the sample that completes the last part; parts that are through start again.
     CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED = "CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED"

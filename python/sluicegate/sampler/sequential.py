@@ -20,6 +20,9 @@ class SequentialSampler(Positional, data.SequentialSampler):
         data_source: what has the samples; its length is asked when an epoch begins.
         seed: without effect, and taken because every sampler takes one.
 
+    Raises:
+        ValueError: `seed` is none of 64 bits.
+
     Example:
         >>> sampler = SequentialSampler(range(10))
         >>> sampler.index_at(7)

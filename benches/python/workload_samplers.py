@@ -1,0 +1,353 @@
+"""Samplers: what an index costs, in batches of 256 as they reach the fetcher, against torch's or what people write."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import figures
+import machine
+import throughput
+from loaders import IMPORTS
+from protocol import Case, Contender, Metrics, Standings, Workload
+from report import Table, figure
+
+BATCH_SIZE = 256
+CLASSES = 100
+PER_CLASS = 4
+BLOCK, WINDOW = 1_000, 16
+WORLD_SIZE = 4
+WEIGHTS = 10**8
+
+Maker = Callable[[int], Any]
+"""Makes a sampler for so many samples."""
+
+
+def _labels(n: int) -> Any:
+    return np.random.default_rng(1).integers(0, CLASSES, n)
+
+
+def _lengths(n: int) -> Any:
+    return np.random.default_rng(1).integers(10, 500, n)
+
+
+def _weights(n: int) -> Any:
+    import torch
+
+    return torch.from_numpy(np.random.default_rng(1).random(n))
+
+
+def _torchs(name: str, arguments: Callable[[int], tuple[Any, ...]], **named: Any) -> Maker:
+    def make(n: int) -> Any:
+        from torch.utils import data
+
+        sampler = getattr(data, name)(*arguments(n), **named)
+        return data.BatchSampler(sampler, BATCH_SIZE, False)
+
+    return make
+
+
+def _cut(indices: Iterator[int]) -> Iterator[list[int]]:
+    while batch := list(itertools.islice(indices, BATCH_SIZE)):
+        yield batch
+
+
+class _Written:
+    """Batches of a generator function, anew in every epoch."""
+
+    def __init__(self, epoch: Callable[[], Iterator[list[int]]]) -> None:
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return self._epoch()
+
+
+def _blocks(n: int) -> _Written:
+    """Lists of whole blocks, those of a window put together and shuffled."""
+
+    def indices() -> Iterator[int]:
+        blocks = [range(begin, min(begin + BLOCK, n)) for begin in range(0, n, BLOCK)]
+        random.shuffle(blocks)
+        for first in range(0, len(blocks), WINDOW):
+            together = list(itertools.chain.from_iterable(blocks[first : first + WINDOW]))
+            random.shuffle(together)
+            yield from together
+
+    return _Written(lambda: _cut(indices()))
+
+
+def _half_of_classes(n: int) -> Any:
+    """A `SubsetRandomSampler` over the indices of the classes."""
+    from torch.utils import data
+
+    indices = np.flatnonzero(_labels(n) < CLASSES // 2).tolist()
+    return data.BatchSampler(data.SubsetRandomSampler(indices), BATCH_SIZE, False)
+
+
+def _m_per_class(n: int) -> _Written:
+    """As pytorch-metric-learning's `MPerClassSampler`: a choice of each class of the batch."""
+    labels = _labels(n)
+    of_class = [np.flatnonzero(labels == label) for label in range(CLASSES)]
+
+    def batches() -> Iterator[list[int]]:
+        for _ in range(n // BATCH_SIZE):
+            chosen = random.sample(range(CLASSES), BATCH_SIZE // PER_CLASS)
+            drawn = [np.random.choice(of_class[label], size=PER_CLASS, replace=False) for label in chosen]
+            yield np.concatenate(drawn).tolist()
+
+    return _Written(batches)
+
+
+def _by_length(n: int) -> _Written:
+    """As transformers' `LengthGroupedSampler`: megabatches of a permutation, each sorted."""
+    lengths = _lengths(n).tolist()
+
+    def indices() -> Iterator[int]:
+        import torch
+
+        permutation = torch.randperm(n)
+        for begin in range(0, n, 50 * BATCH_SIZE):
+            window = permutation[begin : begin + 50 * BATCH_SIZE].tolist()
+            yield from sorted(window, key=lambda index: lengths[index], reverse=True)
+
+    return _Written(lambda: _cut(indices()))
+
+
+def _mixed(n: int) -> _Written:
+    """A part drawn for each sample, and the next index of its permutation."""
+    starts, half = (0, n // 2), n // 2
+
+    def indices() -> Iterator[int]:
+        import torch
+
+        def part(start: int) -> Iterator[int]:
+            while True:
+                yield from (torch.randperm(half) + start).tolist()
+
+        parts = [part(start) for start in starts]
+        for chosen in torch.multinomial(torch.tensor([3.0, 1.0]), n, replacement=True).tolist():
+            yield next(parts[chosen])
+
+    return _Written(lambda: _cut(indices()))
+
+
+def _ours(name: str, arguments: Callable[[int], tuple[Any, ...]], **named: Any) -> Maker:
+    def make(n: int) -> Any:
+        import sluicegate
+
+        return getattr(sluicegate, name)(*arguments(n), **named)
+
+    return make
+
+
+def _n(n: int) -> tuple[Any, ...]:
+    return (range(n),)
+
+
+def _subset(n: int) -> tuple[Any, ...]:
+    return (list(range(n)),)
+
+
+def _rank(n: int) -> tuple[Any, ...]:
+    return range(n), WORLD_SIZE, 1
+
+
+def _mixture(n: int) -> Any:
+    import sluicegate
+
+    return sluicegate.MixtureSampler([n // 2, n // 2], [3.0, 1.0], stop="CYCLE_FOREVER", num_samples=n)
+
+
+def _repeated(n: int) -> Any:
+    import sluicegate
+
+    return sluicegate.RepeatSampler(sluicegate.RandomSampler(range(n)), 2)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A sampler of ours, and who it is measured against."""
+
+    ours: Maker
+    peer: Maker | None = None
+    peer_name: str = "torch"
+    most: int | None = 1
+    """How often an index comes in an epoch at most, where that is known."""
+
+
+MEASURED = {
+    "SequentialSampler": Measured(_ours("SequentialSampler", _n), _torchs("SequentialSampler", _n)),
+    "RandomSampler": Measured(_ours("RandomSampler", _n), _torchs("RandomSampler", _n)),
+    "RandomSampler, replacement": Measured(
+        _ours("RandomSampler", _n, replacement=True), _torchs("RandomSampler", _n, replacement=True), most=None
+    ),
+    "SubsetRandomSampler": Measured(_ours("SubsetRandomSampler", _subset), _torchs("SubsetRandomSampler", _subset)),
+    "WeightedRandomSampler": Measured(
+        _ours("WeightedRandomSampler", lambda n: (_weights(n), n)),
+        _torchs("WeightedRandomSampler", lambda n: (_weights(n), n)),
+        most=None,
+    ),
+    f"DistributedSampler, 1 of {WORLD_SIZE}": Measured(
+        _ours("DistributedSampler", _rank), _torchs("DistributedSampler", _rank)
+    ),
+    "BlockShuffleSampler": Measured(
+        _ours("BlockShuffleSampler", lambda n: (range(n), BLOCK, WINDOW)), _blocks, "lists of blocks, shuffled"
+    ),
+    "ClassSampler": Measured(
+        _ours("ClassSampler", lambda n: (_labels(n), list(range(CLASSES // 2))), shuffle=True, seed=7),
+        _half_of_classes,
+        "torch's SubsetRandomSampler",
+    ),
+    "BalancedBatchSampler": Measured(
+        _ours("BalancedBatchSampler", lambda n: (_labels(n), BATCH_SIZE // PER_CLASS, PER_CLASS)),
+        _m_per_class,
+        "as MPerClassSampler",
+        most=None,
+    ),
+    "StratifiedBatchSampler": Measured(_ours("StratifiedBatchSampler", lambda n: (_labels(n), BATCH_SIZE))),
+    "LengthBucketBatchSampler": Measured(
+        _ours("LengthBucketBatchSampler", lambda n: (_lengths(n),), batch_size=BATCH_SIZE),
+        _by_length,
+        "as LengthGroupedSampler",
+    ),
+    "MixtureSampler": Measured(_mixture, _mixed, "a part for each sample", most=None),
+    "RepeatSampler": Measured(
+        _repeated, lambda n: _torchs("RandomSampler", _n, num_samples=2 * n)(n), "torch, num_samples=2n", most=2
+    ),
+}
+
+
+def _of_peer(measured: Measured, n: int) -> Metrics:
+    """Lists of Python's integers, as torch's loader gives them to its fetcher."""
+    assert measured.peer is not None
+    sampler = measured.peer(n)
+    begin = time.perf_counter()
+    batches = iter(sampler)
+    count = len(next(batches))
+    first = time.perf_counter() - begin
+    count += sum(map(len, batches))
+    seconds = time.perf_counter() - begin
+    return {"ns": seconds / count * 1e9, "first_ms": first * 1e3}
+
+
+def _of_ours(measured: Measured, n: int) -> Metrics:
+    """Arrays, as our loader in seed mode asks for them: those of the second epoch, the first being checked."""
+    import sluicegate
+    from sluicegate.plan import Ordering, make_plan
+
+    sampler = measured.ours(n)
+    makes_batches = hasattr(sampler, "batches")
+    how: dict[str, Any] = (
+        {"batch_sampler": sampler} if makes_batches else {"sampler": sampler, "batch_size": BATCH_SIZE}
+    )
+    ordering = Ordering.of(sluicegate.DataLoader(range(n), seed=7, **how))  # type: ignore[arg-type]
+    assert ordering is not None
+
+    begin = time.perf_counter()
+    plan = make_plan(ordering, 0, 0)
+    plan.batch(0)
+    first = time.perf_counter() - begin
+    _check(b"".join(plan.batch(number)[0] for number in range(len(plan))), n, measured.most)
+
+    begin = time.perf_counter()
+    plan = make_plan(ordering, 1, 0)
+    count = sum(len(plan.batch(number)[0]) for number in range(len(plan))) // 8
+    seconds = time.perf_counter() - begin
+    return {"ns": seconds / count * 1e9, "first_ms": first * 1e3}
+
+
+def _check(epoch: bytes, n: int, most: int | None) -> None:
+    indices = np.frombuffer(epoch, np.int64)
+    assert 0 <= indices.min() <= indices.max() < n, "an index of no sample"
+    if most is not None:
+        assert np.bincount(indices).max() <= most, f"an index came more than {most} times"
+
+
+def _alias_table() -> Metrics:
+    """Beyond torch's 2^24 weights; the memory is that of the table."""
+    import sluicegate
+
+    weights = _weights(WEIGHTS)
+    sampler = sluicegate.WeightedRandomSampler(weights, WEIGHTS, seed=7)
+    before = machine.status_bytes("RssAnon")
+    begin = time.perf_counter()
+    order = sampler.order(0)
+    order.indices(0, BATCH_SIZE)
+    seconds = time.perf_counter() - begin
+    grown = machine.status_bytes("RssAnon") - before
+    drawn = np.frombuffer(order.indices(0, 1_000_000), np.int64)
+    # Drawn in proportion to weights that are even in [0, 1), a weight is 2/3 in the mean.
+    mean = float(weights.numpy()[drawn].mean())
+    assert abs(mean - 2 / 3) < 0.002, f"drawn weights of {mean} in the mean"
+    begin = time.perf_counter()
+    for start in range(0, 10_000_000, BATCH_SIZE):
+        order.indices(start, start + BATCH_SIZE)
+    return {
+        "table and first batch, s": seconds,
+        "memory MB": grown / 1e6,
+        "ns/index": (time.perf_counter() - begin) / 10_000_000 * 1e9,
+    }
+
+
+def _tables(case: Case, standings: Standings) -> list[Table]:
+    if case.name == "weights":
+        return figures.tables(case, standings)
+    table = Table(
+        case.title, ["sampler", "against", "its ns/index", "ours", "of ours", "its first batch, ms", "ours, ms"]
+    )
+    for name, measured in MEASURED.items():
+        failure = standings[name].failure
+        peer = f"{name}: {measured.peer_name}" if measured.peer is not None else None
+        failure = failure or (standings[peer].failure if peer else None)
+        if failure is not None:
+            table.add_failed(name, failure)
+            continue
+
+        def of(who: str | None, metric: str, form: str = ".3g") -> str:
+            return "-" if who is None else figure(throughput.median(standings, who, metric), form)
+
+        ratio = None if peer is None else throughput.ratio(standings, peer, "ns", name, "ns")
+        table.add(
+            name,
+            measured.peer_name if peer else "-",
+            of(peer, "ns"),
+            of(name, "ns"),
+            "-" if ratio is None else f"{ratio:.3g}x",
+            of(peer, "first_ms"),
+            of(name, "first_ms"),
+        )
+    return [table]
+
+
+def _case(exponent: int) -> Case:
+    n = 10**exponent
+    contenders = []
+    for name, measured in MEASURED.items():
+        if measured.peer is not None:
+            title = f"{name}: {measured.peer_name}"
+            contenders.append(Contender(title, lambda _, measured=measured: _of_peer(measured, n), IMPORTS["torch"]))  # type: ignore[misc]
+        contenders.append(Contender(name, lambda _, measured=measured: _of_ours(measured, n), IMPORTS["sluicegate"]))  # type: ignore[misc]
+    return Case(f"10^{exponent}", f"an index in batches of {BATCH_SIZE}, of 10^{exponent} samples", tuple(contenders))
+
+
+WORKLOAD = Workload(
+    name="samplers",
+    title="Samplers: what an index costs on its way to the fetcher",
+    measure=figures.measure,
+    tables=_tables,
+    cases=(
+        _case(6),
+        _case(7),
+        Case(
+            "weights",
+            "WeightedRandomSampler of 10^8 weights (torch refuses more than 1.7 * 10^7)",
+            (Contender("sluicegate", lambda _: _alias_table(), IMPORTS["sluicegate"]),),
+        ),
+    ),
+)
