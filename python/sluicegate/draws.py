@@ -44,9 +44,17 @@ def put(loader: DataLoader[Any], state: dict[str, str]) -> None:
 
 
 def _generators(loader: DataLoader[Any]) -> Iterator[tuple[str, torch.Generator | None]]:
-    """What the loader and its sampler draw from; None for the global generators."""
+    """What the loader and its samplers, one inside of the other, draw from; None for the global generators."""
     yield "generator", loader.generator
-    sampler = loader._index_sampler
-    own = getattr(getattr(sampler, "sampler", sampler), "generator", None)
-    if own is not loader.generator:
-        yield "sampler_generator", own if isinstance(own, torch.Generator) else None
+    known = [loader.generator]
+    sampler, depth = loader._index_sampler, 0
+    while sampler is not None and depth < _DEEPEST:
+        own = getattr(sampler, "generator", None)
+        if all(own is not each for each in known):
+            known.append(own)
+            yield f"sampler_generator_{depth}", own if isinstance(own, torch.Generator) else None
+        sampler, depth = getattr(sampler, "sampler", None), depth + 1
+
+
+# How many samplers may lie inside of each other: one that holds itself has no end.
+_DEEPEST = 8

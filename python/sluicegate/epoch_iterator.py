@@ -13,7 +13,7 @@ from torch.utils.data import IterDataPipe
 from torch.utils.data.graph_settings import apply_random_seed
 
 from . import _core, _torch, draws
-from .epoch_requests import drawn, of_stream, planned
+from .epoch_requests import BEGUN, drawn, of_stream, planned
 from .fetch import Seeding
 from .global_generators import set_global_state
 from .ids import BatchIds
@@ -102,26 +102,28 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     def _open(self, engine: _core.Engine) -> None:
         """Makes the requests of the epoch. The sampler is asked for the first one when that is asked for here."""
-        resumed = self._progress.resumed
+        progress = self._progress
+        is_drawn = progress.resumed is not None and bool(progress.resumed["drawn"])
         # Functions, and no methods: a generator of this iterator's own would keep it, and its workers, alive.
         if self._ordering is not None:
-            self._requests = planned(self._progress, self._seeding, self._ordering)
+            self._requests = planned(progress, self._seeding, self._ordering)
         elif self._dataset_kind == _torch.DatasetKind.Iterable:
-            self._requests = of_stream(self._progress, self._sampler_iter)
+            self._requests = of_stream(progress, self._sampler_iter)
         else:
             self._requests = drawn(
-                self._progress,
+                progress,
                 self._seed,
                 self._seeding,
                 self._index_sampler,
                 self._sampler_iter,
                 engine,
                 self._auto_collation,
+                is_drawn,
             )
-        if resumed is not None and resumed["drawn"]:
-            # Now, and not at the first `next`: the generators are where they were when this was drawn.
+        if is_drawn:
             first = next(self._requests, None)
-            self._requests = iter(()) if first is None else itertools.chain((first,), self._requests)
+            if first is not BEGUN:
+                self._requests = iter(()) if first is None else itertools.chain((first,), self._requests)
 
     def _tells_epoch(self) -> bool:
         """Whether the dataset is told which epoch begins: torch's loader does not, so not where it would matter."""

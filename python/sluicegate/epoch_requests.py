@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,6 +47,7 @@ def drawn(
     sampler_iter: Iterator[Any],
     engine: _core.Engine,
     auto_collation: bool,
+    is_drawn: bool,
 ) -> Iterator[BatchIds]:
     """The batches that a sampler yields, from where `progress` is on; drawn when torch draws.
 
@@ -57,6 +59,7 @@ def drawn(
         sampler_iter: `iter(index_sampler)`, not begun.
         engine: where permutations live.
         auto_collation: whether a request is a batch of indices.
+        is_drawn: whether the order was drawn when the state was taken: then it is drawn, and `BEGUN` yielded, first.
     """
     epoch = _begin(progress, seeding)
     past, position = progress.received, progress.start
@@ -70,6 +73,12 @@ def drawn(
             _leave_last_epoch(progress, index_sampler)
             state = progress.sampler_state() if past else None
             stream = SamplerStream(index_sampler, sampler_iter, state, past)
+    if is_drawn:
+        # Now, and not at the first `next`: the generators are where they were when this was drawn. Torch's samplers
+        # draw when they are asked for the first index; others for every one, so those of the next batch must wait.
+        if is_known or not (past or stream.is_stateful):
+            stream = itertools.chain(list(itertools.islice(stream, 1)), stream)
+        yield BEGUN
     for number, request in enumerate(stream if draws is None else _seeded(stream, draws), past):
         if type(request) is Slice:  # What `size_of` says, without the call.
             end = position + request.stop - request.start
@@ -101,6 +110,8 @@ def _seeded(stream: Iterator[Any], draws: StreamSeeding) -> Iterator[Any]:
 
 
 _END = object()
+# What `drawn` yields when it has done all that comes before the first batch.
+BEGUN: Any = object()
 # In the place of a worker's number: the sampler's own draws.
 _SAMPLER = 2**32
 

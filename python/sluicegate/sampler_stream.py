@@ -31,7 +31,7 @@ class SamplerStream:
         begun = index_iterator if self._batches is None and state is None else None
         self._pair = Pair(thing, state, begun)
         # Ours say where they are too, but what they drew is drawn again from the generators, as torch's is.
-        self._is_stateful = self._pair.is_stateful and not is_ours(thing)
+        self.is_stateful = self._pair.is_stateful and not is_ours(thing)
         self._iterator = self._pair.iterator if self._batches is None else self._cut(self._pair.iterator)
         if state is None and past:
             next(itertools.islice(self._iterator, past, past), None)
@@ -44,7 +44,7 @@ class SamplerStream:
 
     def state(self) -> bytes | None:
         """What the sampler, or its iterator, says of itself now, pickled; None when it says nothing."""
-        return pickled(self._pair.state) if self._is_stateful else None
+        return pickled(self._pair.state) if self.is_stateful else None
 
     def _cut(self, indices: Iterator[Any]) -> Iterator[list[Any]]:
         assert self._batches is not None

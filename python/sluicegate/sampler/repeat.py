@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch.utils import data
 
 from sluicegate import _core
@@ -69,11 +71,16 @@ class RepeatSampler(Positional, data.Sampler[int]):
             self.sampler.set_epoch(epoch)
 
     def _unseeded(self) -> Iterator[int]:
+        sampler = self.sampler
+        if getattr(sampler, "generator", self) is None:
+            # One draw for all passes: a later one would come wherever what is fetched meanwhile has left the generator.
+            sampler = copy.copy(sampler)
+            sampler.generator = torch.Generator().manual_seed(self._seed_of_pass(None))
         if self.interleaved:
-            repeated = (index for index in self.sampler for _ in range(self.times))
+            repeated = (index for index in sampler for _ in range(self.times))
         else:
-            repeated = (index for _ in range(self.times) for index in self.sampler)
-        return itertools.islice(repeated, self.num_samples)
+            repeated = (index for _ in range(self.times) for index in sampler)
+        yield from itertools.islice(repeated, self.num_samples)
 
     def _has_seed(self) -> bool:
         return isinstance(self.sampler, Positional) and (self.seed is not None or self.sampler._has_seed())
