@@ -20,6 +20,7 @@ from .ids import BatchIds, WithIds
 from .iterator import NativeIterator, PythonIterator
 from .plan import Ordering, check_order, sharded_len
 from .progress import Epochs, LeftOut, Progress
+from .reports import over
 from .requests import array_of
 from .sampler.seed import checked_seed
 from .state import loaded, state_of
@@ -394,6 +395,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         progress.outer = outer
         if before is not None and before.finished:
             progress.sampler_before = before.sampler_state
+            places = [over(place) for place in before.fetching_state()["workers"]] if self.num_workers == 0 else []
+            progress.places_before = lambda: copy.deepcopy(places)
         self._progress = progress
         return progress
 

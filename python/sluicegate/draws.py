@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def take(loader: DataLoader[Any]) -> dict[str, str]:
     """The state of every generator that an epoch of `loader` draws from, as text, by name."""
     state = {}
-    names_global = False
+    # A stream may draw when it begins, from whatever generator: read again without a state, it must draw the same.
+    names_global = is_stream = loader._dataset_kind != _torch.DatasetKind.Map
     for name, generator in _generators(loader):
         if generator is None:
             names_global = True
@@ -27,8 +28,7 @@ def take(loader: DataLoader[Any]) -> dict[str, str]:
     if names_global:
         everything = global_state()
         # A sampler of the user's may draw from any of them; torch's own ones from torch's alone, as the loader itself.
-        is_stream = loader._dataset_kind != _torch.DatasetKind.Map
-        names = ["torch"] if is_stream or is_known(loader._index_sampler) else list(everything)
+        names = ["torch"] if not is_stream and is_known(loader._index_sampler) else list(everything)
         state.update({name: everything[name] for name in names})
     return state
 

@@ -62,6 +62,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._base_seed = _core.sample_key(loader.seed, 0, _WORKERS) >> 1
             self._seed_pipe()
         self._tell_base_seed()
+        self._progress.draws_after_iter = self._progress.take_draws()
 
     def _seed_pipe(self) -> None:
         """Has a DataPipe shuffle by the loader's seed, and not by what torch has drawn."""
@@ -87,6 +88,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             super()._reset(loader, first_iter)
         if loader.seed is not None:
             self._seed_pipe()
+        self._progress.draws_after_iter = self._progress.take_draws()
 
     @contextlib.contextmanager
     def _drawing(self, loader: DataLoader[Any]) -> Iterator[None]:

@@ -73,13 +73,14 @@ def drawn(
             _leave_last_epoch(progress, index_sampler)
             state = progress.sampler_state() if past else None
             stream = SamplerStream(index_sampler, sampler_iter, state, past)
+    requests: Iterator[Any] = stream if draws is None else _seeded(stream, draws)
     if is_drawn:
         # Now, and not at the first `next`: the generators are where they were when this was drawn. Torch's samplers
         # draw when they are asked for the first index; others for every one, so those of the next batch must wait.
         if is_known or not (past or stream.is_stateful):
-            stream = itertools.chain(list(itertools.islice(stream, 1)), stream)
+            requests = itertools.chain(list(itertools.islice(requests, 1)), requests)
         yield BEGUN
-    for number, request in enumerate(stream if draws is None else _seeded(stream, draws), past):
+    for number, request in enumerate(requests, past):
         if type(request) is Slice:  # What `size_of` says, without the call.
             end = position + request.stop - request.start
         else:

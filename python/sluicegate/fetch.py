@@ -5,6 +5,7 @@ The same fetchers run on the calling thread, in worker processes and in worker t
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -112,7 +113,8 @@ class StreamFetcher:
             next(self.dataset_iter, None)
         if before["ended"] and before["state"]:
             pair.see_end(before["state"])
-        self.place = Place(pair.state if pair.is_stateful else None, before["samples"], before["ended"])
+        tell = pair.state if pair.is_stateful else None
+        self.place = Place(tell, before["samples"], before["ended"], pair.is_lazy)
         self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         if callable(sample_id):
             self._sample_id = sample_id
@@ -212,7 +214,7 @@ class MapFetcher:
         self.collate_fn = collate_fn
         self.seeding = seeding
         if resumed and "thing" in resumed["state"]:
-            dataset.load_state_dict(resumed["state"]["thing"])
+            dataset.load_state_dict(copy.deepcopy(resumed["state"]["thing"]))
         # No method of this fetcher, which the place would then keep.
         self.place = Place((lambda: {"thing": dataset.state_dict()}) if is_stateful(dataset) else None)
 

@@ -318,6 +318,9 @@ def _told(progress: Progress, resumed: dict[str, Any] | None, place: Place, seed
     if resumed is not None and progress.last_ids is None and not progress.finished:
         # A dataset may take up its state when it is asked for the first sample, and not know it before.
         return {"next_worker": 0, "workers": [copy.deepcopy(resumed)]}
+    if place.is_lazy and place.samples == 0 and progress.last_ids is None:
+        # What it says is still of the epoch before.
+        return {"next_worker": 0, "workers": progress.places_before()}
     # It may return the very objects that it goes on changing.
     state = copy.deepcopy(place.state())
     state |= {"rng": seeding.state() if isinstance(seeding, StreamSeeding) else None, "over": False}

@@ -96,6 +96,7 @@ class Progress:
         self.start = 0 if resumed is None else int(resumed["position"])
         # Tells what the epoch is drawn from at this moment.
         self.take_draws: Callable[[], dict[str, str] | None] = lambda: None
+        self.draws_after_iter: dict[str, str] | None = None
         # Where the global generators were before those of another process were put in their place for the draws.
         self.outer: dict[str, str] | None = None
         # Whether torch drew a seed for workers before the order, as it does when an iterator is made; and which.
@@ -110,6 +111,8 @@ class Progress:
         self._sampler_state: bytes | None = None
         # How the epoch before tells what its sampler said last.
         self.sampler_before: Callable[[], Any] | None = None
+        # And where whoever fetched was at its end; they may not say so of this one before it has begun.
+        self.places_before: Callable[[], list[Any]] = list
         self.last_ids: BatchIds | None = None
         # Whether the sampler was asked for its first batch, and whether the epoch has ended.
         self.is_drawn = resumed is not None and bool(resumed["drawn"])
@@ -136,7 +139,7 @@ class Progress:
             self._number = self._epochs.next
         if self._epochs.next == self._number:  # Else somebody has said since which one follows.
             self._epochs.next = self._number + 1
-        if not self.is_drawn and (now := self.take_draws()) is not None:
+        if not self.is_drawn and (now := self.take_draws()) != self.draws_after_iter:
             # Trainers set generators between `iter` and the first batch; the workers' seed was drawn before that.
             self.draws, self.begins_iterator = now, False
         self.is_drawn = True

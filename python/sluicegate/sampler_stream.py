@@ -33,6 +33,10 @@ class SamplerStream:
         # Ours say where they are too, but what they drew is drawn again from the generators, as torch's is.
         self.is_stateful = self._pair.is_stateful and not is_ours(thing)
         self._iterator = self._pair.iterator if self._batches is None else self._cut(self._pair.iterator)
+        # Where the last batch is smaller, the sampler has ended with it, and may say where its next pass begins.
+        self._has_ended = bool(state and state.get("has_ended"))
+        if self._has_ended:
+            self._iterator = iter(())
         if state is None and past:
             next(itertools.islice(self._iterator, past, past), None)
 
@@ -44,13 +48,14 @@ class SamplerStream:
 
     def state(self) -> bytes | None:
         """What the sampler, or its iterator, says of itself now, pickled; None when it says nothing."""
-        return pickled(self._pair.state) if self.is_stateful else None
+        return pickled(lambda: self._pair.state() | {"has_ended": self._has_ended}) if self.is_stateful else None
 
     def _cut(self, indices: Iterator[Any]) -> Iterator[list[Any]]:
         assert self._batches is not None
         size, drop_last = self._batches.batch_size, self._batches.drop_last
         while batch := list(itertools.islice(indices, size)):
-            if drop_last and len(batch) < size:
+            self._has_ended = len(batch) < size
+            if drop_last and self._has_ended:
                 return
             yield batch
             if not drop_last:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
@@ -62,10 +64,11 @@ class Pair:
                     stacklevel=2,
                 )
             else:
-                thing.load_state_dict(state["thing"])
+                # A copy: some keep what they are given, and go on changing it.
+                thing.load_state_dict(copy.deepcopy(state["thing"]))
         self.iterator: Iterator[Any] = iter(thing) if iterator is None else iterator
         if "iterator" in state:
-            self.iterator.load_state_dict(state["iterator"])  # type: ignore[attr-defined]
+            self.iterator.load_state_dict(copy.deepcopy(state["iterator"]))  # type: ignore[attr-defined]
 
     def see_end(self, state: dict[str, Any]) -> None:
         """Brings what has read to its end, as `state` says, to that end: it may have to see it to begin anew.
@@ -75,9 +78,14 @@ class Pair:
         if next(self.iterator, _END) is _END:
             return
         if "thing" in state:
-            self.thing.load_state_dict(state["thing"])
+            self.thing.load_state_dict(copy.deepcopy(state["thing"]))
         if "iterator" in state:
-            self.iterator.load_state_dict(state["iterator"])  # type: ignore[attr-defined]
+            self.iterator.load_state_dict(copy.deepcopy(state["iterator"]))  # type: ignore[attr-defined]
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the thing says nothing of its running iterator before that was asked for the first time."""
+        return inspect.isgenerator(self.iterator) and is_stateful(self.thing)
 
     @property
     def is_stateful(self) -> bool:
@@ -104,10 +112,18 @@ class Place:
         tell: what the dataset, or its iterator, says of itself; None when they say nothing.
         samples: how many samples of a stream were read.
         ended: whether the stream has ended.
+        is_lazy: whether what the dataset says is about another iterator until the first sample was read.
     """
 
-    def __init__(self, tell: Callable[[], dict[str, Any]] | None, samples: int = 0, ended: bool = False) -> None:
+    def __init__(
+        self,
+        tell: Callable[[], dict[str, Any]] | None,
+        samples: int = 0,
+        ended: bool = False,
+        is_lazy: bool = False,
+    ) -> None:
         self.tell = tell
+        self.is_lazy = is_lazy
         self.samples = samples
         self.ended = ended
 

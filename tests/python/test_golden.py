@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,8 @@ def states() -> dict[str, Any]:
     }
     for name, make in made.items():
         torch.manual_seed(5)
+        numpy.random.seed(5)
+        random.seed(5)
         loader = make()
         take(loader)
         take(iter(loader), 2)
