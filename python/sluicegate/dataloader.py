@@ -392,11 +392,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             loader = weakref.ref(self)
             progress.take_draws = lambda: None if (alive := loader()) is None else draws.take(alive)
             progress.draws = draws.take(self)
+        if before is not None and self.num_workers == 0:
+            places_before = before.fetching_state
+            progress.places_before = lambda: [over(place) for place in places_before()["workers"]]
+        if before is not None:
+            before.sampler_before, before.places_before = None, list  # Else each would keep all that came before it.
         progress.outer = outer
         if before is not None and before.finished:
             progress.sampler_before = before.sampler_state
-            places = [over(place) for place in before.fetching_state()["workers"]] if self.num_workers == 0 else []
-            progress.places_before = lambda: copy.deepcopy(places)
         self._progress = progress
         return progress
 

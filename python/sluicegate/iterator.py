@@ -60,6 +60,7 @@ class PythonIterator(EpochIterator):
             self._seeding,
             sample_id=self._sample_id,
         )
+        resumed_place = place
         if place is not None and place["over"]:
             if place["state"]:
                 with keeping_generators():
@@ -74,7 +75,7 @@ class PythonIterator(EpochIterator):
         if isinstance(self._seeding, StreamSeeding):
             self._seeding.resume()
         self._progress.fetching = functools.partial(
-            _told, self._progress, place, self._dataset_fetcher.place, self._seeding
+            _told, self._progress, resumed_place, self._dataset_fetcher.place, self._seeding
         )
         self._settle()
 
