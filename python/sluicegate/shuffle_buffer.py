@@ -36,8 +36,8 @@ class ShuffleBuffer(ResumableStream[_T_co]):
 
         ShuffleBuffer(sluicegate.shard_iterable(stream), size=10_000, seed=7)
 
-    A dataset in worker processes that do not persist is a fresh copy in every epoch, so with a `seed` call `set_epoch`
-    before each, as with torch's `DistributedSampler`; else all epochs have one order.
+    A dataset in worker processes that do not persist is a fresh copy in every epoch: sluicegate's loader tells it which
+    one begins. Under torch's, with a `seed`, call `set_epoch` before each; else all epochs have one order.
 
     **Resuming.** `state_dict` has the places of the samples in the buffer, not the samples; they are read again. If the
     iterable or its iterator is stateful (has `state_dict` and `load_state_dict`), reading begins at a state of it that
