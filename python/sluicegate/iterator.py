@@ -74,9 +74,7 @@ class PythonIterator(EpochIterator):
             self._dataset_fetcher = make(resumed=place)
         if isinstance(self._seeding, StreamSeeding):
             self._seeding.resume()
-        self._progress.fetching = functools.partial(
-            _told, self._progress, resumed_place, self._dataset_fetcher.place, self._seeding
-        )
+        self._progress.fetching = functools.partial(_told, resumed_place, self._dataset_fetcher.place, self._seeding)
         self._settle()
 
     def _seeded(self) -> Any:
@@ -314,7 +312,7 @@ class NativeIterator(EpochIterator):
         return taken
 
 
-def _told(progress: Progress, resumed: dict[str, Any] | None, place: Place, seeding: Any) -> dict[str, Any]:
+def _told(resumed: dict[str, Any] | None, place: Place, seeding: Any, progress: Progress) -> dict[str, Any]:
     """What a state says of the one who fetches where there are no workers."""
     if resumed is not None and progress.last_ids is None and not progress.finished:
         # A dataset may take up its state when it is asked for the first sample, and not know it before.

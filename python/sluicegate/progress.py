@@ -120,8 +120,8 @@ class Progress:
         # What the batches follow from where that is arithmetic, and which of the epoch's batches its first one is.
         self.plan: _core.Plan | None = None
         self.plan_first = 0
-        # How whoever fetches tells its state.
-        self.fetching: Callable[[], dict[str, Any]] | None = None
+        # How whoever fetches tells its state. It is given this, and does not hold it: each would keep the other.
+        self.fetching: Callable[[Progress], dict[str, Any]] | None = None
 
     @property
     def epoch(self) -> int:
@@ -205,7 +205,7 @@ class Progress:
 
     def fetching_state(self) -> dict[str, Any]:
         """Which worker's turn is next, and what each says of its dataset and of its place in it."""
-        return {"next_worker": 0, "workers": []} if self.fetching is None else self.fetching()
+        return {"next_worker": 0, "workers": []} if self.fetching is None else self.fetching(self)
 
     @property
     def _position(self) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .global_generators import as_text
 from .stateful import unpickled
+
+if TYPE_CHECKING:
+    from .progress import Progress
 
 
 def over(place: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -58,8 +61,8 @@ class Reports:
             self.deliver(worker, report)
         self._next = turn
 
-    def state(self) -> dict[str, Any]:
-        """As a state keeps it.
+    def state_for(self, progress: Progress) -> dict[str, Any]:
+        """As a state keeps it, wherever the consumer is.
 
         Raises:
             RuntimeError: a worker's dataset could not say where it is.

@@ -128,7 +128,7 @@ class WorkerIterator(EpochIterator):
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)
         progress.out_of_turn = not self._in_order and not self._is_stream
         self._reports = Reports(self._num_workers, self._places, first)
-        progress.fetching = self._reports.state
+        progress.fetching = self._reports.state_for
         self._open(self._engine)
         self._exhausted = self._primed = False
         # Threads share the global generators, so nobody seeds them for a sample; draws from them are noticed while the
