@@ -18,7 +18,7 @@ from .engine import engine_of
 from .global_generators import global_state, set_global_state
 from .ids import BatchIds, WithIds
 from .iterator import NativeIterator, PythonIterator
-from .plan import Ordering, check_order, sharded_len
+from .plan import Ordering, check_order, planned_len
 from .progress import Epochs, LeftOut, Progress
 from .reports import over
 from .requests import array_of
@@ -242,8 +242,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return native_source(self.dataset, in_worker=self.num_workers > 0)
 
     def __len__(self) -> int:
-        ordering = None if self.shard is None else Ordering.of(self)
-        return super().__len__() if ordering is None else sharded_len(ordering)
+        ordering = Ordering.of(self)
+        return super().__len__() if ordering is None else planned_len(ordering, self._epochs.next)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the consumer is: `load_state_dict` in another process goes on from there.

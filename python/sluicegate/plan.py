@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from torch.utils.data import (
 )
 
 from . import _core, _torch, sampler
+from .sampler.translation import translated
 from .torch_order import is_torchs
 
 if TYPE_CHECKING:
@@ -112,11 +112,14 @@ def make_plan(ordering: Ordering, epoch: int, start: int) -> _core.Plan:
     return _core.Plan(source, batch_size, drop_last, shard, remainder, start)
 
 
-def sharded_len(ordering: Ordering) -> int:
-    """How many batches each rank gets in an epoch; nothing is drawn for it."""
+def planned_len(ordering: Ordering, epoch: int) -> int:
+    """How many batches each rank gets in `epoch`; nothing is drawn for it."""
     _, world_size = resolved_shard(ordering.shard)
     cut = _cut_of(ordering)
-    count: int = len(ordering.index_sampler if cut is None else cut.sampler)
+    each = ordering.index_sampler if cut is None else cut.sampler
+    # Some know how many batches there are only with a seed.
+    is_known = _makes_batches(each) and (ordering.seed is not None or each.seed is not None)
+    count: int = len(each.batches(epoch, ordering.seed) if is_known else each)
     local = count // world_size if ordering.remainder == "drop" else -(-count // world_size)
     if cut is None:
         return local
@@ -162,7 +165,7 @@ def _makes_batches(each: Any) -> bool:
 def _is_translatable(each: Any) -> bool:
     if isinstance(each, sampler.Positional):
         return sampler.is_ours(each)
-    return is_torchs(each, SequentialSampler) or any(is_torchs(each, cls) for cls in _TRANSLATIONS)
+    return translated(each) is not None or is_torchs(each, DistributedSampler)
 
 
 def _order_of(each: Any, epoch: int, seed: int | None) -> _core.Order:
@@ -172,11 +175,9 @@ def _order_of(each: Any, epoch: int, seed: int | None) -> _core.Order:
     if isinstance(each, sampler.Positional) and sampler.is_ours(each) and (seed is not None or has_order(each)):
         return each.order(epoch, seed)
     if seed is not None:
-        # A generator that somebody gave it, a trainer perhaps, is not asked: the order comes from the seed.
-        for cls, translate in _TRANSLATIONS.items():
-            if is_torchs(each, cls):
-                translated: _core.Order = translate(each).order(epoch, seed)
-                return translated
+        own = translated(each)
+        if own is not None:
+            return own.order(epoch, seed)
     elif is_random(each) and getattr(each, "generator", None) is None:
         raise ValueError(
             f"shard: each rank would shuffle in an order of its own, for {type(each).__name__} draws from a generator "
@@ -242,24 +243,3 @@ def _refuse_double_sharding(ordering: Ordering) -> None:
                 f"the order is sharded twice: shard={ordering.shard!r} would give this rank a part of the part that "
                 f"{type(each).__name__} gives it: leave one of them out"
             )
-
-
-# By a class of torch's that draws: ours with the same arguments.
-_TRANSLATIONS: dict[type, Any] = {
-    RandomSampler: lambda each: sampler.RandomSampler(each.data_source, each.replacement, each._num_samples),
-    SubsetRandomSampler: lambda each: sampler.SubsetRandomSampler(each.indices),
-    WeightedRandomSampler: lambda each: _weighted(each),
-    DistributedSampler: None,  # A plan of its own.
-}
-
-# By a sampler of torch's: the tensor of its weights and which version of it, and ours, which has a table of them.
-_tables: weakref.WeakKeyDictionary[Any, tuple[torch.Tensor, int, Any]] = weakref.WeakKeyDictionary()
-
-
-def _weighted(each: WeightedRandomSampler) -> Any:
-    known = _tables.get(each)
-    if known is None or known[0] is not each.weights or known[1] != each.weights._version:
-        weights: Any = each.weights
-        ours = sampler.WeightedRandomSampler(weights, each.num_samples, each.replacement)
-        known = _tables[each] = (each.weights, each.weights._version, ours)
-    return known[2]

@@ -166,15 +166,18 @@ def described(tensor: torch.Tensor) -> tuple[str, str, int, tuple[int, ...], tup
 
 
 def core_of(sampler: Any, seed: int | None) -> _core.Sampler:
-    """The core's sampler behind one of ours.
+    """The core's sampler behind one of ours, or of torch's.
 
     Raises:
-        ValueError: it is none of ours, or has no seed and is given none.
+        ValueError: it is neither, or has no seed and is given none.
     """
-    if not isinstance(sampler, Positional):
+    from .translation import translated  # It is made of samplers that are made of this.
+
+    own = sampler if isinstance(sampler, Positional) else translated(sampler)
+    if own is None:
         name = type(sampler).__name__
         raise ValueError(f"positions of a {name} can't be computed: in seed mode use a sampler of sluicegate's")
-    return sampler.core(seed)
+    return own.core(seed)
 
 
 def _are_same(facts: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
