@@ -72,7 +72,7 @@ def drawn(
         with contextlib.nullcontext() if draws is None else draws.batch():
             _leave_last_epoch(progress, index_sampler)
             state = progress.sampler_state() if past else None
-            stream = SamplerStream(index_sampler, sampler_iter, state, past)
+            stream = SamplerStream(index_sampler, sampler_iter, state, past, progress.order)
     requests: Iterator[Any] = stream if draws is None else _seeded(stream, draws)
     if is_drawn:
         # Now, and not at the first `next`: the generators are where they were when this was drawn. Torch's samplers

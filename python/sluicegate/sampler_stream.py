@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch.utils.data import BatchSampler
 
+from .global_generators import set_generator_state
 from .sampler import is_ours
 from .stateful import Pair, pickled
 from .torch_order import is_torchs
@@ -23,12 +26,19 @@ class SamplerStream:
         index_iterator: `iter(index_sampler)`, not begun.
         state: what the sampler said of itself when `past` batches had been yielded.
         past: how many batches of the epoch are left out: by `state`, or by reading and dropping them.
+        order: the state of a generator that a `RandomSampler` draws the order from, instead of its own.
     """
 
-    def __init__(self, index_sampler: Any, index_iterator: Iterator[Any], state: Any, past: int) -> None:
+    def __init__(
+        self, index_sampler: Any, index_iterator: Iterator[Any], state: Any, past: int, order: str | None = None
+    ) -> None:
         self._batches = index_sampler if is_torchs(index_sampler, BatchSampler) else None
         thing = index_sampler if self._batches is None else self._batches.sampler
-        begun = index_iterator if self._batches is None and state is None else None
+        if order is not None:
+            thing = copy.copy(thing)
+            thing.generator = torch.Generator()
+            set_generator_state(thing.generator, order)
+        begun = index_iterator if self._batches is None and state is None and order is None else None
         self._pair = Pair(thing, state, begun)
         # Ours say where they are too, but what they drew is drawn again from the generators, as torch's is.
         self.is_stateful = self._pair.is_stateful and not is_ours(thing)

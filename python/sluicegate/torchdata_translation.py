@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from .global_generators import generator_state
+from .torchdata_order import RandomOrder
 from .torchdata_state import TorchdataState
 
 if TYPE_CHECKING:
@@ -34,6 +37,11 @@ def translated(loader: DataLoader[Any], facts: TorchdataState) -> dict[str, Any]
     if sampler.outer_state is not None or sampler.outer_iterator_state is not None:
         thing, iterator = sampler.outer_state, sampler.outer_iterator_state
     is_over, is_read_again = facts.finished, facts.is_stateless_stream
+    own = getattr(loader._index_sampler, "sampler", loader._index_sampler)
+    state = _known(thing=thing, iterator=None if order is not None else iterator)
+    if state and sampler.samples_drawn is not None and sampler.samples_drawn >= len(own):
+        # A sampler that starts anew at its end says so with a last batch that is smaller.
+        state["has_ended"] = True
     return {
         "epoch": loader._epochs.next,
         "batches_received": 0 if is_over or is_read_again else sampler.batches_drawn,
@@ -46,16 +54,29 @@ def translated(loader: DataLoader[Any], facts: TorchdataState) -> dict[str, Any]
         "left_out": {"batches": [], "samples": []},
         "draws": None,
         "rng": None,
-        "sampler": None if is_over else _known(thing=thing, iterator=None if order is not None else iterator) or None,
+        "sampler": None if is_over else state or None,
         "sampler_is_over": False,
         "num_workers": facts.num_workers,
-        "order": None if order is None or is_over else generator_state(order.generator()),
+        "order": None if order is None else generator_state(_generator(loader, own, order, is_over)),
         "base_seed": facts.base_seed,
         "begins_iterator": True,
         "next_worker": 0 if is_read_again else facts.next_worker,
         "workers": [] if is_read_again else [_place(facts, worker) for worker in facts.workers],
         "replay": facts.batches_received if is_read_again and not is_over else facts.steps_since_snapshot,
     }
+
+
+def _generator(loader: DataLoader[Any], sampler: Any, order: RandomOrder, is_over: bool) -> torch.Generator:
+    """What the order of the epoch that comes is drawn from: the saved one, or where that is over, the one after it."""
+    if not is_over:
+        return order.generator()
+    return order.next_generator(
+        len(sampler.data_source),
+        num_samples=sampler._num_samples,
+        replacement=sampler.replacement,
+        persistent_workers=loader.persistent_workers,
+        shares_generator=loader.generator is not None and loader.generator is sampler.generator,
+    )
 
 
 def _place(facts: TorchdataState, worker: Any) -> dict[str, Any] | None:

@@ -1,0 +1,36 @@
+"""Our loader, given a state of torchdata's `StatefulDataLoader`, delivers what torchdata's loader had left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import sluicegate
+from test_torchdata_state import NOT_ENOUGH, OLD_CASES, READABLE, RECORDED, plain, state_of
+from torchdata_cases import CASES, OTHER_SEED
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:.*forward.*:UserWarning"),
+]
+
+
+class Door:
+    """What the cases make their loaders of."""
+
+    DataLoader = sluicegate.DataLoader
+    RandomSampler = sluicegate.RandomSampler
+
+
+def shown(batch: Any) -> Any:
+    return [plain(part) for part in batch] if isinstance(batch, list) else plain(batch)
+
+
+@pytest.mark.parametrize("name", [name for name in READABLE if name not in NOT_ENOUGH])
+def test_the_rest_of_the_epoch_is_torchdatas(name: str) -> None:
+    torch.manual_seed(OTHER_SEED)
+    loader: Any = (CASES | OLD_CASES)[name].make(Door)
+    loader.load_state_dict(state_of(name))
+    assert [shown(batch) for batch in loader] == RECORDED[name]["rest"]
