@@ -12,15 +12,13 @@ import torch
 import torch.utils.data
 from torch.utils.data import Dataset, Sampler
 
-from . import _torch, draws
+from . import _torch
 from .dataset import Source, native_source
 from .engine import engine_of
-from .global_generators import global_state, set_global_state
 from .ids import BatchIds, WithIds
 from .iterator import NativeIterator, PythonIterator
 from .plan import Ordering, check_order, planned_len
 from .progress import Epochs, LeftOut, Progress
-from .reports import over
 from .requests import array_of
 from .sampler.seed import checked_seed
 from .state import loaded, state_of
@@ -359,11 +357,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             batches: which batches of the epoch, counted from 0: one, or a `range`, or any of them.
             epoch: which epoch. Default: the running one, or the next where none runs.
         """
-        if epoch is None:
-            running = self._progress is not None and not self._progress.finished
-            epoch = self._progress.epoch if running and self._progress is not None else self._epochs.next
         many: Any = [batches] if hasattr(batches, "__index__") else batches
-        self._left_out.add_batches(epoch, many)
+        self._left_out.add_batches(self._epoch_or_running(epoch), many)
 
     def skip_samples(self, indices: Iterable[int]) -> None:
         """Leaves the samples at `indices` out of every batch to come: it is smaller then. It is part of the state.
@@ -377,31 +372,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             raise ValueError("skip_samples: the samples of an IterableDataset have no index: leave them out in it")
         self._left_out.add_samples(indices)
 
-    def _begin_epoch(self) -> Progress:
-        """The progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch."""
-        pending, self._pending = self._pending, None
-        outer = None
-        if pending is not None and self.seed is None and pending["draws"] is not None:
-            if pending["rng"] is None:
-                outer = global_state()  # Of one rank among many: the generators of this one stay as they are.
-            elif not pending["in_epoch"]:
-                set_global_state(pending["rng"])
-            draws.put(self, pending["draws"])
-        before, progress = self._progress, Progress(self._epochs, self._left_out, pending)
-        if self.seed is None:
-            loader = weakref.ref(self)
-            progress.take_draws = lambda: None if (alive := loader()) is None else draws.take(alive)
-            progress.draws = draws.take(self)
-        if before is not None and self.num_workers == 0:
-            places_before = before.fetching_state
-            progress.places_before = lambda: [over(place) for place in places_before()["workers"]]
-        if before is not None:
-            before.sampler_before, before.places_before = None, list  # Else each would keep all that came before it.
-        progress.outer = outer
-        if before is not None and before.finished:
-            progress.sampler_before = before.sampler_state
-        self._progress = progress
-        return progress
+    def _epoch_or_running(self, epoch: int | None) -> int:
+        """`epoch`, or without one the running epoch, or the next where none runs."""
+        if epoch is not None:
+            return epoch
+        running = self._progress
+        return self._epochs.next if running is None or running.finished else running.epoch
 
 
 def _nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +16,17 @@ from torch.utils.data.graph_settings import apply_random_seed
 from . import _core, _torch, draws
 from .epoch_requests import BEGUN, drawn, of_stream, planned
 from .fetch import Seeding
-from .global_generators import set_global_state
+from .global_generators import global_state, set_global_state
 from .ids import BatchIds
 from .plan import Ordering
+from .progress import Progress
+from .reports import over
 from .resumable_stream import ResumableStream
 from .rng import SampleSeeding
 from .torch_order import waits_for_epoch
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
-    from .progress import Progress
 
 # Which "sample" the workers of a seeded loader draw their own seeds for: no dataset has one of this number.
 _WORKERS = 2**64 - 1
@@ -40,7 +42,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
-        self._progress: Progress = loader._begin_epoch()
+        self._progress: Progress = _begun(loader)
         self._seeding: Seeding | None = None
         if loader.seed is not None:
             self._seeding = SampleSeeding(loader.seed, loader.seed_samples)
@@ -48,7 +50,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         self._sample_id = loader._sample_id
         self._ordering = Ordering.of(loader)
         self._requests: Iterator[BatchIds] = iter(())
-        with self._drawing(loader):
+        with _drawing(loader):
             super().__init__(loader)
         resumed = self._progress.resumed
         if resumed is not None and loader.seed is None:
@@ -79,28 +81,16 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
         if not first_iter:
-            self._progress = loader._begin_epoch()
+            self._progress = _begun(loader)
             self._progress.begins_iterator = False
             self._tell_base_seed()
             self._sample_id = loader._sample_id
             self._ordering = Ordering.of(loader)
-        with self._drawing(loader):
+        with _drawing(loader):
             super()._reset(loader, first_iter)
         if loader.seed is not None:
             self._seed_pipe()
         self._progress.draws_after_iter = self._progress.take_draws()
-
-    @contextlib.contextmanager
-    def _drawing(self, loader: DataLoader[Any]) -> Iterator[None]:
-        """Around torch's draws: in seed mode nothing comes of them, and the generator is left where it was."""
-        if loader.seed is None:
-            yield
-            return
-        state = torch.get_rng_state()
-        try:
-            yield
-        finally:
-            torch.set_rng_state(state)
 
     def _open(self, engine: _core.Engine) -> None:
         """Makes the requests of the epoch. The sampler is asked for the first one when that is asked for here."""
@@ -166,3 +156,35 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     def _waits_for_epoch(self) -> bool:
         """Whether trainers may yet set the epoch between `iter` and `next`."""
         return self._seed is not None or self._ordering is not None or waits_for_epoch(self._index_sampler)
+
+
+def _drawing(loader: DataLoader[Any]) -> contextlib.AbstractContextManager[None]:
+    """Around torch's draws: in seed mode nothing comes of them, and the generator is left where it was."""
+    return contextlib.nullcontext() if loader.seed is None else torch.random.fork_rng(devices=[])
+
+
+def _begun(loader: DataLoader[Any]) -> Progress:
+    """The progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch."""
+    pending, loader._pending = loader._pending, None
+    outer = None
+    if pending is not None and loader.seed is None and pending["draws"] is not None:
+        if pending["rng"] is None:
+            outer = global_state()  # Of one rank among many: the generators of this one stay as they are.
+        elif not pending["in_epoch"]:
+            set_global_state(pending["rng"])
+        draws.put(loader, pending["draws"])
+    before, progress = loader._progress, Progress(loader._epochs, loader._left_out, pending)
+    if loader.seed is None:
+        reference = weakref.ref(loader)
+        progress.take_draws = lambda: None if (alive := reference()) is None else draws.take(alive)
+        progress.draws = draws.take(loader)
+    progress.outer = outer
+    if before is not None:
+        before.sampler_before, before.places_before = None, list  # Else each would keep all that came before it.
+        if before.finished:
+            progress.sampler_before = before.sampler_state
+        if loader.num_workers == 0:
+            places_before = before.fetching_state
+            progress.places_before = lambda: [over(place) for place in places_before()["workers"]]
+    loader._progress = progress
+    return progress

@@ -5,7 +5,6 @@ The same fetchers run on the calling thread, in worker processes and in worker t
 
 from __future__ import annotations
 
-import copy
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from torch.utils.data import BatchSampler
 
 from . import _torch
 from .rng import SampleSeeding
-from .stateful import Pair, Place, is_stateful
+from .stateful import Pair, Place, is_stateful, restore
 from .stream_seeding import StreamSeeding
 
 Seeding = SampleSeeding | StreamSeeding
@@ -214,7 +213,7 @@ class MapFetcher:
         self.collate_fn = collate_fn
         self.seeding = seeding
         if resumed and "thing" in resumed["state"]:
-            dataset.load_state_dict(copy.deepcopy(resumed["state"]["thing"]))
+            restore(dataset, resumed["state"]["thing"])
         # No method of this fetcher, which the place would then keep.
         self.place = Place((lambda: {"thing": dataset.state_dict()}) if is_stateful(dataset) else None)
 

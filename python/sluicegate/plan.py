@@ -171,7 +171,7 @@ def _is_translatable(each: Any) -> bool:
 def _order_of(each: Any, epoch: int, seed: int | None) -> _core.Order:
     """The order of `epoch` that `each`, a sampler of anybody's, stands for."""
     if is_torchs(each, SequentialSampler):
-        return _core.sequential_order(len(each.data_source))
+        return _core.sequential_sampler(len(each.data_source)).order(epoch)
     if isinstance(each, sampler.Positional) and sampler.is_ours(each) and (seed is not None or has_order(each)):
         return each.order(epoch, seed)
     if seed is not None:

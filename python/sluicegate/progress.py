@@ -183,9 +183,9 @@ class Progress:
     @property
     def position(self) -> int:
         """How far all ranks are in the global order, in samples; in batches, where those make the order."""
-        if self.plan is None:
-            return self._position
-        return self.plan.position_after(self.received - self.plan_first)
+        if self.plan is not None:
+            return self.plan.position_after(self.received - self.plan_first)
+        return self.start if self.last_ids is None or self.out_of_turn else self.last_ids.end
 
     def sampler_state(self) -> Any:
         """What a stateful sampler said when it had yielded the last batch that was received; None of others."""
@@ -206,12 +206,6 @@ class Progress:
     def fetching_state(self) -> dict[str, Any]:
         """Which worker's turn is next, and what each says of its dataset and of its place in it."""
         return {"next_worker": 0, "workers": []} if self.fetching is None else self.fetching(self)
-
-    @property
-    def _position(self) -> int:
-        if self.last_ids is None or self.out_of_turn:
-            return self.start
-        return self.last_ids.end
 
     def place_of(self, worker: int) -> dict[str, Any] | None:
         """Where `worker` was in its dataset when the state was taken; None when nothing is known of it."""

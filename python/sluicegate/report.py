@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import struct
 from typing import Any
@@ -35,7 +36,8 @@ class Reporter:
         self._batches = 0
         self._told = None
         if isinstance(fetcher, StreamFetcher) and self._every != 1:
-            self._told = _copied(fetcher.place.state())
+            # It is kept over batches in which a dataset may go on changing the very objects that it returned.
+            self._told = copy.deepcopy(fetcher.place.state())
         if self._generators is not None:
             self._before = self._generators.take()
 
@@ -59,16 +61,11 @@ class Reporter:
         if isinstance(fetcher, MapFetcher):
             return place.state()
         if place.tell is None or self._every == 1 or (self._every > 0 and self._batches % self._every == 0):
-            # It is kept over batches in which a dataset may go on changing the very objects that it returned.
-            self._told = _copied(place.state()) if self._every != 1 else place.state()
+            # As above; where it is asked again after every batch, nothing is kept.
+            self._told = place.state() if self._every == 1 else copy.deepcopy(place.state())
             return self._told
         assert self._told is not None
         return self._told | {"samples": place.samples, "ended": place.ended}
-
-
-def _copied(state: dict[str, Any]) -> dict[str, Any]:
-    copied: dict[str, Any] = pickle.loads(pickle.dumps(state))
-    return copied
 
 
 def attached(content: bytes, report: bytes) -> bytes:

@@ -15,6 +15,11 @@ def is_stateful(item: Any) -> bool:
     return hasattr(item, "state_dict") and hasattr(item, "load_state_dict")
 
 
+def restore(item: Any, state: Any) -> None:
+    """Gives `item` its state back: a copy, for some keep what they are given, and go on changing it."""
+    item.load_state_dict(copy.deepcopy(state))
+
+
 class Untold(NamedTuple):
     """In the place of a state that could not be told, or not be pickled."""
 
@@ -64,11 +69,10 @@ class Pair:
                     stacklevel=2,
                 )
             else:
-                # A copy: some keep what they are given, and go on changing it.
-                thing.load_state_dict(copy.deepcopy(state["thing"]))
+                restore(thing, state["thing"])
         self.iterator: Iterator[Any] = iter(thing) if iterator is None else iterator
         if "iterator" in state:
-            self.iterator.load_state_dict(copy.deepcopy(state["iterator"]))  # type: ignore[attr-defined]
+            restore(self.iterator, state["iterator"])
 
     def see_end(self, state: dict[str, Any]) -> None:
         """Brings what has read to its end, as `state` says, to that end: it may have to see it to begin anew.
@@ -78,9 +82,9 @@ class Pair:
         if next(self.iterator, _END) is _END:
             return
         if "thing" in state:
-            self.thing.load_state_dict(copy.deepcopy(state["thing"]))
+            restore(self.thing, state["thing"])
         if "iterator" in state:
-            self.iterator.load_state_dict(copy.deepcopy(state["iterator"]))  # type: ignore[attr-defined]
+            restore(self.iterator, state["iterator"])
 
     @property
     def is_lazy(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _core
-from .global_generators import as_text, global_generators, set_global_state
+from .global_generators import as_text, global_generators, keeping_generators, set_global_state
 from .rng import SampleSeeding
 
 # Beyond every index of a dataset: one for each worker.
@@ -56,26 +56,22 @@ class StreamSeeding:
             if not self._seed_globals:
                 yield
                 return
-            generators = global_generators()
-            outer = generators.take()
-            if self._left is None:
-                self.set_globals()
-            else:
-                generators.put(self._left)
-            try:
-                yield
-            finally:
-                self._left = generators.take()
-                generators.put(outer)
+            with keeping_generators():
+                if self._left is None:
+                    self.set_globals()
+                else:
+                    global_generators().put(self._left)
+                try:
+                    yield
+                finally:
+                    self._left = global_generators().take()
 
     def resume(self) -> None:
         """Goes on from the given state, now that all that comes before the next sample is done."""
         if self._resumed is not None:
-            generators = global_generators()
-            outer = generators.take()
-            set_global_state(self._resumed)
-            self._left = generators.take()
-            generators.put(outer)
+            with keeping_generators():
+                set_global_state(self._resumed)
+                self._left = global_generators().take()
 
     def state(self) -> dict[str, str] | None:
         """Where the stream left the global generators, as text."""

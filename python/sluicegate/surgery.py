@@ -32,16 +32,14 @@ def request_of(loader: DataLoader[Any], batch_index: int, epoch: int | None) -> 
     """
     if loader._dataset_kind != _torch.DatasetKind.Map:
         raise ValueError("an IterableDataset has no order that could be looked at: only it knows what comes next")
-    progress = loader._progress
-    running = None if progress is None or progress.finished else progress.epoch
-    number = (loader._epochs.next if running is None else running) if epoch is None else epoch
+    number = loader._epoch_or_running(epoch)
     if number < 0 or batch_index < 0:
         raise IndexError(f"batch {batch_index} of epoch {number}: both are counted from 0")
     ordering = Ordering.of(loader)
     if ordering is not None:
         request = _planned(loader, ordering, batch_index, number)
     else:
-        request = _drawn(loader, batch_index, number, is_running=number == running)
+        request = _drawn(loader, batch_index, number)
     if request is not None and loader._left_out.samples:
         request = without(request, loader._left_out.samples)
     if request is None:
@@ -61,10 +59,11 @@ def _planned(loader: DataLoader[Any], ordering: Ordering, batch_index: int, epoc
     return Planned(plan, batch_index - first, ordering.is_single) if is_there else None
 
 
-def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int, is_running: bool) -> Any:
+def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int) -> Any:
     sampler = loader._index_sampler
     inner = getattr(sampler, "sampler", sampler)
     progress = loader._progress
+    is_running = progress is not None and not progress.finished and progress.epoch == epoch
     if not is_known(sampler):
         raise ValueError(
             f"samples_of: only {type(inner).__name__} knows what it yields, and asking it would disturb it: look at "
@@ -105,10 +104,8 @@ def replayed(loader: DataLoader[Any], batch_index: int, epoch: int | None) -> An
     request = request_of(loader, batch_index, epoch)
     seeding = None
     if loader.seed is not None:
-        progress = loader._progress
-        running = None if progress is None or progress.finished else progress.epoch
         seeding = SampleSeeding(loader.seed, loader.seed_samples)
-        seeding.begin((loader._epochs.next if running is None else running) if epoch is None else epoch)
+        seeding.begin(loader._epoch_or_running(epoch))
     collate_fn: Any = loader.collate_fn
     if loader._auto_collation:
         collate_fn = stacking(collate_fn, engine_of(loader).stack)

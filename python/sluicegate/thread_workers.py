@@ -20,6 +20,7 @@ from .ids import BatchIds
 from .report import Reporter
 from .requests import indices_of
 from .rng import SampleSeeding
+from .stateful import restore
 from .stream_seeding import StreamSeeding
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class ThreadWorkers:
         place = next(iter(iterator._terms()["places"]), None)
         if place is not None and iterator._dataset_kind == _torch.DatasetKind.Map and "thing" in place["state"]:
             # The threads share the dataset: it is put back once, before any of them reads it.
-            dataset.load_state_dict(place["state"]["thing"])
+            restore(dataset, place["state"]["thing"])
         try:
             for thread in self.workers:
                 thread.start()

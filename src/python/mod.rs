@@ -55,7 +55,7 @@ mod _core {
     #[pymodule_export]
     use super::order::{Batches, BatchingSampler, Order, Sampler};
     #[pymodule_export]
-    use super::plan::{Plan, explicit_batches, explicit_order, sequential_order};
+    use super::plan::{Plan, explicit_batches, explicit_order};
     #[pymodule_export]
     use super::prefetch::Prefetch;
     #[pymodule_export]

@@ -10,7 +10,7 @@ use super::detach::detach;
 use super::error::to_python;
 use super::memory::Indices;
 use super::order::{Batches, Order, int64_bytes};
-use crate::{EpochPlan, ExplicitOrder, LastBatch, Remainder, SequentialSampler, Shard};
+use crate::{EpochPlan, ExplicitOrder, LastBatch, Remainder, Shard};
 
 /// What each batch of a rank holds. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -89,13 +89,6 @@ impl Plan {
             Ok((self.0.batch(batch, &mut indices), indices))
         })
     }
-}
-
-/// The order of `len` samples as they lie in the dataset.
-#[pyfunction]
-pub(super) fn sequential_order(len: usize) -> PyResult<Order> {
-    use crate::Sampler;
-    Ok(Order(SequentialSampler::new(len).order(0).map_err(|error| PyValueError::new_err(error.to_string()))?.into()))
 }
 
 /// The order that reads `indices`, none of them negative, one after the other; nothing when one is.

@@ -116,9 +116,10 @@ class Round:
         stop_at = self.draw.randint(0, 10) if self.draw.random() < 0.1 else None
         keep = self.draw.random() < 0.3
         seen: list[int] = []
-        iterator = iter(self.loader)
         number = -1
         try:
+            # A worker that died behind a consumer who left is told of here, as torch's persistent workers do.
+            iterator = iter(self.loader)
             for number, batch in enumerate(iterator):
                 indices = check(batch, self.size)
                 if self.in_order and not self.stream:
