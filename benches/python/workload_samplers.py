@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import operator
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -137,6 +139,42 @@ def _mixed(n: int) -> _Written:
     return _Written(lambda: _cut(indices()))
 
 
+class _Nodes:
+    """torchdata's nodes: a sampler for each part, one of which is drawn for each sample."""
+
+    def __init__(self, n: int) -> None:
+        from torch.utils.data import RandomSampler
+        from torchdata import nodes
+
+        parts = {"a": range(n // 2), "b": range(n // 2)}
+        sources = {name: nodes.SamplerWrapper(RandomSampler(part)) for name, part in parts.items()}
+        stop = nodes.StopCriteria.CYCLE_FOREVER
+        mixed = nodes.MultiNodeWeightedSampler(sources, {"a": 3.0, "b": 1.0}, stop_criteria=stop)
+        self._batches, self._count = nodes.Loader(nodes.Batcher(mixed, BATCH_SIZE)), n // BATCH_SIZE
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return itertools.islice(iter(self._batches), self._count)
+
+
+def _folds(n: int) -> _Written:
+    """As scikit-learn's `StratifiedKFold`, a fold of which is a batch: the fold of each sample, class by class."""
+    labels, count = _labels(n), n // BATCH_SIZE
+
+    def batches() -> Iterator[list[int]]:
+        folds = np.empty(n, np.int64)
+        # Sorted labels are dealt to the folds in turns, which says how many of each class a fold has.
+        dealt = np.sort(labels)
+        of_fold = np.array([np.bincount(dealt[fold::count], minlength=CLASSES) for fold in range(count)])
+        for label in range(CLASSES):
+            mine = np.arange(count).repeat(of_fold[:, label])
+            np.random.shuffle(mine)
+            folds[labels == label] = mine
+        for fold in range(count):
+            yield np.flatnonzero(folds == fold).tolist()
+
+    return _Written(batches)
+
+
 def _ours(name: str, arguments: Callable[[int], tuple[Any, ...]], **named: Any) -> Maker:
     def make(n: int) -> Any:
         import sluicegate
@@ -179,6 +217,10 @@ class Measured:
     peer_name: str = "torch"
     most: int | None = 1
     """How often an index comes in an epoch at most, where that is known."""
+    package: str = "torch"
+    """What the peer is made of; a peer that is not installed is left out."""
+    largest: int = 10**7
+    """The most samples that the peer is measured with."""
 
 
 MEASURED = {
@@ -210,13 +252,21 @@ MEASURED = {
         "as MPerClassSampler",
         most=None,
     ),
-    "StratifiedBatchSampler": Measured(_ours("StratifiedBatchSampler", lambda n: (_labels(n), BATCH_SIZE))),
+    "StratifiedBatchSampler": Measured(
+        _ours("StratifiedBatchSampler", lambda n: (_labels(n), BATCH_SIZE)),
+        _folds,
+        "as StratifiedKFold",
+        largest=10**6,
+    ),
     "LengthBucketBatchSampler": Measured(
         _ours("LengthBucketBatchSampler", lambda n: (_lengths(n),), batch_size=BATCH_SIZE),
         _by_length,
         "as LengthGroupedSampler",
     ),
     "MixtureSampler": Measured(_mixture, _mixed, "a part for each sample", most=None),
+    "MixtureSampler (torchdata)": Measured(
+        _mixture, _Nodes, "torchdata's MultiNodeWeightedSampler", most=None, package="torchdata", largest=10**6
+    ),
     "RepeatSampler": Measured(
         _repeated, lambda n: _torchs("RandomSampler", _n, num_samples=2 * n)(n), "torch, num_samples=2n", most=2
     ),
@@ -257,7 +307,7 @@ def _of_ours(measured: Measured, n: int) -> Metrics:
 
     begin = time.perf_counter()
     plan = make_plan(ordering, 1, 0)
-    count = sum(len(plan.batch(number)[0]) for number in range(len(plan))) // 8
+    count = sum(map(len, map(operator.itemgetter(0), map(plan.batch, range(len(plan)))))) // 8
     seconds = time.perf_counter() - begin
     return {"ns": seconds / count * 1e9, "first_ms": first * 1e3}
 
@@ -302,8 +352,11 @@ def _tables(case: Case, standings: Standings) -> list[Table]:
         case.title, ["sampler", "against", "its ns/index", "ours", "of ours", "its first batch, ms", "ours, ms"]
     )
     for name, measured in MEASURED.items():
+        if name not in standings:
+            continue
         failure = standings[name].failure
-        peer = f"{name}: {measured.peer_name}" if measured.peer is not None else None
+        title = f"{name}: {measured.peer_name}"
+        peer = title if title in standings else None
         failure = failure or (standings[peer].failure if peer else None)
         if failure is not None:
             table.add_failed(name, failure)
@@ -325,13 +378,19 @@ def _tables(case: Case, standings: Standings) -> list[Table]:
     return [table]
 
 
+def _is_measured(measured: Measured, n: int) -> bool:
+    return n <= measured.largest and importlib.util.find_spec(measured.package) is not None
+
+
 def _case(exponent: int) -> Case:
     n = 10**exponent
     contenders = []
     for name, measured in MEASURED.items():
-        if measured.peer is not None:
-            title = f"{name}: {measured.peer_name}"
-            contenders.append(Contender(title, lambda _, measured=measured: _of_peer(measured, n), IMPORTS["torch"]))  # type: ignore[misc]
+        if measured.package != "torch" and not _is_measured(measured, n):
+            continue
+        if measured.peer is not None and _is_measured(measured, n):
+            title, imports = f"{name}: {measured.peer_name}", IMPORTS[measured.package]
+            contenders.append(Contender(title, lambda _, measured=measured: _of_peer(measured, n), imports))  # type: ignore[misc]
         contenders.append(Contender(name, lambda _, measured=measured: _of_ours(measured, n), IMPORTS["sluicegate"]))  # type: ignore[misc]
     return Case(f"10^{exponent}", f"an index in batches of {BATCH_SIZE}, of 10^{exponent} samples", tuple(contenders))
 

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, Sampler
 from . import _torch
 from .dataset import Source, native_source
 from .engine import engine_of
-from .ids import BatchIds, WithIds
+from .ids import BatchIds, with_ids_of
 from .iterator import NativeIterator, PythonIterator
 from .plan import Ordering, check_order, planned_len
 from .progress import Epochs, LeftOut, Progress
@@ -313,7 +313,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         finally:
             self._sample_id = None
         # A subclass may have an iterator of its own around ours.
-        return WithIds(iterator, getattr(iterator, "_progress", self))
+        return with_ids_of(iterator, getattr(iterator, "_progress", self))
 
     @property
     def last_ids(self) -> BatchIds | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -110,18 +112,11 @@ class BatchIds:
         )
 
 
-class WithIds(Iterator[tuple[Any, BatchIds]]):
-    """Pairs of a batch and its ids. No generator: an exception in one batch would end it.
+def with_ids_of(iterator: Iterator[Any], place: Any) -> Iterator[tuple[Any, BatchIds]]:
+    """Pairs of a batch and its ids. No generator: an exception in one batch would end it. Nothing of it is Python's.
 
     Args:
         iterator: of batches.
         place: what knows the ids of the last one, as `last_ids`.
     """
-
-    def __init__(self, iterator: Any, place: Any) -> None:
-        self._iterator, self._place = iterator, place
-
-    def __next__(self) -> tuple[Any, BatchIds]:
-        """The next batch, and which samples are in it."""
-        batch = next(self._iterator)
-        return batch, self._place.last_ids
+    return zip(iterator, map(operator.attrgetter("last_ids"), itertools.repeat(place)), strict=False)

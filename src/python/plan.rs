@@ -1,6 +1,6 @@
 //! `Plan`: the batches of one rank in one epoch.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -14,7 +14,11 @@ use crate::{EpochPlan, ExplicitOrder, LastBatch, Remainder, Shard};
 
 /// What each batch of a rank holds. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
-pub(super) struct Plan(EpochPlan);
+pub(super) struct Plan {
+    plan: EpochPlan,
+    /// Room for the indices of a batch that is on its way to Python. Who finds it taken has room of its own.
+    room: Mutex<Vec<usize>>,
+}
 
 #[pymethods]
 impl Plan {
@@ -46,48 +50,53 @@ impl Plan {
             other => return Err(PyValueError::new_err(format!("remainder: `{other}` is none"))),
         };
         let shard = Shard::new(shard.0, shard.1).map_err(|error| to_python(py, error))?;
-        Ok(Self(plan.shard(shard, remainder).start_at(start)))
+        Ok(Self { plan: plan.shard(shard, remainder).start_at(start), room: Mutex::default() })
     }
 
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.plan.len()
     }
 
     /// The length of the global order, in samples, or in batches where it is one of batches.
     #[getter]
     fn positions(&self) -> usize {
-        self.0.positions()
+        self.plan.positions()
     }
 
     /// Which of the ranks this plan is for.
     #[getter]
     fn rank(&self) -> usize {
-        self.0.rank()
+        self.plan.rank()
     }
 
     /// Where the ranks are in the global order when each has had `batches` batches of this plan.
     fn position_after(&self, batches: usize) -> usize {
-        self.0.position_after(batches)
+        self.plan.position_after(batches)
     }
 
     /// Batch `batch` of this plan: the indices as int64 in the machine's byte order, the position of the first one, and
     /// how many of them are part of the epoch.
     fn batch<'py>(&self, py: Python<'py>, batch: usize) -> PyResult<(Bound<'py, PyBytes>, usize, usize)> {
-        let (planned, indices) = self.planned(py, batch)?;
-        Ok((int64_bytes(py, &indices)?, planned.position, planned.valid))
+        let (mut kept, mut own) = (self.room.try_lock().ok(), Vec::new());
+        let room = kept.as_deref_mut().unwrap_or(&mut own);
+        let planned = self.fill(py, batch, room)?;
+        Ok((int64_bytes(py, room)?, planned.position, planned.valid))
     }
 }
 
 impl Plan {
+    /// Batch `batch` of this plan, and its indices.
     pub(super) fn planned(&self, py: Python<'_>, batch: usize) -> PyResult<(crate::PlannedBatch, Vec<usize>)> {
-        let len = self.0.len();
+        let mut indices = Vec::new();
+        self.fill(py, batch, &mut indices).map(|planned| (planned, indices))
+    }
+
+    fn fill(&self, py: Python<'_>, batch: usize, into: &mut Vec<usize>) -> PyResult<crate::PlannedBatch> {
+        let len = self.plan.len();
         if batch >= len {
             return Err(PyIndexError::new_err(format!("batch {batch} of a plan of {len} batches")));
         }
-        detach(py, || {
-            let mut indices = Vec::new();
-            Ok((self.0.batch(batch, &mut indices), indices))
-        })
+        detach(py, || Ok(self.plan.batch(batch, into)))
     }
 }
 

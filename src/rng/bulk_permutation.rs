@@ -9,8 +9,9 @@ use super::round_tables::RoundTables;
 /// A [`Permutation`] that answers for blocks of positions, and learns to do so faster.
 ///
 /// Values are those of the permutation. Once as many indices were asked for as pay for it, the rounds are tabulated
-/// (see [`RoundTables`]): the square root of the length, and 8192 at least, so whoever reads a batch or two never pays. Lengths over
-/// 2^32 are always computed. The tables of 10^9 indices take 1 MiB, those of 2^32 2 MiB.
+/// (see [`RoundTables`]): the square root of the length, and over 2^16 indices 8192 at least, so whoever reads a batch or two
+/// never pays. Lengths over 2^32 are always computed. The tables of 10^9 indices take 1 MiB, those of 2^32 2 MiB, those of
+/// up to 2^16 8 KiB.
 ///
 /// Threads may share it, and none ever waits: one thread makes the tables while the others go on computing. A process
 /// that is forked meanwhile goes on computing for good.
@@ -24,12 +25,15 @@ pub(crate) struct BulkPermutation {
     worth: u64,
 }
 
-/// So many indices have to be asked for in any case: mapping fresh memory for the tables costs as much as they do.
+/// So many indices have to be asked for where the tables are wide: mapping fresh memory for them costs as much as they do.
 const MAPPING: u64 = 8192;
 
 impl BulkPermutation {
     pub(crate) fn new(permutation: Permutation) -> Self {
-        let worth = permutation.network().map_or(u64::MAX, |network| MAPPING.max(1 << network.right_bits()));
+        let worth = permutation.network().map_or(u64::MAX, |network| {
+            let values = 1 << network.right_bits();
+            if RoundTables::are_narrow(network) { values } else { MAPPING.max(values) }
+        });
         BulkPermutation { permutation, asked: AtomicU64::new(0), tables: OnceLock::new(), worth }
     }
 
@@ -60,18 +64,22 @@ impl BulkPermutation {
         match self.tables(into.len() as u64) {
             Some(tables) => {
                 tables.forward_all(start, step, into);
-                let len = self.len() as usize;
-                // Some of the domain's words are no index. They are rare: at most one in the square root of the length.
-                if into.iter().any(|index| *index >= len) {
-                    let walk = |index: &mut usize| *index = self.permutation.walk_on(*index as u64) as usize;
-                    into.iter_mut().filter(|index| **index >= len).for_each(walk);
-                }
+                self.walk_on(into);
             }
             None => {
                 for (place, index) in into.iter_mut().enumerate() {
                     *index = self.permutation.index_at(start + place as u64 * step) as usize;
                 }
             }
+        }
+    }
+
+    /// Some of the domain's words are no index. They are rare: at most one in the square root of the length.
+    fn walk_on(&self, images: &mut [usize]) {
+        let len = self.len() as usize;
+        if images.iter().any(|index| *index >= len) {
+            let walk = |index: &mut usize| *index = self.permutation.walk_on(*index as u64) as usize;
+            images.iter_mut().filter(|index| **index >= len).for_each(walk);
         }
     }
 

@@ -125,6 +125,16 @@ impl ClassIndex {
         self.samples.get(range.start + place)
     }
 
+    /// How many samples the classes before `class` have: where in the index its own begin.
+    pub(super) fn start_of(&self, class: usize) -> usize {
+        self.starts.get(class)
+    }
+
+    /// Replaces places in the index by the samples there.
+    pub(super) fn look_up(&self, places: &mut [usize]) {
+        self.samples.look_up(places);
+    }
+
     /// The memory that the index takes, in bytes.
     pub fn bytes(&self) -> usize {
         self.samples.bytes() + self.starts.bytes() + size_of_val(self.classes.as_slice())

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{ClassIndex, EpochOrder, Sampler, Shuffling};
+use super::{ClassIndex, EpochOrder, Sampler, Shuffling, check_positions};
 use crate::error::{Error, Result};
-use crate::rng::{Permutation, Purpose, digest};
+use crate::rng::{BulkPermutation, Permutation, Purpose, digest};
 
 /// Every sample of the given classes once: class by class in the sequence given, or all of them shuffled.
 ///
@@ -30,8 +30,9 @@ pub struct ClassSampler {
 struct Part {
     index: Arc<ClassIndex>,
     classes: Vec<usize>,
-    /// How many samples there are up to the end of each class.
-    ends: Vec<usize>,
+    /// How many samples there are up to the end of each run of classes that follow one another in the index, and how much
+    /// further into the index a sample of the run lies than into this part of it (less than nothing wraps).
+    runs: Vec<(usize, usize)>,
 }
 
 impl ClassSampler {
@@ -51,12 +52,16 @@ impl ClassSampler {
             return invalid(format!("class {} comes twice: its samples would too", index.classes()[pair[0]]));
         }
         let mut end = 0;
-        let ends = classes.iter().map(|&class| {
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for &class in &classes {
+            let further = index.start_of(class).wrapping_sub(end);
             end += index.count(class);
-            end
-        });
-        let ends = ends.collect();
-        Ok(Self { part: Arc::new(Part { index, classes, ends }), shuffling })
+            match runs.last_mut() {
+                Some(run) if run.1 == further => run.0 = end,
+                _ => runs.push((end, further)),
+            }
+        }
+        Ok(Self { part: Arc::new(Part { index, classes, runs }), shuffling })
     }
 }
 
@@ -69,7 +74,9 @@ impl Sampler for ClassSampler {
                 // By the labels, so that loaders of two classes that are read side by side do not walk in step, and a
                 // class that is added later leaves the orders of the others as they are.
                 let labels: Vec<u64> = part.classes.iter().map(|&class| part.index.classes()[class] as u64).collect();
-                Some(Permutation::for_purpose(Purpose::ClassSamples, part.len() as u64, (seed, epoch), &labels))
+                let key = (seed, epoch);
+                let order = Permutation::for_purpose(Purpose::ClassSamples, part.len() as u64, key, &labels);
+                Some(BulkPermutation::new(order))
             }
         };
         Ok(Box::new(ClassOrder { part, permutation }))
@@ -85,19 +92,26 @@ impl Sampler for ClassSampler {
 
 impl Part {
     fn len(&self) -> usize {
-        self.ends.last().copied().unwrap_or(0)
+        self.runs.last().map_or(0, |run| run.0)
     }
 
-    fn sample_at(&self, place: usize) -> usize {
-        let at = self.ends.partition_point(|&end| end <= place);
-        let start = if at == 0 { 0 } else { self.ends[at - 1] };
-        self.index.sample_at(self.classes[at], place - start)
+    /// Replaces places in this part by the samples there.
+    fn look_up(&self, places: &mut [usize]) {
+        if let [(_, further)] = self.runs[..] {
+            places.iter_mut().for_each(|place| *place = place.wrapping_add(further));
+        } else {
+            for place in &mut *places {
+                let run = self.runs.partition_point(|&(end, _)| end <= *place);
+                *place = place.wrapping_add(self.runs[run].1);
+            }
+        }
+        self.index.look_up(places);
     }
 }
 
 struct ClassOrder {
     part: Arc<Part>,
-    permutation: Option<Permutation>,
+    permutation: Option<BulkPermutation>,
 }
 
 impl EpochOrder for ClassOrder {
@@ -106,9 +120,17 @@ impl EpochOrder for ClassOrder {
     }
 
     fn index_at(&self, position: usize) -> usize {
-        let len = self.len();
-        assert!(position < len, "position {position} of an order of {len} indices");
-        let place = self.permutation.as_ref().map_or(position, |order| order.index_at(position as u64) as usize);
-        self.part.sample_at(place)
+        let mut index = [0];
+        self.indices_by(position, 1, &mut index);
+        index[0]
+    }
+
+    fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {
+        check_positions(start, step, into.len(), self.len());
+        match &self.permutation {
+            Some(order) => order.indices(start as u64, step as u64, into),
+            None => into.iter_mut().enumerate().for_each(|(place, index)| *index = start + place * step),
+        }
+        self.part.look_up(into);
     }
 }

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::compact::CompactNumbers;
+use super::length_sort::{Direction, LengthSort};
 use super::{BatchingSampler, EpochBatches, LastBatch, Shuffling};
 use crate::error::{Error, Result};
-use crate::rng::{Permutation, Purpose, digest};
+use crate::rng::{BulkPermutation, Permutation, Purpose, digest};
 
 /// Batches of samples of like length, so that hardly anything of a batch is padding, in an order that is random all the same.
 ///
@@ -134,55 +135,57 @@ impl LengthBucketBatchSampler {
             return Ok(samples);
         };
         let order = Permutation::for_purpose(Purpose::LengthWindows, len as u64, (seed, epoch), &[]);
-        let mut window: Vec<(usize, usize)> = Vec::with_capacity(self.window.min(len));
+        let order = BulkPermutation::new(order);
+        let mut window = vec![0; self.window.min(len)];
+        let mut sort = LengthSort::default();
         for (number, start) in (0..len).step_by(self.window).enumerate() {
-            let stop = start.saturating_add(self.window).min(len);
-            window.clear();
-            window.extend((start..stop).map(|position| {
-                let sample = order.index_at(position as u64) as usize;
-                (self.lengths.get(sample), sample)
-            }));
-            // Stable: samples of one length stay shuffled.
-            if number % 2 == 0 {
-                window.sort_by_key(|&(length, _)| length);
-            } else {
-                window.sort_by_key(|&(length, _)| Reverse(length));
-            }
-            window.iter().zip(start..).for_each(|(&(_, sample), place)| samples.set(place, sample));
+            let window = &mut window[..self.window.min(len - start)];
+            order.indices(start as u64, 1, window);
+            let direction = if number % 2 == 0 { Direction::Ascending } else { Direction::Descending };
+            let sorted = sort.sort(window, &self.lengths, direction);
+            sorted.iter().zip(start..).for_each(|(&sample, place)| samples.set(place, sample));
         }
         Ok(samples)
     }
 
     /// Where each batch begins in `samples`, and where the last one ends.
     fn cut(&self, samples: &CompactNumbers) -> Result<CompactNumbers> {
+        match self.limit {
+            BatchLimit::Samples(limit) => self.cut_by_samples(samples.len(), limit),
+            BatchLimit::Tokens(limit) => self.cut_by_tokens(samples, limit),
+        }
+    }
+
+    fn cut_by_samples(&self, len: usize, limit: usize) -> Result<CompactNumbers> {
+        let batches = match self.last_batch {
+            LastBatch::Keep => len.div_ceil(limit),
+            LastBatch::Drop => len / limit,
+        };
+        let mut starts = CompactNumbers::zeros(batches + 1, len, "lengths")?;
+        (0..=batches).for_each(|batch| starts.set(batch, batch.saturating_mul(limit).min(len)));
+        Ok(starts)
+    }
+
+    fn cut_by_tokens(&self, samples: &CompactNumbers, limit: usize) -> Result<CompactNumbers> {
+        let is_over = |samples: usize, longest: usize| samples.saturating_mul(longest.max(1)) > limit;
         let len = samples.len();
         let mut starts = CompactNumbers::zeros(len + 1, len, "lengths")?;
         let (mut batches, mut start, mut longest) = (0, 0, 0);
         for place in 0..len {
-            let grown = self.lengths.get(samples.get(place)).max(longest);
-            if self.is_over(place + 1 - start, grown) {
-                (batches, start) = (batches + 1, place);
+            let length = self.lengths.get(samples.get(place));
+            longest = length.max(longest);
+            if is_over(place + 1 - start, longest) {
+                (batches, start, longest) = (batches + 1, place, length);
                 starts.set(batches, start);
-                longest = self.lengths.get(samples.get(place));
-            } else {
-                longest = grown;
             }
         }
-        let is_full = len > start && self.is_over(len + 1 - start, longest);
-        if len > start && (is_full || self.last_batch == LastBatch::Keep) {
+        // The last batch is full when not even a sample of no length would fit.
+        if len > start && (is_over(len + 1 - start, longest) || self.last_batch == LastBatch::Keep) {
             batches += 1;
             starts.set(batches, len);
         }
         starts.truncate(batches + 1);
         Ok(starts)
-    }
-
-    /// Whether so many samples, the longest of which is so long, are too many for a batch.
-    fn is_over(&self, samples: usize, longest: usize) -> bool {
-        match self.limit {
-            BatchLimit::Samples(limit) => samples > limit,
-            BatchLimit::Tokens(limit) => samples.saturating_mul(longest.max(1)) > limit,
-        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! [`MixtureSampler`]: several datasets behind one another, read in proportion to weights.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::mixture_plan::{MixturePlan, Stretch};
 use super::{EpochOrder, Sampler};
 use crate::error::{Error, Result};
-use crate::rng::{BulkPermutation, PermutationSeries, Series};
+use crate::rng::{PermutationSeries, Series};
 
 /// Reads the parts of a concatenation in proportion to weights, which may change on the way, each part in a random order
 /// of its own that is renewed whenever the part starts again.
@@ -112,6 +112,7 @@ impl Sampler for MixtureSampler {
             plan: Arc::clone(&self.plan),
             blocks: PermutationSeries::new(Series::Mixture, self.seed, epoch),
             parts: (0..self.plan.lens().len()).map(of_part).collect(),
+            last: Mutex::new(None),
         }))
     }
 
@@ -125,6 +126,8 @@ struct MixtureOrder {
     plan: Arc<MixturePlan>,
     blocks: PermutationSeries,
     parts: Vec<PermutationSeries>,
+    /// The block that was read last: positions are mostly read in ascending order. No thread ever waits for it.
+    last: Mutex<Option<Arc<Block>>>,
 }
 
 /// A block of positions: where it starts, its number of positions, and how often each part came before it and up to its
@@ -134,33 +137,49 @@ struct Block {
     len: u64,
     before: Vec<u64>,
     after: Vec<u64>,
+    /// The indices of all its samples, part after part, where many of them were asked for.
+    samples: Option<Vec<usize>>,
 }
 
+/// A block is computed whole for whoever asks for one position of so many.
+const WORTH: usize = 4;
+
 impl MixtureOrder {
-    fn block_of(&self, position: u64) -> Block {
+    fn block_of(&self, position: u64) -> Arc<Block> {
         let len = self.plan.len();
         assert!(position < len, "position {position} of an order of {len} indices");
+        // A lock that another thread holds, or held when this process was forked, only costs time.
+        if let Ok(last) = self.last.try_lock()
+            && let Some(block) = &*last
+            && (block.start..block.start + block.len).contains(&position)
+        {
+            return Arc::clone(block);
+        }
         let Stretch { start, end } = self.plan.stretch_of(position);
         // Blocks begin anew with every stretch of equal weights.
         let start = start + (position - start) / BLOCK * BLOCK;
         let end = end.min(start + BLOCK);
-        Block { start, len: end - start, before: self.plan.counts_at(start), after: self.plan.counts_at(end) }
+        let (before, after) = (self.plan.counts_at(start), self.plan.counts_at(end));
+        self.remember(Block { start, len: end - start, before, after, samples: None })
     }
 
-    /// The index of the sample that has `place` among those of the block, part after part. `cycles` has room for the order
-    /// of each part that was used last.
-    fn index_of(&self, block: &Block, mut place: u64, cycles: &mut [Option<Cycle>]) -> u64 {
+    /// The block as it is from now on.
+    fn remember(&self, block: Block) -> Arc<Block> {
+        let block = Arc::new(block);
+        if let Ok(mut last) = self.last.try_lock() {
+            *last = Some(Arc::clone(&block));
+        }
+        block
+    }
+
+    /// The index of the sample that has `place` among those of the block, part after part.
+    fn index_of(&self, block: &Block, mut place: u64) -> u64 {
         let mut first = 0;
         for (part, &len) in self.plan.lens().iter().enumerate() {
             let count = block.after[part] - block.before[part];
             if place < count {
                 let ordinal = block.before[part] + place;
-                let number = ordinal / len;
-                let cycle = match &mut cycles[part] {
-                    Some(cycle) if cycle.number == number => cycle,
-                    other => other.insert(Cycle { number, order: self.parts[part].at(number, len) }),
-                };
-                return first + cycle.order.index_at(ordinal - number * len);
+                return first + self.parts[part].at(ordinal / len, len).index_at(ordinal % len);
             }
             place -= count;
             first += len;
@@ -168,15 +187,24 @@ impl MixtureOrder {
         unreachable!("the parts of a block make up its length")
     }
 
-    fn no_cycles(&self) -> Vec<Option<Cycle>> {
-        self.parts.iter().map(|_| None).collect()
+    /// What [`index_of`](Self::index_of) says of every place of the block: of each part a stretch of its own order.
+    fn samples_of(&self, block: &Block) -> Vec<usize> {
+        let mut samples = vec![0; block.len as usize];
+        let (mut rest, mut first) = (&mut samples[..], 0);
+        for (part, &len) in self.plan.lens().iter().enumerate() {
+            let (mut ordinal, after) = (block.before[part], block.after[part]);
+            while ordinal < after {
+                let (cycle, start) = (ordinal / len, ordinal % len);
+                let here = (len - start).min(after - ordinal);
+                let (now, later) = rest.split_at_mut(here as usize);
+                self.parts[part].at(cycle, len).indices(start, 1, now);
+                now.iter_mut().for_each(|index| *index += first as usize);
+                (rest, ordinal) = (later, ordinal + here);
+            }
+            first += len;
+        }
+        samples
     }
-}
-
-/// The order in which a part is read for the `number`-th time.
-struct Cycle {
-    number: u64,
-    order: Arc<BulkPermutation>,
 }
 
 impl EpochOrder for MixtureOrder {
@@ -187,20 +215,26 @@ impl EpochOrder for MixtureOrder {
     fn index_at(&self, position: usize) -> usize {
         let block = self.block_of(position as u64);
         let place = self.blocks.at(block.start, block.len).index_at(position as u64 - block.start);
-        self.index_of(&block, place, &mut self.no_cycles()) as usize
+        self.index_of(&block, place) as usize
     }
 
     fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {
         let (mut position, step) = (start as u64, step as u64);
-        let (mut rest, mut cycles) = (into, self.no_cycles());
+        let mut rest = into;
         while !rest.is_empty() {
-            let block = self.block_of(position);
+            let mut block = self.block_of(position);
             let in_block = position - block.start;
             let here = (block.len - in_block).div_ceil(step.max(1)).min(rest.len() as u64);
             let (now, later) = rest.split_at_mut(here as usize);
             self.blocks.at(block.start, block.len).indices(in_block, step, now);
-            for index in now {
-                *index = self.index_of(&block, *index as u64, &mut cycles) as usize;
+            if block.samples.is_none() && now.len() * WORTH >= block.len as usize {
+                let samples = Some(self.samples_of(&block));
+                let (before, after) = (block.before.clone(), block.after.clone());
+                block = self.remember(Block { start: block.start, len: block.len, before, after, samples });
+            }
+            match &block.samples {
+                Some(samples) => now.iter_mut().for_each(|place| *place = samples[*place]),
+                None => now.iter_mut().for_each(|place| *place = self.index_of(&block, *place as u64) as usize),
             }
             position = position.saturating_add(here.saturating_mul(step));
             rest = later;

@@ -16,6 +16,7 @@ mod even_draws;
 mod explicit;
 mod identity;
 mod length_bucket_batch;
+mod length_sort;
 mod mixture;
 mod mixture_plan;
 mod plan;

@@ -177,9 +177,15 @@ impl EpochPlan {
     /// pad, which wraps to the start of the epoch, wherever this plan starts: resumed ranks pad as those that were never
     /// interrupted.
     fn place(&self, local: usize) -> (usize, bool) {
-        // The sum may need a 65th bit there.
-        let len = self.positions() as u128;
-        let place = self.start as u128 + local as u128 * self.shard.world_size() as u128 + self.shard.rank() as u128;
-        ((place % len) as usize, place >= len)
+        let (len, world_size, rank) = (self.positions(), self.shard.world_size(), self.shard.rank());
+        let reach = local.checked_mul(world_size).and_then(|reach| reach.checked_add(self.start)?.checked_add(rank));
+        match reach {
+            Some(place) if place < len => (place, false),
+            // The sum may need a 65th bit here.
+            _ => {
+                let place = self.start as u128 + local as u128 * world_size as u128 + rank as u128;
+                ((place % len as u128) as usize, place >= len as u128)
+            }
+        }
     }
 }
