@@ -1,4 +1,4 @@
-"""Samplers: what an index costs, in batches of 256 as they reach the fetcher, against torch's or what people write."""
+"""Samplers: what an index costs, in batches as they reach the fetcher, against torch's or what people write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,41 +22,49 @@ from report import Table, figure
 
 BATCH_SIZE = 256
 CLASSES = 100
-PER_CLASS = 4
+CLASSES_PER_BATCH = 64
 BLOCK, WINDOW = 1_000, 16
 WORLD_SIZE = 4
 WEIGHTS = 10**8
 
-Maker = Callable[[int], Any]
-"""Makes a sampler for so many samples."""
+
+class Size(NamedTuple):
+    """How many samples there are, and how many a batch has."""
+
+    n: int
+    batch: int
 
 
-def _labels(n: int) -> Any:
-    return np.random.default_rng(1).integers(0, CLASSES, n)
+Maker = Callable[[Size], Any]
+"""Makes a sampler for so many samples, and so large batches."""
 
 
-def _lengths(n: int) -> Any:
-    return np.random.default_rng(1).integers(10, 500, n)
+def _labels(size: Size) -> Any:
+    return np.random.default_rng(1).integers(0, CLASSES, size.n)
 
 
-def _weights(n: int) -> Any:
+def _lengths(size: Size) -> Any:
+    return np.random.default_rng(1).integers(10, 500, size.n)
+
+
+def _weights(size: Size) -> Any:
     import torch
 
-    return torch.from_numpy(np.random.default_rng(1).random(n))
+    return torch.from_numpy(np.random.default_rng(1).random(size.n))
 
 
-def _torchs(name: str, arguments: Callable[[int], tuple[Any, ...]], **named: Any) -> Maker:
-    def make(n: int) -> Any:
+def _torchs(name: str, arguments: Callable[[Size], tuple[Any, ...]], **named: Any) -> Maker:
+    def make(size: Size) -> Any:
         from torch.utils import data
 
-        sampler = getattr(data, name)(*arguments(n), **named)
-        return data.BatchSampler(sampler, BATCH_SIZE, False)
+        sampler = getattr(data, name)(*arguments(size), **named)
+        return data.BatchSampler(sampler, size.batch, False)
 
     return make
 
 
-def _cut(indices: Iterator[int]) -> Iterator[list[int]]:
-    while batch := list(itertools.islice(indices, BATCH_SIZE)):
+def _cut(indices: Iterator[int], size: Size) -> Iterator[list[int]]:
+    while batch := list(itertools.islice(indices, size.batch)):
         yield batch
 
 
@@ -70,60 +78,61 @@ class _Written:
         return self._epoch()
 
 
-def _blocks(n: int) -> _Written:
+def _blocks(size: Size) -> _Written:
     """Lists of whole blocks, those of a window put together and shuffled."""
 
     def indices() -> Iterator[int]:
-        blocks = [range(begin, min(begin + BLOCK, n)) for begin in range(0, n, BLOCK)]
+        blocks = [range(begin, min(begin + BLOCK, size.n)) for begin in range(0, size.n, BLOCK)]
         random.shuffle(blocks)
         for first in range(0, len(blocks), WINDOW):
             together = list(itertools.chain.from_iterable(blocks[first : first + WINDOW]))
             random.shuffle(together)
             yield from together
 
-    return _Written(lambda: _cut(indices()))
+    return _Written(lambda: _cut(indices(), size))
 
 
-def _half_of_classes(n: int) -> Any:
+def _half_of_classes(size: Size) -> Any:
     """A `SubsetRandomSampler` over the indices of the classes."""
     from torch.utils import data
 
-    indices = np.flatnonzero(_labels(n) < CLASSES // 2).tolist()
-    return data.BatchSampler(data.SubsetRandomSampler(indices), BATCH_SIZE, False)
+    indices = np.flatnonzero(_labels(size) < CLASSES // 2).tolist()
+    return data.BatchSampler(data.SubsetRandomSampler(indices), size.batch, False)
 
 
-def _m_per_class(n: int) -> _Written:
+def _m_per_class(size: Size) -> _Written:
     """As pytorch-metric-learning's `MPerClassSampler`: a choice of each class of the batch."""
-    labels = _labels(n)
+    labels = _labels(size)
     of_class = [np.flatnonzero(labels == label) for label in range(CLASSES)]
 
     def batches() -> Iterator[list[int]]:
-        for _ in range(n // BATCH_SIZE):
-            chosen = random.sample(range(CLASSES), BATCH_SIZE // PER_CLASS)
-            drawn = [np.random.choice(of_class[label], size=PER_CLASS, replace=False) for label in chosen]
+        for _ in range(size.n // size.batch):
+            chosen = random.sample(range(CLASSES), CLASSES_PER_BATCH)
+            each = size.batch // CLASSES_PER_BATCH
+            drawn = [np.random.choice(of_class[label], size=each, replace=False) for label in chosen]
             yield np.concatenate(drawn).tolist()
 
     return _Written(batches)
 
 
-def _by_length(n: int) -> _Written:
+def _by_length(size: Size) -> _Written:
     """As transformers' `LengthGroupedSampler`: megabatches of a permutation, each sorted."""
-    lengths = _lengths(n).tolist()
+    lengths = _lengths(size).tolist()
 
     def indices() -> Iterator[int]:
         import torch
 
-        permutation = torch.randperm(n)
-        for begin in range(0, n, 50 * BATCH_SIZE):
-            window = permutation[begin : begin + 50 * BATCH_SIZE].tolist()
+        permutation = torch.randperm(size.n)
+        for begin in range(0, size.n, 50 * size.batch):
+            window = permutation[begin : begin + 50 * size.batch].tolist()
             yield from sorted(window, key=lambda index: lengths[index], reverse=True)
 
-    return _Written(lambda: _cut(indices()))
+    return _Written(lambda: _cut(indices(), size))
 
 
-def _mixed(n: int) -> _Written:
+def _mixed(size: Size) -> _Written:
     """A part drawn for each sample, and the next index of its permutation."""
-    starts, half = (0, n // 2), n // 2
+    starts, half = (0, size.n // 2), size.n // 2
 
     def indices() -> Iterator[int]:
         import torch
@@ -133,35 +142,35 @@ def _mixed(n: int) -> _Written:
                 yield from (torch.randperm(half) + start).tolist()
 
         parts = [part(start) for start in starts]
-        for chosen in torch.multinomial(torch.tensor([3.0, 1.0]), n, replacement=True).tolist():
+        for chosen in torch.multinomial(torch.tensor([3.0, 1.0]), size.n, replacement=True).tolist():
             yield next(parts[chosen])
 
-    return _Written(lambda: _cut(indices()))
+    return _Written(lambda: _cut(indices(), size))
 
 
 class _Nodes:
     """torchdata's nodes: a sampler for each part, one of which is drawn for each sample."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, size: Size) -> None:
         from torch.utils.data import RandomSampler
         from torchdata import nodes
 
-        parts = {"a": range(n // 2), "b": range(n // 2)}
+        parts = {"a": range(size.n // 2), "b": range(size.n // 2)}
         sources = {name: nodes.SamplerWrapper(RandomSampler(part)) for name, part in parts.items()}
         stop = nodes.StopCriteria.CYCLE_FOREVER
         mixed = nodes.MultiNodeWeightedSampler(sources, {"a": 3.0, "b": 1.0}, stop_criteria=stop)
-        self._batches, self._count = nodes.Loader(nodes.Batcher(mixed, BATCH_SIZE)), n // BATCH_SIZE
+        self._batches, self._count = nodes.Loader(nodes.Batcher(mixed, size.batch)), size.n // size.batch
 
     def __iter__(self) -> Iterator[list[int]]:
         return itertools.islice(iter(self._batches), self._count)
 
 
-def _folds(n: int) -> _Written:
+def _folds(size: Size) -> _Written:
     """As scikit-learn's `StratifiedKFold`, a fold of which is a batch: the fold of each sample, class by class."""
-    labels, count = _labels(n), n // BATCH_SIZE
+    labels, count = _labels(size), size.n // size.batch
 
     def batches() -> Iterator[list[int]]:
-        folds = np.empty(n, np.int64)
+        folds = np.empty(size.n, np.int64)
         # Sorted labels are dealt to the folds in turns, which says how many of each class a fold has.
         dealt = np.sort(labels)
         of_fold = np.array([np.bincount(dealt[fold::count], minlength=CLASSES) for fold in range(count)])
@@ -175,37 +184,44 @@ def _folds(n: int) -> _Written:
     return _Written(batches)
 
 
-def _ours(name: str, arguments: Callable[[int], tuple[Any, ...]], **named: Any) -> Maker:
-    def make(n: int) -> Any:
+def _ours(name: str, arguments: Callable[[Size], tuple[Any, ...]], **named: Any) -> Maker:
+    def make(size: Size) -> Any:
         import sluicegate
 
-        return getattr(sluicegate, name)(*arguments(n), **named)
+        return getattr(sluicegate, name)(*arguments(size), **named)
 
     return make
 
 
-def _n(n: int) -> tuple[Any, ...]:
-    return (range(n),)
+def _n(size: Size) -> tuple[Any, ...]:
+    return (range(size.n),)
 
 
-def _subset(n: int) -> tuple[Any, ...]:
-    return (list(range(n)),)
+def _subset(size: Size) -> tuple[Any, ...]:
+    return (list(range(size.n)),)
 
 
-def _rank(n: int) -> tuple[Any, ...]:
-    return range(n), WORLD_SIZE, 1
+def _rank(size: Size) -> tuple[Any, ...]:
+    return range(size.n), WORLD_SIZE, 1
 
 
-def _mixture(n: int) -> Any:
+def _mixture(size: Size) -> Any:
     import sluicegate
 
-    return sluicegate.MixtureSampler([n // 2, n // 2], [3.0, 1.0], stop="CYCLE_FOREVER", num_samples=n)
+    half = size.n // 2
+    return sluicegate.MixtureSampler([half, half], [3.0, 1.0], stop="CYCLE_FOREVER", num_samples=size.n)
 
 
-def _repeated(n: int) -> Any:
+def _bucketed(size: Size) -> Any:
     import sluicegate
 
-    return sluicegate.RepeatSampler(sluicegate.RandomSampler(range(n)), 2)
+    return sluicegate.LengthBucketBatchSampler(_lengths(size), batch_size=size.batch)
+
+
+def _repeated(size: Size) -> Any:
+    import sluicegate
+
+    return sluicegate.RepeatSampler(sluicegate.RandomSampler(range(size.n)), 2)
 
 
 @dataclass(frozen=True)
@@ -231,35 +247,36 @@ MEASURED = {
     ),
     "SubsetRandomSampler": Measured(_ours("SubsetRandomSampler", _subset), _torchs("SubsetRandomSampler", _subset)),
     "WeightedRandomSampler": Measured(
-        _ours("WeightedRandomSampler", lambda n: (_weights(n), n)),
-        _torchs("WeightedRandomSampler", lambda n: (_weights(n), n)),
+        _ours("WeightedRandomSampler", lambda size: (_weights(size), size.n)),
+        _torchs("WeightedRandomSampler", lambda size: (_weights(size), size.n)),
         most=None,
     ),
     f"DistributedSampler, 1 of {WORLD_SIZE}": Measured(
         _ours("DistributedSampler", _rank), _torchs("DistributedSampler", _rank)
     ),
     "BlockShuffleSampler": Measured(
-        _ours("BlockShuffleSampler", lambda n: (range(n), BLOCK, WINDOW)), _blocks, "lists of blocks, shuffled"
+        _ours("BlockShuffleSampler", lambda size: (range(size.n), BLOCK, WINDOW)), _blocks, "lists of blocks, shuffled"
     ),
     "ClassSampler": Measured(
-        _ours("ClassSampler", lambda n: (_labels(n), list(range(CLASSES // 2))), shuffle=True, seed=7),
+        _ours("ClassSampler", lambda size: (_labels(size), list(range(CLASSES // 2))), shuffle=True, seed=7),
         _half_of_classes,
         "torch's SubsetRandomSampler",
     ),
     "BalancedBatchSampler": Measured(
-        _ours("BalancedBatchSampler", lambda n: (_labels(n), BATCH_SIZE // PER_CLASS, PER_CLASS)),
+        _ours("BalancedBatchSampler", lambda size: (_labels(size), CLASSES_PER_BATCH, size.batch // CLASSES_PER_BATCH)),
         _m_per_class,
         "as MPerClassSampler",
         most=None,
+        largest=10**6,
     ),
     "StratifiedBatchSampler": Measured(
-        _ours("StratifiedBatchSampler", lambda n: (_labels(n), BATCH_SIZE)),
+        _ours("StratifiedBatchSampler", lambda size: (_labels(size), size.batch)),
         _folds,
         "as StratifiedKFold",
         largest=10**6,
     ),
     "LengthBucketBatchSampler": Measured(
-        _ours("LengthBucketBatchSampler", lambda n: (_lengths(n),), batch_size=BATCH_SIZE),
+        _bucketed,
         _by_length,
         "as LengthGroupedSampler",
     ),
@@ -268,15 +285,18 @@ MEASURED = {
         _mixture, _Nodes, "torchdata's MultiNodeWeightedSampler", most=None, package="torchdata", largest=10**6
     ),
     "RepeatSampler": Measured(
-        _repeated, lambda n: _torchs("RandomSampler", _n, num_samples=2 * n)(n), "torch, num_samples=2n", most=2
+        _repeated,
+        lambda size: _torchs("RandomSampler", _n, num_samples=2 * size.n)(size),
+        "torch, num_samples=2n",
+        most=2,
     ),
 }
 
 
-def _of_peer(measured: Measured, n: int) -> Metrics:
+def _of_peer(measured: Measured, size: Size) -> Metrics:
     """Lists of Python's integers, as torch's loader gives them to its fetcher."""
     assert measured.peer is not None
-    sampler = measured.peer(n)
+    sampler = measured.peer(size)
     begin = time.perf_counter()
     batches = iter(sampler)
     count = len(next(batches))
@@ -286,24 +306,24 @@ def _of_peer(measured: Measured, n: int) -> Metrics:
     return {"ns": seconds / count * 1e9, "first_ms": first * 1e3}
 
 
-def _of_ours(measured: Measured, n: int) -> Metrics:
+def _of_ours(measured: Measured, size: Size) -> Metrics:
     """Arrays, as our loader in seed mode asks for them: those of the second epoch, the first being checked."""
     import sluicegate
     from sluicegate.plan import Ordering, make_plan
 
-    sampler = measured.ours(n)
+    sampler = measured.ours(size)
     makes_batches = hasattr(sampler, "batches")
     how: dict[str, Any] = (
-        {"batch_sampler": sampler} if makes_batches else {"sampler": sampler, "batch_size": BATCH_SIZE}
+        {"batch_sampler": sampler} if makes_batches else {"sampler": sampler, "batch_size": size.batch}
     )
-    ordering = Ordering.of(sluicegate.DataLoader(range(n), seed=7, **how))  # type: ignore[arg-type]
+    ordering = Ordering.of(sluicegate.DataLoader(range(size.n), seed=7, **how))  # type: ignore[arg-type]
     assert ordering is not None
 
     begin = time.perf_counter()
     plan = make_plan(ordering, 0, 0)
     plan.batch(0)
     first = time.perf_counter() - begin
-    _check(b"".join(plan.batch(number)[0] for number in range(len(plan))), n, measured.most)
+    _check(b"".join(plan.batch(number)[0] for number in range(len(plan))), size.n, measured.most)
 
     begin = time.perf_counter()
     plan = make_plan(ordering, 1, 0)
@@ -323,7 +343,7 @@ def _alias_table() -> Metrics:
     """Beyond torch's 2^24 weights; the memory is that of the table."""
     import sluicegate
 
-    weights = _weights(WEIGHTS)
+    weights = _weights(Size(WEIGHTS, BATCH_SIZE))
     sampler = sluicegate.WeightedRandomSampler(weights, WEIGHTS, seed=7)
     before = machine.status_bytes("RssAnon")
     begin = time.perf_counter()
@@ -382,17 +402,17 @@ def _is_measured(measured: Measured, n: int) -> bool:
     return n <= measured.largest and importlib.util.find_spec(measured.package) is not None
 
 
-def _case(exponent: int) -> Case:
-    n = 10**exponent
+def _case(exponent: int, batch_size: int) -> Case:
+    size = Size(10**exponent, batch_size)
     contenders = []
     for name, measured in MEASURED.items():
-        if measured.package != "torch" and not _is_measured(measured, n):
+        if measured.package != "torch" and not _is_measured(measured, size.n):
             continue
-        if measured.peer is not None and _is_measured(measured, n):
+        if measured.peer is not None and _is_measured(measured, size.n):
             title, imports = f"{name}: {measured.peer_name}", IMPORTS[measured.package]
-            contenders.append(Contender(title, lambda _, measured=measured: _of_peer(measured, n), imports))  # type: ignore[misc]
-        contenders.append(Contender(name, lambda _, measured=measured: _of_ours(measured, n), IMPORTS["sluicegate"]))  # type: ignore[misc]
-    return Case(f"10^{exponent}", f"an index in batches of {BATCH_SIZE}, of 10^{exponent} samples", tuple(contenders))
+            contenders.append(Contender(title, lambda _, measured=measured: _of_peer(measured, size), imports))  # type: ignore[misc]
+        contenders.append(Contender(name, lambda _, measured=measured: _of_ours(measured, size), IMPORTS["sluicegate"]))  # type: ignore[misc]
+    return Case(f"10^{exponent}", f"an index in batches of {batch_size}, of 10^{exponent} samples", tuple(contenders))
 
 
 WORKLOAD = Workload(
@@ -401,8 +421,8 @@ WORKLOAD = Workload(
     measure=figures.measure,
     tables=_tables,
     cases=(
-        _case(6),
-        _case(7),
+        _case(6, 256),
+        _case(7, 1024),
         Case(
             "weights",
             "WeightedRandomSampler of 10^8 weights (torch refuses more than 1.7 * 10^7)",
