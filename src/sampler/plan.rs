@@ -35,6 +35,8 @@ pub struct EpochPlan {
     shard: Shard,
     remainder: Remainder,
     start: usize,
+    /// How many positions this rank has from there on.
+    local_len: usize,
 }
 
 #[derive(Clone)]
@@ -70,19 +72,19 @@ impl EpochPlan {
     }
 
     fn of(source: Source) -> Self {
-        EpochPlan { source, shard: Shard::whole(), remainder: Remainder::default(), start: 0 }
+        EpochPlan { source, shard: Shard::whole(), remainder: Remainder::default(), start: 0, local_len: 0 }.counted()
     }
 
     /// The same epoch as `shard` owns it.
     #[must_use]
     pub fn shard(self, shard: Shard, remainder: Remainder) -> Self {
-        EpochPlan { shard, remainder, ..self }
+        EpochPlan { shard, remainder, ..self }.counted()
     }
 
     /// What is left of the epoch from global position `start` on.
     #[must_use]
     pub fn start_at(self, start: usize) -> Self {
-        EpochPlan { start: start.min(self.positions()), ..self }
+        EpochPlan { start: start.min(self.positions()), ..self }.counted()
     }
 
     /// Which of the ranks this plan is for.
@@ -103,7 +105,7 @@ impl EpochPlan {
     /// The number of batches of this rank: the same for every rank.
     #[must_use]
     pub fn len(&self) -> usize {
-        let local = self.local_len();
+        let local = self.local_len;
         match &self.source {
             Source::Samples { batch_size, last_batch: LastBatch::Keep, .. } => local.div_ceil(*batch_size),
             Source::Samples { batch_size, last_batch: LastBatch::Drop, .. } => local / batch_size,
@@ -126,7 +128,7 @@ impl EpochPlan {
             Source::Batches(_) => 1,
         };
         // Not more than the ranks have: what belongs to no rank was read by none.
-        let local = batches.saturating_mul(per_batch).min(self.local_len());
+        let local = batches.saturating_mul(per_batch).min(self.local_len);
         let positions = local.saturating_mul(self.shard.world_size());
         self.start.saturating_add(positions).min(self.positions())
     }
@@ -142,7 +144,7 @@ impl EpochPlan {
             Source::Batches(batches) => batches.indices(self.place(batch).0, into),
             Source::Samples { order, batch_size, .. } => {
                 let first = batch * batch_size;
-                let count = (*batch_size).min(self.local_len() - first);
+                let count = (*batch_size).min(self.local_len - first);
                 into.resize(count, 0);
                 // Only the last position of a rank can be past the end, and it alone lies elsewhere.
                 let (last, is_past_end) = self.place(first + count - 1);
@@ -169,8 +171,8 @@ impl EpochPlan {
         PlannedBatch { position, valid: samples - padding }
     }
 
-    fn local_len(&self) -> usize {
-        self.shard.len_of(self.positions() - self.start, self.remainder)
+    fn counted(self) -> Self {
+        EpochPlan { local_len: self.shard.len_of(self.positions() - self.start, self.remainder), ..self }
     }
 
     /// The global position of this rank's position `local`, and whether that lies past the end of the order. Then it is a
