@@ -70,7 +70,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             the GIL, and for free-threaded Pythons. They share the global random number generators, which nobody seeds
             for them. Default "process".
         snapshot_every_n_steps: after how many batches a worker asks a stream that knows its state for it; a resumed
-            worker reads again what came after. 0 for never. Default 1.
+            worker reads again what came after. 0 for never. Without workers, streams whose iterator is a generator are
+            asked as often: where an epoch is left in its middle, their state alone does not say what comes next.
+            Default 1.
         seed: the order and everything random about a sample follow from it, the epoch and the index: the same batches
             for any number of workers and after any resume. 0 to 2**64 - 1. Default None: as torch draws them.
         seed_samples: False to leave the global generators of Python, NumPy and torch alone while samples are fetched

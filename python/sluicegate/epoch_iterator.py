@@ -20,7 +20,6 @@ from .global_generators import global_state, set_global_state
 from .ids import BatchIds
 from .plan import Ordering
 from .progress import Progress
-from .reports import over
 from .resumable_stream import ResumableStream
 from .rng import SampleSeeding
 from .torch_order import waits_for_epoch
@@ -180,11 +179,14 @@ def _begun(loader: DataLoader[Any]) -> Progress:
         progress.draws = draws.take(loader)
     progress.outer = outer
     if before is not None:
-        before.sampler_before, before.places_before = None, list  # Else each would keep all that came before it.
+        if pending is None:
+            progress.place_before = before.leave()
+            if not before.finished:
+                left = before.leave_sampler()
+                progress.sampler_before = lambda: left
         if before.finished:
             progress.sampler_before = before.sampler_state
-        if loader.num_workers == 0:
-            places_before = before.fetching_state
-            progress.places_before = lambda: [over(place) for place in places_before()["workers"]]
+        # Else each would keep all that came before it.
+        before.sampler_before = before.sampler_stream = None
     loader._progress = progress
     return progress

@@ -13,7 +13,7 @@ from .ids import BatchIds
 from .plan import Ordering, make_plan
 from .progress import Progress
 from .requests import Slice, planned_of, size_of, without
-from .sampler_stream import SamplerStream
+from .sampler_stream import SamplerStream, leave_epoch
 from .stream_seeding import StreamSeeding
 from .torch_order import known_requests
 
@@ -70,9 +70,13 @@ def drawn(
     draws = None if seed is None else StreamSeeding(seed, True, _SAMPLER, epoch)
     if not is_known:
         with contextlib.nullcontext() if draws is None else draws.batch():
-            _leave_last_epoch(progress, index_sampler)
+            if (before := progress.sampler_state_before()) is not None:
+                leave_epoch(index_sampler, before)
+                sampler_iter = iter(index_sampler)  # Torch has called it before that.
             state = progress.sampler_state() if past else None
-            stream = SamplerStream(index_sampler, sampler_iter, state, past, progress.order)
+            before = progress.what_sampler_left()
+            stream = SamplerStream(index_sampler, sampler_iter, state, past, progress.order, before)
+            progress.sampler_stream = stream if stream.is_stateful else None
     requests: Iterator[Any] = stream if draws is None else _seeded(stream, draws)
     if is_drawn:
         # Now, and not at the first `next`: the generators are where they were when this was drawn. Torch's samplers
@@ -88,17 +92,9 @@ def drawn(
         ids = BatchIds(number, epoch, position, request, end)
         position = end
         if not is_known:
-            ids.sampler_state = stream.state()
+            ids.sampler_state = progress.sampler_end = stream.state()
         if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
             yield ids
-
-
-def _leave_last_epoch(progress: Progress, index_sampler: Any) -> None:
-    """Brings a stateful sampler to where the epoch left it that had ended when the state was taken."""
-    state = progress.sampler_state_before()
-    if state is not None:
-        ended = SamplerStream(index_sampler, iter(()), state, 0)
-        next(ended, None)
 
 
 def _seeded(stream: Iterator[Any], draws: StreamSeeding) -> Iterator[Any]:

@@ -14,7 +14,8 @@ from torch.utils.data import BatchSampler
 
 from . import _torch
 from .rng import SampleSeeding
-from .stateful import Pair, Place, is_stateful, restore
+from .stateful import Place, is_stateful, restore
+from .stream_place import StreamPlace
 from .stream_seeding import StreamSeeding
 
 Seeding = SampleSeeding | StreamSeeding
@@ -38,6 +39,8 @@ def make_fetcher(
     seeding: Seeding | None = None,
     resumed: dict[str, Any] | None = None,
     sample_id: Any = None,
+    before: dict[str, Any] | None = None,
+    every: int = 1,
 ) -> MapFetcher | StreamFetcher:
     """What fetches from `dataset`; `iter()` of a stream is called here.
 
@@ -51,10 +54,12 @@ def make_fetcher(
         seeding: sets the generators for each sample.
         resumed: what `place.state()` of such a fetcher returned once, to go on from there.
         sample_id: what tells a sample of a stream.
+        before: where the last epoch of a stream was left, if that is known.
+        every: after how many batches a stream may be asked for its state; 0 for once an epoch.
     """
     if kind == _torch.DatasetKind.Map:
         return MapFetcher(dataset, sampler, auto_collation, collate_fn, seeding, resumed)
-    return StreamFetcher(dataset, auto_collation, collate_fn, drop_last, seeding, resumed, sample_id)
+    return StreamFetcher(dataset, auto_collation, collate_fn, drop_last, seeding, resumed, sample_id, before, every)
 
 
 def indices_in_words(index: Any) -> str:
@@ -87,6 +92,8 @@ class StreamFetcher:
         resumed: what `place.state()` returned once. A stream that knows its state is put there; any other is read, and
             its samples dropped.
         sample_id: what tells a sample: a function of it, or the name or place of a field.
+        before: where the last epoch was left, if that is known.
+        every: after how many batches a stream may be asked for its state; 0 for once an epoch.
     """
 
     def __init__(
@@ -98,22 +105,15 @@ class StreamFetcher:
         seeding: Seeding | None = None,
         resumed: dict[str, Any] | None = None,
         sample_id: Any = None,
+        before: dict[str, Any] | None = None,
+        every: int = 1,
     ) -> None:
         self.seeding = seeding
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
         self.drop_last = drop_last
-        before = resumed or {"state": {}, "at": 0, "samples": 0, "ended": False}
-        pair = Pair(dataset, before["state"])
-        self.dataset_iter = pair.iterator
-        for ordinal in range(before["at"], before["samples"]):
-            if seeding is not None:
-                seeding.sample(ordinal)
-            next(self.dataset_iter, None)
-        if before["ended"] and before["state"]:
-            pair.see_end(before["state"])
-        tell = pair.state if pair.is_stateful else None
-        self.place = Place(tell, before["samples"], before["ended"], pair.is_lazy)
+        self.place = StreamPlace(dataset, resumed, before, every, None if seeding is None else seeding.sample)
+        self.dataset_iter = self.place.take_iterator()
         self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         if callable(sample_id):
             self._sample_id = sample_id
@@ -130,6 +130,7 @@ class StreamFetcher:
         place = self.place
         if place.ended:
             raise StopIteration
+        place.begin_batch()
         first = place.samples
         self.last = (first, 0, None)
         if not self.auto_collation:

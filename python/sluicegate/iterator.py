@@ -6,6 +6,7 @@ import contextlib
 import copy
 import functools
 import itertools
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +23,7 @@ from .ids import BatchIds
 from .progress import Progress
 from .requests import Planned, Slice, indices_of, without
 from .stateful import Place
+from .stream_place import StreamPlace
 from .stream_seeding import StreamSeeding
 
 if TYPE_CHECKING:
@@ -59,22 +61,27 @@ class PythonIterator(EpochIterator):
             sampler_name(self._index_sampler),
             self._seeding,
             sample_id=self._sample_id,
+            every=loader.snapshot_every_n_steps or 0,
         )
-        resumed_place = place
+        resumed_place, before = place, self._progress.place_before
         if place is not None and place["over"]:
             if place["state"]:
                 with keeping_generators():
                     make(resumed=place)  # As it was left by the epoch that has ended; then the one that is asked for.
-            place = None
+            place, before = None, place
         if self._tells_epoch():
             dataset: Any = self._dataset
             dataset.set_epoch(self._progress.epoch)
         with self._seeded():
             self._warn_of_reading([place])
-            self._dataset_fetcher = make(resumed=place)
+            self._dataset_fetcher = make(resumed=place, before=before)
         if isinstance(self._seeding, StreamSeeding):
             self._seeding.resume()
-        self._progress.fetching = functools.partial(_told, resumed_place, self._dataset_fetcher.place, self._seeding)
+        there = self._dataset_fetcher.place
+        progress = weakref.ref(self._progress)
+        self._progress.fetching = functools.partial(_told, resumed_place, there, self._seeding, progress)
+        if isinstance(there, StreamPlace) and there.is_lazy:
+            self._progress.leave = functools.partial(_left, there, self._seeding)
         self._settle()
 
     def _seeded(self) -> Any:
@@ -312,18 +319,29 @@ class NativeIterator(EpochIterator):
         return taken
 
 
-def _told(resumed: dict[str, Any] | None, place: Place, seeding: Any, progress: Progress) -> dict[str, Any]:
+def _told(
+    resumed: dict[str, Any] | None, place: Place | StreamPlace, seeding: Any, progress: weakref.ref[Progress]
+) -> dict[str, Any]:
     """What a state says of the one who fetches where there are no workers."""
-    if resumed is not None and progress.last_ids is None and not progress.finished:
+    if resumed is not None and (here := progress()) is not None and here.last_ids is None and not here.finished:
         # A dataset may take up its state when it is asked for the first sample, and not know it before.
         return {"next_worker": 0, "workers": [copy.deepcopy(resumed)]}
-    if place.is_lazy and place.samples == 0 and progress.last_ids is None:
-        # What it says is still of the epoch before.
-        return {"next_worker": 0, "workers": progress.places_before()}
     # It may return the very objects that it goes on changing.
     state = copy.deepcopy(place.state())
-    state |= {"rng": seeding.state() if isinstance(seeding, StreamSeeding) else None, "over": False}
-    return {"next_worker": 0, "workers": [state]}
+    if state is None:
+        return {"next_worker": 0, "workers": []}
+    # Of a lazy stream that has not begun, it is that of the epoch before.
+    return {"next_worker": 0, "workers": [{"rng": _rng(seeding), "over": False} | state]}
+
+
+def _left(place: StreamPlace, seeding: Any) -> dict[str, Any] | None:
+    """Where a lazy stream is left, for the epoch after it."""
+    left = place.left()
+    return None if left is None else {"rng": _rng(seeding)} | left
+
+
+def _rng(seeding: Any) -> dict[str, str] | None:
+    return seeding.state() if isinstance(seeding, StreamSeeding) else None
 
 
 def _refuse_timeout(loader: DataLoader[Any]) -> None:

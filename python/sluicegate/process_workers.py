@@ -26,7 +26,7 @@ from .limits import limits_in_words
 from .payload import Payload, preload
 from .report import attachment
 from .requests import indices_of, pickled_request, portable
-from .worker import STACK_SIGNAL, Duty, Place, run_worker
+from .worker import STACK_SIGNAL, Channel, Duty, run_worker
 from .worker_memory import give_back, lend
 
 if TYPE_CHECKING:
@@ -133,9 +133,9 @@ class ProcessWorkers:
         payload = Payload({**needs, "worker_init_fn": iterator._worker_init_fn})
         own = os.pidfd_open(self._owner)
         try:
-            place = Place(self._memory.layout, (*self._memory.descriptors, own), self._memory)
+            channel = Channel(self._memory.layout, (*self._memory.descriptors, own), self._memory)
             for worker in range(loader.num_workers):
-                process = context.Process(target=run_worker, args=(payload, place, duty, worker), daemon=True)
+                process = context.Process(target=run_worker, args=(payload, channel, duty, worker), daemon=True)
                 with _interrupts_wait():
                     process.start()
                     self.workers.append(process)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from .ids import BatchIds
 from .stateful import unpickled
+
+if TYPE_CHECKING:
+    from .sampler_stream import SamplerStream
 
 
 class Epochs:
@@ -109,10 +112,16 @@ class Progress:
         # Then: where each of those beyond the first gap ends, and what the sampler said there.
         self._ends: dict[int, tuple[int, bytes | None]] = {}
         self._sampler_state: bytes | None = None
+        # What a sampler of the user's yields, and where it is.
+        self.sampler_stream: SamplerStream | None = None
+        # What it said when it had yielded its last batch, which may have been left out.
+        self.sampler_end: bytes | None = None
         # How the epoch before tells what its sampler said last.
         self.sampler_before: Callable[[], Any] | None = None
-        # And where whoever fetched was at its end; they may not say so of this one before it has begun.
-        self.places_before: Callable[[], list[Any]] = list
+        # Where its stream was left, with `num_workers=0`; a lazy one says nothing of this epoch before that has begun.
+        self.place_before: dict[str, Any] | None = None
+        # How to ask where the stream of this one was left, where it must be asked before another epoch begins.
+        self.leave: Callable[[], dict[str, Any] | None] = lambda: None
         self.last_ids: BatchIds | None = None
         # Whether the sampler was asked for its first batch, and whether the epoch has ended.
         self.is_drawn = resumed is not None and bool(resumed["drawn"])
@@ -120,8 +129,8 @@ class Progress:
         # What the batches follow from where that is arithmetic, and which of the epoch's batches its first one is.
         self.plan: _core.Plan | None = None
         self.plan_first = 0
-        # How whoever fetches tells its state. It is given this, and does not hold it: each would keep the other.
-        self.fetching: Callable[[Progress], dict[str, Any]] | None = None
+        # How whoever fetches tells its state. It does not hold this: each would keep the other.
+        self.fetching: Callable[[], dict[str, Any]] | None = None
 
     @property
     def epoch(self) -> int:
@@ -189,12 +198,27 @@ class Progress:
 
     def sampler_state(self) -> Any:
         """What a stateful sampler said when it had yielded the last batch that was received; None of others."""
-        pickled = self._sampler_state if self.last_ids is None or self.out_of_turn else self.last_ids.sampler_state
+        if self.finished:
+            pickled = self.sampler_end
+        else:
+            pickled = self._sampler_state if self.last_ids is None or self.out_of_turn else self.last_ids.sampler_state
         if pickled is not None:
             return unpickled(pickled, "the sampler")
         if self.resumed is None or self.resumed["sampler_is_over"] or self.last_ids is not None:
             return None
         return copy.deepcopy(self.resumed["sampler"])
+
+    def what_sampler_left(self) -> Any:
+        """What is known of the sampler's epoch before this one; None when that is nothing."""
+        if (before := self.sampler_state_before()) is None and self.sampler_before is not None:
+            return self.sampler_before()
+        return before
+
+    def leave_sampler(self) -> Any:
+        """What a stateful sampler says of this epoch, when that was left in its middle and another one begins."""
+        if self.sampler_stream is not None:
+            return self.sampler_stream.left()
+        return None if self.is_drawn else self.what_sampler_left()
 
     def sampler_state_before(self) -> Any:
         """What a stateful sampler said at the end of the epoch before, when nothing of this one was received yet."""
@@ -205,7 +229,7 @@ class Progress:
 
     def fetching_state(self) -> dict[str, Any]:
         """Which worker's turn is next, and what each says of its dataset and of its place in it."""
-        return {"next_worker": 0, "workers": []} if self.fetching is None else self.fetching(self)
+        return {"next_worker": 0, "workers": []} if self.fetching is None else self.fetching()
 
     def place_of(self, worker: int) -> dict[str, Any] | None:
         """Where `worker` was in its dataset when the state was taken; None when nothing is known of it."""

@@ -35,7 +35,8 @@ class Reporter:
         """Takes note of where an epoch begins."""
         self._batches = 0
         self._told = None
-        if isinstance(fetcher, StreamFetcher) and self._every != 1:
+        # A lazy stream says nothing yet of the epoch that begins.
+        if isinstance(fetcher, StreamFetcher) and self._every != 1 and not fetcher.place.is_lazy:
             # It is kept over batches in which a dataset may go on changing the very objects that it returned.
             self._told = copy.deepcopy(fetcher.place.state())
         if self._generators is not None:
@@ -50,17 +51,20 @@ class Reporter:
             generators = self._before = self._generators.take()
         last = None if fetcher is None else fetcher.last
         state = None
-        if fetcher is not None and (isinstance(fetcher, StreamFetcher) or fetcher.place.tell is not None):
+        if isinstance(fetcher, StreamFetcher) or (fetcher is not None and fetcher.place.tell is not None):
             state = pickled(lambda: self._state(fetcher))
         if state is None and generators is None and last is None:
             return b""
         return pickle.dumps((last, state, generators))
 
-    def _state(self, fetcher: MapFetcher | StreamFetcher) -> dict[str, Any]:
-        place = fetcher.place
+    def _state(self, fetcher: MapFetcher | StreamFetcher) -> dict[str, Any] | None:
         if isinstance(fetcher, MapFetcher):
-            return place.state()
-        if place.tell is None or self._every == 1 or (self._every > 0 and self._batches % self._every == 0):
+            return fetcher.place.state()
+        place = fetcher.place
+        is_due = self._every == 1 or (self._every > 0 and self._batches % self._every == 0)
+        if place.is_lazy:
+            return place.state() if is_due else place.marked()
+        if is_due or not place.is_stateful:
             # As above; where it is asked again after every batch, nothing is kept.
             self._told = place.state() if self._every == 1 else copy.deepcopy(place.state())
             return self._told

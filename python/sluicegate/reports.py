@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .global_generators import as_text
 from .stateful import unpickled
-
-if TYPE_CHECKING:
-    from .progress import Progress
-
-
-def over(place: dict[str, Any] | None) -> dict[str, Any] | None:
-    """`place` as that of an epoch that has ended: nothing of the stream is to be read again."""
-    return None if place is None else place | {"at": place["samples"], "over": True}
 
 
 class Reports:
@@ -61,7 +53,7 @@ class Reports:
             self.deliver(worker, report)
         self._next = turn
 
-    def state_for(self, progress: Progress) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """As a state keeps it, wherever the consumer is.
 
         Raises:
@@ -83,7 +75,7 @@ class Reports:
             place = {"state": {}, "at": 0, "samples": 0, "ended": False, "rng": None}
         place["over"] = False
         if state is not None:
-            place |= unpickled(state, f"the dataset of worker {worker}")
+            place |= unpickled(state, f"the dataset of worker {worker}") or {}
         if generators is not None:
             place["rng"] = as_text(generators)
         return place

@@ -12,7 +12,8 @@ from torch.utils.data import BatchSampler
 
 from .global_generators import set_generator_state
 from .sampler import is_ours
-from .stateful import Pair, pickled
+from .stateful import pickled
+from .stream_place import StreamPlace
 from .torch_order import is_torchs
 
 
@@ -27,10 +28,17 @@ class SamplerStream:
         state: what the sampler said of itself when `past` batches had been yielded.
         past: how many batches of the epoch are left out: by `state`, or by reading and dropping them.
         order: the state of a generator that a `RandomSampler` draws the order from, instead of its own.
+        before: what `left` or `state` returned at the end of the epoch before, if anything is known of it.
     """
 
     def __init__(
-        self, index_sampler: Any, index_iterator: Iterator[Any], state: Any, past: int, order: str | None = None
+        self,
+        index_sampler: Any,
+        index_iterator: Iterator[Any],
+        state: Any,
+        past: int,
+        order: str | None = None,
+        before: Any = None,
     ) -> None:
         self._batches = index_sampler if is_torchs(index_sampler, BatchSampler) else None
         thing = index_sampler if self._batches is None else self._batches.sampler
@@ -39,12 +47,19 @@ class SamplerStream:
             thing.generator = torch.Generator()
             set_generator_state(thing.generator, order)
         begun = index_iterator if self._batches is None and state is None and order is None else None
-        self._pair = Pair(thing, state, begun)
+        indices = past * (1 if self._batches is None else int(self._batches.batch_size))
+        resumed = None if state is None else _place(state, indices)
         # Ours say where they are too, but what they drew is drawn again from the generators, as torch's is.
-        self.is_stateful = self._pair.is_stateful and not is_ours(thing)
-        self._iterator = self._pair.iterator if self._batches is None else self._cut(self._pair.iterator)
-        # Where the last batch is smaller, the sampler has ended with it, and may say where its next pass begins.
+        is_asked = not is_ours(thing)
+        self._place = StreamPlace(
+            thing, resumed, None if before is None else _place(before), iterator=begun, is_asked=is_asked
+        )
+        self._indices = self._place.take_iterator()
+        self.is_stateful = self._place.is_stateful
+        self._iterator = self._one_by_one() if self._batches is None else self._cut()
+        # Some that have yielded the last index say where their next pass begins: after it, or with it.
         self._has_ended = bool(state and state.get("has_ended"))
+        self._length = _length(thing) if self.is_stateful else None
         if self._has_ended:
             self._iterator = iter(())
         if state is None and past:
@@ -58,15 +73,69 @@ class SamplerStream:
 
     def state(self) -> bytes | None:
         """What the sampler, or its iterator, says of itself now, pickled; None when it says nothing."""
-        return pickled(lambda: self._pair.state() | {"has_ended": self._has_ended}) if self.is_stateful else None
+        return pickled(self._told) if self.is_stateful else None
 
-    def _cut(self, indices: Iterator[Any]) -> Iterator[list[Any]]:
+    def _told(self) -> Any:
+        place = self._place.state()
+        assert place is not None
+        return place["state"] | {"has_ended": self._has_ended}
+
+    def left(self) -> dict[str, Any] | None:
+        """What the next epoch is to know of this one, which was left in its middle; None where nothing is to be known.
+
+        Asked now, for the sampler will soon speak of the next one.
+        """
+        place = self._place.left() if self.is_stateful else None
+        return None if place is None else {"left": place}
+
+    def _count(self, indices: int) -> None:
+        self._place.samples += indices
+        self._has_ended |= self._place.samples == self._length
+
+    def _one_by_one(self) -> Iterator[Any]:
+        self._place.begin_batch()
+        for index in self._indices:
+            self._count(1)
+            yield index
+            self._place.begin_batch()
+        self._place.ended = True
+
+    def _cut(self) -> Iterator[list[Any]]:
         assert self._batches is not None
         size, drop_last = self._batches.batch_size, self._batches.drop_last
-        while batch := list(itertools.islice(indices, size)):
-            self._has_ended = len(batch) < size
-            if drop_last and self._has_ended:
+        self._place.begin_batch()
+        while batch := list(itertools.islice(self._indices, size)):
+            self._place.ended = self._has_ended = len(batch) < size
+            self._count(len(batch))
+            if drop_last and len(batch) < size:
                 return
             yield batch
+            self._place.begin_batch()
             if not drop_last:
                 size = self._batches.batch_size
+        self._place.ended = True
+
+
+def leave_epoch(index_sampler: Any, state: Any) -> None:
+    """Brings a stateful sampler to where an epoch left it; `state` is what was said of that at its end."""
+    thing = index_sampler.sampler if is_torchs(index_sampler, BatchSampler) else index_sampler
+    if "left" not in state and next(SamplerStream(index_sampler, iter(()), state, 0), None) is None:
+        return  # It has seen its end.
+    # Else it was left in its middle; or it has begun anew by itself, with its last index.
+    StreamPlace(thing, _place(state))
+
+
+def _place(state: dict[str, Any], indices: int = 0) -> dict[str, Any]:
+    """Where a pass over a sampler was, `indices` after its beginning, when it said `state`."""
+    if "left" in state:
+        left: dict[str, Any] = state["left"]
+        return left
+    told = {name: value for name, value in state.items() if name != "has_ended"}
+    return {"state": told, "at": indices, "samples": indices, "ended": state.get("has_ended", False)}
+
+
+def _length(sampler: Any) -> int | None:
+    try:
+        return len(sampler)
+    except (TypeError, NotImplementedError):
+        return None

@@ -131,8 +131,8 @@ class _ShardedIterator(ResumableIterator[_T_co]):
         self._resume = None
 
     def leave(self) -> None:
-        # The end of the last epoch is something that the stream has yet to see before it is asked for the next one.
-        if self._resume is not None and self._resume["ended"]:
+        # Where the last epoch was left, or ended, is something that the stream has yet to see before the next one.
+        if self._resume is not None and self.reader.is_stateful:
             with reading_whole():
                 self._read_again(self._resume)
 

@@ -95,7 +95,8 @@ class ShuffleBuffer(ResumableStream[_T_co]):
 
     def _start(self, epoch: int, seed: int | None, consumer: Consumer) -> dict[str, Any]:
         seed = self.seed if self.seed is not None else seed
-        return {"seed": seed, **super()._start(epoch, seed, consumer), "yielded": 0, "held": []}
+        start = super()._start(epoch, seed, consumer)
+        return {"seed": seed, **start, "stream_ended": False, "yielded": 0, "held": []}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # noqa: D102
         if self.seed is not None and state_dict.get("seed", self.seed) != self.seed:
@@ -195,8 +196,8 @@ class _ShuffledIterator(ResumableIterator[_T_co]):
                 sample = reader.next_again(read)
                 if ordinal in slots:
                     self._samples[slots[ordinal]] = sample
-            if state["ended"]:
-                reader.see_end()
+            if state["stream_ended"]:
+                reader.see_end()  # While some of its samples are held, too: it may begin anew then.
         else:
             reader.read, reader.ended = read, True
         sizes = [sample_bytes(sample) if self._weigh else 0 for sample in self._samples]
@@ -215,8 +216,8 @@ class _ShuffledIterator(ResumableIterator[_T_co]):
         )
 
     def leave(self) -> None:
-        # The end of the last epoch is something that the stream has yet to see before it is asked for the next one.
-        if self._resume is not None and self._resume["ended"] and self.reader.is_stateful:
+        # Where the last epoch was left, or ended, is something that the stream has yet to see before the next one.
+        if self._resume is not None and self.reader.is_stateful:
             self._read_again(self._resume)
 
     def _needed(self) -> int:
@@ -226,12 +227,13 @@ class _ShuffledIterator(ResumableIterator[_T_co]):
     def position(self) -> dict[str, Any]:
         order, reader = self._order, self.reader
         if (state := self._resume) is not None:
-            read, ended, yielded, held, inner = (state[name] for name in ("read", "ended", "yielded", "held", "inner"))
-            return {**self._fixed, "read": read, "ended": ended, "inner": inner, "yielded": yielded, "held": [*held]}
+            place = {name: state[name] for name in ("read", "ended", "stream_ended", "inner", "yielded")}
+            return {**self._fixed, **place, "held": [*state["held"]]}
         return {
             **self._fixed,
             "read": order.read,
             "ended": reader.ended and not self._samples,
+            "stream_ended": reader.ended,
             "inner": reader.snapshot_for(self._needed()),
             "yielded": order.yielded,
             "held": order.held(),

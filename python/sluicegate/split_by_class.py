@@ -51,7 +51,8 @@ def split_by_class(
     being read; when nobody reads any more (the loops were left by `break`), or after `new_pass()`, a new pass begins. A
     class whose iterator is gone takes no more part in the pass: its samples are dropped, and counted.
 
-    The loaders may be used from a thread each. They have no state that could be resumed.
+    The loaders may be used from a thread each. They have no state that could be resumed: their `state_dict` and
+    `load_state_dict` raise a RuntimeError, which says what to do instead.
 
     Args:
         iterable: the stream; `iter` is called once a pass.
@@ -175,7 +176,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             raise KeyError(f"no class {name!r}: the classes given are {self._rule.classes}")
         with self._lock:
             if name not in self._loaders:
-                self._loaders[name] = DataLoader(_ClassStream(self, name), **self._loader_arguments)
+                self._loaders[name] = _ClassLoader(_ClassStream(self, name), **self._loader_arguments)
             return self._loaders[name]
 
     def __iter__(self) -> Iterator[Hashable]:
@@ -274,6 +275,25 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
     def _count_dropped(self, name: Hashable, samples: int = 1) -> None:
         with self._counting:
             self.dropped[name] += samples
+
+
+class _ClassLoader(DataLoader[Any]):
+    """The loader of one class: it has no place of its own in the stream that could be found again."""
+
+    def state_dict(self) -> dict[str, Any]:
+        raise self._no_state("state_dict")
+
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+        raise self._no_state("load_state_dict")
+
+    def _no_state(self, method: str) -> RuntimeError:
+        stream: Any = self.dataset
+        return RuntimeError(
+            f"{method}: the loader of class {stream._name!r} has no state: one pass over the stream feeds all classes "
+            "of a split_by_class, and what waits for the others belongs to none of them. Checkpoint between two "
+            "passes, and tell the one that begins with set_epoch() of the mapping; or, where samples can be asked for "
+            "by index, use sluicegate.class_loaders, whose loaders have states"
+        )
 
 
 class _ClassStream(IterableDataset[Any]):

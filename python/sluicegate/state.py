@@ -11,7 +11,7 @@ import torch.distributed
 from . import _torch, draws
 from .global_generators import global_state
 from .plan import Ordering, resolved_shard
-from .reports import over
+from .stream_place import over
 from .torchdata_state import from_torchdata, is_torchdata_state
 from .torchdata_translation import translated
 
@@ -124,9 +124,7 @@ def _sampler_state(progress: Progress | None) -> dict[str, Any]:
     told = progress.sampler_state()
     if progress.finished or told is not None:
         return {"sampler": told, "sampler_is_over": progress.finished}
-    before = progress.sampler_state_before()
-    if before is None and progress.last_ids is None and progress.sampler_before is not None:
-        before = progress.sampler_before()
+    before = progress.what_sampler_left() if progress.last_ids is None else progress.sampler_state_before()
     return {"sampler": before, "sampler_is_over": before is not None}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,6 +12,14 @@ from typing import Any, NamedTuple
 def is_stateful(item: Any) -> bool:
     """Whether `item` has both `state_dict` and `load_state_dict`; no base class is asked for."""
     return hasattr(item, "state_dict") and hasattr(item, "load_state_dict")
+
+
+def is_lazy(iterator: Any) -> bool:
+    """Whether `iterator` may do nothing at all before it is asked for the first time.
+
+    Generators do; so may `map`, `filter` and what `itertools` makes, for there may be a generator inside.
+    """
+    return type(iterator).__module__ in ("builtins", "itertools") and not is_stateful(iterator)
 
 
 def restore(item: Any, state: Any) -> None:
@@ -81,6 +88,8 @@ class Pair:
         """
         if next(self.iterator, _END) is _END:
             return
+        if is_lazy(self.iterator):
+            self.iterator = iter(())  # Closed before that: a generator may do something then.
         if "thing" in state:
             restore(self.thing, state["thing"])
         if "iterator" in state:
@@ -89,7 +98,7 @@ class Pair:
     @property
     def is_lazy(self) -> bool:
         """Whether the thing says nothing of its running iterator before that was asked for the first time."""
-        return inspect.isgenerator(self.iterator) and is_stateful(self.thing)
+        return is_stateful(self.thing) and is_lazy(self.iterator)
 
     @property
     def is_stateful(self) -> bool:
@@ -110,29 +119,15 @@ _END = object()
 
 
 class Place:
-    """Where a fetcher is in its dataset, with what the dataset says of itself.
+    """Where the fetcher of a map-style dataset is, with what the dataset says of itself.
 
     Args:
-        tell: what the dataset, or its iterator, says of itself; None when they say nothing.
-        samples: how many samples of a stream were read.
-        ended: whether the stream has ended.
-        is_lazy: whether what the dataset says is about another iterator until the first sample was read.
+        tell: what the dataset says of itself; None when it says nothing.
     """
 
-    def __init__(
-        self,
-        tell: Callable[[], dict[str, Any]] | None,
-        samples: int = 0,
-        ended: bool = False,
-        is_lazy: bool = False,
-    ) -> None:
+    def __init__(self, tell: Callable[[], dict[str, Any]] | None) -> None:
         self.tell = tell
-        self.is_lazy = is_lazy
-        self.samples = samples
-        self.ended = ended
 
     def state(self) -> dict[str, Any]:
-        """As a state keeps it: what the dataset says, after how many samples it says so, and how many were read."""
-        if self.tell is None:
-            return {"state": {}, "at": 0, "samples": self.samples, "ended": self.ended}
-        return {"state": self.tell(), "at": self.samples, "samples": self.samples, "ended": self.ended}
+        """As a state keeps it."""
+        return {"state": {} if self.tell is None else self.tell(), "at": 0, "samples": 0, "ended": False}

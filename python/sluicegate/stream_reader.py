@@ -6,8 +6,9 @@ import contextlib
 import copy
 from collections import deque
 from collections.abc import Iterable, Mapping
-from types import GeneratorType
 from typing import Any
+
+from .stateful import is_lazy
 
 __all__ = ["StreamReader", "is_stateful"]
 
@@ -60,7 +61,7 @@ class StreamReader:
         self._keeps_own_state = is_stateful(iterable) and self._iterator is not iterable
         self.is_stateful = self._keeps_own_state or is_stateful(self._iterator)
         # Whether nothing of this epoch has happened yet, although `iter` was called.
-        self._is_lazy = self._keeps_own_state and isinstance(self._iterator, GeneratorType)
+        self._is_lazy = self._keeps_own_state and is_lazy(self._iterator)
         if not self.is_stateful:
             self.next_snapshot = -1
         elif snapshot is not None:

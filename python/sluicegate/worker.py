@@ -56,7 +56,7 @@ class Duty:
 
 
 @dataclass(frozen=True)
-class Place:
+class Channel:
     """Where the consumer is, for a worker to find it: inherited by a fork, carried to a process that is started."""
 
     layout: tuple[int, int, int]
@@ -77,23 +77,23 @@ class Place:
         return _arrived, (self.layout, tuple(map(reduction.DupFd, self.descriptors)))
 
 
-def _arrived(layout: tuple[int, int, int], carriers: tuple[Any, Any, Any]) -> Place:
+def _arrived(layout: tuple[int, int, int], carriers: tuple[Any, Any, Any]) -> Channel:
     memory, bell, consumer = (carrier.detach() for carrier in carriers)
-    return Place(layout, (memory, bell, consumer))
+    return Channel(layout, (memory, bell, consumer))
 
 
-def run_worker(payload: Payload, place: Place, duty: Duty, worker: int) -> None:
+def run_worker(payload: Payload, channel: Channel, duty: Duty, worker: int) -> None:
     """Fetches batches until the consumer says stop, or is gone."""
     # Until there is a handler: else the signal would end the process.
     signal.signal(STACK_SIGNAL, signal.SIG_IGN)
     # Before all that can fail: from now on whatever fails is told to the consumer.
-    end = place.open(worker)
+    end = channel.open(worker)
     # Ctrl-C reaches every process of the terminal; it is the consumer who decides what becomes of it. A handler, and
     # not SIG_IGN, which programs that the dataset runs would inherit.
     signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
-        _Loop(payload, end, place, duty, worker).run()
+        _Loop(payload, end, channel, duty, worker).run()
     except KeyboardInterrupt:
         pass  # The user's code raised it; the consumer sees that this worker is gone.
     finally:
@@ -109,11 +109,13 @@ def _write_stack_on_demand(memory: int) -> None:
 class _Loop:
     """Task by task, with the fetcher of the running epoch."""
 
-    def __init__(self, payload: Payload, end: _core.WorkerEnd, place: Place, duty: Duty, worker: int) -> None:
+    def __init__(self, payload: Payload, end: _core.WorkerEnd, channel: Channel, duty: Duty, worker: int) -> None:
         self.end = end
         self.duty = duty
         self.where = f"in DataLoader worker process {worker}"
         self.fetcher: MapFetcher | StreamFetcher | None = None
+        # Where the last epoch of a lazy stream was left.
+        self.before: dict[str, Any] | None = None
         # What went wrong before the first batch of an epoch; it is the answer to the next request.
         self.failure: bytes | None = None
         self.ended = False
@@ -129,7 +131,7 @@ class _Loop:
         # Generators that are set for each sample say nothing about what comes.
         self.reporter = Reporter(duty.snapshot_every, self.seeding is None or not duty.seed_samples)
         try:
-            self._set_up(payload, place, worker)
+            self._set_up(payload, channel, worker)
         except Exception as error:
             self.failure = self._packed(error)
             self.is_set_up = False
@@ -141,11 +143,11 @@ class _Loop:
                 if resumed["state"]:
                     self._begin(resumed, None)
                 self._put_back(resumed)
-                resumed = None
+                resumed, self.before = None, resumed
             self._begin(resumed, duty.epoch)
 
-    def _set_up(self, payload: Payload, place: Place, worker: int) -> None:
-        memory, _, consumer = place.descriptors
+    def _set_up(self, payload: Payload, channel: Channel, worker: int) -> None:
+        memory, _, consumer = channel.descriptors
         _core.WorkerEnd.end_with(consumer)
         _torch.set_worker_signal_handlers()
         _torch.set_thread_name("pt_data_worker")
@@ -184,8 +186,10 @@ class _Loop:
         self.fetcher = None  # What is left of another epoch must not be taken for this one's.
         collate_fn = placing(self.collate_fn, self.end) if duty.auto_collation else self.collate_fn
         seeding: SampleSeeding | StreamSeeding | None = self.seeding
-        if duty.seed is not None and self.is_stream and epoch is not None:
-            seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, epoch)
+        if duty.seed is not None and self.is_stream:
+            # What is read again of an epoch that is over draws as it did, if epochs were counted.
+            number = max(duty.epoch - 1, 0) if epoch is None else epoch
+            seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, number)
             seeding.set_globals()
         try:
             if epoch is not None:
@@ -200,12 +204,14 @@ class _Loop:
                 seeding,
                 resumed,
                 self.sample_id,
+                self.before,
+                duty.snapshot_every,
             )
+            # After all that draws: the next sample goes on from here.
+            self._put_back(resumed)
+            self.reporter.begin(self.fetcher)
         except Exception as error:
             self.failure = self._packed(error)
-        # After all that draws: the next sample goes on from here.
-        self._put_back(resumed)
-        self.reporter.begin(self.fetcher)
 
     def _tell_epoch(self, epoch: int) -> None:
         if self.tells_epoch and epoch != self.epoch:
@@ -226,6 +232,8 @@ class _Loop:
                 if self.is_set_up:
                     shared_seed, epoch, self.tells_epoch = pickle.loads(content)
                     self._seed_pipe(shared_seed)
+                    if isinstance(self.fetcher, StreamFetcher) and self.fetcher.place.is_lazy:
+                        self.before = self.fetcher.place.left()
                     self._begin(None, epoch)
             elif self.ended:
                 self._answer("ended", b"")

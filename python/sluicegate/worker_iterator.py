@@ -15,9 +15,10 @@ from .engine import engine_of
 from .epoch_iterator import EpochIterator
 from .ids import BatchIds
 from .process_workers import ProcessAnswer, ProcessWorkers
-from .reports import Reports, over
+from .reports import Reports
 from .requests import without
 from .rng import GlobalDrawWatch
+from .stream_place import over
 from .thread_workers import ThreadAnswer, ThreadWorkers
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class WorkerIterator(EpochIterator):
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)
         progress.out_of_turn = not self._in_order and not self._is_stream
         self._reports = Reports(self._num_workers, self._places, first)
-        progress.fetching = self._reports.state_for
+        progress.fetching = self._reports.state
         self._open(self._engine)
         self._exhausted = self._primed = False
         # Threads share the global generators, so nobody seeds them for a sample; draws from them are noticed while the

@@ -65,6 +65,51 @@ class ResettingStream(IterableDataset[Any]):
         self.state = state
 
 
+class MappedStream(ResettingStream):
+    """As that; its generator is hidden inside of a `map`."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(int, super().__iter__())
+
+
+class ClosingStream(ResettingStream):
+    """Begins anew when its generator is closed, and so where an epoch was left too."""
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            while self.state["place"] < self.length:
+                self.state["place"] += 1
+                yield self.state["epoch"] * 1000 + self.state["place"] - 1
+        finally:
+            self.state["place"] = 0
+            self.state["epoch"] += 1
+
+
+class CountingStream(IterableDataset[int]):
+    """Counts an epoch when it begins, unless it was given a state since: that is taken up by the next generator."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.epoch = self.place = 0
+        self.resume: dict[str, Any] | None = None
+
+    def __iter__(self) -> Iterator[int]:
+        if self.resume is not None:
+            self.epoch, self.place = self.resume["epoch"], self.resume["place"]
+            self.resume = None
+        else:
+            self.epoch, self.place = self.epoch + 1, 0
+        while self.place < self.length:
+            self.place += 1
+            yield self.epoch * 1000 + self.place - 1
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "place": self.place}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.resume = dict(state)
+
+
 class IteratorStream(IterableDataset[int]):
     """No state, but its iterators have."""
 

@@ -486,3 +486,18 @@ def test_it_is_freed_with_what_waits() -> None:
         assert watched() is not None
     gc.collect()
     assert watched() is None
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile", "after"])
+def test_a_class_has_no_state_and_says_what_to_do_instead(when: str) -> None:
+    loaders = split_by_class([("a", 1), ("b", 2), ("a", 3)], 0, classes=["a", "b"], batch_size=1)
+    loader = loaders["a"]
+    iterator = iter(()) if when == "before" else iter(loader)
+    if when == "meanwhile":
+        next(iterator)
+    elif when == "after":
+        assert len(list(iterator)) == 2
+    with pytest.raises(RuntimeError, match=r"state_dict: the loader of class 'a' has no state.*class_loaders"):
+        loader.state_dict()
+    with pytest.raises(RuntimeError, match=r"load_state_dict: .* set_epoch\(\)"):
+        loader.load_state_dict({})

@@ -1,0 +1,222 @@
+"""Epochs of stateful streams that were left in their middle: what the next one finds is part of the state."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sluicegate
+import streams
+from resuming import take
+from stateful import GeneratorStream as EagerStream
+from streams import ClosingStream, CountingStream, GeneratorStream, MappedStream, ResettingStream
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
+]
+
+LENGTH = 11
+LAZY: dict[str, Callable[[], Any]] = {
+    # Each epoch of the first begins anew, wherever the one before was left; the second goes on from there.
+    "takes a state up when it runs": lambda: GeneratorStream(LENGTH),
+    "restarts at its end": lambda: ResettingStream(LENGTH),
+    "restarts when it is closed": lambda: ClosingStream(LENGTH),
+    "counts epochs": lambda: CountingStream(LENGTH),
+    "a generator in a map": lambda: MappedStream(LENGTH),
+    "runs at iter": lambda: EagerStream([LENGTH, LENGTH]),
+}
+INNER = {name: LAZY[name] for name in ("takes a state up when it runs", "restarts at its end", "a generator in a map")}
+STREAMS: dict[str, Callable[[], Any]] = {
+    **LAZY,
+    **{f"shuffled: {name}": lambda make=make: sluicegate.ShuffleBuffer(make(), 3, 5) for name, make in INNER.items()},
+    **{f"sharded: {name}": lambda make=make: sluicegate.shard_iterable(make()) for name, make in INNER.items()},
+}
+
+
+def make(stream: str, num_workers: int, **arguments: Any) -> Any:
+    arguments = {"batch_size": 2, "persistent_workers": num_workers > 0, **arguments}
+    return sluicegate.DataLoader(STREAMS[stream](), num_workers=num_workers, **arguments)
+
+
+def left(stream: str, stops: list[int], num_workers: int, **arguments: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The state before the first batch of an epoch, after those that were left, and all that follows."""
+    loader = make(stream, num_workers, **arguments)
+    for stop in stops:
+        assert len(take(iter(loader), stop)) <= stop
+    iterator = iter(loader)
+    state = json.loads(json.dumps(loader.state_dict()))
+    return state, [take(iterator), take(loader), take(loader)]
+
+
+def resumed(stream: str, state: dict[str, Any], num_workers: int, **arguments: Any) -> list[Any]:
+    loader = make(stream, num_workers, **arguments)
+    loader.load_state_dict(state)
+    return [take(loader) for _ in range(3)]
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("stops", [[2], [6, 2], [2, 2], [2, 0], [3, 0, 2], [1, 1]], ids=str)
+@pytest.mark.parametrize("stream", STREAMS)
+def test_what_an_epoch_that_was_left_leaves_behind_comes_back(stream: str, stops: list[int], seed: int | None) -> None:
+    state, expected = left(stream, stops, 0, seed=seed)
+    assert resumed(stream, state, 0, seed=seed) == expected
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 20])
+@pytest.mark.parametrize("stops", [[1], [1, 1], [1, 1, 1], [2, 1, 0], [0, 1]], ids=str)
+@pytest.mark.parametrize("stream", LAZY)
+def test_so_it_does_after_a_single_sample(stream: str, stops: list[int], batch_size: int | None) -> None:
+    state, expected = left(stream, stops, 0, batch_size=batch_size)
+    assert resumed(stream, state, 0, batch_size=batch_size) == expected
+
+
+@pytest.mark.parametrize("every", [1, 0, 3])
+@pytest.mark.parametrize("stops", [[2], [2, 1], [20, 1, 0]], ids=str)
+@pytest.mark.parametrize("stream", STREAMS)
+def test_persistent_workers_are_where_their_streams_were_left(stream: str, stops: list[int], every: int) -> None:
+    # The second worker has a part of it, or a stream of its own.
+    arguments = {"snapshot_every_n_steps": every, "prefetch_factor": 1}
+    state, expected = left(stream, stops, 2, **arguments)
+    assert resumed(stream, state, 2, **arguments) == expected
+
+
+@pytest.mark.parametrize("every", [1, 0, 3])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_resumed_worker_reads_again_from_a_state_of_this_epoch(stream: str, every: int) -> None:
+    loader = make(stream, 1, snapshot_every_n_steps=every)
+    take(loader)
+    iterator = iter(loader)
+    take(iterator, 1)
+    state = json.loads(json.dumps(loader.state_dict()))
+    expected = [take(iterator), take(loader)]
+    assert resumed(stream, state, 1, snapshot_every_n_steps=every)[:2] == expected
+
+
+@pytest.mark.parametrize("stream", LAZY)
+def test_the_state_stays_small_however_many_epochs_are_left_after_one_sample(stream: str) -> None:
+    sizes = [len(json.dumps(left(stream, [1] * epochs, 0, batch_size=1)[0])) for epochs in (20, 60)]
+    assert sizes[1] < sizes[0] + 100
+
+
+def test_a_generator_that_was_left_is_closed_when_the_next_epoch_begins() -> None:
+    # As under torch, where nothing holds it: its `finally` must not run in the middle of the next epoch.
+    loader = sluicegate.DataLoader(ClosingStream(6), batch_size=2)
+    assert take(iter(loader), 1) == [[0, 1]]
+    assert take(loader) == [[1000, 1001], [1002, 1003], [1004, 1005]]
+
+
+class Untellable(GeneratorStream):
+    """Can't say where it is; its samples are as good as any."""
+
+    def state_dict(self) -> dict[str, Any]:
+        raise LookupError("nobody knows")
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_stream_that_cannot_say_where_it_is_still_gives_its_samples(num_workers: int) -> None:
+    loader = sluicegate.DataLoader(Untellable(6), 2, num_workers=num_workers, persistent_workers=num_workers > 0)
+    take(iter(loader), 1)
+    assert take(loader) == [[0, 1], [2, 3], [4, 5]]
+    take(iter(loader), 1)
+    with pytest.raises((LookupError, RuntimeError), match="nobody knows"):
+        loader.state_dict()
+
+
+class Silent(sluicegate.IterableDataset[int]):
+    """Its state can't be told, not even where an epoch begins; its iterator knows its own."""
+
+    def __iter__(self) -> Iterator[int]:
+        return streams._Counter(6)  # type: ignore[return-value]
+
+    def state_dict(self) -> dict[str, Any]:
+        raise LookupError("nobody knows")
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+@pytest.mark.parametrize("persistent_workers", [False, True])
+@pytest.mark.parametrize("worker_type", ["process", "thread"])
+def test_a_state_that_cannot_be_told_at_the_start_is_an_error_of_the_users(
+    worker_type: str, persistent_workers: bool
+) -> None:
+    loader = sluicegate.DataLoader(
+        Silent(),
+        2,
+        num_workers=1,
+        snapshot_every_n_steps=2,
+        worker_type=worker_type,
+        persistent_workers=persistent_workers,
+    )
+    for _ in range(2):
+        iterator = iter(loader)
+        with pytest.raises(LookupError, match="nobody knows") as caught:
+            next(iterator)
+        if worker_type == "process":
+            # As of any other error: whose it was, and where in it.
+            assert "in DataLoader worker process 0" in str(caught.value.__cause__)
+            assert "in state_dict" in str(caught.value.__cause__)
+        assert take(iterator) == [[0, 1], [2, 3], [4, 5]]
+
+
+PROGRAM = """
+import json, sys
+from test_stream_place import resumed
+
+for name, (stream, state, num_workers) in json.load(sys.stdin).items():
+    print(json.dumps([name, resumed(stream, state, num_workers)]))
+"""
+
+
+def test_another_process_goes_on_from_where_they_were_left() -> None:
+    cases, expected = {}, {}
+    for stream in STREAMS:
+        for num_workers in (0, 2):
+            name = f"{stream}, {num_workers} workers"
+            state, expected[name] = left(stream, [3, 2], num_workers)
+            cases[name] = (stream, state, num_workers)
+    here = Path(__file__).parent
+    output = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        cwd=here,
+        check=False,
+    )
+    assert output.returncode == 0, output.stderr
+    assert dict(json.loads(line) for line in output.stdout.splitlines()) == expected
+
+
+class Drawing(ResettingStream):
+    """Draws from its samples' own generators."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for sample in super().__iter__():
+            yield sample, sluicegate.sample_rng().python.random()
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_samples_that_are_read_again_have_their_generators(num_workers: int) -> None:
+    loaders = [
+        sluicegate.DataLoader(
+            Drawing(LENGTH),
+            2,
+            num_workers=num_workers,
+            persistent_workers=num_workers > 0,
+            prefetch_factor=None,
+            seed=3,
+        )
+        for _ in range(2)
+    ]
+    take(iter(loaders[0]), 2)
+    iterator = iter(loaders[0])
+    loaders[1].load_state_dict(loaders[0].state_dict())
+    assert take(loaders[1]) == take(iterator)
