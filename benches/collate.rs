@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use sluicegate::{Collate, DType, Field, Schema, StackSamples};
+use sluicegate::{Collate, DType, Field, Schema, Sizes, StackSamples};
 
 fn layout(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("collate");
@@ -13,7 +13,7 @@ fn layout(criterion: &mut Criterion) {
             (0..fields).map(|field| Field::new(format!("field_{field}"), DType::Float32, [3, 64, 64])).collect();
         let schema = Schema::new(fields);
         group.bench_function(BenchmarkId::new("stack_samples", schema.fields().len()), |bencher| {
-            bencher.iter(|| StackSamples.layout(black_box(&schema), black_box(256)));
+            bencher.iter(|| StackSamples.layout(black_box(&schema), &Sizes::fixed(black_box(256))));
         });
     }
     group.finish();

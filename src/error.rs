@@ -87,6 +87,29 @@ pub enum Error {
         reason: String,
     },
 
+    /// A sample that is not what its field says.
+    #[error("sample {index}, field `{field}`: {reason}")]
+    Sample {
+        /// The index of the sample.
+        index: usize,
+        /// The name of the field.
+        field: String,
+        /// What was found, what is expected, what to do.
+        reason: String,
+    },
+
+    /// A file is not the one any more that it was when it was opened or indexed.
+    #[error(
+        "{path} changed while it was in use: {reason}: leave the file alone while a loader reads it, or open the dataset \
+         again", path = .path.display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        reason: String,
+    },
+
     /// A file became shorter after it was opened.
     #[error(
         "{path} shrank since it was opened: {expected} bytes then, {found} bytes now: \

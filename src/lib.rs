@@ -58,9 +58,9 @@ mod sampler;
 mod shard;
 mod state;
 
-pub use collate::{BatchField, BatchLayout, Collate, StackSamples};
-pub use dataset::format::Npy;
-pub use dataset::{Concat, Dataset, InMemory, ReadMany, Stack, Subset};
+pub use collate::{BatchField, BatchLayout, Collate, PadSamples, StackSamples};
+pub use dataset::format::{Folder, FolderClasses, FolderLinks, FolderOptions, Npy, Raw, RawField};
+pub use dataset::{Concat, Dataset, InMemory, Ragged, ReadMany, Stack, Subset, VariableSize};
 pub use error::{Error, Result};
 pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder};
 pub use pipeline::{
@@ -68,7 +68,7 @@ pub use pipeline::{
     Prefetch, Task, WorkerEnd, Workers, end_with,
 };
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
-pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema};
+pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};
 pub use sampler::{
     BalancedBatchSampler, BatchLimit, BatchOrder, BatchSampler, BatchingSampler, BlockShuffleSampler, BufferBound,
     BufferPosition, ClassIndex, ClassSampler, Course, DistributedSampler, EpochBatches, EpochOrder, EpochPlan,

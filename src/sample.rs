@@ -1,7 +1,12 @@
 //! The shape of one sample: [`DType`], [`Field`], [`Schema`], and the writers that samples are read into.
 
 use std::fmt;
-use std::ops::Range;
+
+mod sizes;
+mod writer;
+
+pub use sizes::{Sizes, SizesWriter};
+pub use writer::{BatchWriter, Column, SampleWriter};
 
 /// The data type of one element, by torch's names.
 ///
@@ -139,25 +144,47 @@ element!(
     u64 => UInt64, i64 => Int64, f32 => Float32, f64 => Float64,
 );
 
-/// One named part of a sample: a dense array of fixed shape.
+/// One named part of a sample: a dense array, of fixed shape or with a first axis that is as long as the sample says.
 ///
 /// # Example
 /// ```
 /// use sluicegate::{DType, Field};
 /// let image = Field::new("image", DType::UInt8, [3, 64, 64]);
 /// assert_eq!(image.bytes(), 3 * 64 * 64);
+/// let boxes = Field::variable("boxes", DType::Float32, [4]);
+/// assert_eq!((boxes.to_string().as_str(), boxes.bytes()), ("boxes: float32[*, 4]", 16));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     name: String,
     dtype: DType,
     shape: Vec<usize>,
+    extent: Extent,
+}
+
+/// Whether all samples have one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Fixed,
+    Variable,
 }
 
 impl Field {
     /// A field `name` whose samples have `shape`; the empty shape is a scalar.
     pub fn new(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<usize>>) -> Self {
-        Self { name: name.into(), dtype, shape: shape.into() }
+        Self { name: name.into(), dtype, shape: shape.into(), extent: Extent::Fixed }
+    }
+
+    /// A field `name` whose samples have any number of elements of `shape`, one after the other: a text is some `uint8`
+    /// of the empty shape. The dataset tells how many by [`VariableSize`](crate::VariableSize).
+    pub fn variable(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<usize>>) -> Self {
+        Self { name: name.into(), dtype, shape: shape.into(), extent: Extent::Variable }
+    }
+
+    /// The same field under another name.
+    #[must_use]
+    pub fn renamed(&self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self.clone() }
     }
 
     /// The name, unique in its schema.
@@ -172,13 +199,20 @@ impl Field {
         self.dtype
     }
 
-    /// The shape of this field in one sample.
+    /// Whether the number of elements differs from sample to sample.
+    #[must_use]
+    pub fn is_variable(&self) -> bool {
+        self.extent == Extent::Variable
+    }
+
+    /// The shape of this field in one sample; of one element where it is variable.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The size of this field in one sample, in bytes; `usize::MAX` where an address can't count them.
+    /// The size of this field in one sample, in bytes; of one element where it is variable. `usize::MAX` where an address
+    /// can't count them.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.shape.iter().fold(self.dtype.bytes(), |bytes, &size| bytes.saturating_mul(size))
@@ -187,7 +221,9 @@ impl Field {
 
 impl fmt::Display for Field {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}{:?}", self.name, self.dtype, self.shape)
+        let axis = self.is_variable().then(|| "*".to_owned());
+        let axes: Vec<String> = axis.into_iter().chain(self.shape.iter().map(usize::to_string)).collect();
+        write!(formatter, "{}: {}[{}]", self.name, self.dtype, axes.join(", "))
     }
 }
 
@@ -216,11 +252,17 @@ impl Schema {
         &self.fields
     }
 
+    /// Whether the samples differ in size.
+    #[must_use]
+    pub fn is_variable(&self) -> bool {
+        self.fields.iter().any(Field::is_variable)
+    }
+
     /// Whether samples of both schemas can stand in one batch: equal data types and shapes, whatever the names.
     #[must_use]
     pub fn stacks_with(&self, other: &Self) -> bool {
-        self.fields.len() == other.fields.len()
-            && self.fields.iter().zip(&other.fields).all(|(a, b)| a.dtype == b.dtype && a.shape == b.shape)
+        let alike = |a: &Field, b: &Field| (a.dtype, &a.shape, a.extent) == (b.dtype, &b.shape, b.extent);
+        self.fields.len() == other.fields.len() && self.fields.iter().zip(&other.fields).all(|(a, b)| alike(a, b))
     }
 }
 
@@ -228,99 +270,5 @@ impl fmt::Display for Schema {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields: Vec<String> = self.fields.iter().map(ToString::to_string).collect();
         write!(formatter, "({})", fields.join(", "))
-    }
-}
-
-/// Where one field of a batch lies in its slot: `rows` samples of `bytes_per_sample`, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
-    /// The first byte of the first sample, counted from the start of the slot.
-    pub offset: usize,
-    /// The distance from one sample to the next, in bytes.
-    pub bytes_per_sample: usize,
-}
-
-/// Room for the samples of one batch: a window of rows and fields on the bytes of a slot.
-///
-/// A dataset that can read many samples at once writes whole columns; [`BatchWriter::sample`] is the window of one.
-///
-/// # Example
-/// ```
-/// use sluicegate::{BatchWriter, Column};
-/// let (mut bytes, columns) = ([0; 6], [Column { offset: 0, bytes_per_sample: 2 }]);
-/// let mut writer = BatchWriter::new(&mut bytes, &columns, 3);
-/// writer.sample(1).field(0).copy_from_slice(&[7, 8]);
-/// assert_eq!(bytes, [0, 0, 7, 8, 0, 0]);
-/// ```
-#[derive(Debug)]
-pub struct BatchWriter<'a> {
-    bytes: &'a mut [u8],
-    columns: &'a [Column],
-    rows: Range<usize>,
-}
-
-impl<'a> BatchWriter<'a> {
-    /// Room for `rows` samples, laid out in `bytes` as `columns` say.
-    ///
-    /// # Panics
-    /// When a column reaches past the end of `bytes`.
-    #[must_use]
-    pub fn new(bytes: &'a mut [u8], columns: &'a [Column], rows: usize) -> Self {
-        for column in columns {
-            assert!(column.offset + column.bytes_per_sample * rows <= bytes.len(), "a column reaches past its slot");
-        }
-        Self { bytes, columns, rows: 0..rows }
-    }
-
-    /// The number of samples that fit.
-    #[must_use]
-    pub fn rows(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// All rows of field `field`, one after the other.
-    pub fn field(&mut self, field: usize) -> &mut [u8] {
-        let Column { offset, bytes_per_sample } = self.columns[field];
-        &mut self.bytes[offset + self.rows.start * bytes_per_sample..offset + self.rows.end * bytes_per_sample]
-    }
-
-    /// The room of the sample in row `row`.
-    pub fn sample(&mut self, row: usize) -> SampleWriter<'_> {
-        assert!(row < self.rows.len(), "row {row} of a batch of {}", self.rows.len());
-        SampleWriter { bytes: self.bytes, columns: self.columns, row: self.rows.start + row }
-    }
-
-    /// The window on some of the rows.
-    pub fn rows_mut(&mut self, rows: Range<usize>) -> BatchWriter<'_> {
-        assert!(rows.end <= self.rows.len(), "rows {rows:?} of a batch of {}", self.rows.len());
-        let rows = self.rows.start + rows.start..self.rows.start + rows.end;
-        BatchWriter { bytes: self.bytes, columns: self.columns, rows }
-    }
-
-    /// The window on some of the fields.
-    pub fn fields_mut(&mut self, fields: Range<usize>) -> BatchWriter<'_> {
-        BatchWriter { bytes: self.bytes, columns: &self.columns[fields], rows: self.rows.clone() }
-    }
-}
-
-/// Room for one sample: [`Dataset::read`](crate::Dataset::read) fills every field of it.
-#[derive(Debug)]
-pub struct SampleWriter<'a> {
-    bytes: &'a mut [u8],
-    columns: &'a [Column],
-    row: usize,
-}
-
-impl SampleWriter<'_> {
-    /// The bytes of field `field`, in C order.
-    pub fn field(&mut self, field: usize) -> &mut [u8] {
-        let Column { offset, bytes_per_sample } = self.columns[field];
-        let start = offset + self.row * bytes_per_sample;
-        &mut self.bytes[start..start + bytes_per_sample]
-    }
-
-    /// The window on some of the fields.
-    pub fn fields_mut(&mut self, fields: Range<usize>) -> SampleWriter<'_> {
-        SampleWriter { bytes: self.bytes, columns: &self.columns[fields], row: self.row }
     }
 }

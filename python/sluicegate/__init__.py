@@ -47,8 +47,10 @@ from torch.utils.data import (
 from ._core import __version__
 from .class_loaders import ClassLoaders, class_loaders
 from .dataloader import DataLoader
+from .folder import FolderDataset
 from .ids import BatchIds
 from .npy import NpyDataset
+from .raw import RawDataset
 from .rng import sample_rng
 from .sampler import (
     BalancedBatchSampler,
@@ -85,6 +87,7 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "FolderDataset",
     "IterDataPipe",
     "IterableDataset",
     "LengthBucketBatchSampler",
@@ -92,6 +95,7 @@ __all__ = [
     "MixtureSampler",
     "NpyDataset",
     "RandomSampler",
+    "RawDataset",
     "RepeatSampler",
     "Sampler",
     "SequentialSampler",

@@ -9,11 +9,13 @@ __all__ = [
     "Dataset",
     "Engine",
     "GlobalGenerators",
+    "HandOver",
     "Indices",
     "Kinds",
     "Order",
     "Plan",
     "Prefetch",
+    "Reader",
     "Sampler",
     "ShuffleBuffer",
     "WorkerEnd",
@@ -47,6 +49,21 @@ class Dataset:
     def in_memory(arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]]) -> Dataset: ...
     @staticmethod
     def npy(name: str, path: str | PathLike[str]) -> Dataset: ...
+    @staticmethod
+    def ragged(
+        values: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object], offsets: Sequence[int]
+    ) -> Dataset: ...
+    @staticmethod
+    def raw(
+        paths: Sequence[str | PathLike[str]],
+        header_bytes: int,
+        sample_bytes: int,
+        fields: Sequence[tuple[str, str, list[int], int, bool]],
+    ) -> Dataset: ...
+    @staticmethod
+    def folder(
+        root: str | PathLike[str], pattern: str | None, extensions: list[str], has_classes: bool, follow_links: bool
+    ) -> tuple[Dataset, list[str]]: ...
     @staticmethod
     def subset(dataset: Dataset, indices: list[int] | Indices) -> Dataset | None: ...
     @staticmethod
@@ -152,16 +169,26 @@ class Engine:
     def mapped_bytes(self) -> int: ...
 
 @final
-class Prefetch:
+class HandOver:
     def __new__(
         cls,
-        engine: Engine,
-        dataset: Dataset,
         structure: Any,
+        kinds: Sequence[str | tuple[str, bytes]],
+        views: Sequence[Any],
         from_dlpack: Callable[[Any], Any],
-        views: list[Any],
-        in_order: bool,
-    ) -> Prefetch: ...
+        collate: Callable[[list[Any]], Any],
+    ) -> HandOver: ...
+
+@final
+class Reader:
+    def __new__(cls, dataset: Dataset, hand_over: HandOver) -> Reader: ...
+    def sample(self, index: int) -> Any: ...
+    def samples(self, indices: list[int]) -> list[Any]: ...
+    def batch(self, indices: list[int]) -> Any: ...
+
+@final
+class Prefetch:
+    def __new__(cls, engine: Engine, dataset: Dataset, hand_over: HandOver, in_order: bool) -> Prefetch: ...
     def push(self, number: int, indices: list[int]) -> bool: ...
     def push_slice(self, number: int, indices: Indices, start: int, stop: int) -> bool: ...
     def push_planned(self, number: int, plan: Plan, batch: int) -> bool: ...

@@ -34,7 +34,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     Takes every argument of `torch.utils.data.DataLoader`, with torch's meaning, defaults and errors, and leaves
     torch's global random number generator where torch leaves it. A *native* dataset (plain CPU tensors and NumPy
-    arrays, `TensorDataset`, `NpyDataset`, and torch's `Subset`, `ConcatDataset` and `StackDataset` over them, with
+    arrays, `TensorDataset`, our formats, and torch's `Subset`, `ConcatDataset` and `StackDataset` over them, with
     torch's default collate and no `worker_init_fn`) is read in Rust: with `num_workers=0` on the calling thread, when a
     batch is asked for; with `num_workers=N` by N threads, ahead of the consumer. They are threads of this process, so
     there is nothing to start, to pickle or to kill. Any other dataset runs Python: on the calling thread, in N worker

@@ -1,13 +1,14 @@
 """Which datasets the core can read by itself, and how.
 
 A dataset is *native* when reading it in Rust can't be told from outside: it is exactly a plain CPU tensor, a NumPy
-array, a `TensorDataset`, an `NpyDataset`, or torch's `Subset`, `ConcatDataset` or `StackDataset` over native ones. A
+array, a `TensorDataset`, one of our formats, or torch's `Subset`, `ConcatDataset` or `StackDataset` over native ones. A
 subclass may override anything, so it is a Python dataset, as is everything that torch would treat in a way of its own
 (tensors that require grad, arrays of strings, parts of unequal type).
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,29 +19,20 @@ import torch
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset, default_collate
 
 from . import _core, _torch
-from .npy import NpyDataset
-
-# Data types that DLPack has no code for: they cross as bytes and are viewed as what they are.
-_VIEWED = {
-    "float8_e4m3fn": torch.float8_e4m3fn,
-    "float8_e4m3fnuz": torch.float8_e4m3fnuz,
-    "float8_e5m2": torch.float8_e5m2,
-    "float8_e5m2fnuz": torch.float8_e5m2fnuz,
-    "float8_e8m0fnu": getattr(torch, "float8_e8m0fnu", None),
-}
+from .native_dataset import FORMAT_METHODS, READING_METHODS, VIEWED, Kind, NativeDataset, collate, hand_over
 
 TENSOR_DTYPES = frozenset(_torch.DTYPE_NAMES.values())
 
 # What torch makes tensors of. Elements of a one-dimensional array are NumPy scalars, of which it refuses uint64.
-ARRAY_DTYPES = TENSOR_DTYPES - {"bfloat16", "complex32", *_VIEWED}
+ARRAY_DTYPES = TENSOR_DTYPES - {"bfloat16", "complex32", *VIEWED}
 SCALAR_DTYPES = ARRAY_DTYPES - {"uint64"}
 
 # Somebody may replace a method of torch's classes: then they are no longer the classes that the core stands in for.
 _METHODS = {
     (cls, name): function
-    for cls in (TensorDataset, Subset, ConcatDataset, StackDataset, NpyDataset)
-    for name in ("__getitem__", "__getitems__", "__len__")
-    if (function := getattr(cls, name, None)) is None or cls is NpyDataset or _torch.is_torchs_own(function)
+    for cls in (TensorDataset, Subset, ConcatDataset, StackDataset)
+    for name in READING_METHODS
+    if (function := getattr(cls, name, None)) is None or _torch.is_torchs_own(function)
 }
 
 
@@ -54,22 +46,29 @@ class Source:
     Attributes:
         dataset: the core's dataset.
         structure: how its fields are nested in a batch: field numbers in lists and dicts.
-        kinds: by field, what a sample of it is in Python: "tensor", "array" or "scalar". Torch collates each otherwise.
+        kinds: by field, what it is in Python: as `NativeDataset` has it, or "array" or "scalar" for what NumPy shows.
+            Torch collates each otherwise.
         checks: each tells whether a tensor still has the memory that the core reads.
     """
 
     dataset: _core.Dataset
     structure: Any
-    kinds: tuple[str, ...]
+    kinds: tuple[Kind, ...]
     checks: tuple[Callable[[], bool], ...] = ()
 
     def is_current(self) -> bool:
         """Whether the core may still read: nobody has resized or replaced a tensor since."""
         return all(check() for check in self.checks)
 
-    def views(self) -> list[torch.dtype | None]:
-        """By field, the data type to view it as after the hand-over, if any."""
-        return [_VIEWED.get(dtype) for _, dtype, _ in self.dataset.fields]
+    def hand_over(self) -> _core.HandOver:
+        """How its batches become Python objects."""
+        return hand_over(self.dataset, self.structure, self.kinds)
+
+    def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """What makes the same batch of samples that Python has fetched: `default`, where that can."""
+        if not any(kind == "ragged" or isinstance(kind, tuple) for kind in self.kinds):
+            return default
+        return functools.partial(collate, structure=self.structure, kinds=self.kinds)
 
 
 def native_source(dataset: Any, *, in_worker: bool) -> Source | None:
@@ -97,9 +96,9 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
     if type(dataset) is TensorDataset:
         tensors = dataset.tensors
         return _tensors(tensors, list(range(len(tensors))), (_attribute_check(dataset, "tensors"),), in_worker)
-    if type(dataset) is NpyDataset:
+    if isinstance(dataset, NativeDataset):
         checks = (_attribute_check(dataset, "core"),)
-        return Source(dataset.core, dataset.structure, ("tensor",) * len(dataset.core.fields), checks)
+        return Source(dataset.core, dataset.structure, dataset.kinds, checks)
     if type(dataset) is Subset:
         return _subset(dataset, in_worker)
     if type(dataset) is ConcatDataset:
@@ -112,9 +111,9 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
 def _is_untouched(dataset: Any) -> bool:
     """Whether class and object have the methods that they were born with. Other special methods are the class's."""
     cls = type(dataset)
-    methods = ("__getitem__", "__getitems__", "__len__")
+    known = FORMAT_METHODS if isinstance(dataset, NativeDataset) else _METHODS
     return "__getitems__" not in getattr(dataset, "__dict__", ()) and all(
-        getattr(cls, name, None) is _METHODS.get((cls, name), _PATCHED) for name in methods
+        getattr(cls, name, None) is known.get((cls, name), _PATCHED) for name in READING_METHODS
     )
 
 

@@ -188,9 +188,8 @@ class NativeIterator(EpochIterator):
         self._source = source
         self._window: _core.Prefetch | None = None
         if source is not None:
-            self._window = _core.Prefetch(
-                self._engine, source.dataset, source.structure, _torch.from_dlpack, source.views(), self._in_order
-            )
+            self._window = _core.Prefetch(self._engine, source.dataset, source.hand_over(), self._in_order)
+            self._dataset_fetcher.collate_fn = source.collate_fn(self._collate_fn)
         self._for_python.clear()
         for number, ids in self._under_way.items():
             self._ask(number, ids.request)

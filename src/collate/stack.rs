@@ -1,43 +1,45 @@
 //! [`StackSamples`]: torch's default collate for arrays.
 
-use super::{BatchField, BatchLayout, Collate};
-use crate::{Column, Error, Result, Schema};
+use super::layout::elements_of;
+use super::{BatchLayout, Collate};
+use crate::{Column, Result, Schema, Sizes};
 
-/// Every field begins at a multiple of this, as every tensor that torch allocates does.
-const ALIGNMENT: usize = 64;
-
-/// Stacks each field along a new first axis, as torch's `default_collate` does with tensors of one shape.
+/// Stacks each field along a new first axis, as torch's `default_collate` does with tensors of one shape. The samples of a
+/// variable field lie one after the other, and offsets say where each begins.
 ///
 /// # Example
 /// ```
-/// use sluicegate::{Collate, DType, Field, Schema, StackSamples};
+/// use sluicegate::{Collate, DType, Field, Schema, Sizes, StackSamples};
 /// let schema = Schema::new([Field::new("x", DType::Float32, [8]), Field::new("y", DType::Int64, [])]);
-/// let layout = StackSamples.layout(&schema, 256).unwrap();
-/// assert_eq!((layout.fields[0].shape.as_slice(), layout.columns[1].offset), ([256, 8].as_slice(), 8192));
+/// let layout = StackSamples.layout(&schema, &Sizes::fixed(256)).unwrap();
+/// assert_eq!((layout.fields[0].shape.as_slice(), layout.columns[1].offset()), ([256, 8].as_slice(), 8192));
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StackSamples;
 
 impl Collate for StackSamples {
-    fn layout(&self, schema: &Schema, samples: usize) -> Result<BatchLayout> {
-        let mut columns = Vec::with_capacity(schema.fields().len());
-        let mut fields = Vec::with_capacity(schema.fields().len());
-        let mut bytes = 0_usize;
-        for field in schema.fields() {
-            let bytes_per_sample = field.bytes();
-            columns.push(Column { offset: bytes, bytes_per_sample });
-            bytes = bytes_per_sample
-                .checked_mul(samples)
-                .and_then(|size| bytes.checked_add(size)?.checked_next_multiple_of(ALIGNMENT))
-                .ok_or_else(|| Error::InvalidArgument {
-                    argument: "batch_size",
-                    reason: format!("{samples} samples of {field} are more bytes than an address can count"),
-                })?;
-            let mut shape = Vec::with_capacity(field.shape().len() + 1);
-            shape.push(samples);
-            shape.extend(field.shape());
-            fields.push(BatchField { name: field.name().to_owned(), dtype: field.dtype(), shape });
+    fn layout(&self, schema: &Schema, sizes: &Sizes) -> Result<BatchLayout> {
+        let mut layout = BatchLayout::with_room(sizes.samples(), schema.fields().len());
+        for field in 0..schema.fields().len() {
+            add_stacked(&mut layout, schema, field, sizes)?;
         }
-        Ok(BatchLayout { samples, bytes, columns, fields })
+        Ok(layout)
     }
+}
+
+/// Adds field `field` of `schema` as it is stacked.
+#[inline]
+pub(super) fn add_stacked(layout: &mut BatchLayout, schema: &Schema, number: usize, sizes: &Sizes) -> Result<()> {
+    let (field, samples) = (&schema.fields()[number], sizes.samples());
+    let bytes = field.bytes();
+    if !field.is_variable() {
+        let offset = layout.add(field, samples, bytes)?;
+        layout.push(field, Column::Fixed { offset, bytes_per_sample: bytes }, &[samples]);
+        return Ok(());
+    }
+    let (total, _) = elements_of(schema, number, sizes)?;
+    let offsets = layout.add(field, samples.saturating_add(1), size_of::<i64>())?;
+    let offset = layout.add(field, total, bytes)?;
+    layout.push(field, Column::Variable { offset, bytes_per_element: bytes, offsets }, &[total]);
+    Ok(())
 }

@@ -1,9 +1,10 @@
 //! [`Concat`]: datasets one after the other.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Dataset, ReadMany, read_batch};
-use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
+use super::{Dataset, ReadMany, VariableSize, read_batch, write_sizes};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// The samples of several datasets of one schema, one dataset after the other; parts may be empty.
 ///
@@ -76,10 +77,19 @@ impl Dataset for Concat {
         let all = self.parts.iter().all(|part| part.as_read_many().is_some());
         all.then_some(self as &dyn ReadMany)
     }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        self.parts[0].as_variable().map(|_| self as &dyn VariableSize)
+    }
 }
 
-impl ReadMany for Concat {
-    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+impl Concat {
+    /// Calls `visit` for each run of `indices` that lie in one part: with the part, its own indices, and their rows.
+    fn runs(
+        &self,
+        indices: &[usize],
+        mut visit: impl FnMut(&dyn Dataset, &[usize], Range<usize>) -> Result<()>,
+    ) -> Result<()> {
         let mut inner = Vec::with_capacity(indices.len());
         let mut row = 0;
         while row < indices.len() {
@@ -88,9 +98,21 @@ impl ReadMany for Concat {
             let run = indices[row..].iter().take_while(|&&index| (start..end).contains(&index));
             inner.clear();
             inner.extend(run.map(|index| index - start));
-            read_batch(&*self.parts[part], &inner, &mut into.rows_mut(row..row + inner.len()))?;
+            visit(&*self.parts[part], &inner, row..row + inner.len())?;
             row += inner.len();
         }
         Ok(())
+    }
+}
+
+impl ReadMany for Concat {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        self.runs(indices, |part, inner, rows| read_batch(part, inner, &mut into.rows_mut(rows)))
+    }
+}
+
+impl VariableSize for Concat {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        self.runs(indices, |part, inner, rows| write_sizes(part, inner, &mut into.rows_mut(rows)))
     }
 }

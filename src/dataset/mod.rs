@@ -1,17 +1,19 @@
-//! WHAT can be read: the trait [`Dataset`], its batched extension [`ReadMany`], and combinators, one a file.
+//! WHAT can be read: the trait [`Dataset`], its extensions [`ReadMany`] and [`VariableSize`], and combinators, one a file.
 
 mod concat;
 pub(crate) mod format;
 mod in_memory;
+mod ragged;
 mod stack;
 mod subset;
 
 pub use concat::Concat;
 pub use in_memory::InMemory;
+pub use ragged::Ragged;
 pub use stack::Stack;
 pub use subset::Subset;
 
-use crate::{BatchWriter, Result, SampleWriter, Schema};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, Sizes, SizesWriter};
 
 /// Samples by index.
 ///
@@ -61,6 +63,11 @@ pub trait Dataset: Send + Sync {
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
         None
     }
+
+    /// The sizes of the samples, where the schema has variable fields; never asked for otherwise.
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        None
+    }
 }
 
 /// Reads the samples of a batch at once, where that is cheaper than one by one.
@@ -70,6 +77,37 @@ pub trait ReadMany {
     /// # Errors
     /// As [`Dataset::read`], for any of the indices; rows may then be half written.
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()>;
+}
+
+/// Tells how large samples are, before any of them is read: a slot is laid out by it.
+///
+/// # Contract
+/// As that of [`Dataset`]; what it says is what `read` then writes.
+pub trait VariableSize {
+    /// Says, for each variable field, how many elements sample `indices[row]` has, in row `row` of `into`.
+    ///
+    /// # Errors
+    /// As [`Dataset::read`], for any of the indices.
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()>;
+}
+
+/// The sizes of a batch of a dataset with variable fields.
+pub(crate) fn sizes_of(dataset: &dyn Dataset, indices: &[usize]) -> Result<Sizes> {
+    let mut sizes = Sizes::new(dataset.schema(), indices.len());
+    write_sizes(dataset, indices, &mut sizes.writer())?;
+    Ok(sizes)
+}
+
+/// Writes the sizes of a batch, if `dataset` has variable fields.
+fn write_sizes(dataset: &dyn Dataset, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+    match dataset.as_variable() {
+        Some(variable) => variable.sizes(indices, into),
+        None if !dataset.schema().is_variable() => Ok(()),
+        None => Err(Error::InvalidArgument {
+            argument: "dataset",
+            reason: format!("samples of {} differ in size: it must implement as_variable", dataset.schema()),
+        }),
+    }
 }
 
 /// Reads a batch by the best way that `dataset` has.

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Dataset, ReadMany, read_batch};
-use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
+use super::{Dataset, ReadMany, VariableSize, read_batch, write_sizes};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// Datasets of one length read side by side: sample i has the fields of every part's sample i.
 ///
@@ -39,12 +39,8 @@ impl Stack {
         let mut windows = Vec::new();
         for (name, part) in parts {
             let start = fields.len();
-            fields.extend(
-                part.schema()
-                    .fields()
-                    .iter()
-                    .map(|field| Field::new(format!("{name}.{}", field.name()), field.dtype(), field.shape())),
-            );
+            let named = part.schema().fields().iter();
+            fields.extend(named.map(|field| field.renamed(format!("{name}.{}", field.name()))));
             windows.push((part, start..fields.len()));
         }
         Ok(Self { parts: windows, schema: Schema::new(fields), len })
@@ -68,6 +64,10 @@ impl Dataset for Stack {
         let all = self.parts.iter().all(|(part, _)| part.as_read_many().is_some());
         all.then_some(self as &dyn ReadMany)
     }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        self.schema.is_variable().then_some(self as &dyn VariableSize)
+    }
 }
 
 impl ReadMany for Stack {
@@ -75,5 +75,13 @@ impl ReadMany for Stack {
         self.parts
             .iter()
             .try_for_each(|(part, fields)| read_batch(&**part, indices, &mut into.fields_mut(fields.clone())))
+    }
+}
+
+impl VariableSize for Stack {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        self.parts
+            .iter()
+            .try_for_each(|(part, fields)| write_sizes(&**part, indices, &mut into.fields_mut(fields.clone())))
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Dataset, ReadMany, read_batch};
-use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
+use super::{Dataset, ReadMany, VariableSize, read_batch, write_sizes};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// The samples of `dataset` at `indices`; an index may occur more than once.
 ///
@@ -35,6 +35,10 @@ impl Subset {
     fn inner(&self, index: usize) -> Result<usize> {
         self.indices.get(index).copied().ok_or(Error::IndexOutOfRange { index, len: self.indices.len() })
     }
+
+    fn all_inner(&self, indices: &[usize]) -> Result<Vec<usize>> {
+        indices.iter().map(|&index| self.inner(index)).collect()
+    }
 }
 
 impl Dataset for Subset {
@@ -53,11 +57,20 @@ impl Dataset for Subset {
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
         self.dataset.as_read_many().map(|_| self as &dyn ReadMany)
     }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        self.dataset.as_variable().map(|_| self as &dyn VariableSize)
+    }
 }
 
 impl ReadMany for Subset {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        let inner = indices.iter().map(|&index| self.inner(index)).collect::<Result<Vec<_>>>()?;
-        read_batch(&*self.dataset, &inner, into)
+        read_batch(&*self.dataset, &self.all_inner(indices)?, into)
+    }
+}
+
+impl VariableSize for Subset {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        write_sizes(&*self.dataset, &self.all_inner(indices)?, into)
     }
 }

@@ -1,5 +1,6 @@
 //! [`Array`]: a strided array in a segment, read row by row.
 
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
@@ -131,6 +132,28 @@ impl Array {
         Ok(())
     }
 
+    /// Copies the rows of `range`, one after the other, to `into`.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`]; nothing is copied then.
+    ///
+    /// # Panics
+    /// When `into` is not as long as that many rows.
+    pub fn copy_range(&self, range: Range<usize>, into: &mut [u8]) -> Result<()> {
+        if range.start > range.end || range.end > self.len {
+            return Err(Error::IndexOutOfRange { index: range.end, len: self.len });
+        }
+        let size = self.bytes_per_row();
+        if self.stride != size || !self.row.is_contiguous() {
+            return self.gather(&range.collect::<Vec<_>>(), into);
+        }
+        assert_eq!(into.len(), range.len() * size, "room for {} rows", range.len());
+        if !into.is_empty() {
+            self.segment.read_by(|| self.copy(self.offset + range.start * size, into));
+        }
+        Ok(())
+    }
+
     /// Copies rows that are known to be there.
     fn copy_rows(&self, indices: &[usize], into: &mut [u8]) {
         if !self.row.is_contiguous() {
@@ -174,7 +197,7 @@ impl Array {
     #[inline]
     fn copy(&self, from: usize, into: &mut [u8]) {
         debug_assert!(from + into.len() <= self.segment.len(), "copies stay inside the segment");
-        // SAFETY: every caller starts at a row that `gather` has checked, so the bytes lie in the segment, which `self`
+        // SAFETY: every caller starts at a row that `gather` or `copy_range` has checked, so the bytes lie in the segment, which `self`
         // keeps alive; `into` is exclusively borrowed, so the two do not overlap.
         unsafe { ptr::copy_nonoverlapping(self.segment.at(from).as_ptr(), into.as_mut_ptr(), into.len()) };
     }

@@ -2,7 +2,7 @@
 
 use crate::collate::{BatchField, BatchLayout};
 use crate::memory::Lease;
-use crate::{Element, Error, Result};
+use crate::{Column, Element, Error, Result};
 
 /// The samples of one batch: a slot, and how the fields lie in it. It stays valid as long as it is kept.
 #[derive(Debug)]
@@ -28,11 +28,29 @@ impl Batch {
         &self.layout.fields
     }
 
-    /// The bytes of field `field`: its samples one after the other, each in C order.
+    /// The bytes of field `field`: its samples one after the other, each in C order, with their padding if they have some.
     #[must_use]
     pub fn bytes(&self, field: usize) -> &[u8] {
-        let column = self.layout.columns[field];
-        &self.lease.bytes()[column.offset..column.offset + column.bytes_per_sample * self.layout.samples]
+        let BatchField { dtype, shape, .. } = &self.layout.fields[field];
+        let bytes = shape.iter().product::<usize>() * dtype.bytes();
+        &self.lease.bytes()[self.layout.columns[field].offset()..][..bytes]
+    }
+
+    /// The bytes of the sample in row `row` in field `field`, in C order and without padding.
+    #[must_use]
+    pub fn sample(&self, field: usize, row: usize) -> &[u8] {
+        &self.lease.bytes()[self.layout.columns[field].sample(self.lease.bytes(), row)]
+    }
+
+    /// By row, the number of elements in the samples of variable field `field`; nothing for one of fixed size.
+    #[must_use]
+    pub fn lengths(&self, field: usize) -> Option<Vec<usize>> {
+        let bytes_per_element = match self.layout.columns[field] {
+            Column::Fixed { .. } => return None,
+            Column::Variable { bytes_per_element, .. } | Column::Padded { bytes_per_element, .. } => bytes_per_element,
+        };
+        let length = |row| self.sample(field, row).len().checked_div(bytes_per_element).unwrap_or(0);
+        Some((0..self.layout.samples).map(length).collect())
     }
 
     /// The elements of field `field`, copied out.

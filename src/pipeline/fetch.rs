@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Batch;
 use crate::collate::Collate;
-use crate::dataset::{Dataset, read_batch};
+use crate::dataset::{Dataset, read_batch, sizes_of};
 use crate::memory::Slab;
-use crate::{BatchWriter, Result};
+use crate::{BatchWriter, Error, Result, Schema, Sizes};
 
 /// The samples of one batch, by index, and the place of the batch in its epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,26 +32,77 @@ pub trait Fetch: Send + Sync {
     fn fetch(&self, batch: &IndexBatch) -> Result<Batch>;
 }
 
+/// So many bytes may the variable fields of one batch have, unless the caller says otherwise: 16 GiB.
+///
+/// Sizes come from a file, and a damaged one may ask for anything.
+const LARGEST_BATCH: usize = 16 << 30;
+
 /// Fetches from a [`Dataset`]: every sample is read straight into its row of the slot.
 pub struct FetchSamples {
     dataset: Arc<dyn Dataset>,
     collate: Arc<dyn Collate>,
     slab: Arc<Slab>,
+    /// Whether the sizes of samples must be asked for.
+    is_variable: bool,
+    largest_batch: usize,
 }
 
 impl FetchSamples {
-    /// Fetches samples of `dataset`, laid out by `collate`, into slots of `slab`.
+    /// Fetches samples of `dataset`, laid out by `collate`, into slots of `slab`. Samples of variable size may have 16 GiB
+    /// in one batch.
     pub fn new(dataset: Arc<dyn Dataset>, collate: Arc<dyn Collate>, slab: Arc<Slab>) -> Self {
-        Self { dataset, collate, slab }
+        let is_variable = dataset.schema().is_variable();
+        Self { dataset, collate, slab, is_variable, largest_batch: LARGEST_BATCH }
+    }
+
+    /// The same with another bound, in bytes, on what the samples of variable size have in one batch.
+    #[must_use]
+    pub fn with_largest_batch(self, bytes: usize) -> Self {
+        Self { largest_batch: bytes, ..self }
     }
 }
 
 impl Fetch for FetchSamples {
     fn fetch(&self, batch: &IndexBatch) -> Result<Batch> {
-        let layout = self.collate.layout(self.dataset.schema(), batch.indices.len())?;
+        let schema = self.dataset.schema();
+        let sizes = match self.is_variable {
+            true => sizes_of(&*self.dataset, &batch.indices)?,
+            false => Sizes::fixed(batch.indices.len()),
+        };
+        if self.is_variable {
+            check_bytes(schema, &sizes, &batch.indices, self.largest_batch)?;
+        }
+        let layout = self.collate.layout(schema, &sizes)?;
         let mut lease = self.slab.lease(layout.bytes)?;
+        if self.is_variable {
+            layout.write_sizes(&sizes, lease.bytes_mut());
+        }
         let mut into = BatchWriter::new(lease.bytes_mut(), &layout.columns, layout.samples);
         read_batch(&*self.dataset, &batch.indices, &mut into)?;
+        if !layout.padding.is_empty() {
+            layout.pad(lease.bytes_mut());
+        }
         Ok(Batch::new(layout, lease))
     }
+}
+
+/// Fails when the variable fields of a batch have more than `largest` bytes, padded or not.
+fn check_bytes(schema: &Schema, sizes: &Sizes, indices: &[usize], largest: usize) -> Result<()> {
+    for (number, field) in schema.fields().iter().enumerate() {
+        let Some(elements) = sizes.elements(number) else { continue };
+        let Some((row, &longest)) = elements.iter().enumerate().max_by_key(|(_, elements)| **elements) else {
+            continue;
+        };
+        let bytes = longest.saturating_mul(field.bytes());
+        let all = elements.iter().fold(0_usize, |all, &elements| all.saturating_add(elements));
+        if bytes > largest || all.saturating_mul(field.bytes()) > largest {
+            let reason = format!(
+                "it has {bytes} bytes here, the largest of a batch of {} samples that may have {largest} together: lower \
+                 batch_size, or, if the size is wrong, the file or its index is damaged",
+                indices.len()
+            );
+            return Err(Error::Sample { index: indices[row], field: field.name().to_owned(), reason });
+        }
+    }
+    Ok(())
 }

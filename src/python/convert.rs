@@ -4,14 +4,14 @@ use std::ffi::CStr;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyList};
+use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 
 use crate::DType;
 use crate::pipeline::Errand;
 
 /// How the fields of a batch are nested in what the user gets, as torch's default collate would nest them.
 pub(super) enum Structure {
-    /// The tensor of this field.
+    /// This field.
     Field(usize),
     /// A list, which is also what a tuple becomes.
     List(Vec<Structure>),
@@ -38,23 +38,49 @@ impl<'py> FromPyObject<'_, 'py> for Structure {
 }
 
 impl Structure {
-    /// The structure filled with `tensors`, one per field.
-    pub(super) fn fill<'py>(&self, py: Python<'py>, tensors: &[Bound<'py, PyAny>]) -> PyResult<Bound<'py, PyAny>> {
+    /// The largest number of a field that occurs.
+    pub(super) fn last_field(&self) -> Option<usize> {
         match self {
-            Self::Field(field) => Ok(tensors[*field].clone()),
+            Self::Field(field) => Some(*field),
+            Self::List(parts) => parts.iter().filter_map(Self::last_field).max(),
+            Self::Dict(parts) => parts.iter().filter_map(|(_, part)| part.last_field()).max(),
+        }
+    }
+
+    /// The structure filled with `fields`.
+    pub(super) fn fill<'py>(
+        &self,
+        py: Python<'py>,
+        fields: &[Bound<'py, PyAny>],
+        containers: Containers,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Field(field) => Ok(fields[*field].clone()),
             Self::List(parts) => {
-                let parts = parts.iter().map(|part| part.fill(py, tensors)).collect::<PyResult<Vec<_>>>()?;
-                Ok(PyList::new(py, parts)?.into_any())
+                let parts = parts.iter().map(|part| part.fill(py, fields, containers)).collect::<PyResult<Vec<_>>>()?;
+                match containers {
+                    Containers::OfBatch => Ok(PyList::new(py, parts)?.into_any()),
+                    Containers::OfSample => Ok(PyTuple::new(py, parts)?.into_any()),
+                }
             }
             Self::Dict(parts) => {
                 let dict = PyDict::new(py);
                 for (key, part) in parts {
-                    dict.set_item(key, part.fill(py, tensors)?)?;
+                    dict.set_item(key, part.fill(py, fields, containers)?)?;
                 }
                 Ok(dict.into_any())
             }
         }
     }
+}
+
+/// What lists of a structure are.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Containers {
+    /// Tuples, as datasets return them.
+    OfSample,
+    /// Lists, which torch's default collate makes of tuples.
+    OfBatch,
 }
 
 /// The indices in `list` as places in a dataset of `len` samples; negative ones count from the end.

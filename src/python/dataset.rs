@@ -1,5 +1,7 @@
 //! `Dataset`: what can be read without Python.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use super::convert::plain_indices;
 use super::detach::detach;
 use super::error::to_python;
 use super::memory::{ForeignArray, Indices};
-use crate::{Concat, InMemory, Npy, Stack, Subset};
+use crate::{Concat, Field, FolderClasses, FolderLinks, FolderOptions, InMemory, Npy, Ragged, RawField, Stack, Subset};
 
 /// A dataset of the core. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -36,6 +38,57 @@ impl Dataset {
     fn npy(py: Python<'_>, name: String, path: PathBuf) -> PyResult<Self> {
         let npy = detach(py, || Npy::open(name, path))?;
         Self::wrap(py, Ok(npy))
+    }
+
+    /// Samples of any size in memory: the elements of an array, and where each sample begins and the last one ends.
+    #[staticmethod]
+    fn ragged(py: Python<'_>, values: ForeignArray, offsets: Vec<usize>) -> PyResult<Self> {
+        Self::wrap(
+            py,
+            values.into_field().and_then(|(field, values)| {
+                let field = Field::variable(field.name(), field.dtype(), field.shape());
+                Ragged::new(field, values, offsets)
+            }),
+        )
+    }
+
+    /// The samples of `sample_bytes` bytes in the files at `paths`: (name, dtype, shape, offset, is swapped) by field.
+    #[staticmethod]
+    fn raw(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        header_bytes: usize,
+        sample_bytes: usize,
+        fields: Vec<(String, String, Vec<usize>, usize, bool)>,
+    ) -> PyResult<Self> {
+        let fields = fields.into_iter().map(|(name, dtype, shape, offset, is_swapped)| {
+            let field = RawField::new(Field::new(name, dtype.parse()?, shape), offset);
+            Ok(if is_swapped { field.swapped() } else { field })
+        });
+        let parts = detach(py, || {
+            let fields = fields.collect::<crate::Result<Vec<_>>>()?;
+            let part = |path| crate::Raw::open(path, header_bytes, sample_bytes, fields.clone());
+            paths.iter().map(|path| Ok(Arc::new(part(path)?) as Arc<dyn crate::Dataset>)).collect::<crate::Result<_>>()
+        })?;
+        Self::wrap(py, Concat::new(parts))
+    }
+
+    /// The files below the folder `root` that have one of the `extensions` (or any) and are meant by `pattern` (or are
+    /// anywhere), and the names of the classes.
+    #[staticmethod]
+    fn folder(
+        py: Python<'_>,
+        root: PathBuf,
+        pattern: Option<String>,
+        extensions: Vec<String>,
+        has_classes: bool,
+        follow_links: bool,
+    ) -> PyResult<(Self, Vec<OsString>)> {
+        let classes = if has_classes { FolderClasses::FirstFolder } else { FolderClasses::None };
+        let links = if follow_links { FolderLinks::Anywhere } else { FolderLinks::Inside };
+        let folder = detach(py, || crate::Folder::open(root, &FolderOptions { classes, links, extensions, pattern }))?;
+        let names = folder.class_names().iter().map(|name| OsString::from_vec(name.clone())).collect();
+        Ok((Self(Arc::new(folder)), names))
     }
 
     /// The samples of `dataset` at `indices`; nothing when one of them is no plain `int` in range.

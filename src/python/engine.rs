@@ -8,14 +8,13 @@ use super::detach::detach;
 use super::memory::capsule;
 use super::stack::{Kinds, Rows};
 use crate::memory::Slab;
-use crate::{BatchField, Collate, DType, Pool, StackSamples};
+use crate::{BatchField, DType, Pool};
 
 /// The slots and the threads of one loader.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Engine {
     pub(super) slab: Arc<Slab>,
     pub(super) pool: Option<Arc<Pool>>,
-    pub(super) collate: Arc<dyn Collate>,
     /// Permutations are as long as the dataset and live as long as an epoch: apart from the batches, so that neither
     /// takes the other's free slots away.
     permutations: Slab,
@@ -29,7 +28,6 @@ impl Engine {
         Self {
             slab: Arc::new(Slab::new(free_slots)),
             pool: (threads > 0).then(|| Arc::new(Pool::new(threads))),
-            collate: Arc::new(StackSamples),
             permutations: Slab::new(1),
         }
     }

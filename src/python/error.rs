@@ -18,11 +18,12 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
         },
         Error::IndexOutOfRange { .. } => PyIndexError::new_err(message),
         Error::Io { path, source } => os_error(&path, &source),
-        Error::Shrunk { .. } => PyOSError::new_err(message),
+        Error::Shrunk { .. } | Error::Changed { .. } => PyOSError::new_err(message),
         Error::LengthMismatch { .. }
         | Error::SchemaMismatch { .. }
         | Error::InvalidArgument { .. }
         | Error::Format { .. }
+        | Error::Sample { .. }
         | Error::State { .. } => PyValueError::new_err(message),
         // Torch raises RuntimeError when its allocator gets no memory, and code that survives that catches it.
         Error::OutOfMemory { .. }
@@ -53,7 +54,7 @@ fn way_out(source: &std::io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::OutOfMemory => " (address space for a mapping of the whole file: raise the limit, ulimit -v)",
         _ if source.raw_os_error() == Some(libc::EMFILE) => {
-            " (each .npy file needs one: close others, or raise the limit, ulimit -n)"
+            " (each mapped file needs one: close others, or raise the limit, ulimit -n)"
         }
         _ => "",
     }

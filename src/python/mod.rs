@@ -10,13 +10,17 @@ mod detach;
 mod dlpack;
 mod engine;
 mod error;
+mod field_kind;
 mod generators;
+mod hand_over;
 mod integers;
+mod json;
 mod memory;
 mod mersenne;
 mod order;
 mod plan;
 mod prefetch;
+mod reader;
 mod sampler;
 mod shuffle_buffer;
 mod stack;
@@ -51,6 +55,8 @@ mod _core {
     #[pymodule_export]
     use super::generators::{GlobalGenerators, generator_words, sample_key, torch_state};
     #[pymodule_export]
+    use super::hand_over::HandOver;
+    #[pymodule_export]
     use super::memory::Indices;
     #[pymodule_export]
     use super::order::{Batches, BatchingSampler, Order, Sampler};
@@ -58,6 +64,8 @@ mod _core {
     use super::plan::{Plan, explicit_batches, explicit_order};
     #[pymodule_export]
     use super::prefetch::Prefetch;
+    #[pymodule_export]
+    use super::reader::Reader;
     #[pymodule_export]
     use super::sampler::{
         batch_sampler, block_shuffle_sampler, distributed_sampler, mixture_sampler, random_sampler, repeat_sampler,

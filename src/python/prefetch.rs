@@ -3,17 +3,19 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::convert::{Structure, plain_indices};
+use super::convert::plain_indices;
 use super::dataset::Dataset;
 use super::detach::detach;
 use super::engine::Engine;
 use super::error::to_python;
-use super::memory::{Indices, capsule};
+use super::hand_over::HandOver;
+use super::memory::Indices;
 use super::plan::Plan;
-use crate::{Batch, Delivery, FetchSamples, IndexBatch};
+use crate::{Delivery, FetchSamples, IndexBatch};
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -23,28 +25,26 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct Prefetch {
     window: Mutex<crate::Prefetch>,
     len: usize,
-    structure: Structure,
-    from_dlpack: Py<PyAny>,
-    /// By field: the torch data type to view it as, where DLPack has none for it.
-    views: Vec<Option<Py<PyAny>>>,
+    hand_over: Py<HandOver>,
 }
 
 #[pymethods]
 impl Prefetch {
-    /// A window on `dataset`. `structure` nests the fields; `from_dlpack` makes a tensor of a capsule.
+    /// A window on `dataset`, whose batches are handed over by `hand_over`.
     #[new]
     fn new(
+        py: Python<'_>,
         engine: &Engine,
         dataset: &Dataset,
-        structure: Structure,
-        from_dlpack: Py<PyAny>,
-        views: Vec<Option<Py<PyAny>>>,
+        hand_over: Py<HandOver>,
         in_order: bool,
-    ) -> Self {
-        let fetch = FetchSamples::new(Arc::clone(&dataset.0), Arc::clone(&engine.collate), Arc::clone(&engine.slab));
+    ) -> PyResult<Self> {
+        let how = hand_over.bind(py).get();
+        how.check(dataset.0.schema())?;
+        let fetch = FetchSamples::new(Arc::clone(&dataset.0), how.collate(), Arc::clone(&engine.slab));
         let delivery = if in_order { Delivery::InOrder } else { Delivery::AsCompleted };
         let window = crate::Prefetch::new(Arc::new(fetch), engine.pool.clone(), delivery);
-        Self { window: Mutex::new(window), len: dataset.0.len(), structure, from_dlpack, views }
+        Ok(Self { window: Mutex::new(window), len: dataset.0.len(), hand_over })
     }
 
     /// Asks for the samples at `indices`, as batch `number` of the epoch. False, and nothing asked for, when one of them is
@@ -97,11 +97,13 @@ impl Prefetch {
             })?;
             if let Some((indices, batch)) = popped {
                 let entry = under_way.call_method1("pop", (indices.batch_in_epoch, py.None()))?;
-                let batch = match batch {
-                    Ok(batch) => self.hand_over(py, batch)?,
-                    Err(error) => to_python(py, error).into_value(py).into_bound(py).into_any(),
+                let batch = batch.map_err(|error| to_python(py, error));
+                return match batch.and_then(|batch| self.hand_over.get().batch(py, &indices.indices, batch)) {
+                    Ok(batch) => Ok(Some((entry, batch))),
+                    // What is no `Exception` (Ctrl-C was pressed while the batch was put together) is of nobody's batch.
+                    Err(error) if !error.is_instance_of::<PyException>(py) => Err(error),
+                    Err(error) => Ok(Some((entry, error.into_value(py).into_bound(py).into_any()))),
                 };
-                return Ok(Some((entry, batch)));
             }
             if is_empty || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Ok(None);
@@ -122,27 +124,5 @@ impl Prefetch {
         let batch = IndexBatch { epoch: 0, batch_in_epoch: number, indices };
         detach(py, || self.window().push(batch))?;
         Ok(true)
-    }
-
-    /// Makes tensors of the fields, all on one lease.
-    fn hand_over<'py>(&self, py: Python<'py>, batch: Batch) -> PyResult<Bound<'py, PyAny>> {
-        let (layout, lease) = batch.into_parts();
-        let lease = Arc::new(lease);
-        let tensors = layout
-            .fields
-            .iter()
-            .zip(&layout.columns)
-            .zip(&self.views)
-            .map(|((field, column), view)| {
-                let tensor = self.from_dlpack.bind(py).call1((capsule(
-                    py,
-                    &lease,
-                    column.offset,
-                    (field.dtype, &field.shape),
-                )?,))?;
-                view.as_ref().map_or(Ok(tensor.clone()), |dtype| tensor.call_method1("view", (dtype,)))
-            })
-            .collect::<PyResult<Vec<_>>>()?;
-        self.structure.fill(py, &tensors)
     }
 }

@@ -1,21 +1,22 @@
 //! Collates: where the samples of a batch lie.
 
-use sluicegate::{Collate, DType, Error, Field, Schema, StackSamples};
+use sluicegate::{Collate, Column, DType, Error, Field, PadSamples, Schema, Sizes, StackSamples};
 
 use crate::conformance::collate_conformance;
 
 #[test]
 fn every_collate_keeps_the_contract() {
     collate_conformance(&StackSamples);
+    collate_conformance(&PadSamples::new().field(0, [0; 4]).field(1, [7; 4]).field(2, [9]));
 }
 
 #[test]
 fn stacking_adds_an_axis_in_front_and_starts_every_field_as_torch_does() {
     let schema = Schema::new([Field::new("flag", DType::Bool, []), Field::new("image", DType::UInt8, [3, 2])]);
-    let layout = StackSamples.layout(&schema, 65).unwrap();
+    let layout = StackSamples.layout(&schema, &Sizes::fixed(65)).unwrap();
     assert_eq!(layout.fields[0].shape, [65]);
     assert_eq!(layout.fields[1].shape, [65, 3, 2]);
-    assert_eq!((layout.columns[0].offset, layout.columns[1].offset), (0, 128));
+    assert_eq!((layout.columns[0].offset(), layout.columns[1].offset()), (0, 128));
     assert_eq!(layout.bytes, (128 + 65 * 6_usize).next_multiple_of(64));
 }
 
@@ -27,9 +28,36 @@ fn a_batch_larger_than_an_address_can_count_is_refused_with_the_argument() {
         Field::new("x", DType::Float64, [1 << 60]),
     ];
     for field in fields {
-        let refused = StackSamples.layout(&Schema::new([field]), 16);
+        let refused = StackSamples.layout(&Schema::new([field]), &Sizes::fixed(16));
         assert!(matches!(refused, Err(Error::InvalidArgument { argument: "batch_size", .. })), "{refused:?}");
     }
     let empty = Schema::new([Field::new("x", DType::Float32, [1 << 40, 1 << 40, 0])]);
-    assert_eq!(StackSamples.layout(&empty, 16).unwrap().bytes, 0);
+    assert_eq!(StackSamples.layout(&empty, &Sizes::fixed(16)).unwrap().bytes, 0);
+}
+
+#[test]
+fn sizes_that_nobody_says_or_that_overflow_are_refused() {
+    let schema = Schema::new([Field::variable("x", DType::Int64, [])]);
+    let refused = |sizes: &Sizes| {
+        [StackSamples.layout(&schema, sizes), PadSamples::new().field(0, [0; 8]).layout(&schema, sizes)]
+            .map(|layout| layout.unwrap_err().to_string())
+    };
+    refused(&Sizes::fixed(3)).iter().for_each(|text| assert!(text.contains("nobody says how large"), "{text}"));
+    for elements in [usize::MAX, usize::MAX / 8, 1 << 62, 1 << 60] {
+        let mut sizes = Sizes::new(&schema, 3);
+        (0..3).for_each(|row| sizes.writer().set(row, 0, elements));
+        refused(&sizes).iter().for_each(|text| assert!(text.contains("can count"), "{text}"));
+    }
+}
+
+#[test]
+fn padding_gives_every_sample_the_room_of_the_longest() {
+    let schema = Schema::new([Field::variable("x", DType::Int16, [3]), Field::variable("y", DType::Int16, [])]);
+    let mut sizes = Sizes::new(&schema, 3);
+    sizes.writer().set(1, 0, 4);
+    sizes.writer().set(2, 1, 2);
+    let layout = PadSamples::new().field(0, [1, 0]).layout(&schema, &sizes).unwrap();
+    assert_eq!((&layout.fields[0].shape, &layout.fields[1].shape), (&vec![3, 4, 3], &vec![2]));
+    assert!(matches!(layout.columns[0], Column::Padded { bytes_per_sample: 24, bytes_per_element: 6, .. }));
+    assert!(matches!(layout.columns[1], Column::Variable { bytes_per_element: 2, .. }));
 }

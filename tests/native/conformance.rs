@@ -1,10 +1,11 @@
 //! What every implementation of a trait must pass, ours or another's.
 
+use std::ops::Range;
 use std::thread;
 
 use sluicegate::{
     BatchWriter, BatchingSampler, Collate, Column, DType, Dataset, EpochBatches, EpochOrder, Error, Field, Result,
-    Sampler, Schema, TorchGenerator,
+    Sampler, Schema, Sizes, TorchGenerator,
 };
 
 /// Asserts the contract of [`Sampler`] and [`EpochOrder`] for a sampler over `len` samples: its orders have indices in
@@ -107,9 +108,14 @@ fn batch_of(batches: &dyn EpochBatches, batch: usize) -> Vec<usize> {
 /// every sample.
 pub(crate) fn dataset_conformance(dataset: &dyn Dataset, expected: &[Vec<Vec<u8>>]) {
     assert_eq!((dataset.len(), dataset.is_empty()), (expected.len(), expected.is_empty()));
+    assert_eq!(dataset.as_variable().is_some(), dataset.schema().is_variable(), "{}", dataset.schema());
     for sample in expected {
-        let bytes: Vec<usize> = sample.iter().map(Vec::len).collect();
-        assert!(dataset.schema().fields().iter().map(Field::bytes).eq(bytes), "{} of {sample:?}", dataset.schema());
+        let fits = |(field, bytes): (&Field, &Vec<u8>)| match field.is_variable() {
+            true => bytes.len().is_multiple_of(field.bytes().max(1)),
+            false => bytes.len() == field.bytes(),
+        };
+        assert_eq!(dataset.schema().fields().len(), sample.len());
+        assert!(dataset.schema().fields().iter().zip(sample).all(fits), "{} of {sample:?}", dataset.schema());
     }
     let forwards: Vec<usize> = (0..expected.len()).collect();
     let backwards: Vec<usize> = forwards.iter().rev().copied().collect();
@@ -139,14 +145,15 @@ pub(crate) fn dataset_conformance(dataset: &dyn Dataset, expected: &[Vec<Vec<u8>
 fn reads_as(dataset: &dyn Dataset, indices: &[usize], expected: &[Vec<Vec<u8>>]) {
     let expected: Vec<&Vec<Vec<u8>>> = indices.iter().map(|&index| &expected[index]).collect();
     for dirt in [0x00, 0x5a, 0xff] {
-        let mut room = Room::new(dataset.schema(), indices.len(), dirt);
+        let mut room =
+            Room::new(dataset, indices, dirt).unwrap_or_else(|error| panic!("sizes of {indices:?}: {error}"));
         room.fill(|into| {
             indices.iter().enumerate().try_for_each(|(row, &index)| dataset.read(index, &mut into.sample(row)))
         })
         .unwrap_or_else(|error| panic!("samples {indices:?}: {error}"));
         assert!(room.samples().iter().eq(expected.iter().copied()), "samples {indices:?} read one by one");
         let Some(batched) = dataset.as_read_many() else { continue };
-        let mut room = Room::new(dataset.schema(), indices.len(), dirt);
+        let mut room = Room::new(dataset, indices, dirt).unwrap();
         room.fill(|into| batched.read_many(indices, into))
             .unwrap_or_else(|error| panic!("samples {indices:?}: {error}"));
         assert!(room.samples().iter().eq(expected.iter().copied()), "samples {indices:?} read at once");
@@ -162,7 +169,16 @@ fn refuses(dataset: &dyn Dataset, indices: &[usize], samples: usize) {
         }
         other => panic!("index {beyond} of {samples} samples gave {other:?}"),
     };
-    let mut room = Room::new(dataset.schema(), indices.len(), 0);
+    if dataset.schema().is_variable() {
+        check(Room::new(dataset, indices, 0).map(drop));
+    }
+    // Room for samples that there are: the index alone is at fault.
+    let mut room = match samples {
+        0 if dataset.schema().is_variable() => return,
+        0 => Room::new(dataset, indices, 0),
+        _ => Room::new(dataset, &vec![0; indices.len()], 0),
+    }
+    .unwrap();
     check(room.fill(|into| dataset.read(beyond, &mut into.sample(indices.len() - 1))));
     if let Some(batched) = dataset.as_read_many() {
         check(room.fill(|into| batched.read_many(indices, into)));
@@ -178,45 +194,84 @@ struct Room {
 }
 
 impl Room {
-    fn new(schema: &Schema, rows: usize, dirt: u8) -> Self {
-        let neighbour = [5];
-        let widths = neighbour.into_iter().chain(schema.fields().iter().map(Field::bytes)).chain(neighbour);
-        let mut offset = 3;
-        let columns = widths
-            .map(|bytes_per_sample| {
-                let column = Column { offset, bytes_per_sample };
-                offset += bytes_per_sample * (rows + 2) + 3;
-                column
-            })
-            .collect();
-        Self { bytes: vec![dirt; offset], columns, rows, dirt }
+    /// Room for the samples at `indices`, in a batch that has one more before them and one behind.
+    fn new(dataset: &dyn Dataset, indices: &[usize], dirt: u8) -> Result<Self> {
+        let neighbour = Field::new("neighbour", DType::UInt8, [5]);
+        let own = dataset.schema().fields().iter().cloned();
+        let fields: Vec<Field> = [neighbour.clone()].into_iter().chain(own).chain([neighbour]).collect();
+        let (rows, inner) = (indices.len(), 1..fields.len() - 1);
+        let schema = Schema::new(fields);
+        let mut sizes = Sizes::new(&schema, rows + 2);
+        if let Some(variable) = dataset.as_variable() {
+            variable.sizes(indices, &mut sizes.writer().rows_mut(1..rows + 1).fields_mut(inner))?;
+        }
+        let mut bytes = vec![dirt; 3];
+        let columns = schema.fields().iter().enumerate().map(|(number, field)| {
+            let width = field.bytes();
+            let Some(elements) = sizes.elements(number) else {
+                let offset = bytes.len();
+                bytes.resize(offset + width * (rows + 2) + 3, dirt);
+                return Column::Fixed { offset, bytes_per_sample: width };
+            };
+            // The neighbours have an element each.
+            let sizes = [1].into_iter().chain(elements[1..rows + 1].iter().copied()).chain([1]);
+            let (offsets, mut end) = (bytes.len(), 0);
+            bytes.extend(0_i64.to_ne_bytes());
+            for elements in sizes {
+                end += elements;
+                bytes.extend((end as i64).to_ne_bytes());
+            }
+            let offset = bytes.len();
+            bytes.resize(offset + end * width + 3, dirt);
+            Column::Variable { offset, bytes_per_element: width, offsets }
+        });
+        let columns = columns.collect();
+        Ok(Self { bytes, columns, rows, dirt })
+    }
+
+    /// The bytes of row `row` in a column, counted with the neighbours.
+    fn place(&self, column: &Column, row: usize) -> Range<usize> {
+        match *column {
+            Column::Fixed { offset, bytes_per_sample } => {
+                let start = offset + bytes_per_sample * row;
+                start..start + bytes_per_sample
+            }
+            Column::Variable { offset, bytes_per_element, offsets } => {
+                let at = |row: usize| {
+                    let number = &self.bytes[offsets + row * 8..offsets + row * 8 + 8];
+                    offset + i64::from_ne_bytes(number.try_into().unwrap()) as usize * bytes_per_element
+                };
+                at(row)..at(row + 1)
+            }
+            Column::Padded { .. } => unreachable!("a room has no padding"),
+        }
     }
 
     /// Lets `write` fill the window, and asserts that it stays inside.
     fn fill(&mut self, write: impl FnOnce(&mut BatchWriter<'_>) -> Result<()>) -> Result<()> {
         let inner = 1..self.columns.len() - 1;
+        let before = self.bytes.clone();
         let mut all = BatchWriter::new(&mut self.bytes, &self.columns, self.rows + 2);
         let outcome = write(&mut all.rows_mut(1..self.rows + 1).fields_mut(inner.clone()));
         let mut outside = self.bytes.clone();
         for column in &self.columns[inner] {
-            let start = column.offset + column.bytes_per_sample;
-            outside[start..start + column.bytes_per_sample * self.rows].fill(self.dirt);
+            for row in 1..self.rows + 1 {
+                outside[self.place(column, row)].fill(self.dirt);
+            }
         }
-        assert!(outside.iter().all(|byte| *byte == self.dirt), "written outside of the room");
+        assert!(outside == before, "written outside of the room");
         outcome
     }
 
     fn samples(&self) -> Vec<Vec<Vec<u8>>> {
-        let field = |column: &Column, row: usize| {
-            let start = column.offset + column.bytes_per_sample * (row + 1);
-            self.bytes[start..start + column.bytes_per_sample].to_vec()
-        };
+        let field = |column: &Column, row: usize| self.bytes[self.place(column, row + 1)].to_vec();
         let fields = &self.columns[1..self.columns.len() - 1];
         (0..self.rows).map(|row| fields.iter().map(|column| field(column, row)).collect()).collect()
     }
 }
 
-/// Asserts the contract of [`Collate`]: a pure layout with room for every field, aligned, without overlap.
+/// Asserts the contract of [`Collate`]: a pure layout with room for every field, aligned, without overlap, offsets and
+/// lengths included.
 pub(crate) fn collate_conformance(collate: &dyn Collate) {
     let schemas = [
         Schema::new([]),
@@ -227,25 +282,55 @@ pub(crate) fn collate_conformance(collate: &dyn Collate) {
             Field::new("spectrum", DType::Complex128, [5]),
             Field::new("pixels", DType::UInt8, [3, 7, 5]),
         ]),
+        Schema::new([
+            Field::variable("x", DType::Float32, []),
+            Field::variable("boxes", DType::Int32, [4]),
+            Field::variable("text", DType::UInt8, []),
+            Field::variable("empty", DType::Int64, [0]),
+        ]),
     ];
     for schema in &schemas {
         for samples in [0, 1, 2, 255, 256, 1000] {
-            let layout = collate.layout(schema, samples).expect("a small batch can be laid out");
+            let mut sizes = Sizes::new(schema, samples);
+            for (number, field) in schema.fields().iter().enumerate().filter(|(_, field)| field.is_variable()) {
+                (0..samples).for_each(|row| sizes.writer().set(row, number, row * field.bytes() % 7));
+            }
+            let layout = collate.layout(schema, &sizes).expect("a small batch can be laid out");
             thread::scope(|scope| {
                 for _ in 0..2 {
-                    scope.spawn(|| assert_eq!(collate.layout(schema, samples).ok().as_ref(), Some(&layout)));
+                    scope.spawn(|| assert_eq!(collate.layout(schema, &sizes).ok().as_ref(), Some(&layout)));
                 }
             });
             assert_eq!(layout.samples, samples);
             assert_eq!((layout.columns.len(), layout.fields.len()), (schema.fields().len(), schema.fields().len()));
             let mut taken = vec![false; layout.bytes];
-            for ((column, batch_field), field) in layout.columns.iter().zip(&layout.fields).zip(schema.fields()) {
-                assert_eq!((batch_field.name.as_str(), batch_field.dtype), (field.name(), field.dtype()));
-                assert_eq!(batch_field.shape.first(), Some(&samples), "the first axis counts the samples");
-                assert!(column.bytes_per_sample >= field.bytes(), "{field} does not fit");
-                assert!(column.offset.is_multiple_of(field.dtype().bytes()), "{field} is not aligned");
-                for byte in &mut taken[column.offset..column.offset + column.bytes_per_sample * samples] {
-                    assert!(!std::mem::replace(byte, true), "{field} overlaps another");
+            let mut take = |start: usize, bytes: usize, alignment: usize| {
+                assert!(bytes == 0 || start.is_multiple_of(alignment), "byte {start} is not aligned");
+                for byte in &mut taken[start..start + bytes] {
+                    assert!(!std::mem::replace(byte, true), "two fields overlap");
+                }
+            };
+            for (number, (column, batch)) in layout.columns.iter().zip(&layout.fields).enumerate() {
+                let field = &schema.fields()[number];
+                assert_eq!((batch.name.as_str(), batch.dtype), (field.name(), field.dtype()));
+                assert!(batch.shape.ends_with(field.shape()));
+                let bytes = batch.shape.iter().product::<usize>() * batch.dtype.bytes();
+                take(column.offset(), bytes, field.dtype().bytes());
+                let elements = sizes.elements(number).unwrap_or_default();
+                match *column {
+                    Column::Fixed { bytes_per_sample, .. } => {
+                        assert_eq!(batch.shape.first(), Some(&samples), "the first axis counts the samples");
+                        assert!(!field.is_variable() && bytes_per_sample == field.bytes());
+                    }
+                    Column::Variable { offsets, .. } => {
+                        assert_eq!(batch.shape.first(), Some(&elements.iter().sum()));
+                        take(offsets, (samples + 1) * 8, 8);
+                    }
+                    Column::Padded { lengths, .. } => {
+                        let longest = elements.iter().copied().max().unwrap_or(0);
+                        assert_eq!(batch.shape[..2], [samples, longest]);
+                        take(lengths, samples * 8, 8);
+                    }
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Samples: data types, schemas, and the windows that samples are written through.
 
 use proptest::prelude::*;
-use sluicegate::{BatchWriter, Column, DType, Element, Error, Field, Schema};
+use sluicegate::{BatchWriter, Column, DType, Element, Error, Field, Schema, Sizes};
 
 const NAMES: [(&str, usize); 21] = [
     ("bool", 1),
@@ -67,15 +67,59 @@ fn the_size_of_a_field_never_wraps() {
 #[test]
 #[should_panic(expected = "a column reaches past its slot")]
 fn a_column_past_the_slot_is_refused() {
-    let _ = BatchWriter::new(&mut [0; 7], &[Column { offset: 0, bytes_per_sample: 4 }], 2);
+    let _ = BatchWriter::new(&mut [0; 7], &[Column::Fixed { offset: 0, bytes_per_sample: 4 }], 2);
 }
 
 #[test]
 #[should_panic(expected = "row 2 of a batch of 2")]
 fn a_window_does_not_reach_the_rows_behind_it() {
-    let (mut bytes, columns) = ([0; 8], [Column { offset: 0, bytes_per_sample: 1 }]);
+    let (mut bytes, columns) = ([0; 8], [Column::Fixed { offset: 0, bytes_per_sample: 1 }]);
     let mut all = BatchWriter::new(&mut bytes, &columns, 8);
     let _ = all.rows_mut(3..5).sample(2);
+}
+
+#[test]
+fn fields_of_variable_size_stack_only_with_each_other() {
+    let words = Schema::new([Field::variable("a", DType::UInt8, [2])]);
+    assert!(words.is_variable() && words.stacks_with(&Schema::new([Field::variable("b", DType::UInt8, [2])])));
+    assert!(!words.stacks_with(&Schema::new([Field::new("a", DType::UInt8, [2])])));
+    assert_eq!(words.to_string(), "(a: uint8[*, 2])");
+    assert_eq!(words.fields()[0].renamed("c"), Field::variable("c", DType::UInt8, [2]));
+}
+
+#[test]
+fn sizes_are_written_through_windows_of_rows_and_fields() {
+    let (fixed, variable) = (Field::new("x", DType::Int8, []), |name| Field::variable(name, DType::Int8, []));
+    let schema = Schema::new([variable("a"), fixed.clone(), variable("b"), fixed]);
+    let mut sizes = Sizes::new(&schema, 4);
+    let mut all = sizes.writer();
+    let mut window = all.rows_mut(1..4);
+    window.fields_mut(1..3).rows_mut(1..3).set(1, 1, 7);
+    window.set(0, 0, 5);
+    assert_eq!(window.rows(), 3);
+    assert_eq!((sizes.elements(0), sizes.elements(2)), (Some(&[0, 5, 0, 0][..]), Some(&[0, 0, 0, 7][..])));
+    assert_eq!((sizes.elements(1), sizes.elements(3), sizes.elements(9)), (None, None, None));
+}
+
+#[test]
+#[should_panic(expected = "row 1 of a batch of 1")]
+fn sizes_beyond_the_window_are_refused() {
+    let schema = Schema::new([Field::variable("a", DType::Int8, [])]);
+    let mut sizes = Sizes::new(&schema, 3);
+    sizes.writer().rows_mut(0..1).set(1, 0, 1);
+}
+
+#[test]
+fn a_sample_of_variable_size_has_exactly_its_own_bytes() {
+    // Offsets 0, 1, 1, 3 and then three elements of two bytes.
+    let mut bytes: Vec<u8> = [0_i64, 1, 1, 3].iter().flat_map(|offset| offset.to_ne_bytes()).collect();
+    bytes.extend([0; 6]);
+    let columns = [Column::Variable { offset: 32, bytes_per_element: 2, offsets: 0 }];
+    let mut writer = BatchWriter::new(&mut bytes, &columns, 3);
+    writer.sample(2).field(0).copy_from_slice(&[3, 4, 5, 6]);
+    writer.rows_mut(0..1).sample(0).field(0).copy_from_slice(&[1, 2]);
+    assert_eq!(writer.sample(1).field(0).len(), 0);
+    assert_eq!(bytes[32..], [1, 2, 3, 4, 5, 6]);
 }
 
 proptest! {
@@ -88,7 +132,7 @@ proptest! {
         let columns: Vec<Column> = widths
             .iter()
             .map(|&bytes_per_sample| {
-                let column = Column { offset: bytes_per_slot, bytes_per_sample };
+                let column = Column::Fixed { offset: bytes_per_slot, bytes_per_sample };
                 bytes_per_slot += bytes_per_sample * rows;
                 column
             })
@@ -107,8 +151,8 @@ proptest! {
         inner_window.fields_mut(first_field..widths.len()).sample(row).field(field).fill(1);
 
         let mut expected = vec![0; bytes_per_slot];
-        let Column { offset, bytes_per_sample } = columns[first_field + field];
-        let start = offset + (outer + inner + row) * bytes_per_sample;
+        let bytes_per_sample = widths[first_field + field];
+        let start = columns[first_field + field].offset() + (outer + inner + row) * bytes_per_sample;
         expected[start..start + bytes_per_sample].fill(1);
         prop_assert_eq!(written, expected);
     }

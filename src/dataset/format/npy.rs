@@ -1,13 +1,13 @@
 //! [`Npy`]: a NumPy `.npy` file.
 
-use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
+use super::mapped_file::MappedFile;
 use super::npy_header::{LONGEST_HEADER, NpyHeader};
 use crate::dataset::{Dataset, ReadMany};
-use crate::memory::{Array, Segment};
+use crate::memory::Array;
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
 
 /// The rows of one `.npy` file, memory-mapped: opening reads the header, a batch reads its rows. The file may be larger
@@ -30,9 +30,7 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
 /// assert_eq!((images.len(), images.schema().to_string().as_str()), (2, "(image: uint8[3])"));
 /// ```
 pub struct Npy {
-    path: PathBuf,
-    file: File,
-    bytes: u64,
+    file: MappedFile,
     array: Array,
     schema: Schema,
 }
@@ -47,14 +45,7 @@ impl Npy {
         let path = path.as_ref().to_path_buf();
         let io = |source| Error::Io { path: path.clone(), source };
         let refuse = |offset, reason| Error::Format { path: path.clone(), offset, reason };
-        // Opening a pipe would wait until somebody writes to it.
-        if !std::fs::metadata(&path).map_err(io)?.is_file() && !path.is_dir() {
-            return Err(refuse(
-                0,
-                "this is no regular file, which alone can be mapped: copy its contents to one".into(),
-            ));
-        }
-        let file = File::open(&path).map_err(io)?;
+        let file = MappedFile::open(&path)?;
         let mut start = Vec::new();
         (&file).take(LONGEST_HEADER as u64 + 12).read_to_end(&mut start).map_err(io)?;
         let header = NpyHeader::parse(&start).map_err(|(offset, reason)| refuse(offset, reason))?;
@@ -77,24 +68,16 @@ impl Npy {
             );
             return Err(refuse(found, reason));
         }
-        let segment = Arc::new(Segment::map_file(&file, bytes).map_err(io)?);
-        let array = Array::new(segment, header.data_offset, header.dtype.bytes(), &header.shape, &strides(&header))?;
+        let file = MappedFile::new(path, file, bytes)?;
+        let array = Array::new(
+            Arc::clone(file.segment()),
+            header.data_offset,
+            header.dtype.bytes(),
+            &header.shape,
+            &strides(&header),
+        )?;
         let schema = Schema::new([Field::new(name, header.dtype, row_shape)]);
-        Ok(Self { path, file, bytes: bytes as u64, array, schema })
-    }
-
-    /// Fails when the file is shorter than what is mapped, or was while a batch was copied.
-    fn check_size(&self) -> Result<()> {
-        let found = self.file.metadata().map_err(|source| Error::Io { path: self.path.clone(), source })?.len();
-        if found < self.bytes || self.array.segment().has_lost_pages() {
-            return Err(Error::Shrunk { path: self.path.clone(), expected: self.bytes, found });
-        }
-        Ok(())
-    }
-
-    /// Fails when the file was cut while a batch was copied; costs no system call.
-    fn check_pages(&self) -> Result<()> {
-        if self.array.segment().has_lost_pages() { self.check_size() } else { Ok(()) }
+        Ok(Self { file, array, schema })
     }
 }
 
@@ -121,9 +104,7 @@ impl Dataset for Npy {
     }
 
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-        self.check_size()?;
-        self.array.copy_row(index, into.field(0))?;
-        self.check_pages()
+        self.file.read(|| self.array.copy_row(index, into.field(0)))
     }
 
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
@@ -133,8 +114,6 @@ impl Dataset for Npy {
 
 impl ReadMany for Npy {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        self.check_size()?;
-        self.array.gather(indices, into.field(0))?;
-        self.check_pages()
+        self.file.read(|| self.array.gather(indices, into.field(0)))
     }
 }

@@ -1,0 +1,140 @@
+"""`NativeDataset`: what every dataset has in common that the core reads from files."""
+
+from __future__ import annotations
+
+import operator
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch.utils.data import Dataset, default_collate
+
+from . import _core, _torch
+
+Kind = str | tuple[str, bytes]
+
+# Data types that DLPack has no code for: they cross as bytes and are viewed as what they are.
+VIEWED = {
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e4m3fnuz": torch.float8_e4m3fnuz,
+    "float8_e5m2": torch.float8_e5m2,
+    "float8_e5m2fnuz": torch.float8_e5m2fnuz,
+    "float8_e8m0fnu": getattr(torch, "float8_e8m0fnu", None),
+}
+
+READING_METHODS = ("__getitem__", "__getitems__", "__len__")
+
+# By class and name: the methods that the core stands in for. Somebody may replace them, and a subclass has others.
+FORMAT_METHODS: dict[tuple[type, str], Any] = {}
+
+_Format = TypeVar("_Format", bound="type[NativeDataset]")
+
+
+def native_format(cls: _Format) -> _Format:
+    """Decorate a class whose objects the core reads instead of calling their methods; not their subclasses."""
+    FORMAT_METHODS.update({(cls, name): getattr(cls, name) for name in READING_METHODS})
+    return cls
+
+
+def hand_over(dataset: _core.Dataset, structure: Any, kinds: Sequence[Kind]) -> _core.HandOver:
+    """How batches and samples of `dataset` become Python objects."""
+    views = [VIEWED.get(dtype) for _, dtype, _ in dataset.fields]
+    return _core.HandOver(structure, list(kinds), views, _torch.from_dlpack, default_collate)
+
+
+class NativeDataset(Dataset[Any]):
+    """A map-style dataset that the core reads: the base of all formats, which say in `_open` what they are.
+
+    It can be pickled: the arguments travel, and the files are opened again on the other side. Threads may share it, and
+    a forked process may go on with it.
+
+    Attributes:
+        core: the core's dataset.
+        structure: how its fields are nested in a sample: field numbers in dicts and lists, which stand for tuples.
+        kinds: by field, what it is in a sample and in a batch: "tensor"; "number" (an `int`, `float` or `bool`);
+            "ragged" (a tensor of any length; in a batch `{"values", "offsets"}`), `("padded", fill)` (the same; in a
+            batch `{"values", "lengths"}`, padded with the value that these bytes are); "bytes"; "str" (must be UTF-8);
+            "path" (a `str` as of `os.fsdecode`); "json" (the objects of a JSON text; a batch is what torch's default
+            collate makes of them).
+    """
+
+    core: _core.Dataset
+    structure: Any
+    kinds: tuple[Kind, ...]
+    _reader: _core.Reader
+
+    _OPENED = ("core", "structure", "kinds", "_reader")
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Opens what the arguments name, and calls `_set_core`. Called once, and wherever this is unpickled."""
+
+    def _set_core(self, core: _core.Dataset, structure: Any, kinds: Sequence[Kind]) -> None:
+        self.core = core
+        self.structure = structure
+        self.kinds = tuple(kinds)
+        self._reader = _core.Reader(core, hand_over(core, structure, kinds))
+
+    def __len__(self) -> int:
+        """The number of samples."""
+        return len(self.core)
+
+    def __getitem__(self, index: Any) -> Any:
+        """The sample at `index`; a negative one counts from the end."""
+        return self._reader.sample(self._place(index))
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """The samples at `indices`, read at once. Each has its own rows of memory that all of them share."""
+        return self._reader.samples([self._place(index) for index in indices])
+
+    def _place(self, index: Any) -> int:
+        try:
+            place = operator.index(index)
+        except TypeError:
+            raise TypeError(f"an index of {self!r} is an integer, not {index!r} ({type(index).__name__})") from None
+        length = len(self.core)
+        if not -length <= place < length:
+            raise IndexError(f"index {place} is out of range for {self!r} of {length} samples")
+        return place + length if place < 0 else place
+
+    def collate(self, samples: Sequence[Any]) -> Any:
+        """The batch of `samples` as `sluicegate.DataLoader` makes it: the `collate_fn` for torch's own loader.
+
+        It is torch's default collate, but for tensors of any length, which that can't stack.
+        """
+        return collate(list(samples), self.structure, self.kinds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The arguments, and whatever was set on the object: the files are opened anew on the other side."""
+        return {name: value for name, value in vars(self).items() if name not in self._OPENED}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        self._open()
+
+
+def collate(samples: list[Any], structure: Any, kinds: Sequence[Kind]) -> Any:
+    """The batch of samples of this structure and these kinds: torch's default, but for tensors of any length."""
+    if isinstance(structure, dict):
+        return {key: collate([sample[key] for sample in samples], part, kinds) for key, part in structure.items()}
+    if isinstance(structure, list):
+        return [collate([sample[place] for sample in samples], part, kinds) for place, part in enumerate(structure)]
+    kind = kinds[structure]
+    if kind == "ragged":
+        lengths = torch.tensor([0, *map(len, samples)])
+        return {"values": torch.cat(samples), "offsets": lengths.cumsum(0)}
+    if isinstance(kind, tuple):
+        longest = max(map(len, samples))
+        first = samples[0]
+        fill = torch.frombuffer(bytearray(kind[1]), dtype=first.dtype)
+        values = fill.expand(len(samples), longest, *first.shape[1:]).clone()
+        for row, sample in zip(values, samples, strict=True):
+            row[: len(sample)] = sample
+        return {"values": values, "lengths": torch.tensor([len(sample) for sample in samples])}
+    return default_collate(samples)
+
+
+def fill_bytes(value: float | bool, dtype: str) -> bytes:
+    """The bytes of `value` as an element of `dtype` (torch's name): the fill of the kind `("padded", fill)`."""
+    return torch.tensor([value], dtype=getattr(torch, dtype)).view(torch.uint8).numpy().tobytes()

@@ -1,0 +1,95 @@
+"""Paths as users give them: one, several, or a pattern that stands for several."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+Path = str | bytes | os.PathLike[str]
+Paths = Path | Iterable[Path]
+
+# Innermost braces: a range of numbers, or alternatives.
+_BRACES = re.compile(r"\{(?:(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([^{}]*,[^{}]*))\}")
+
+# A pattern that stands for more is a slip of the pen: no file system is asked for so many.
+_MOST = 1_000_000
+
+
+def expand(paths: Paths) -> list[str]:
+    """The files that `paths` stand for, as absolute paths: never an empty list.
+
+    A path that exists is taken as it is, whatever is in its name. In any other, braces come first, as in a shell: a
+    range `{000..009}` (`{0..90..10}` in steps; with leading zeros all numbers get as many digits), alternatives
+    `{train,test}`. Then `*`, `?`, `[...]` and `**` stand for the files that match, sorted by name, character by
+    character: `10` comes before `2`. A path without such signs need not exist.
+
+    Args:
+        paths: one path, or several, whose order is kept.
+
+    Raises:
+        FileNotFoundError: no file matches a pattern, which the text names.
+        ValueError: an empty list; braces that stand for more than a million paths.
+        TypeError: what is no path.
+
+    Example:
+        >>> [os.path.basename(path) for path in expand("shard-{08..10}.{bin,idx}")][:3]
+        ['shard-08.bin', 'shard-08.idx', 'shard-09.bin']
+    """
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        found = list(_matching(os.fsdecode(paths)))
+    else:
+        found = list(itertools.chain.from_iterable(_matching(os.fsdecode(_checked(path))) for path in paths))
+    if not found:
+        raise ValueError("paths: expected at least one, but got an empty list")
+    return found
+
+
+def _checked(path: Any) -> Path:
+    if isinstance(path, (str, bytes, os.PathLike)):
+        return path
+    raise TypeError(f"paths: expected a path or several, but got {path!r} ({type(path).__name__})")
+
+
+def _matching(path: str) -> Iterator[str]:
+    if os.path.lexists(path):
+        yield os.path.abspath(path)
+        return
+    count = 0
+    for pattern in _without_braces(path):
+        count += 1
+        if count > _MOST:
+            raise ValueError(f"{path!r} stands for more than {_MOST:,} paths")
+        if os.path.lexists(pattern) or not glob.has_magic(pattern):
+            yield os.path.abspath(pattern)
+            continue
+        matches = sorted(glob.glob(pattern, recursive=True))
+        if not matches:
+            of = "" if pattern == path else f" (of {path!r})"
+            raise FileNotFoundError(f"no file matches {pattern!r}{of}")
+        yield from map(os.path.abspath, matches)
+
+
+def _without_braces(pattern: str) -> Iterator[str]:
+    """The paths that `pattern` stands for by its braces, one after the other."""
+    braces = _BRACES.search(pattern)
+    if braces is None:
+        yield pattern
+        return
+    first, last, step, alternatives = braces.groups()
+    choices: Iterable[str] = _numbers(first, last, step) if alternatives is None else alternatives.split(",")
+    for choice in choices:
+        yield from _without_braces(pattern[: braces.start()] + choice + pattern[braces.end() :])
+
+
+def _numbers(first: str, last: str, step: str | None) -> Iterator[str]:
+    digits = 0
+    if any(re.match(r"-?0\d", number) for number in (first, last)):
+        digits = max(len(first), len(last))
+    begin, end = int(first), int(last)
+    by = max(abs(int(step or 1)), 1)
+    for number in range(begin, end + 1, by) if begin <= end else range(begin, end - 1, -by):
+        yield f"{number:0{digits}d}"

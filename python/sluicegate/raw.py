@@ -1,0 +1,132 @@
+"""`RawDataset`: files of samples of one size, with nothing between them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import _core
+from .native_dataset import NativeDataset, native_format
+from .paths import Paths, expand
+
+_Shape = int | tuple[int, ...] | list[int]
+
+# (name, torch's data type, shape, place in the sample in bytes, whether the byte order is the other one)
+_RawField = tuple[str, str, list[int], int, bool]
+
+# NumPy's kinds and sizes that torch has too.
+_KINDS = {
+    **{f"{kind}{size}": f"{name}{8 * size}" for kind, name in (("i", "int"), ("u", "uint")) for size in (1, 2, 4, 8)},
+    "b1": "bool",
+    "f2": "float16",
+    "f4": "float32",
+    "f8": "float64",
+    "c8": "complex64",
+    "c16": "complex128",
+}
+
+
+@native_format
+class RawDataset(NativeDataset):
+    """Samples of one size in one or more files, one after the other: what C writes of an array of structures.
+
+    With a plain `dtype` a sample is a tensor of `shape`. With a structured one it is a dict of tensors, nested as the
+    data type is; a field of several elements keeps its shape. Each sample and each batch is a copy of its own. The
+    files are mapped, never read whole: they may be larger than memory. Values in the other byte order are turned round
+    as they are read.
+
+    A map-style dataset as any other, under torch's own loader too. `sluicegate.DataLoader` reads it in Rust. It can be
+    pickled: the paths travel, made absolute, and are opened again. Each file takes one descriptor and one mapping, of
+    which a process may have some 65,000.
+
+    Args:
+        paths: a file, several, or a pattern (`data/*.bin`, `part-{00..15}.bin`); one after the other.
+        dtype: NumPy's data type of a sample, or its name; or torch's, which may be `torch.bfloat16`.
+        shape: the shape of a sample of a plain data type; with a structured one, the shape must be in that.
+        header_bytes: so many bytes at the start of each file are skipped.
+
+    Raises:
+        FileNotFoundError: there is no such file, or none that matches a pattern.
+        ValueError: a file does not end with a whole sample, or torch does not have a data type.
+        OSError: while reading: a file shrank since it was opened.
+
+    Example:
+        >>> import numpy, tempfile
+        >>> path = f"{tempfile.mkdtemp()}/points.bin"
+        >>> point = numpy.dtype([("position", "<f4", 3), ("class", "u1")])
+        >>> numpy.array([((1, 2, 3), 4), ((5, 6, 7), 8)], point).tofile(path)
+        >>> RawDataset(path, dtype=point)[1]
+        {'position': tensor([5., 6., 7.]), 'class': tensor(8, dtype=torch.uint8)}
+    """
+
+    def __init__(self, paths: Paths, *, dtype: Any, shape: _Shape = (), header_bytes: int = 0) -> None:
+        self.paths = expand(paths)
+        self.dtype = dtype if isinstance(dtype, torch.dtype) else np.dtype(dtype)
+        self.shape = _sizes(shape)
+        self.header_bytes = operator.index(header_bytes)
+        if self.header_bytes < 0:
+            raise ValueError(f"header_bytes: a number of bytes is not negative, but got {header_bytes}")
+        if isinstance(self.dtype, np.dtype) and self.dtype.names is not None and self.shape:
+            raise ValueError(
+                f"shape: a structured dtype has its shapes in itself, but got {shape!r} beside {self.dtype}"
+            )
+        self._open()
+
+    def _open(self) -> None:
+        fields: list[_RawField] = []
+        if isinstance(self.dtype, torch.dtype):
+            name = str(self.dtype).removeprefix("torch.")
+            size = self.dtype.itemsize
+            fields.append(("", name, list(self.shape), 0, False))
+            structure: Any = 0
+        else:
+            size = self.dtype.itemsize
+            structure = _flatten(self.dtype, "", list(self.shape), 0, fields)
+        sample_bytes = size * math.prod(self.shape)
+        if sample_bytes >= 2**63:
+            raise ValueError(f"shape: no file can hold a sample of shape {self.shape} of {self.dtype}")
+        core = _core.Dataset.raw(self.paths, self.header_bytes, sample_bytes, fields)
+        self._set_core(core, structure, ["tensor"] * len(fields))
+
+    def __repr__(self) -> str:
+        """The constructor's call."""
+        paths = repr(self.paths[0]) if len(self.paths) == 1 else f"[{self.paths[0]!r}, ... {len(self.paths)} files]"
+        return f"RawDataset({paths}, dtype={self.dtype!r}, shape={self.shape}, header_bytes={self.header_bytes})"
+
+
+def _sizes(shape: _Shape) -> tuple[int, ...]:
+    sizes = tuple(operator.index(size) for size in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"shape: sizes are not negative, but got {shape!r}")
+    return sizes
+
+
+def _flatten(dtype: np.dtype[Any], name: str, shape: list[int], offset: int, into: list[_RawField]) -> Any:
+    """Adds the fields of `dtype` to `into`; returns how they are nested."""
+    if dtype.subdtype is not None:
+        inner, sizes = dtype.subdtype
+        return _flatten(inner, name, [*shape, *sizes], offset, into)
+    if dtype.fields is not None and dtype.names is not None:
+        if shape:
+            raise ValueError(
+                f"dtype: the field {name!r} is an array of structures, which torch can't have: "
+                "make it a structure of arrays, or a field of its own for each"
+            )
+        parts = {}
+        for part in dtype.names:
+            inner, place = dtype.fields[part][:2]
+            parts[part] = _flatten(inner, f"{name}.{part}" if name else part, [], offset + place, into)
+        return parts
+    torchs = _KINDS.get(f"{dtype.kind}{dtype.itemsize}")
+    if torchs is None:
+        of = f" of the field {name!r}" if name else ""
+        raise ValueError(
+            f"dtype: torch has no data type for NumPy's {dtype.str!r}{of}: read it as bytes, dtype ('u1', "
+            f"({dtype.itemsize},)), or leave the field out, with the dtype's offsets and itemsize"
+        )
+    into.append((name, torchs, shape, offset, not dtype.isnative))
+    return len(into) - 1

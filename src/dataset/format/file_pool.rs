@@ -1,0 +1,235 @@
+//! [`FilePool`]: open files, as few at a time as are needed.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::source_files::{FileFacts, SourceFile, SourceFiles};
+use crate::memory::PerProcess;
+use crate::{Error, Result};
+
+/// So many files are open at a time, unless the caller says otherwise: far below the usual limit of 1,024 of a process.
+pub(crate) const OPEN_FILES: usize = 64;
+
+/// The files of a dataset, opened when they are first read, in the process that reads. Of those that nobody reads at the
+/// moment the ones that were read last stay open.
+///
+/// A forked child opens its own: what it inherits it neither locks nor closes.
+pub(crate) struct FilePool {
+    files: Arc<SourceFiles>,
+    limit: usize,
+    open: PerProcess<Mutex<Vec<Open>>>,
+}
+
+struct Open {
+    number: usize,
+    file: Arc<OpenFile>,
+}
+
+impl FilePool {
+    /// A pool of `files`, of which `limit` (at least one) stay open.
+    pub(crate) fn new(files: Arc<SourceFiles>, limit: usize) -> Self {
+        Self { files, limit: limit.max(1), open: PerProcess::new() }
+    }
+
+    pub(crate) fn files(&self) -> &SourceFiles {
+        &self.files
+    }
+
+    /// File `number`, open. To be asked for once for all samples of a batch that are read from it: each time the operating
+    /// system is asked whether it is still what it was.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it can't be opened; [`Error::Changed`] when it was written to or replaced since it was looked at.
+    pub(crate) fn file(&self, number: usize) -> Result<Arc<OpenFile>> {
+        if let Some(file) = self.take_open(number) {
+            match file.check() {
+                Ok(()) => return Ok(file),
+                Err(error) => {
+                    self.lock().retain(|open| open.number != number);
+                    return Err(error);
+                }
+            }
+        }
+        // Without the lock: on slow storage it takes long, and two threads that open the same file do no harm.
+        let file = Arc::new(OpenFile::open(self.files.files()[number].clone())?);
+        let surplus = {
+            let mut open = self.lock();
+            open.retain(|other| other.number != number);
+            open.push(Open { number, file: Arc::clone(&file) });
+            let surplus = open.len().saturating_sub(self.limit);
+            open.drain(..surplus).collect::<Vec<_>>()
+        };
+        drop(surplus);
+        Ok(file)
+    }
+
+    /// File `number`, if it is open, which is from now on the one read last.
+    fn take_open(&self, number: usize) -> Option<Arc<OpenFile>> {
+        let mut open = self.lock();
+        let place = open.iter().rposition(|open| open.number == number)?;
+        open[place..].rotate_left(1);
+        open.last().map(|open| Arc::clone(&open.file))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Open>> {
+        self.open.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A file that is open for reading at any place, by many threads at once.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    file: File,
+    source: SourceFile,
+}
+
+impl OpenFile {
+    fn open(source: SourceFile) -> Result<Self> {
+        let file = File::open(&source.path).map_err(|error| Error::Io { path: source.path.clone(), source: error })?;
+        let open = Self { file, source };
+        open.check()?;
+        Ok(open)
+    }
+
+    /// The size, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.source.facts.bytes
+    }
+
+    pub(crate) fn source(&self) -> &SourceFile {
+        &self.source
+    }
+
+    /// Fails when the file was written to, cut or replaced since it was looked at. One that was only removed can be read to
+    /// its end.
+    fn check(&self) -> Result<()> {
+        let io = |error| Error::Io { path: self.source.path.clone(), source: error };
+        let found = self.file.metadata().map_err(io)?;
+        let mut now = FileFacts::of(&found);
+        // It has lost its name: to another file, or to none.
+        if found.nlink() == 0
+            && let Ok(other) = std::fs::metadata(&self.source.path)
+        {
+            now = FileFacts::of(&other);
+        }
+        match self.source.facts.difference(&now) {
+            Some(reason) => Err(Error::Changed { path: self.source.path.clone(), reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// Fills `into` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Format`] when they are not all in the file; [`Error::Changed`] when they were.
+    pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let path = &self.source.path;
+        if offset.checked_add(into.len() as u64).is_none_or(|end| end > self.bytes()) {
+            let reason = format!("{} bytes are expected here, but the file has {} in all", into.len(), self.bytes());
+            return Err(Error::Format { path: path.clone(), offset, reason });
+        }
+        match self.file.read_exact_at(into, offset) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                let reason = "it was cut".into();
+                Err(Error::Changed { path: path.clone(), reason })
+            }
+            result => result.map_err(|source| Error::Io { path: path.clone(), source }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+    use std::thread;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn pool(folder: &TempDir, files: usize, limit: usize) -> FilePool {
+        let paths: Vec<PathBuf> = (0..files).map(|number| folder.path().join(number.to_string())).collect();
+        paths.iter().enumerate().for_each(|(number, path)| fs::write(path, vec![number as u8; 100]).unwrap());
+        FilePool::new(Arc::new(SourceFiles::look(paths).unwrap()), limit)
+    }
+
+    #[test]
+    fn many_threads_read_many_files_and_few_stay_open() {
+        let folder = TempDir::new().unwrap();
+        let pool = pool(&folder, 40, 3);
+        thread::scope(|scope| {
+            for start in 0..4 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for number in (0..200).map(|step| (start * 7 + step * 3) % 40) {
+                        let mut into = [255; 10];
+                        pool.file(number).unwrap().read_at(90, &mut into).unwrap();
+                        assert_eq!(into, [number as u8; 10]);
+                    }
+                });
+            }
+        });
+        assert_eq!(pool.lock().len(), 3);
+        let newest = pool.file(5).unwrap();
+        pool.file(6).unwrap();
+        assert!(Arc::ptr_eq(&newest, &pool.file(5).unwrap()));
+    }
+
+    #[test]
+    fn a_file_that_is_not_what_it_was_is_named_with_the_reason() {
+        let folder = TempDir::new().unwrap();
+        let path = |number: usize| folder.path().join(number.to_string());
+        type Change<'a> = (&'a dyn Fn(), &'a str);
+        let changes: [Change<'_>; 4] = [
+            (&|| fs::write(path(0), [1; 99]).unwrap(), "100 bytes, and has 99 now"),
+            (&|| fs::write(path(0), [2; 100]).unwrap(), "written to"),
+            (&|| fs::rename(path(1), path(0)).unwrap(), "another file is in its place"),
+            (&|| fs::File::options().write(true).open(path(0)).unwrap().set_len(0).unwrap(), "has 0 now"),
+        ];
+        for (change, words) in changes {
+            for is_open in [true, false] {
+                let pool = pool(&folder, 2, 4);
+                let file = is_open.then(|| pool.file(0).unwrap());
+                // Two writes within one tick of the file system's clock would look like one.
+                thread::sleep(std::time::Duration::from_millis(20));
+                change();
+                for _ in 0..2 {
+                    let error = pool.file(0).unwrap_err();
+                    assert!(matches!(&error, Error::Changed { path: of, .. } if *of == path(0)), "{error}");
+                    assert!(error.to_string().contains(words), "{error}");
+                }
+                drop(file);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_removed_is_read_to_its_end() {
+        let folder = TempDir::new().unwrap();
+        let pool = pool(&folder, 1, 1);
+        pool.file(0).unwrap();
+        fs::remove_file(folder.path().join("0")).unwrap();
+        pool.file(0).unwrap().read_at(0, &mut [0; 100]).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_read_outside_of_a_file() {
+        let folder = TempDir::new().unwrap();
+        let pool = pool(&folder, 1, 1);
+        let file = pool.file(0).unwrap();
+        for offset in [1, 100, 1000, u64::MAX - 10, u64::MAX] {
+            let error = file.read_at(offset, &mut [0; 100]).unwrap_err();
+            assert!(matches!(error, Error::Format { offset: at, .. } if at == offset), "{error}");
+        }
+        file.read_at(100, &mut []).unwrap();
+        assert_eq!((file.bytes(), file.source().path.file_name().unwrap().to_str()), (100, Some("0")));
+        fs::File::options().write(true).open(folder.path().join("0")).unwrap().set_len(50).unwrap();
+        let error = file.read_at(0, &mut [0; 100]).unwrap_err();
+        assert!(matches!(error, Error::Changed { .. }), "{error}");
+        assert!(matches!(SourceFiles::look(vec![folder.path().into()]), Err(Error::Io { .. })));
+        assert!(matches!(SourceFiles::look(vec!["/dev/null".into()]), Err(Error::Format { .. })));
+    }
+}

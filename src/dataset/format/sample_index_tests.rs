@@ -1,0 +1,192 @@
+//! Indices that are kept, found again, damaged, and made by many at once.
+
+use std::cell::Cell;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::index_place::IndexPlace;
+use super::sample_index::{IndexColumn, SampleIndex};
+use super::source_files::SourceFiles;
+use crate::{Error, Result};
+
+struct Case {
+    folder: TempDir,
+    paths: Vec<PathBuf>,
+}
+
+impl Case {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let paths: Vec<PathBuf> = ["a.tar", "b.tar"].iter().map(|name| folder.path().join(name)).collect();
+        paths.iter().for_each(|path| fs::write(path, "contents").unwrap());
+        Self { folder, paths }
+    }
+
+    fn open(&self, parameters: &str, place: &IndexPlace) -> (SampleIndex, bool) {
+        let was_scanned = Cell::new(false);
+        let files = SourceFiles::look(self.paths.clone()).unwrap();
+        let index = SampleIndex::open_or_build(&files, ("test 1", parameters), place, || {
+            was_scanned.set(true);
+            Ok(columns())
+        });
+        (index.unwrap(), was_scanned.get())
+    }
+
+    fn is_scanned(&self, parameters: &str) -> bool {
+        let (index, was_scanned) = self.open(parameters, &IndexPlace::Beside);
+        assert_holds_columns(&index);
+        was_scanned
+    }
+
+    fn kept(&self) -> Vec<PathBuf> {
+        let names = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        names.filter(|path| !self.paths.contains(path)).collect()
+    }
+}
+
+fn columns() -> Vec<IndexColumn> {
+    let ends = (1..=1000).map(|number| number * 3).collect();
+    vec![IndexColumn::U64(ends), IndexColumn::U32((0..77).collect()), IndexColumn::U32(vec![])]
+}
+
+fn assert_holds_columns(index: &SampleIndex) {
+    assert_eq!((index.columns(), index.len(0), index.len(1), index.len(2)), (3, 1000, 77, 0));
+    assert_eq!((index.get(0, 999).unwrap(), index.get(1, 76).unwrap()), (3000, 76));
+    let mut range = [0; 3];
+    index.get_range(1, 5, &mut range).unwrap();
+    assert_eq!(range, [5, 6, 7]);
+    for (column, row) in [(0, 1000), (1, 77), (2, 0), (0, usize::MAX)] {
+        assert!(matches!(index.get(column, row), Err(Error::IndexOutOfRange { .. })));
+    }
+    assert!(index.get_range(1, 76, &mut range).is_err() && index.get_range(1, usize::MAX, &mut range).is_err());
+    assert_eq!([0, 2, 3, 2999].map(|place| index.find(0, place).unwrap()), [(0, 0), (0, 0), (1, 3), (999, 2997)]);
+    assert!(matches!(index.find(0, 3000), Err(Error::IndexOutOfRange { index: 3000, len: 3000 })));
+    assert!(index.find(2, 0).is_err());
+}
+
+#[test]
+fn an_index_is_made_once_and_made_anew_when_a_file_changes() {
+    let mut case = Case::new();
+    assert!(case.is_scanned("x") && !case.is_scanned("x"));
+    assert!(case.is_scanned("y") && !case.is_scanned("y") && !case.is_scanned("x"));
+    assert_eq!(case.kept().len(), 2, "{:?}", case.kept());
+    fs::write(&case.paths[1], "other contents").unwrap();
+    assert!(case.is_scanned("x") && !case.is_scanned("x"));
+    case.paths.reverse();
+    assert!(case.is_scanned("x") && !case.is_scanned("x"));
+}
+
+#[test]
+fn an_index_moves_with_its_folder() {
+    let case = Case::new();
+    assert!(case.is_scanned("x"));
+    let moved = TempDir::new().unwrap();
+    let folder = moved.path().join("there");
+    fs::rename(case.folder.path(), &folder).unwrap();
+    let paths = ["a.tar", "b.tar"].iter().map(|name| folder.join(name)).collect();
+    let case = Case { folder: moved, paths };
+    assert!(!case.is_scanned("x"));
+}
+
+#[test]
+fn a_damaged_index_is_none() {
+    let case = Case::new();
+    assert!(case.is_scanned("x"));
+    let path = case.kept().remove(0);
+    let whole = fs::read(&path).unwrap();
+    for cut in [0, 7, 23, 24, 60, 200, whole.len() - 1] {
+        fs::write(&path, &whole[..cut]).unwrap();
+        assert!(case.is_scanned("x") && !case.is_scanned("x"), "cut at {cut}");
+    }
+    for place in [0, 9, 13, 17, 24, 100] {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 0x10;
+        fs::write(&path, damaged).unwrap();
+        assert!(case.is_scanned("x") && !case.is_scanned("x"), "byte {place}");
+    }
+    assert_eq!(case.kept(), [path]);
+}
+
+#[test]
+fn an_index_that_is_cut_while_it_is_used_is_named() {
+    let case = Case::new();
+    let (index, _) = case.open("x", &IndexPlace::Beside);
+    let path = index.path().unwrap().to_path_buf();
+    fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    assert!(matches!(index.get(0, 900), Err(Error::Shrunk { path: of, found: 0, .. }) if of == path));
+}
+
+#[test]
+fn where_nothing_can_be_written_the_index_is_in_memory() {
+    let case = Case::new();
+    let blocked = case.folder.path().join("a.tar/no folder");
+    let (index, was_scanned) = case.open("x", &IndexPlace::Folder(blocked));
+    assert!(was_scanned && index.path().is_none());
+    assert_holds_columns(&index);
+    let cache = TempDir::new().unwrap();
+    let place = IndexPlace::Folder(cache.path().join("deep/er"));
+    assert!(case.open("x", &place).1 && !case.open("x", &place).1);
+    assert!(case.kept().is_empty());
+    fs::set_permissions(case.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn an_error_of_the_scan_is_passed_on_and_leaves_nothing() {
+    let case = Case::new();
+    let files = SourceFiles::look(case.paths.clone()).unwrap();
+    let refused: Result<SampleIndex> = SampleIndex::open_or_build(&files, ("t", "x"), &IndexPlace::Beside, || {
+        Err(Error::Format { path: "a.tar".into(), offset: 3, reason: "no".into() })
+    });
+    assert!(matches!(refused, Err(Error::Format { offset: 3, .. })));
+    assert!(case.kept().is_empty(), "{:?}", case.kept());
+}
+
+#[test]
+fn threads_that_begin_at_once_all_have_the_whole_index() {
+    let case = Case::new();
+    let files = SourceFiles::look(case.paths.clone()).unwrap();
+    let scans = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let index = SampleIndex::open_or_build(&files, ("t", ""), &IndexPlace::Beside, || {
+                    scans.fetch_add(1, Ordering::Relaxed);
+                    thread::sleep(Duration::from_millis(5));
+                    Ok(columns())
+                });
+                assert_holds_columns(&index.unwrap());
+            });
+        }
+    });
+    assert!(scans.into_inner() >= 1);
+    assert_eq!(case.kept().len(), 1, "{:?}", case.kept());
+}
+
+#[test]
+fn opening_reads_the_header_alone() {
+    let case = Case::new();
+    let (index, _) = case.open("x", &IndexPlace::Beside);
+    let path = index.path().unwrap().to_path_buf();
+    // Columns of a hundred million numbers that take no room on disk.
+    let files = SourceFiles::look(case.paths.clone()).unwrap();
+    let mut key = super::index_file::IndexKey { format: "test 1".into(), parameters: "x".into(), files: vec![] };
+    for file in files.files() {
+        key.push_file(file.path.file_name().unwrap().as_encoded_bytes(), &file.facts);
+    }
+    let (header, places) = super::index_file::encode(&key, &[(8, 100_000_000), (4, 100_000_000)]);
+    fs::write(&path, header).unwrap();
+    let last = places[1];
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_len((last.offset + last.len * last.bytes_per_number) as u64).unwrap();
+    let begin = Instant::now();
+    let (index, was_scanned) = case.open("x", &IndexPlace::Beside);
+    println!("an index of 10^8 samples was opened in {:?}", begin.elapsed());
+    assert!(!was_scanned);
+    assert_eq!((index.len(1), index.get(1, 99_999_999).unwrap()), (100_000_000, 0));
+}

@@ -1,0 +1,81 @@
+//! [`SourceFiles`]: files by their paths, and what tells one from what it was.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::scan::scan;
+use crate::{Error, Result};
+
+/// A file as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SourceFile {
+    pub(crate) path: PathBuf,
+    pub(crate) facts: FileFacts,
+}
+
+/// What changes when a file is written to or replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileFacts {
+    /// The size.
+    pub(crate) bytes: u64,
+    /// When it was last written to, in nanoseconds since 1970.
+    pub(crate) modified: i64,
+    /// Device and number, which a file keeps under every name. Not kept with an index: a copy has others.
+    pub(crate) identity: (u64, u64),
+}
+
+impl FileFacts {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        let modified = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
+        Self { bytes: metadata.len(), modified, identity: (metadata.dev(), metadata.ino()) }
+    }
+
+    /// What `now` has other than this, in words; nothing when it is the same file with the same contents.
+    pub(crate) fn difference(&self, now: &Self) -> Option<String> {
+        if self.identity != now.identity {
+            return Some("another file is in its place".into());
+        }
+        if self.bytes != now.bytes {
+            return Some(format!("it had {} bytes, and has {} now", self.bytes, now.bytes));
+        }
+        (self.modified != now.modified).then(|| "it was written to".into())
+    }
+}
+
+/// A list of files, in a given order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SourceFiles {
+    files: Vec<SourceFile>,
+}
+
+impl SourceFiles {
+    /// Looks at the files at `paths`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] names the first that is not there; [`Error::Format`] the first that is no regular file.
+    pub(crate) fn look(paths: Vec<PathBuf>) -> Result<Self> {
+        let blocks: Vec<&[PathBuf]> = paths.chunks(256).collect();
+        let facts = scan(&blocks, |block| block.iter().map(|path| look_at(path)).collect::<Result<Vec<_>>>())?;
+        let facts: Vec<FileFacts> = facts.into_iter().flatten().collect();
+        Ok(Self { files: paths.into_iter().zip(facts).map(|(path, facts)| SourceFile { path, facts }).collect() })
+    }
+
+    pub(crate) fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+}
+
+fn look_at(path: &Path) -> Result<FileFacts> {
+    let found = fs::metadata(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
+    if found.is_dir() {
+        // As opening it for reading would say it.
+        let source = std::io::Error::from_raw_os_error(libc::EISDIR);
+        return Err(Error::Io { path: path.to_path_buf(), source });
+    }
+    if !found.is_file() {
+        let reason = "this is no regular file, which alone can be read at any place: copy its contents to one".into();
+        return Err(Error::Format { path: path.to_path_buf(), offset: 0, reason });
+    }
+    Ok(FileFacts::of(&found))
+}

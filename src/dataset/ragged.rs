@@ -1,0 +1,79 @@
+//! [`Ragged`]: samples of any size that are already in memory.
+
+use super::{Dataset, VariableSize};
+use crate::memory::Array;
+use crate::{Error, Field, Result, SampleWriter, Schema, SizesWriter};
+
+/// Samples of one variable field, one after the other in an array, as Arrow's lists and texts have them: sample i is the
+/// elements from `offsets[i]` to `offsets[i + 1]`.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::memory::{Array, Segment};
+/// use sluicegate::{DType, Dataset, Field, Ragged};
+/// let text = Arc::new(Segment::from_vec(b"onethree".to_vec()));
+/// let letters = Array::contiguous(text, 0, 1, &[8]).unwrap();
+/// let words = Ragged::new(Field::variable("word", DType::UInt8, []), letters, vec![0, 3, 8]).unwrap();
+/// assert_eq!(words.len(), 2);
+/// ```
+pub struct Ragged {
+    values: Array,
+    offsets: Vec<usize>,
+    schema: Schema,
+}
+
+impl Ragged {
+    /// The samples of `field`, whose elements are the rows of `values`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the field is not variable, its elements are not as large as the rows, or the offsets
+    /// decrease somewhere or lead out of the array.
+    pub fn new(field: Field, values: Array, offsets: Vec<usize>) -> Result<Self> {
+        let refuse = |argument, reason| Err(Error::InvalidArgument { argument, reason });
+        if !field.is_variable() || field.bytes() != values.bytes_per_row() {
+            let reason = format!("{field} is not a variable field of {} bytes an element", values.bytes_per_row());
+            return refuse("field", reason);
+        }
+        if offsets.last().is_none_or(|&end| end > values.len()) || !offsets.is_sorted() {
+            let reason = format!("they must not decrease and end in the array, which has {} elements", values.len());
+            return refuse("offsets", reason);
+        }
+        Ok(Self { values, offsets, schema: Schema::new([field]) })
+    }
+
+    /// The elements of sample `index`.
+    fn elements(&self, index: usize) -> Result<std::ops::Range<usize>> {
+        match self.offsets.get(index..).and_then(|offsets| offsets.get(..2)) {
+            Some(&[start, end]) => Ok(start..end),
+            _ => Err(Error::IndexOutOfRange { index, len: self.len() }),
+        }
+    }
+}
+
+impl Dataset for Ragged {
+    fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.values.copy_range(self.elements(index)?, into.field(0))
+    }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        Some(self)
+    }
+}
+
+impl VariableSize for Ragged {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        for (row, &index) in indices.iter().enumerate() {
+            into.set(row, 0, self.elements(index)?.len());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! [`FieldKind`]: what a field is in Python, in a sample and in a batch.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+
+use super::error::to_python;
+use super::json;
+use super::memory::capsule;
+use crate::memory::Lease;
+use crate::{BatchLayout, Column, DType, Error, Field};
+
+/// What a field is in Python.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum FieldKind {
+    /// A tensor, in samples and in batches.
+    Tensor,
+    /// A number in samples, which torch's default collate makes a tensor of.
+    Number,
+    /// A tensor in samples of any length; `{"values", "offsets"}` in batches.
+    Ragged,
+    /// A tensor in samples of any length; `{"values", "lengths"}` in batches, padded with the value of these bytes.
+    Padded(Vec<u8>),
+    /// `bytes`, and a list of them.
+    Bytes,
+    /// `str`, and a list of them.
+    Str,
+    /// As `Str`, for what `os.fsdecode` must decode: names of files need not be UTF-8.
+    Path,
+    /// The object that a JSON text stands for, and what the default collate makes of some of them.
+    Json,
+}
+
+impl<'py> FromPyObject<'_, 'py> for FieldKind {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok((name, fill)) = object.extract::<(String, Vec<u8>)>()
+            && name == "padded"
+        {
+            return Ok(Self::Padded(fill));
+        }
+        match object.extract::<&str>()? {
+            // As samples these are an array or its scalar; a batch of them is a tensor.
+            "tensor" | "array" | "scalar" => Ok(Self::Tensor),
+            "number" => Ok(Self::Number),
+            "ragged" => Ok(Self::Ragged),
+            "bytes" => Ok(Self::Bytes),
+            "str" => Ok(Self::Str),
+            "path" => Ok(Self::Path),
+            "json" => Ok(Self::Json),
+            other => Err(PyValueError::new_err(format!("`{other}` is no kind of field"))),
+        }
+    }
+}
+
+impl FieldKind {
+    /// Whether samples of `field` can be of this kind.
+    pub(super) fn is_for(&self, field: &Field) -> bool {
+        match self {
+            Self::Tensor => !field.is_variable(),
+            Self::Number => {
+                let is_number = matches!(field.dtype(), DType::Bool | DType::Int64 | DType::Float64);
+                !field.is_variable() && is_number && field.shape().is_empty()
+            }
+            Self::Ragged => field.is_variable(),
+            Self::Padded(fill) => field.is_variable() && fill.len() == field.dtype().bytes(),
+            Self::Bytes | Self::Str | Self::Path | Self::Json => field.dtype() == DType::UInt8,
+        }
+    }
+}
+
+/// What fields are made of: torch's functions, and the batch that they lie in.
+pub(super) struct Materials<'a, 'py> {
+    pub(super) py: Python<'py>,
+    /// Makes a tensor of a capsule.
+    pub(super) from_dlpack: &'a Bound<'py, PyAny>,
+    /// Makes a batch of a list of objects.
+    pub(super) collate: &'a Bound<'py, PyAny>,
+    pub(super) layout: &'a BatchLayout,
+    pub(super) lease: &'a Arc<Lease>,
+    pub(super) indices: &'a [usize],
+}
+
+impl<'py> Materials<'_, 'py> {
+    /// Field `field` of the batch.
+    pub(super) fn batch(
+        &self,
+        kind: &FieldKind,
+        field: usize,
+        view: Option<&Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match kind {
+            FieldKind::Tensor | FieldKind::Number | FieldKind::Ragged | FieldKind::Padded(_) => {
+                let column = &self.layout.columns[field];
+                let shape = &self.layout.fields[field].shape;
+                let values = self.tensor(column.offset(), (self.layout.fields[field].dtype, shape), view)?;
+                let samples = self.layout.samples;
+                let (name, at, len) = match *column {
+                    Column::Fixed { .. } => return Ok(values),
+                    Column::Variable { offsets, .. } => (intern!(self.py, "offsets"), offsets, samples + 1),
+                    Column::Padded { lengths, .. } => (intern!(self.py, "lengths"), lengths, samples),
+                };
+                let dict = PyDict::new(self.py);
+                dict.set_item(intern!(self.py, "values"), values)?;
+                dict.set_item(name, self.tensor(at, (DType::Int64, &[len]), None)?)?;
+                Ok(dict.into_any())
+            }
+            FieldKind::Bytes | FieldKind::Str | FieldKind::Path | FieldKind::Json => {
+                let objects = (0..self.layout.samples).map(|row| self.object(kind, field, row));
+                let objects = PyList::new(self.py, objects.collect::<PyResult<Vec<_>>>()?)?;
+                match kind {
+                    FieldKind::Json => self.collate.call1((objects,)),
+                    _ => Ok(objects.into_any()),
+                }
+            }
+        }
+    }
+
+    /// Field `field` of the sample in row `row`.
+    pub(super) fn sample(
+        &self,
+        kind: &FieldKind,
+        (field, row): (usize, usize),
+        view: Option<&Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match kind {
+            FieldKind::Tensor | FieldKind::Number | FieldKind::Ragged | FieldKind::Padded(_) => {
+                let column = self.layout.columns[field];
+                let place = column.sample(self.lease.bytes(), row);
+                let batch = &self.layout.fields[field];
+                let (bytes_per_element, axes) = match column {
+                    Column::Fixed { .. } => (None, 1),
+                    Column::Variable { bytes_per_element, .. } => (Some(bytes_per_element), 1),
+                    Column::Padded { bytes_per_element, .. } => (Some(bytes_per_element), 2),
+                };
+                let mut shape: Vec<usize> = Vec::with_capacity(batch.shape.len());
+                shape.extend(bytes_per_element.map(|bytes| place.len().checked_div(bytes).unwrap_or(0)));
+                shape.extend(&batch.shape[axes..]);
+                let tensor = self.tensor(place.start, (batch.dtype, &shape), view)?;
+                match kind {
+                    FieldKind::Number => tensor.call_method0(intern!(self.py, "item")),
+                    _ => Ok(tensor),
+                }
+            }
+            FieldKind::Bytes | FieldKind::Str | FieldKind::Path | FieldKind::Json => self.object(kind, field, row),
+        }
+    }
+
+    fn object(&self, kind: &FieldKind, field: usize, row: usize) -> PyResult<Bound<'py, PyAny>> {
+        let bytes = &self.lease.bytes()[self.layout.columns[field].sample(self.lease.bytes(), row)];
+        let refuse = |reason| {
+            let (index, field) = (self.indices[row], self.layout.fields[field].name.clone());
+            to_python(self.py, Error::Sample { index, field, reason })
+        };
+        match kind {
+            FieldKind::Str => {
+                let text = std::str::from_utf8(bytes).map_err(|error| {
+                    refuse(format!("it is no UTF-8 text from byte {} on: read it as bytes", error.valid_up_to()))
+                })?;
+                Ok(PyString::new(self.py, text).into_any())
+            }
+            FieldKind::Path => OsStr::from_bytes(bytes).into_bound_py_any(self.py),
+            FieldKind::Json => json::parse(self.py, bytes).map_err(refuse),
+            _ => Ok(PyBytes::new(self.py, bytes).into_any()),
+        }
+    }
+
+    fn tensor(&self, offset: usize, form: (DType, &[usize]), view: Option<&Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let tensor = self.from_dlpack.call1((capsule(self.py, self.lease, offset, form)?,))?;
+        view.map_or(Ok(tensor.clone()), |dtype| tensor.call_method1(intern!(self.py, "view"), (dtype,)))
+    }
+}

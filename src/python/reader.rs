@@ -1,0 +1,67 @@
+//! `Reader`: samples of a dataset, without a loader.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::convert::plain_indices;
+use super::dataset::Dataset;
+use super::detach::detach;
+use super::hand_over::HandOver;
+use crate::memory::Slab;
+use crate::{Batch, Fetch, FetchSamples, IndexBatch};
+
+/// So many slots are kept for the next samples: a user holds few at a time.
+const FREE_SLOTS: usize = 2;
+
+/// Reads samples on the calling thread. Threads may share it, and a forked process may go on with it.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct Reader {
+    fetch: FetchSamples,
+    len: usize,
+    hand_over: Py<HandOver>,
+}
+
+#[pymethods]
+impl Reader {
+    /// Reads `dataset`.
+    #[new]
+    fn new(py: Python<'_>, dataset: &Dataset, hand_over: Py<HandOver>) -> PyResult<Self> {
+        hand_over.bind(py).get().check(dataset.0.schema())?;
+        let collate = hand_over.bind(py).get().collate();
+        let fetch = FetchSamples::new(Arc::clone(&dataset.0), collate, Arc::new(Slab::new(FREE_SLOTS)));
+        Ok(Self { fetch, len: dataset.0.len(), hand_over })
+    }
+
+    /// The sample at `index`, which is not negative.
+    fn sample<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let (indices, batch) = self.read(py, vec![index])?;
+        self.hand_over.get().samples(py, &indices, batch)?.get_item(0)
+    }
+
+    /// The samples at `indices`, of which negative ones count from the end.
+    fn samples<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
+        let (indices, batch) = self.read(py, self.places(indices)?)?;
+        self.hand_over.get().samples(py, &indices, batch)
+    }
+
+    /// The batch of the samples at `indices`, of which negative ones count from the end.
+    fn batch<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+        let (indices, batch) = self.read(py, self.places(indices)?)?;
+        self.hand_over.get().batch(py, &indices, batch)
+    }
+}
+
+impl Reader {
+    fn places(&self, indices: &Bound<'_, PyList>) -> PyResult<Vec<usize>> {
+        plain_indices(indices, self.len).ok_or_else(|| PyIndexError::new_err("an index is out of range"))
+    }
+
+    fn read(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<(Vec<usize>, Batch)> {
+        let request = IndexBatch { epoch: 0, batch_in_epoch: 0, indices };
+        let batch = detach(py, || self.fetch.fetch(&request))?;
+        Ok((request.indices, batch))
+    }
+}

@@ -1,0 +1,172 @@
+//! [`BatchWriter`] and [`SampleWriter`]: the room that samples are read into.
+
+use std::ops::Range;
+
+/// Where one field of a batch lies in its slot. Distances are in bytes, places count from the start of the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Column {
+    /// Samples of one size, one after the other.
+    Fixed {
+        /// The first byte of the first sample.
+        offset: usize,
+        /// The distance from one sample to the next.
+        bytes_per_sample: usize,
+    },
+    /// Samples of any size, one after the other.
+    Variable {
+        /// The first byte of the first sample.
+        offset: usize,
+        /// The size of one element.
+        bytes_per_element: usize,
+        /// The place of the `int64` offsets, one more than there are samples, from 0 on and never decreasing: the samples
+        /// from `offsets[row]` to `offsets[row + 1]` elements after the first are row `row` (as Arrow's lists have it).
+        offsets: usize,
+    },
+    /// Samples of any size, each at the start of as much room as the longest one needs.
+    Padded {
+        /// The first byte of the first sample.
+        offset: usize,
+        /// The size of one element.
+        bytes_per_element: usize,
+        /// The distance from one sample to the next.
+        bytes_per_sample: usize,
+        /// The place of the `int64` lengths, in elements, one for each sample.
+        lengths: usize,
+    },
+}
+
+impl Column {
+    /// The place of the first sample.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        let (Self::Fixed { offset, .. } | Self::Variable { offset, .. } | Self::Padded { offset, .. }) = *self;
+        offset
+    }
+
+    /// Where row `row` lies in `bytes`, the slot.
+    #[inline]
+    pub(crate) fn sample(&self, bytes: &[u8], row: usize) -> Range<usize> {
+        match *self {
+            Self::Fixed { offset, bytes_per_sample } => {
+                let start = offset + row * bytes_per_sample;
+                start..start + bytes_per_sample
+            }
+            Self::Variable { offset, bytes_per_element, offsets } => {
+                let at = |row| offset + number_at(bytes, offsets, row) * bytes_per_element;
+                at(row)..at(row + 1)
+            }
+            Self::Padded { offset, bytes_per_element, bytes_per_sample, lengths } => {
+                let start = offset + row * bytes_per_sample;
+                start..start + number_at(bytes, lengths, row) * bytes_per_element
+            }
+        }
+    }
+
+    /// The end of the last of `rows` samples.
+    fn end(&self, bytes: &[u8], rows: usize) -> usize {
+        match *self {
+            Self::Fixed { offset, bytes_per_sample } | Self::Padded { offset, bytes_per_sample, .. } => {
+                offset + bytes_per_sample * rows
+            }
+            Self::Variable { offset, bytes_per_element, offsets } => {
+                offset + number_at(bytes, offsets, rows) * bytes_per_element
+            }
+        }
+    }
+}
+
+/// Number `place` of the `int64` numbers at `start`.
+pub(crate) fn number_at(bytes: &[u8], start: usize, place: usize) -> usize {
+    let start = start + place * size_of::<i64>();
+    let number = bytes[start..start + size_of::<i64>()].try_into().expect("eight bytes");
+    i64::from_ne_bytes(number) as usize
+}
+
+/// Room for the samples of one batch: a window of rows and fields on the bytes of a slot.
+///
+/// A dataset that can read many samples at once writes whole columns; [`BatchWriter::sample`] is the window of one.
+///
+/// # Example
+/// ```
+/// use sluicegate::{BatchWriter, Column};
+/// let (mut bytes, columns) = ([0; 6], [Column::Fixed { offset: 0, bytes_per_sample: 2 }]);
+/// let mut writer = BatchWriter::new(&mut bytes, &columns, 3);
+/// writer.sample(1).field(0).copy_from_slice(&[7, 8]);
+/// assert_eq!(bytes, [0, 0, 7, 8, 0, 0]);
+/// ```
+#[derive(Debug)]
+pub struct BatchWriter<'a> {
+    bytes: &'a mut [u8],
+    columns: &'a [Column],
+    rows: Range<usize>,
+}
+
+impl<'a> BatchWriter<'a> {
+    /// Room for `rows` samples, laid out in `bytes` as `columns` say. Offsets and lengths are there already.
+    ///
+    /// # Panics
+    /// When a column reaches past the end of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a mut [u8], columns: &'a [Column], rows: usize) -> Self {
+        for column in columns {
+            assert!(column.end(bytes, rows) <= bytes.len(), "a column reaches past its slot");
+        }
+        Self { bytes, columns, rows: 0..rows }
+    }
+
+    /// The number of samples that fit.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// All rows of field `field`, one after the other.
+    ///
+    /// # Panics
+    /// When it is a variable field, whose samples may have gaps between them: those are written one by one.
+    pub fn field(&mut self, field: usize) -> &mut [u8] {
+        let Column::Fixed { offset, bytes_per_sample } = self.columns[field] else {
+            panic!("field {field} is variable: write sample by sample");
+        };
+        &mut self.bytes[offset + self.rows.start * bytes_per_sample..offset + self.rows.end * bytes_per_sample]
+    }
+
+    /// The room of the sample in row `row`.
+    pub fn sample(&mut self, row: usize) -> SampleWriter<'_> {
+        assert!(row < self.rows.len(), "row {row} of a batch of {}", self.rows.len());
+        SampleWriter { bytes: self.bytes, columns: self.columns, row: self.rows.start + row }
+    }
+
+    /// The window on some of the rows.
+    pub fn rows_mut(&mut self, rows: Range<usize>) -> BatchWriter<'_> {
+        assert!(rows.end <= self.rows.len(), "rows {rows:?} of a batch of {}", self.rows.len());
+        let rows = self.rows.start + rows.start..self.rows.start + rows.end;
+        BatchWriter { bytes: self.bytes, columns: self.columns, rows }
+    }
+
+    /// The window on some of the fields.
+    pub fn fields_mut(&mut self, fields: Range<usize>) -> BatchWriter<'_> {
+        BatchWriter { bytes: self.bytes, columns: &self.columns[fields], rows: self.rows.clone() }
+    }
+}
+
+/// Room for one sample: [`Dataset::read`](crate::Dataset::read) fills every field of it.
+#[derive(Debug)]
+pub struct SampleWriter<'a> {
+    bytes: &'a mut [u8],
+    columns: &'a [Column],
+    row: usize,
+}
+
+impl SampleWriter<'_> {
+    /// The bytes of field `field`, in C order; of a variable field as many as the dataset has said before.
+    pub fn field(&mut self, field: usize) -> &mut [u8] {
+        let range = self.columns[field].sample(self.bytes, self.row);
+        &mut self.bytes[range]
+    }
+
+    /// The window on some of the fields.
+    pub fn fields_mut(&mut self, fields: Range<usize>) -> SampleWriter<'_> {
+        SampleWriter { bytes: self.bytes, columns: &self.columns[fields], row: self.row }
+    }
+}

@@ -1,0 +1,133 @@
+"""`FolderDataset`: one file a sample, in the order and with the classes of torchvision's `ImageFolder`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import sluicegate
+from equality import assert_same
+from formats import check_format
+from sluicegate import FolderDataset
+
+NAMES = [
+    "cat/10.jpg",
+    "cat/9.jpg",
+    "cat/more/1.JPG",
+    "cat/more-2/1.jpg",
+    "cat-2/x.jpg",
+    "dog/a.png",
+    "dog/empty.jpg",
+    "top.jpg",
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in NAMES:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"" if "empty" in name else f"this is {name}".encode() * 50)
+    return tmp_path
+
+
+def image_folder(root: Path, extensions: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    """The paths and classes that torchvision's `ImageFolder` finds: its `make_dataset`, in its words."""
+    classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
+    for number, name in enumerate(classes):
+        for folder, _, names in sorted(os.walk(root / name, followlinks=True)):
+            for file in sorted(names):
+                if file.lower().endswith(extensions):
+                    yield os.path.join(folder, file), number
+
+
+def test_files_are_samples(root: Path) -> None:
+    dataset = FolderDataset(root)
+    order = ["top.jpg", *NAMES[:-1]]
+    assert [sample["path"] for sample in dataset] == order
+    check_format(dataset, [{"bytes": (root / name).read_bytes(), "path": name} for name in order])
+
+
+def test_classes_and_order_are_those_of_image_folder(root: Path) -> None:
+    dataset = FolderDataset(str(root), classes=True, extensions=(".jpg", "png"))
+    expected = list(image_folder(root, (".jpg", ".png")))
+    assert [(os.path.join(dataset.root, sample["path"]), sample["class"]) for sample in dataset] == expected
+    assert (dataset.classes, dataset.class_to_idx) == (["cat", "cat-2", "dog"], {"cat": 0, "cat-2": 1, "dog": 2})
+    check_format(
+        dataset,
+        [
+            {"bytes": Path(path).read_bytes(), "path": os.path.relpath(path, root), "class": number}
+            for path, number in expected
+        ],
+    )
+    batches = [list(loader(dataset, batch_size=4)) for loader in (torch.utils.data.DataLoader, sluicegate.DataLoader)]
+    assert_same(*batches)
+
+
+def test_a_pattern_chooses(root: Path) -> None:
+    assert [sample["path"] for sample in FolderDataset(root / "*/*.jpg")] == [
+        "cat/10.jpg",
+        "cat/9.jpg",
+        "cat-2/x.jpg",
+        "dog/empty.jpg",
+    ]
+    below = FolderDataset(f"{root}/cat/**/*.jpg")
+    assert (below.root, [sample["path"] for sample in below]) == (
+        str(root / "cat"),
+        ["10.jpg", "9.jpg", "more-2/1.jpg"],
+    )
+    assert len(FolderDataset(os.fsencode(root))) == 8
+
+
+def test_names_that_are_not_utf_8_are_decoded_as_python_does(tmp_path: Path) -> None:
+    names = [b"\xff\xfe.txt", "ö.txt".encode(), b"a\nb", b"plain", b"z"]
+    for name in names:
+        Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name))).write_bytes(name)
+    dataset = FolderDataset(tmp_path)
+    in_order = sorted(names)
+    assert [sample["path"] for sample in dataset] == [os.fsdecode(name) for name in in_order]
+    check_format(dataset, [{"bytes": name, "path": os.fsdecode(name)} for name in in_order])
+
+
+def test_links_that_lead_out_are_followed_when_told(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "y.jpg").write_bytes(b"out")
+    (root / "elsewhere").symlink_to(outside)
+    with pytest.raises(ValueError, match=r"elsewhere leads to .*, out of the folder: follow_links=True"):
+        FolderDataset(root)
+    dataset = FolderDataset(root, follow_links=True)
+    assert dataset[-1] == {"bytes": b"out", "path": "elsewhere/y.jpg"}
+
+
+def test_what_is_missing_is_named(root: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        FolderDataset(root / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"no file below '.*' that ends in \.gif"):
+        FolderDataset(root, extensions="gif")
+    with pytest.raises(FileNotFoundError, match=r"no file below '.*' that matches '\*\.gif'"):
+        FolderDataset(root / "*.gif")
+    with pytest.raises(NotADirectoryError):
+        FolderDataset(root / "top.jpg")
+    (root / "bird").mkdir()
+    with pytest.raises(ValueError, match="the folder `bird` has no file"):
+        FolderDataset(root, classes=True)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_file_that_is_gone_is_an_error_of_its_own_batch(root: Path, num_workers: int) -> None:
+    dataset = FolderDataset(root)
+    os.remove(root / "cat/9.jpg")
+    iterator: Any = iter(sluicegate.DataLoader(dataset, batch_size=1, num_workers=num_workers))
+    taken: list[Any] = []
+    for _ in range(8):
+        try:
+            taken.extend(next(iterator)["path"])
+        except FileNotFoundError as error:
+            taken.append(error.filename)
+    assert taken[2] == str(root / "cat/9.jpg")
+    assert len(taken) == 8
