@@ -59,7 +59,10 @@ mod shard;
 mod state;
 
 pub use collate::{BatchField, BatchLayout, Collate, PadSamples, StackSamples};
-pub use dataset::format::{Folder, FolderClasses, FolderLinks, FolderOptions, Npy, Raw, RawField};
+pub use dataset::format::{
+    Documents, Folder, FolderClasses, FolderLinks, FolderOptions, Npy, Raw, RawField, TokenFiles, TokenLayout,
+    TokenOutput, TokenWindows, Tokens,
+};
 pub use dataset::{Concat, Dataset, InMemory, Ragged, ReadMany, Stack, Subset, VariableSize};
 pub use error::{Error, Result};
 pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder};
@@ -72,9 +75,10 @@ pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schem
 pub use sampler::{
     BalancedBatchSampler, BatchLimit, BatchOrder, BatchSampler, BatchingSampler, BlockShuffleSampler, BufferBound,
     BufferPosition, ClassIndex, ClassSampler, Course, DistributedSampler, EpochBatches, EpochOrder, EpochPlan,
-    ExplicitOrder, LastBatch, LengthBucketBatchSampler, MixtureSampler, MixtureWeights, PlannedBatch, RandomSampler,
-    RepeatSampler, Repetition, Replacement, Sampler, SequentialSampler, ShuffleBuffer, Shuffling, StopCriteria,
-    StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler, WeightedRandomSampler,
+    ExplicitOrder, LastBatch, LengthBucketBatchSampler, MixtureSampler, MixtureWeights, PackedBatchSampler, Packing,
+    PieceCode, PlannedBatch, RandomSampler, RepeatSampler, Repetition, Replacement, Sampler, SequentialSampler,
+    ShuffleBuffer, Shuffling, StopCriteria, StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler,
+    WeightedRandomSampler,
 };
 pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::LoaderState;

@@ -50,6 +50,7 @@ from .dataloader import DataLoader
 from .folder import FolderDataset
 from .ids import BatchIds
 from .npy import NpyDataset
+from .pack import PackCollate
 from .raw import RawDataset
 from .rng import sample_rng
 from .sampler import (
@@ -60,6 +61,7 @@ from .sampler import (
     DistributedSampler,
     LengthBucketBatchSampler,
     MixtureSampler,
+    PackedBatchSampler,
     RandomSampler,
     RepeatSampler,
     SequentialSampler,
@@ -72,6 +74,8 @@ from .shard_iterable import shard_iterable
 from .shared_list import SharedList
 from .shuffle_buffer import ShuffleBuffer
 from .split_by_class import split_by_class
+from .token_documents import TokenDocumentsDataset
+from .tokens import TokensDataset
 
 __all__ = [
     "BalancedBatchSampler",
@@ -94,6 +98,8 @@ __all__ = [
     "MapDataPipe",
     "MixtureSampler",
     "NpyDataset",
+    "PackCollate",
+    "PackedBatchSampler",
     "RandomSampler",
     "RawDataset",
     "RepeatSampler",
@@ -107,6 +113,8 @@ __all__ = [
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",
+    "TokenDocumentsDataset",
+    "TokensDataset",
     "WeightedRandomSampler",
     "_DatasetKind",
     "__version__",

@@ -18,6 +18,7 @@ __all__ = [
     "Reader",
     "Sampler",
     "ShuffleBuffer",
+    "TokenFiles",
     "WorkerEnd",
     "Workers",
     "__version__",
@@ -31,6 +32,7 @@ __all__ = [
     "generator_words",
     "length_bucket_batch_sampler",
     "mixture_sampler",
+    "packed_batch_sampler",
     "random_sampler",
     "repeat_sampler",
     "sample_key",
@@ -65,6 +67,8 @@ class Dataset:
         root: str | PathLike[str], pattern: str | None, extensions: list[str], has_classes: bool, follow_links: bool
     ) -> tuple[Dataset, list[str]]: ...
     @staticmethod
+    def tokens(files: TokenFiles, length: int, stride: int, output: str, vocabulary_size: int | None) -> Dataset: ...
+    @staticmethod
     def subset(dataset: Dataset, indices: list[int] | Indices) -> Dataset | None: ...
     @staticmethod
     def concat(parts: list[Dataset]) -> Dataset: ...
@@ -74,6 +78,17 @@ class Dataset:
     @property
     def fields(self) -> list[tuple[str, str, list[int]]]: ...
     def stacks_with(self, other: Dataset) -> bool: ...
+
+@final
+class TokenFiles:
+    def __new__(cls, paths: Sequence[str | PathLike[str]], dtype: str, offset: int, apart: bool) -> TokenFiles: ...
+    def __len__(self) -> int: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def dtypes(self) -> list[str]: ...
+    def document_lengths(self) -> bytes: ...
+    def read(self, engine: Engine, pieces: Sequence[tuple[int, int, int]]) -> Any: ...
 
 @final
 class Indices:
@@ -285,6 +300,15 @@ def length_bucket_batch_sampler(
     lengths: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object],
     batch_size: int | None,
     max_tokens: int | None,
+    window: int,
+    drop_last: bool,
+    seed: int | None,
+) -> BatchingSampler: ...
+def packed_batch_sampler(
+    lengths: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object],
+    length: int,
+    rows_per_batch: int,
+    strategy: str,
     window: int,
     drop_last: bool,
     seed: int | None,

@@ -81,12 +81,20 @@ class NativeDataset(Dataset[Any]):
         return len(self.core)
 
     def __getitem__(self, index: Any) -> Any:
-        """The sample at `index`; a negative one counts from the end."""
+        """The sample at `index`, or for a slice or a list of indices the batch of their samples."""
+        if isinstance(index, slice):
+            return self._batch(list(range(*index.indices(len(self)))))
+        if isinstance(index, list):
+            return self._batch([self._place(each) for each in index])
         return self._reader.sample(self._place(index))
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """The samples at `indices`, read at once. Each has its own rows of memory that all of them share."""
         return self._reader.samples([self._place(index) for index in indices])
+
+    def _batch(self, places: list[int]) -> Any:
+        batch = self._reader.batch(places)
+        return tuple(batch) if isinstance(self.structure, list) else batch
 
     def _place(self, index: Any) -> int:
         try:

@@ -68,18 +68,6 @@ class NpyDataset(NativeDataset):
         core = _core.Dataset.stack(parts) if len(parts) > 1 else parts[0][1]
         self._set_core(core, structure, ["tensor"] * len(parts))
 
-    def __getitem__(self, index: Any) -> Any:
-        """The sample at `index`, or for a slice or a list of indices their samples stacked."""
-        if isinstance(index, slice):
-            return self._stacked(list(range(*index.indices(len(self)))))
-        if isinstance(index, list):
-            return self._stacked([self._place(each) for each in index])
-        return super().__getitem__(index)
-
-    def _stacked(self, places: list[int]) -> Any:
-        batch = self._reader.batch(places)
-        return tuple(batch) if isinstance(self.structure, list) else batch
-
     def __repr__(self) -> str:
         """The constructor's call."""
         if isinstance(self.paths, dict):

@@ -25,6 +25,7 @@ mod sync;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod two_processes;
+mod widen;
 mod worker_slot;
 
 pub use arena::Arena;
@@ -42,4 +43,5 @@ pub use scattered::Scattered;
 pub use segment::Segment;
 pub(crate) use shared_word::SharedWord;
 pub use slab::Slab;
+pub use widen::widen;
 pub(crate) use worker_slot::{WorkerSlot, spare_for};

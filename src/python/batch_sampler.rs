@@ -13,8 +13,8 @@ use super::integers::Integers;
 use super::memory::ForeignArray;
 use super::order::{BatchingSampler, Sampler};
 use crate::{
-    BalancedBatchSampler, BatchLimit, ClassSampler, LastBatch, LengthBucketBatchSampler, Shuffling,
-    StratifiedBatchSampler,
+    BalancedBatchSampler, BatchLimit, ClassSampler, LastBatch, LengthBucketBatchSampler, PackedBatchSampler, Packing,
+    Shuffling, StratifiedBatchSampler,
 };
 
 fn shuffling(seed: Option<u64>) -> Shuffling {
@@ -95,6 +95,36 @@ pub(super) fn length_bucket_batch_sampler(
         let read = |start: usize, into: &mut [i64]| lengths.read(start, into);
         let (last_batch, shuffling) = (last_batch(drop_last), shuffling(seed));
         LengthBucketBatchSampler::read(len, read, limit, window, last_batch, shuffling)
+    })?;
+    Ok(BatchingSampler(Arc::new(sampler)))
+}
+
+/// Batches of rows of `length` tokens that documents are packed into; an index is a piece's code.
+#[pyfunction]
+#[pyo3(signature = (lengths, length, rows_per_batch, strategy, window, drop_last, seed))]
+#[expect(clippy::too_many_arguments, reason = "those of the sampler")]
+pub(super) fn packed_batch_sampler(
+    py: Python<'_>,
+    lengths: ForeignArray,
+    length: usize,
+    rows_per_batch: usize,
+    strategy: &str,
+    window: usize,
+    drop_last: bool,
+    seed: Option<u64>,
+) -> PyResult<BatchingSampler> {
+    let packing = match strategy {
+        "concat" => Packing::Concat,
+        "first_fit" => Packing::FirstFit,
+        "best_fit" => Packing::BestFit,
+        other => return Err(PyValueError::new_err(format!("strategy: `{other}` is none"))),
+    };
+    let mut lengths = Integers::new("lengths", lengths).map_err(|error| to_python(py, error))?;
+    let len = lengths.len();
+    let sampler = detach(py, || {
+        let read = |start: usize, into: &mut [i64]| lengths.read(start, into);
+        let (last_batch, shuffling) = (last_batch(drop_last), shuffling(seed));
+        PackedBatchSampler::read(len, read, length, rows_per_batch, packing, window, last_batch, shuffling)
     })?;
     Ok(BatchingSampler(Arc::new(sampler)))
 }

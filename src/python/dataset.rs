@@ -12,7 +12,11 @@ use super::convert::plain_indices;
 use super::detach::detach;
 use super::error::to_python;
 use super::memory::{ForeignArray, Indices};
-use crate::{Concat, Field, FolderClasses, FolderLinks, FolderOptions, InMemory, Npy, Ragged, RawField, Stack, Subset};
+use super::tokens::{TokenFiles, token_output};
+use crate::{
+    Concat, Field, FolderClasses, FolderLinks, FolderOptions, InMemory, Npy, Ragged, RawField, Stack, Subset,
+    TokenWindows, Tokens,
+};
 
 /// A dataset of the core. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -89,6 +93,22 @@ impl Dataset {
         let folder = detach(py, || crate::Folder::open(root, &FolderOptions { classes, links, extensions, pattern }))?;
         let names = folder.class_names().iter().map(|name| OsString::from_vec(name.clone())).collect();
         Ok((Self(Arc::new(folder)), names))
+    }
+
+    /// Windows of `length` tokens, `stride` apart. `output` is "tokens", "shifted" or "same".
+    #[staticmethod]
+    #[pyo3(signature = (files, length, stride, output, vocabulary_size))]
+    fn tokens(
+        py: Python<'_>,
+        files: &TokenFiles,
+        length: usize,
+        stride: usize,
+        output: &str,
+        vocabulary_size: Option<u64>,
+    ) -> PyResult<Self> {
+        let windows = TokenWindows { length, stride, output: token_output(output)?, vocabulary_size };
+        let tokens = detach(py, || Tokens::new(Arc::clone(&files.0), windows))?;
+        Self::wrap(py, Ok(tokens))
     }
 
     /// The samples of `dataset` at `indices`; nothing when one of them is no plain `int` in range.

@@ -24,6 +24,7 @@ mod reader;
 mod sampler;
 mod shuffle_buffer;
 mod stack;
+mod tokens;
 mod torch_generator;
 mod worker_end;
 mod workers;
@@ -44,7 +45,8 @@ mod _core {
 
     #[pymodule_export]
     use super::batch_sampler::{
-        balanced_batch_sampler, class_sampler, length_bucket_batch_sampler, stratified_batch_sampler,
+        balanced_batch_sampler, class_sampler, length_bucket_batch_sampler, packed_batch_sampler,
+        stratified_batch_sampler,
     };
     #[pymodule_export]
     use super::class_index::ClassIndex;
@@ -75,6 +77,8 @@ mod _core {
     use super::shuffle_buffer::ShuffleBuffer;
     #[pymodule_export]
     use super::stack::Kinds;
+    #[pymodule_export]
+    use super::tokens::TokenFiles;
     #[pymodule_export]
     use super::worker_end::WorkerEnd;
     #[pymodule_export]

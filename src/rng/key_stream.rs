@@ -46,6 +46,10 @@ pub(crate) enum Purpose {
     LengthWindows = 41,
     /// The sequence of batches of samples of like length.
     LengthBatches = 42,
+    /// The order in which documents are packed.
+    PackedDocuments = 43,
+    /// The sequence of packed rows.
+    PackedRows = 44,
 }
 
 /// An endless stream of keys that belongs to (purpose, seed, epoch).

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use sluicegate::{
     BalancedBatchSampler, BatchLimit, BatchSampler, BatchingSampler, BlockShuffleSampler, ClassIndex, ClassSampler,
     Course, DistributedSampler, EpochBatches, EpochOrder, LastBatch, LengthBucketBatchSampler, MixtureSampler,
-    MixtureWeights, RandomSampler, Remainder, RepeatSampler, Repetition, Replacement, Result, Sampler,
-    SequentialSampler, Shard, Shuffling, StopCriteria, StratifiedBatchSampler, SubsetRandomSampler, TorchRandomSampler,
-    WeightedRandomSampler,
+    MixtureWeights, PackedBatchSampler, Packing, RandomSampler, Remainder, RepeatSampler, Repetition, Replacement,
+    Result, Sampler, SequentialSampler, Shard, Shuffling, StopCriteria, StratifiedBatchSampler, SubsetRandomSampler,
+    TorchRandomSampler, WeightedRandomSampler,
 };
 
 use crate::conformance::{batching_sampler_conformance, sampler_conformance};
@@ -68,6 +68,9 @@ pub(crate) fn batching_samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc
     let lengths: Vec<i64> = (0..len as i64).map(|sample| sample * sample % 61).collect();
     let like =
         |limit| LengthBucketBatchSampler::new(&lengths, limit, 100, LastBatch::Keep, Shuffling::Seeded(seed)).unwrap();
+    let packed = |packing| {
+        PackedBatchSampler::new(&lengths, 50, 3, packing, 100, LastBatch::Keep, Shuffling::Seeded(seed)).unwrap()
+    };
     let random = Arc::new(RandomSampler::new(len, seed));
     vec![
         ("batches", Arc::new(BatchSampler::new(random, 12, LastBatch::Keep).unwrap())),
@@ -75,6 +78,9 @@ pub(crate) fn batching_samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc
         ("stratified batches", Arc::new(stratified)),
         ("batches of like length", Arc::new(like(BatchLimit::Samples(12)))),
         ("batches of so many tokens", Arc::new(like(BatchLimit::Tokens(400)))),
+        ("packed, concat", Arc::new(packed(Packing::Concat))),
+        ("packed, first fit", Arc::new(packed(Packing::FirstFit))),
+        ("packed, best fit", Arc::new(packed(Packing::BestFit))),
     ]
 }
 
@@ -88,7 +94,9 @@ fn every_sampler_keeps_the_contract() {
             // A subset has the indices that it was given; a mixture those of all its parts.
             samplers(len, seed).iter().for_each(|(_, sampler)| sampler_conformance(&**sampler, usize::MAX));
         }
-        for (_, sampler) in batching_samplers(len, 7) {
+        for (name, sampler) in batching_samplers(len, 7) {
+            // An index of a packed batch says more than which document it is of.
+            let len = if name.starts_with("packed") { usize::MAX } else { len };
             batching_sampler_conformance(&*sampler, len);
         }
     }

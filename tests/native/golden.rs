@@ -42,6 +42,9 @@ const GOLDEN: &[(&str, usize, [u64; 3])] = &[
     ("stratified batches", 3, [0xb651e804eb4e3ed4, 0x7b5b7f85e543b174, 0xb8cff02665606a3f]),
     ("batches of like length", 3, [0x57db5188a13f3635, 0x57db5188a13f3635, 0x57db5188a13f3635]),
     ("batches of so many tokens", 3, [0x57db5188a13f3635, 0x57db5188a13f3635, 0x57db5188a13f3635]),
+    ("packed, concat", 3, [0xfdc101454343c44b, 0x0a0e621a285abd96, 0x0a0e621a285abd96]),
+    ("packed, first fit", 3, [0xfdc101454343c44b, 0x0a0e621a285abd96, 0x0a0e621a285abd96]),
+    ("packed, best fit", 3, [0xfdc101454343c44b, 0xfdc101454343c44b, 0xfdc101454343c44b]),
     ("sequential", 10, [0x79dc556f83ceabd0, 0x79dc556f83ceabd0, 0x79dc556f83ceabd0]),
     ("random", 10, [0xb5b4343413581622, 0x88107e3abfac5d4d, 0xeadcdcd64bf6ab62]),
     ("random, more than all", 10, [0x77f99f1303ca2640, 0x09c98b98864611d1, 0x797b21ca04168614]),
@@ -64,6 +67,9 @@ const GOLDEN: &[(&str, usize, [u64; 3])] = &[
     ("stratified batches", 10, [0x8a0a6bda35e3a322, 0x3e3218fb0e1b0607, 0x99ec3d3b65e0a609]),
     ("batches of like length", 10, [0x9a7753f42e844d26, 0x9a7753f42e844d26, 0x9a7753f42e844d26]),
     ("batches of so many tokens", 10, [0xe405a34ee17ca92c, 0x9189db4cf6cdb19c, 0xe405a34ee17ca92c]),
+    ("packed, concat", 10, [0x2c0d7446409e67d1, 0x4aa7fc9f821d1cdd, 0xf57f83ba7add8668]),
+    ("packed, first fit", 10, [0xce32c94bb273b0d8, 0x8cbdf88bb2ad18b4, 0x1008124bbaa84605]),
+    ("packed, best fit", 10, [0x975292906d1a2ba3, 0x76fbee2963c30e9b, 0x9f9a625d6f9d1788]),
     ("sequential", 256, [0x08eeba57df4d741a, 0x08eeba57df4d741a, 0x08eeba57df4d741a]),
     ("random", 256, [0x976829e44f0c7dd4, 0x5129f8f5d0b3e31d, 0x277d5d948ebf6c5e]),
     ("random, more than all", 256, [0x5bd2ce11e8c940da, 0xfa27181f92ce4867, 0x0981b72e9bf65ba4]),
@@ -86,6 +92,9 @@ const GOLDEN: &[(&str, usize, [u64; 3])] = &[
     ("stratified batches", 256, [0x30a208420dfcebe0, 0xb4f86c686d90cb59, 0xd1c93cddbee4ca2e]),
     ("batches of like length", 256, [0x42f524298c48fe1c, 0x725d52450e171dde, 0x4d6f6024657dd04a]),
     ("batches of so many tokens", 256, [0x5c9461aa2d2f5dbe, 0x61417a821b36971f, 0x118c777a33575fcd]),
+    ("packed, concat", 256, [0x0731af79273ead55, 0x6214a34d3c10b742, 0x6e249a566a1fa61b]),
+    ("packed, first fit", 256, [0xcb4b2fdfa445b3cc, 0x273f6c70c02be094, 0x812dad6212098fcc]),
+    ("packed, best fit", 256, [0x71df2b64f8524020, 0x7f0ee1f6a3027851, 0x2a984089be8af0ba]),
     ("sequential", 257, [0x6335ebf39a427587, 0x6335ebf39a427587, 0x6335ebf39a427587]),
     ("random", 257, [0xce0ed7cb8f08889a, 0x85326cecd63ca443, 0x730d092b080709f6]),
     ("random, more than all", 257, [0xcbe6da0b9f180982, 0xec61cbec575747fd, 0x6252ebb46c79d7ed]),
@@ -108,6 +117,9 @@ const GOLDEN: &[(&str, usize, [u64; 3])] = &[
     ("stratified batches", 257, [0x7ca52b6a0b49768e, 0xbefe5431b1198b14, 0xa0b361209e319ef5]),
     ("batches of like length", 257, [0x513630564069b399, 0xc32ae8b01a667bfe, 0x67fd45f7239902e6]),
     ("batches of so many tokens", 257, [0xb43a87a14805ec4b, 0xdc8ab7f39a41c31b, 0xc7f07349b22bb478]),
+    ("packed, concat", 257, [0x7a16f08f1efa1f51, 0x65052a7e8d11dd4b, 0xfd1f48ba1e8bd3b8]),
+    ("packed, first fit", 257, [0xb5a1f0c9fd97cdbe, 0xf20e869d0283f945, 0x7e36bc578bd3fd91]),
+    ("packed, best fit", 257, [0x0032b36b5df04832, 0x3c3496dca3cb3c4b, 0xd0751fa5e1f31481]),
     ("sequential", 5000, [0x95713e96a554a8b5, 0x95713e96a554a8b5, 0x95713e96a554a8b5]),
     ("random", 5000, [0x2e195e490ac851db, 0x9f6c27acf5e59b49, 0x03fa8b788e1b386e]),
     ("random, more than all", 5000, [0x06835db26674b0e2, 0x929512165417cd87, 0xd1a899c2818c4fd9]),
@@ -130,6 +142,9 @@ const GOLDEN: &[(&str, usize, [u64; 3])] = &[
     ("stratified batches", 5000, [0x509ce33c1b2cece1, 0x9cc67bf883507ae6, 0xb0e7d66254d2c3a8]),
     ("batches of like length", 5000, [0xa18b3c093f4e647c, 0x8a3e9cea32c2b8c7, 0x6b0dbcfc3ac292f1]),
     ("batches of so many tokens", 5000, [0x19f992527f50fffa, 0xcdfe3b61d6f99a0d, 0x6d2dbfd146e9b20a]),
+    ("packed, concat", 5000, [0x55d18040c2bf5658, 0xc4aab4a6805385a5, 0x0710a12b3cc27343]),
+    ("packed, first fit", 5000, [0x5d716915e884d893, 0xa71069d854eafa1b, 0x793b9234d7933b45]),
+    ("packed, best fit", 5000, [0xbabea6949d4bf667, 0x2eca3358188455e8, 0x8d6f63417b80ccfd]),
 ];
 
 /// The order as one number.
@@ -214,6 +229,9 @@ const IDENTITIES: &[&str] = &[
     "StratifiedBatchSampler(len=10, labels=c9781a9fd01af034, batch_size=12, last_batch=Keep, seed=7)",
     "LengthBucketBatchSampler(len=10, lengths=d5a82621dc5bf7f3, limit=Samples(12), window=100, last_batch=Keep, shuffling=Seeded(7))",
     "LengthBucketBatchSampler(len=10, lengths=d5a82621dc5bf7f3, limit=Tokens(400), window=100, last_batch=Keep, shuffling=Seeded(7))",
+    "PackedBatchSampler(len=10, lengths=d5a82621dc5bf7f3, length=50, rows_per_batch=3, packing=Concat, window=100, last_batch=Keep, shuffling=Seeded(7))",
+    "PackedBatchSampler(len=10, lengths=d5a82621dc5bf7f3, length=50, rows_per_batch=3, packing=FirstFit, window=100, last_batch=Keep, shuffling=Seeded(7))",
+    "PackedBatchSampler(len=10, lengths=d5a82621dc5bf7f3, length=50, rows_per_batch=3, packing=BestFit, window=100, last_batch=Keep, shuffling=Seeded(7))",
 ];
 
 #[test]

@@ -11,6 +11,7 @@ from .class_sampler import ClassSampler
 from .distributed import DistributedSampler
 from .length_bucket_batch import LengthBucketBatchSampler
 from .mixture import MixtureSampler, StopCriteria
+from .packed_batch import PackedBatchSampler
 from .positional import Positional
 from .random import RandomSampler
 from .repeat import RepeatSampler
@@ -33,6 +34,7 @@ __all__ = [
     "DistributedSampler",
     "LengthBucketBatchSampler",
     "MixtureSampler",
+    "PackedBatchSampler",
     "Positional",
     "RandomSampler",
     "RepeatSampler",

@@ -1,0 +1,216 @@
+"""W4: tokens. Random windows of 2,048 tokens and of those that come next, as int64, from a 1 GB file of uint16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import throughput
+from loaders import present
+from machine import CACHE
+from protocol import Case, Contender, Epoch, Workload
+
+FILE_BYTES = 1_000_000_000
+LENGTH = 2_048
+BATCH_SIZE = 16
+KEPT_BATCHES = 2  # a batch must stay whole while the next one is made
+VOCABULARY = 50_257
+TOKENS = FILE_BYTES // 2
+WINDOWS = (TOKENS - 1) // LENGTH
+DIGIT = 1 << 15  # a window's first two tokens are its index in this base
+
+PATH = CACHE / f"w4-{FILE_BYTES}.bin"
+
+Tokens = npt.NDArray[np.uint16]
+
+
+def _prepare() -> None:
+    """Make the file if it is not there: random tokens, but the first two of each window tell which it is."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    if PATH.exists():
+        return
+    generator = np.random.default_rng(4)
+    fresh = PATH.with_suffix(".part")
+    with fresh.open("wb") as file:
+        for begin in range(0, WINDOWS + 1, 1_000):
+            count = min(1_000, WINDOWS + 1 - begin)
+            part = generator.integers(0, VOCABULARY, size=(count, LENGTH), dtype=np.uint16)
+            index = np.arange(begin, begin + count)
+            part[:, 0], part[:, 1] = index // DIGIT, index % DIGIT
+            part.tofile(file)
+        file.truncate(FILE_BYTES)
+    fresh.replace(PATH)
+
+
+def _open() -> Path:
+    """Read the file once, so that it is in the page cache for everybody."""
+    with PATH.open("rb", buffering=0) as file:
+        block = bytearray(1 << 24)
+        while file.readinto(block):
+            pass
+    return PATH
+
+
+def _mapped(path: Path) -> Tokens:
+    return np.memmap(path, dtype=np.uint16, mode="r")
+
+
+def _check(path: Path, batch: Any) -> npt.NDArray[np.int64]:
+    x, y = (np.asarray(part) for part in batch)
+    assert (x.dtype, y.dtype) == (np.int64, np.int64), f"dtypes {x.dtype}, {y.dtype}"
+    assert x.shape == y.shape == (len(x), LENGTH), f"shapes {x.shape}, {y.shape}"
+    ids: npt.NDArray[np.int64] = x[:, 0] * DIGIT + x[:, 1]
+    tokens = _mapped(path)
+    for i, inputs, labels in zip(ids, x, y, strict=True):
+        window = tokens[i * LENGTH : (i + 1) * LENGTH + 1]
+        assert np.array_equal(inputs, window[:-1]), "inputs differ"
+        assert np.array_equal(labels, window[1:]), "labels differ"
+    return ids
+
+
+def _torch(workers: int) -> Any:
+    def make(path: Path) -> Epoch:
+        import torch
+        from torch import Tensor
+        from torch.utils.data import DataLoader, Dataset
+
+        tokens = _mapped(path)
+
+        class Windows(Dataset[tuple[Tensor, Tensor]]):
+            def __len__(self) -> int:
+                return WINDOWS
+
+            def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+                window = torch.from_numpy(tokens[index * LENGTH : (index + 1) * LENGTH + 1].astype(np.int64))
+                return window[:-1], window[1:]
+
+        loader = DataLoader(Windows(), BATCH_SIZE, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+        return lambda: iter(loader)
+
+    return make
+
+
+def _get_batch(path: Path) -> Epoch:
+    """As nanoGPT's training script describes it: a slice, a cast and a tensor for each window, stacked.
+
+    It draws its offsets with replacement; here each window comes once, so that the contents can be compared.
+    """
+    import torch
+
+    def epoch() -> Iterator[Any]:
+        permutation = torch.randperm(WINDOWS)
+        for begin in range(0, WINDOWS, BATCH_SIZE):
+            # Mapped anew for each batch, for a map that is kept was seen to leak memory.
+            tokens = _mapped(path)
+            offsets = permutation[begin : begin + BATCH_SIZE] * LENGTH
+            x = torch.stack([torch.from_numpy(tokens[i : i + LENGTH].astype(np.int64)) for i in offsets])
+            y = torch.stack([torch.from_numpy(tokens[i + 1 : i + 1 + LENGTH].astype(np.int64)) for i in offsets])
+            yield x, y
+
+    return epoch
+
+
+def _windows(tokens: Tokens) -> Tokens:
+    """All windows, as views of the file."""
+    step = tokens.strides[0]
+    return np.lib.stride_tricks.as_strided(tokens, (WINDOWS, LENGTH + 1), (step * LENGTH, step), writeable=False)
+
+
+def _by_hand(path: Path) -> Epoch:
+    windows = _windows(_mapped(path))
+    generator = np.random.default_rng(0)
+
+    def epoch() -> Iterator[Any]:
+        permutation = generator.permutation(WINDOWS)
+        for begin in range(0, WINDOWS, BATCH_SIZE):
+            rows = windows[permutation[begin : begin + BATCH_SIZE]]
+            yield rows[:, :-1].astype(np.int64), rows[:, 1:].astype(np.int64)
+
+    return epoch
+
+
+def _by_hand_kept(path: Path) -> Epoch:
+    """The same into arrays that are used again, which no caller may keep."""
+    windows = _windows(_mapped(path))
+    buffers = [[np.zeros((BATCH_SIZE, LENGTH), np.int64) for _ in range(2)] for _ in range(KEPT_BATCHES)]
+    generator = np.random.default_rng(0)
+
+    def epoch() -> Iterator[Any]:
+        permutation = generator.permutation(WINDOWS)
+        for number, begin in enumerate(range(0, WINDOWS, BATCH_SIZE)):
+            chosen = permutation[begin : begin + BATCH_SIZE]
+            x, y = (part[: len(chosen)] for part in buffers[number % KEPT_BATCHES])
+            rows = windows[chosen]
+            x[...], y[...] = rows[:, :-1], rows[:, 1:]
+            yield x, y
+
+    return epoch
+
+
+def _sluicegate(workers: int) -> Any:
+    def make(path: Path) -> Epoch:
+        from sluicegate import DataLoader, TokensDataset
+
+        loader = DataLoader(
+            TokensDataset(path, LENGTH, output="pair"),
+            batch_size=BATCH_SIZE,
+            shuffle=True,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+        )
+        return lambda: iter(loader)
+
+    return make
+
+
+def _grain(path: Path) -> Epoch:
+    import grain.python as grain
+
+    tokens = _mapped(path)
+
+    class Windows:
+        def __len__(self) -> int:
+            return WINDOWS
+
+        def __getitem__(self, index: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+            window = tokens[index * LENGTH : (index + 1) * LENGTH + 1].astype(np.int64)
+            return window[:-1], window[1:]
+
+    dataset = grain.MapDataset.source(Windows()).shuffle(seed=0).to_iter_dataset().batch(BATCH_SIZE)
+    return lambda: iter(dataset)
+
+
+TORCH = ("torch", "torch.utils.data")
+OURS = (*TORCH, "sluicegate")
+
+WORKLOAD = Workload(
+    name="w4",
+    title="W4: random windows of 2,048 tokens, x and y as int64, from a 1 GB file of uint16 in the page cache",
+    measure=throughput.measure,
+    tables=throughput.tables,
+    prepare=_prepare,
+    cases=(
+        Case(
+            name="windows",
+            title=f"{BATCH_SIZE} windows of {LENGTH:,} + 1 tokens (a sample is a window: {LENGTH:,} tokens)",
+            open=_open,
+            samples=WINDOWS,
+            batch_size=BATCH_SIZE,
+            check=_check,
+            contenders=present(
+                Contender("torch, 0 workers", _torch(0), TORCH, column="torch"),
+                Contender("torch, 2 workers", _torch(2), TORCH, column="torch, 2 workers"),
+                Contender("nanoGPT's get_batch", _get_batch, ("torch",)),
+                Contender("by hand, rows.astype(int64)", _by_hand, column="by hand"),
+                Contender("by hand, into kept arrays", _by_hand_kept, is_limit=True),
+                Contender("grain", _grain, ("grain", "grain.python")),
+                Contender("sluicegate, 0 workers", _sluicegate(0), OURS),
+                Contender("sluicegate, 2 workers", _sluicegate(2), OURS),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,131 @@
+//! [`DataFile`]: a file that samples are read from, without a descriptor that stays open.
+
+use std::fs::{self, File, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::memory::{Segment, widen};
+use crate::{DType, Error, Result};
+
+/// How many files of one dataset are mapped: the kernel lets a process have 65,530 mappings. Those after them are opened
+/// for each read, which takes some µs more.
+pub(super) const MAPPED_FILES: usize = 4096;
+
+/// One of the files of a dataset.
+///
+/// No descriptor stays open: a mapping needs none, and a dataset may have more files than a process may have open. What is
+/// found under the path is compared with what was opened, after each batch: a file that was cut or replaced meanwhile is
+/// [`Error::Shrunk`] or [`Error::Changed`]. One that was removed is read to its end as long as it is mapped.
+pub(super) struct DataFile {
+    path: PathBuf,
+    bytes: u64,
+    /// Device and inode.
+    identity: (u64, u64),
+    mapping: Option<Segment>,
+}
+
+/// Whether a file is mapped when it is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Mapped,
+    OpenedForEachRead,
+}
+
+impl DataFile {
+    /// The file at `path`, of which nothing is read yet.
+    pub(super) fn open(path: &Path, access: Access) -> Result<Self> {
+        let path = std::path::absolute(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
+        let io = |source| Error::Io { path: path.clone(), source };
+        let file = open_regular(&path)?;
+        let found = file.metadata().map_err(io)?;
+        let (bytes, identity) = (found.len(), identity(&found));
+        let mapping = match access {
+            Access::Mapped => Some(Segment::map_file(&file, bytes as usize).map_err(io)?),
+            Access::OpenedForEachRead => None,
+        };
+        Ok(Self { path, bytes, identity, mapping })
+    }
+
+    /// The size when it was opened, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reads the integers of `dtype` from byte `offset` on, as int64, as many as `into` has room for; they must lie below
+    /// [`bytes`](Self::bytes). What was read is the file's only if [`check`](Self::check) says so afterwards.
+    pub(super) fn read_widened(&self, offset: u64, dtype: DType, into: &mut [u8]) -> Result<()> {
+        if let Some(mapping) = &self.mapping {
+            mapping.widen_to(offset as usize, dtype, into);
+            return Ok(());
+        }
+        let io = |source| Error::Io { path: self.path.clone(), source };
+        let file = open_regular(&self.path)?;
+        self.compare(&file.metadata().map_err(io)?)?;
+        let mut narrow = vec![0; into.len() / size_of::<i64>() * dtype.bytes()];
+        match file.read_exact_at(&mut narrow, offset) {
+            Ok(()) => widen(dtype, &narrow, into),
+            // Cut since the look at its size.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                return Err(self.shrunk(file.metadata().map_err(io)?.len()));
+            }
+            Err(error) => return Err(io(error)),
+        }
+        Ok(())
+    }
+
+    /// Begins to bring bytes that will be read soon into the processor's cache, if they are in memory.
+    pub(super) fn prefetch(&self, offset: u64, bytes: usize) {
+        if let Some(mapping) = &self.mapping {
+            mapping.prefetch(offset as usize, bytes);
+        }
+    }
+
+    /// Fails when the file was cut or replaced before what was read of it last had been copied.
+    pub(super) fn check(&self) -> Result<()> {
+        let Some(mapping) = &self.mapping else { return Ok(()) };
+        match fs::metadata(&self.path) {
+            Ok(found) => self.compare(&found)?,
+            // Removed: the mapping keeps the contents.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(source) => return Err(Error::Io { path: self.path.clone(), source }),
+        }
+        // Cut and grown again, or cut and removed.
+        if mapping.has_lost_pages() { Err(self.shrunk(0)) } else { Ok(()) }
+    }
+
+    /// The error of contents that the format does not allow.
+    pub(super) fn refuse(&self, offset: u64, reason: String) -> Error {
+        Error::Format { path: self.path.clone(), offset, reason }
+    }
+
+    fn compare(&self, found: &Metadata) -> Result<()> {
+        if identity(found) != self.identity {
+            let reason = "another file was put in its place".to_owned();
+            return Err(Error::Changed { path: self.path.clone(), reason });
+        }
+        if found.len() < self.bytes { Err(self.shrunk(found.len())) } else { Ok(()) }
+    }
+
+    fn shrunk(&self, found: u64) -> Error {
+        Error::Shrunk { path: self.path.clone(), expected: self.bytes, found }
+    }
+}
+
+fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+/// Opens a file to read any part of it. Opening a pipe would wait until somebody writes to it.
+pub(super) fn open_regular(path: &Path) -> Result<File> {
+    let io = |source| Error::Io { path: path.to_path_buf(), source };
+    let found = fs::metadata(path).map_err(io)?;
+    if found.is_dir() {
+        return Err(io(std::io::Error::from_raw_os_error(libc::EISDIR)));
+    }
+    if !found.is_file() {
+        let reason = "this is no regular file, which alone can be read from any place: copy its contents to one".into();
+        return Err(Error::Format { path: path.to_path_buf(), offset: 0, reason });
+    }
+    File::open(path).map_err(io)
+}

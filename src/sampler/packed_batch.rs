@@ -1,0 +1,316 @@
+//! [`PackedBatchSampler`]: documents packed into rows of one length.
+
+use std::sync::Arc;
+
+use super::compact::CompactNumbers;
+use super::packed_rows::PackedRows;
+use super::{BatchingSampler, EpochBatches, LastBatch, Shuffling};
+use crate::error::{Error, Result};
+use crate::rng::{Permutation, Purpose, digest};
+
+/// How documents come into rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Packing {
+    /// One after the other; what does not fit into a row goes on in the next. Nothing but the end of the last row is padding.
+    Concat,
+    /// Each into the first row that has room for it. A document is cut only where it is longer than a row.
+    FirstFit,
+    /// The longest first, each into the row that it fills best. A document is cut only where it is longer than a row.
+    BestFit,
+}
+
+/// What an index of a [`PackedBatchSampler`] stands for: a document, the token of it where the piece begins, and whether a
+/// row begins with it. A piece goes on to the end of its document or of its row.
+///
+/// A number below the number of documents is a whole document that is not the first of its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PieceCode {
+    /// The number of the document.
+    pub document: usize,
+    /// The first token of the piece, counted from the start of the document.
+    pub start: usize,
+    /// Whether the piece is the first of its row.
+    pub begins_row: bool,
+}
+
+impl PieceCode {
+    /// The index that stands for it, among `documents` documents.
+    #[must_use]
+    pub fn index(self, documents: usize) -> usize {
+        self.document + documents * (2 * self.start + usize::from(self.begins_row))
+    }
+
+    /// What `index` stands for, among `documents` documents.
+    ///
+    /// # Panics
+    /// When there is no document.
+    #[must_use]
+    pub fn of(index: usize, documents: usize) -> Self {
+        let (document, rest) = (index % documents, index / documents);
+        Self { document, start: rest / 2, begins_row: rest % 2 == 1 }
+    }
+}
+
+/// Batches of rows of `length` tokens, into which documents are packed. Each token of each document comes once an epoch, but
+/// for a last batch that is dropped. An index stands for a piece of a document: see [`PieceCode`].
+///
+/// With [`Shuffling::Seeded`] documents are packed in a random order, and full rows come in another one: so every batch has
+/// nearly as many tokens as any other, on every rank. The fits pack windows of `window` documents, each by itself.
+///
+/// An epoch is prepared when it begins: the fits take 4 bytes a piece (8 where a number does not fit) and the time to sort,
+/// the concatenation 8 bytes a batch.
+///
+/// # Example
+/// ```
+/// use sluicegate::{BatchingSampler, LastBatch, PackedBatchSampler, Packing, PieceCode, Shuffling};
+///
+/// let lengths = [5, 2, 9, 3];
+/// let sampler = PackedBatchSampler::new(&lengths, 8, 1, Packing::BestFit, 100, LastBatch::Keep, Shuffling::Off)?;
+/// let batches = sampler.batches(0)?;
+/// let mut indices = Vec::new();
+/// batches.indices(1, &mut indices);
+/// let documents: Vec<usize> = indices.iter().map(|&index| PieceCode::of(index, 4).document).collect();
+/// assert_eq!(documents, [0, 3]); // The first row holds 8 tokens of document 2, this one 5 + 3, the last one 2 + 1.
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PackedBatchSampler {
+    lengths: Arc<CompactNumbers>,
+    length: usize,
+    rows_per_batch: usize,
+    packing: Packing,
+    window: usize,
+    last_batch: LastBatch,
+    shuffling: Shuffling,
+}
+
+impl PackedBatchSampler {
+    /// Such batches of documents with these `lengths`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when a number is 0, a length is negative (the text names the document), there is no memory
+    /// for the lengths, or there are more tokens than an index can tell apart.
+    pub fn new(
+        lengths: &[i64],
+        length: usize,
+        rows_per_batch: usize,
+        packing: Packing,
+        window: usize,
+        last_batch: LastBatch,
+        shuffling: Shuffling,
+    ) -> Result<Self> {
+        let read = |start: usize, into: &mut [i64]| {
+            into.copy_from_slice(&lengths[start..start + into.len()]);
+            Ok(())
+        };
+        let lengths = read_lengths(lengths.len(), read)?;
+        Self::of(lengths, length, rows_per_batch, packing, window, last_batch, shuffling)
+    }
+
+    /// Such batches of `len` documents whose lengths `read` copies: those from a start on, as many as there is room for.
+    ///
+    /// # Errors
+    /// Those of `read`, and as [`new`](Self::new).
+    #[expect(clippy::too_many_arguments, reason = "those of `new`, with the lengths in two parts")]
+    pub fn read(
+        len: usize,
+        read: impl FnMut(usize, &mut [i64]) -> Result<()>,
+        length: usize,
+        rows_per_batch: usize,
+        packing: Packing,
+        window: usize,
+        last_batch: LastBatch,
+        shuffling: Shuffling,
+    ) -> Result<Self> {
+        Self::of(read_lengths(len, read)?, length, rows_per_batch, packing, window, last_batch, shuffling)
+    }
+
+    fn of(
+        lengths: CompactNumbers,
+        length: usize,
+        rows_per_batch: usize,
+        packing: Packing,
+        window: usize,
+        last_batch: LastBatch,
+        shuffling: Shuffling,
+    ) -> Result<Self> {
+        let invalid = |argument, reason: String| Err(Error::InvalidArgument { argument, reason });
+        for (argument, number) in [("length", length), ("rows_per_batch", rows_per_batch), ("window", window)] {
+            if number == 0 {
+                return invalid(argument, "expected a positive integer, but got 0".to_owned());
+            }
+        }
+        if length.checked_mul(rows_per_batch).is_none_or(|tokens| i64::try_from(tokens).is_err()) {
+            return invalid("rows_per_batch", format!("{rows_per_batch} rows of {length} tokens can't be counted"));
+        }
+        let longest = lengths.iter().max().unwrap_or(0);
+        // The last piece of the longest document, in the last place: the largest index.
+        let largest = (longest as u128 * 2 + 2) * lengths.len() as u128;
+        if largest > i64::MAX as u128 {
+            let reason =
+                format!("no index can tell the tokens of {} documents apart, the longest of {longest}", lengths.len());
+            return invalid("lengths", reason);
+        }
+        let lengths = Arc::new(lengths);
+        Ok(Self { lengths, length, rows_per_batch, packing, window, last_batch, shuffling })
+    }
+
+    fn permutation(&self, purpose: Purpose, len: usize, epoch: u64) -> Option<Permutation> {
+        match self.shuffling {
+            Shuffling::Off => None,
+            Shuffling::Seeded(seed) => Some(Permutation::for_purpose(purpose, len as u64, (seed, epoch), &[])),
+        }
+    }
+}
+
+/// The lengths of documents, checked.
+fn read_lengths(len: usize, mut read: impl FnMut(usize, &mut [i64]) -> Result<()>) -> Result<CompactNumbers> {
+    const BLOCK: usize = 1 << 13;
+    let mut block = vec![0; BLOCK.min(len)];
+    let mut blocks = |see: &mut dyn FnMut(usize, usize)| -> Result<()> {
+        for start in (0..len).step_by(BLOCK) {
+            let block = &mut block[..BLOCK.min(len - start)];
+            read(start, block)?;
+            for (document, &length) in (start..).zip(&*block) {
+                let Ok(length) = usize::try_from(length) else {
+                    let reason = format!("document {document} has the length {length}, below 0");
+                    return Err(Error::InvalidArgument { argument: "lengths", reason });
+                };
+                see(document, length);
+            }
+        }
+        Ok(())
+    };
+    let mut longest = 0;
+    blocks(&mut |_, length| longest = longest.max(length))?;
+    let mut lengths = CompactNumbers::zeros(len, longest, "lengths")?;
+    // Whoever owns them may have changed one since.
+    blocks(&mut |document, length| lengths.set(document, length.min(longest)))?;
+    Ok(lengths)
+}
+
+impl BatchingSampler for PackedBatchSampler {
+    fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>> {
+        let documents = self.permutation(Purpose::PackedDocuments, self.lengths.len(), epoch);
+        if self.packing == Packing::Concat {
+            return ConcatBatches::new(self, documents).map(|batches| Box::new(batches) as Box<dyn EpochBatches>);
+        }
+        let in_order = |position: usize| position_in(documents.as_ref(), position);
+        let rows = PackedRows::pack(&self.lengths, in_order, self.length, self.window, self.packing)?;
+        let order = self.permutation(Purpose::PackedRows, rows.len(), epoch);
+        let batches = match self.last_batch {
+            LastBatch::Keep => rows.len().div_ceil(self.rows_per_batch),
+            LastBatch::Drop => rows.len() / self.rows_per_batch,
+        };
+        let (documents, rows_per_batch, length) = (self.lengths.len(), self.rows_per_batch, self.length);
+        Ok(Box::new(FitBatches { rows, order, documents, rows_per_batch, length, batches }))
+    }
+
+    fn identity(&self) -> String {
+        let Self { lengths, length, rows_per_batch, packing, window, last_batch, shuffling } = self;
+        let (len, digest) = (lengths.len(), digest(lengths.iter().map(|length| length as u64)));
+        format!(
+            "PackedBatchSampler(len={len}, lengths={digest:016x}, length={length}, rows_per_batch={rows_per_batch}, \
+             packing={packing:?}, window={window}, last_batch={last_batch:?}, shuffling={shuffling:?})"
+        )
+    }
+}
+
+fn position_in(order: Option<&Permutation>, position: usize) -> usize {
+    order.map_or(position, |order| order.index_at(position as u64) as usize)
+}
+
+/// Batches of rows that documents were fitted into.
+struct FitBatches {
+    rows: PackedRows,
+    order: Option<Permutation>,
+    documents: usize,
+    rows_per_batch: usize,
+    length: usize,
+    batches: usize,
+}
+
+impl EpochBatches for FitBatches {
+    fn len(&self) -> usize {
+        self.batches
+    }
+
+    fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>) {
+        assert!(batch_in_epoch < self.batches, "batch {batch_in_epoch} of an epoch of {} batches", self.batches);
+        into.clear();
+        let first = batch_in_epoch * self.rows_per_batch;
+        for place in first..first.saturating_add(self.rows_per_batch).min(self.rows.len()) {
+            let row = position_in(self.order.as_ref(), place);
+            into.extend(self.rows.pieces(row).enumerate().map(|(piece, (document, number))| {
+                PieceCode { document, start: number * self.length, begins_row: piece == 0 }.index(self.documents)
+            }));
+        }
+    }
+}
+
+/// Batches of rows that are cut from the documents one after the other.
+struct ConcatBatches {
+    lengths: Arc<CompactNumbers>,
+    order: Option<Permutation>,
+    length: usize,
+    rows_per_batch: usize,
+    /// By batch: the position of the document that it begins in, and the token of that.
+    positions: CompactNumbers,
+    starts: CompactNumbers,
+}
+
+impl ConcatBatches {
+    fn new(sampler: &PackedBatchSampler, order: Option<Permutation>) -> Result<Self> {
+        let PackedBatchSampler { lengths, length, rows_per_batch, .. } = sampler;
+        let per_batch = length * rows_per_batch;
+        let tokens: u128 = lengths.iter().map(|length| length as u128).sum();
+        let batches = match sampler.last_batch {
+            LastBatch::Keep => tokens.div_ceil(per_batch as u128),
+            LastBatch::Drop => tokens / per_batch as u128,
+        };
+        let batches = usize::try_from(batches).unwrap_or(usize::MAX);
+        let longest = lengths.iter().max().unwrap_or(0);
+        let mut positions = CompactNumbers::zeros(batches, lengths.len(), "lengths")?;
+        let mut starts = CompactNumbers::zeros(batches, longest, "lengths")?;
+        let (mut batch, mut until_next) = (0, 0);
+        for position in 0..lengths.len() {
+            let length = lengths.get(position_in(order.as_ref(), position));
+            while until_next < length && batch < batches {
+                positions.set(batch, position);
+                starts.set(batch, until_next);
+                (batch, until_next) = (batch + 1, until_next.saturating_add(per_batch));
+            }
+            until_next = until_next.saturating_sub(length);
+        }
+        let (lengths, length, rows_per_batch) = (Arc::clone(lengths), *length, *rows_per_batch);
+        Ok(Self { lengths, order, length, rows_per_batch, positions, starts })
+    }
+}
+
+impl EpochBatches for ConcatBatches {
+    fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>) {
+        let (len, documents) = (self.len(), self.lengths.len());
+        assert!(batch_in_epoch < len, "batch {batch_in_epoch} of an epoch of {len} batches");
+        into.clear();
+        let (mut position, mut start) = (self.positions.get(batch_in_epoch), self.starts.get(batch_in_epoch));
+        for _ in 0..self.rows_per_batch {
+            let mut room = self.length;
+            while room > 0 && position < documents {
+                let document = position_in(self.order.as_ref(), position);
+                let rest = self.lengths.get(document) - start;
+                if rest > 0 {
+                    into.push(PieceCode { document, start, begins_row: room == self.length }.index(documents));
+                }
+                if rest > room {
+                    (start, room) = (start + room, 0);
+                } else {
+                    (position, start, room) = (position + 1, 0, room - rest);
+                }
+            }
+        }
+    }
+}
