@@ -60,8 +60,10 @@ mod state;
 
 pub use collate::{BatchField, BatchLayout, Collate, PadSamples, StackSamples};
 pub use dataset::format::{
-    Documents, Folder, FolderClasses, FolderLinks, FolderOptions, Npy, Raw, RawField, TokenFiles, TokenLayout,
-    TokenOutput, TokenWindows, Tokens,
+    Content, Csv, CsvHeader, Documents, Features, Folder, FolderClasses, FolderLinks, FolderOptions, JsonLines, Mds,
+    Npy, OnMissing, Raw, RawField, Safetensors, Tar, TarDamages, TarEnd, TarField, TarOptions, TarShards, TarValue,
+    TarWriter, TfRecord, TokenFiles, TokenLayout, TokenOutput, TokenWindows, Tokens, TypedField, UnpackedFolder, Wait,
+    WrittenShard,
 };
 pub use dataset::{Concat, Dataset, InMemory, Ragged, ReadMany, Stack, Subset, VariableSize};
 pub use error::{Error, Result};

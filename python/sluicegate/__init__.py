@@ -46,13 +46,17 @@ from torch.utils.data import (
 
 from ._core import __version__
 from .class_loaders import ClassLoaders, class_loaders
+from .csv import CsvDataset
 from .dataloader import DataLoader
 from .folder import FolderDataset
 from .ids import BatchIds
+from .json_lines import JsonLinesDataset
+from .mds import MdsDataset
 from .npy import NpyDataset
 from .pack import PackCollate
 from .raw import RawDataset
 from .rng import sample_rng
+from .safetensors import SafetensorsDataset
 from .sampler import (
     BalancedBatchSampler,
     BatchSampler,
@@ -74,8 +78,11 @@ from .shard_iterable import shard_iterable
 from .shared_list import SharedList
 from .shuffle_buffer import ShuffleBuffer
 from .split_by_class import split_by_class
+from .tar import TarDataset
+from .tfrecord import TFRecordDataset
 from .token_documents import TokenDocumentsDataset
 from .tokens import TokensDataset
+from .write_tar import write_tar
 
 __all__ = [
     "BalancedBatchSampler",
@@ -86,6 +93,7 @@ __all__ = [
     "ClassLoaders",
     "ClassSampler",
     "ConcatDataset",
+    "CsvDataset",
     "DFIterDataPipe",
     "DataChunk",
     "DataLoader",
@@ -94,8 +102,10 @@ __all__ = [
     "FolderDataset",
     "IterDataPipe",
     "IterableDataset",
+    "JsonLinesDataset",
     "LengthBucketBatchSampler",
     "MapDataPipe",
+    "MdsDataset",
     "MixtureSampler",
     "NpyDataset",
     "PackCollate",
@@ -103,6 +113,7 @@ __all__ = [
     "RandomSampler",
     "RawDataset",
     "RepeatSampler",
+    "SafetensorsDataset",
     "Sampler",
     "SequentialSampler",
     "SharedList",
@@ -112,6 +123,8 @@ __all__ = [
     "StratifiedBatchSampler",
     "Subset",
     "SubsetRandomSampler",
+    "TFRecordDataset",
+    "TarDataset",
     "TensorDataset",
     "TokenDocumentsDataset",
     "TokensDataset",
@@ -132,4 +145,5 @@ __all__ = [
     "sample_rng",
     "shard_iterable",
     "split_by_class",
+    "write_tar",
 ]

@@ -18,6 +18,7 @@ __all__ = [
     "Reader",
     "Sampler",
     "ShuffleBuffer",
+    "TarShards",
     "TokenFiles",
     "WorkerEnd",
     "Workers",
@@ -45,6 +46,9 @@ __all__ = [
 
 __version__: str
 
+# (name, dtype, shape, is variable, content, bytes of the default)
+_Typed = tuple[str, str, list[int], bool, str, bytes | None]
+
 @final
 class Dataset:
     @staticmethod
@@ -69,6 +73,34 @@ class Dataset:
     @staticmethod
     def tokens(files: TokenFiles, length: int, stride: int, output: str, vocabulary_size: int | None) -> Dataset: ...
     @staticmethod
+    def safetensors(paths: Sequence[str | PathLike[str]], fields: list[str] | None) -> Dataset: ...
+    @staticmethod
+    def json_lines(
+        paths: Sequence[str | PathLike[str]], fields: list[_Typed] | None, index_folder: str | PathLike[str] | None
+    ) -> Dataset: ...
+    @staticmethod
+    def tfrecord(
+        paths: Sequence[str | PathLike[str]],
+        is_raw: bool,
+        features: list[_Typed] | None,
+        index_folder: str | PathLike[str] | None,
+    ) -> tuple[Dataset, list[str]]: ...
+    @staticmethod
+    def csv(
+        paths: Sequence[str | PathLike[str]],
+        fields: list[_Typed] | None,
+        defaults: list[tuple[str, str]],
+        has_header: bool,
+        delimiter: int,
+        index_folder: str | PathLike[str] | None,
+    ) -> tuple[Dataset, list[str]]: ...
+    @staticmethod
+    def mds(folder: str | PathLike[str], fields: list[str] | None) -> tuple[Dataset, list[str]]: ...
+    @staticmethod
+    def tar(
+        paths: Sequence[str | PathLike[str]], arguments: dict[str, Any]
+    ) -> tuple[Dataset, list[str], list[str]]: ...
+    @staticmethod
     def subset(dataset: Dataset, indices: list[int] | Indices) -> Dataset | None: ...
     @staticmethod
     def concat(parts: list[Dataset]) -> Dataset: ...
@@ -78,6 +110,14 @@ class Dataset:
     @property
     def fields(self) -> list[tuple[str, str, list[int]]]: ...
     def stacks_with(self, other: Dataset) -> bool: ...
+
+@final
+class TarShards:
+    def __new__(cls, shard_bytes: int, threads: int) -> TarShards: ...
+    def append(self, members: Sequence[tuple[bytes, bytes]]) -> bool: ...
+    def begin(self, path: str | PathLike[str]) -> None: ...
+    def end(self) -> None: ...
+    def written(self, wait: bool) -> list[tuple[int, int, int]]: ...
 
 @final
 class TokenFiles:
@@ -188,7 +228,7 @@ class HandOver:
     def __new__(
         cls,
         structure: Any,
-        kinds: Sequence[str | tuple[str, bytes]],
+        kinds: Sequence[str | tuple[str, bytes] | tuple[str, str]],
         views: Sequence[Any],
         from_dlpack: Callable[[Any], Any],
         collate: Callable[[list[Any]], Any],

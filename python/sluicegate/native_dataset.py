@@ -12,7 +12,7 @@ from torch.utils.data import Dataset, default_collate
 
 from . import _core, _torch
 
-Kind = str | tuple[str, bytes]
+Kind = str | tuple[str, bytes] | tuple[str, str]
 
 # Data types that DLPack has no code for: they cross as bytes and are viewed as what they are.
 VIEWED = {
@@ -56,7 +56,7 @@ class NativeDataset(Dataset[Any]):
             "ragged" (a tensor of any length; in a batch `{"values", "offsets"}`), `("padded", fill)` (the same; in a
             batch `{"values", "lengths"}`, padded with the value that these bytes are); "bytes"; "str" (must be UTF-8);
             "path" (a `str` as of `os.fsdecode`); "json" (the objects of a JSON text; a batch is what torch's default
-            collate makes of them).
+            collate makes of them); `("optional", kind)` (the same or None; in a batch a list of them).
     """
 
     core: _core.Dataset
@@ -132,6 +132,8 @@ def collate(samples: list[Any], structure: Any, kinds: Sequence[Kind]) -> Any:
     if kind == "ragged":
         lengths = torch.tensor([0, *map(len, samples)])
         return {"values": torch.cat(samples), "offsets": lengths.cumsum(0)}
+    if isinstance(kind, tuple) and isinstance(kind[1], str):
+        return samples
     if isinstance(kind, tuple):
         longest = max(map(len, samples))
         first = samples[0]

@@ -6,7 +6,7 @@ import glob
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 Path = str | bytes | os.PathLike[str]
@@ -46,6 +46,11 @@ def expand(paths: Paths) -> list[str]:
     if not found:
         raise ValueError("paths: expected at least one, but got an empty list")
     return found
+
+
+def listed(paths: Sequence[str]) -> str:
+    """The paths as a constructor's call has them: one as it is, of several the first and their number."""
+    return repr(paths[0]) if len(paths) == 1 else f"[{paths[0]!r}, ... {len(paths)} files]"
 
 
 def _checked(path: Any) -> Path:

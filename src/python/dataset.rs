@@ -12,10 +12,12 @@ use super::convert::plain_indices;
 use super::detach::detach;
 use super::error::to_python;
 use super::memory::{ForeignArray, Indices};
+use super::tar::TarArguments;
 use super::tokens::{TokenFiles, token_output};
+use super::typed_field::{TypedForm, content_of, typed_fields};
 use crate::{
-    Concat, Field, FolderClasses, FolderLinks, FolderOptions, InMemory, Npy, Ragged, RawField, Stack, Subset,
-    TokenWindows, Tokens,
+    Concat, CsvHeader, Field, FolderClasses, FolderLinks, FolderOptions, InMemory, Npy, Ragged, RawField, Stack,
+    Subset, TokenWindows, Tokens,
 };
 
 /// A dataset of the core. Threads may share it.
@@ -109,6 +111,83 @@ impl Dataset {
         let windows = TokenWindows { length, stride, output: token_output(output)?, vocabulary_size };
         let tokens = detach(py, || Tokens::new(Arc::clone(&files.0), windows))?;
         Self::wrap(py, Ok(tokens))
+    }
+
+    /// The tensors called `fields` (all by name, where there are none) of the safetensors files at `paths`.
+    #[staticmethod]
+    fn safetensors(py: Python<'_>, paths: Vec<PathBuf>, fields: Option<Vec<String>>) -> PyResult<Self> {
+        let rows = detach(py, || crate::Safetensors::open_all(&paths, fields.as_deref()))?;
+        Self::wrap(py, Ok(rows))
+    }
+
+    /// The lines of the files at `paths`, whole, or their fields.
+    #[staticmethod]
+    fn json_lines(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        fields: Option<Vec<TypedForm>>,
+        index_folder: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let lines = detach(py, || crate::JsonLines::open(paths, fields.map(typed_fields).transpose()?, index_folder))?;
+        Self::wrap(py, Ok(lines))
+    }
+
+    /// The samples of the TFRecord files at `paths`: their bytes, their features, or those that the first ones have; and what
+    /// each feature holds.
+    #[staticmethod]
+    fn tfrecord(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        is_raw: bool,
+        features: Option<Vec<TypedForm>>,
+        index_folder: Option<PathBuf>,
+    ) -> PyResult<(Self, Vec<&'static str>)> {
+        let samples = detach(py, || {
+            let features = match features {
+                _ if is_raw => crate::Features::Raw,
+                Some(forms) => crate::Features::Typed(typed_fields(forms)?),
+                None => crate::Features::Inferred,
+            };
+            crate::TfRecord::open(paths, features, index_folder)
+        })?;
+        let contents = samples.fields().iter().map(content_of).collect();
+        Ok((Self(Arc::new(samples)), contents))
+    }
+
+    /// The rows of the CSV files at `paths`: the columns that `fields` describe, or all, with `defaults` (name, text) for empty
+    /// cells; and what each column holds.
+    #[staticmethod]
+    fn csv(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        fields: Option<Vec<TypedForm>>,
+        defaults: Vec<(String, String)>,
+        has_header: bool,
+        delimiter: u8,
+        index_folder: Option<PathBuf>,
+    ) -> PyResult<(Self, Vec<&'static str>)> {
+        let header = if has_header { CsvHeader::FirstRow } else { CsvHeader::None };
+        let rows = detach(py, || {
+            let fields = fields.map(typed_fields).transpose()?;
+            crate::Csv::open(paths, fields, &defaults, header, delimiter, index_folder)
+        })?;
+        let contents = rows.fields().iter().map(content_of).collect();
+        Ok((Self(Arc::new(rows)), contents))
+    }
+
+    /// The columns called `fields`, or all, of the folder `folder` in MDS; and what each holds.
+    #[staticmethod]
+    fn mds(py: Python<'_>, folder: PathBuf, fields: Option<Vec<String>>) -> PyResult<(Self, Vec<&'static str>)> {
+        let samples = detach(py, || crate::Mds::open(folder, fields.as_deref()))?;
+        let contents = samples.fields().iter().map(content_of).collect();
+        Ok((Self(Arc::new(samples)), contents))
+    }
+
+    /// The samples in the archives at `paths`, the names of their fields, and what was left out of damaged archives.
+    #[staticmethod]
+    fn tar(py: Python<'_>, paths: Vec<PathBuf>, arguments: TarArguments) -> PyResult<(Self, Vec<String>, Vec<String>)> {
+        let (tar, names, damages) = detach(py, || arguments.open(paths))?;
+        Ok((Self(Arc::new(tar)), names, damages))
     }
 
     /// The samples of `dataset` at `indices`; nothing when one of them is no plain `int` in range.

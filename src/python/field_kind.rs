@@ -1,6 +1,7 @@
 //! [`FieldKind`]: what a field is in Python, in a sample and in a batch.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -35,6 +36,9 @@ pub(super) enum FieldKind {
     Path,
     /// The object that a JSON text stands for, and what the default collate makes of some of them.
     Json,
+    /// `None` where there is no element, and a list of such and others in batches. Bytes, texts and JSON have one byte more
+    /// before them.
+    Optional(Box<FieldKind>),
 }
 
 impl<'py> FromPyObject<'_, 'py> for FieldKind {
@@ -45,6 +49,11 @@ impl<'py> FromPyObject<'_, 'py> for FieldKind {
             && name == "padded"
         {
             return Ok(Self::Padded(fill));
+        }
+        if let Ok((name, kind)) = object.extract::<(String, Bound<'py, PyAny>)>()
+            && name == "optional"
+        {
+            return Ok(Self::Optional(Box::new(kind.extract()?)));
         }
         match object.extract::<&str>()? {
             // As samples these are an array or its scalar; a batch of them is a tensor.
@@ -72,6 +81,10 @@ impl FieldKind {
             Self::Ragged => field.is_variable(),
             Self::Padded(fill) => field.is_variable() && fill.len() == field.dtype().bytes(),
             Self::Bytes | Self::Str | Self::Path | Self::Json => field.dtype() == DType::UInt8,
+            Self::Optional(kind) => {
+                let element = Field::new(field.name(), field.dtype(), field.shape());
+                field.is_variable() && kind.is_for(&element)
+            }
         }
     }
 }
@@ -113,12 +126,16 @@ impl<'py> Materials<'_, 'py> {
                 Ok(dict.into_any())
             }
             FieldKind::Bytes | FieldKind::Str | FieldKind::Path | FieldKind::Json => {
-                let objects = (0..self.layout.samples).map(|row| self.object(kind, field, row));
+                let objects = (0..self.layout.samples).map(|row| self.sample(kind, (field, row), view));
                 let objects = PyList::new(self.py, objects.collect::<PyResult<Vec<_>>>()?)?;
                 match kind {
                     FieldKind::Json => self.collate.call1((objects,)),
                     _ => Ok(objects.into_any()),
                 }
+            }
+            FieldKind::Optional(_) => {
+                let objects = (0..self.layout.samples).map(|row| self.sample(kind, (field, row), view));
+                Ok(PyList::new(self.py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any())
             }
         }
     }
@@ -149,12 +166,38 @@ impl<'py> Materials<'_, 'py> {
                     _ => Ok(tensor),
                 }
             }
-            FieldKind::Bytes | FieldKind::Str | FieldKind::Path | FieldKind::Json => self.object(kind, field, row),
+            FieldKind::Bytes | FieldKind::Str | FieldKind::Path | FieldKind::Json => {
+                let place = self.layout.columns[field].sample(self.lease.bytes(), row);
+                self.object(kind, (field, row), place)
+            }
+            FieldKind::Optional(kind) => {
+                let mut place = self.layout.columns[field].sample(self.lease.bytes(), row);
+                if place.is_empty() {
+                    return Ok(self.py.None().into_bound(self.py));
+                }
+                let batch = &self.layout.fields[field];
+                match **kind {
+                    FieldKind::Tensor => self.tensor(place.start, (batch.dtype, &batch.shape[1..]), view),
+                    FieldKind::Number => {
+                        let number = self.tensor(place.start, (batch.dtype, &[]), view)?;
+                        number.call_method0(intern!(self.py, "item"))
+                    }
+                    ref kind => {
+                        place.start += 1;
+                        self.object(kind, (field, row), place)
+                    }
+                }
+            }
         }
     }
 
-    fn object(&self, kind: &FieldKind, field: usize, row: usize) -> PyResult<Bound<'py, PyAny>> {
-        let bytes = &self.lease.bytes()[self.layout.columns[field].sample(self.lease.bytes(), row)];
+    fn object(
+        &self,
+        kind: &FieldKind,
+        (field, row): (usize, usize),
+        place: Range<usize>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let bytes = &self.lease.bytes()[place];
         let refuse = |reason| {
             let (index, field) = (self.indices[row], self.layout.fields[field].name.clone());
             to_python(self.py, Error::Sample { index, field, reason })

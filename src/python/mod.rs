@@ -24,8 +24,10 @@ mod reader;
 mod sampler;
 mod shuffle_buffer;
 mod stack;
+mod tar;
 mod tokens;
 mod torch_generator;
+mod typed_field;
 mod worker_end;
 mod workers;
 
@@ -77,6 +79,8 @@ mod _core {
     use super::shuffle_buffer::ShuffleBuffer;
     #[pymodule_export]
     use super::stack::Kinds;
+    #[pymodule_export]
+    use super::tar::TarShards;
     #[pymodule_export]
     use super::tokens::TokenFiles;
     #[pymodule_export]

@@ -95,6 +95,7 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
     }
 
     /// The size of what is kept, in bytes.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.shelf.get_or_make(Shelf::default).lock().bytes
     }

@@ -11,10 +11,9 @@ use super::source_files::SourceFile;
 /// Where an index is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IndexPlace {
-    /// Beside the first file; in the user's cache folder where that can't be written to.
+    /// Beside the first file; where that can't be written to, in the user's cache folder: `$SLUICEGATE_CACHE`,
+    /// `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`.
     Beside,
-    /// In the user's cache folder: `$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`.
-    UserCache,
     /// In this folder.
     Folder(PathBuf),
 }
@@ -33,9 +32,6 @@ impl IndexPlace {
                     .into_iter()
                     .chain(user_cache().map(|cache| cache.join(name(files, Path::new(""), kind))))
                     .collect()
-            }
-            Self::UserCache => {
-                user_cache().map(|cache| cache.join(name(files, Path::new(""), kind))).into_iter().collect()
             }
             Self::Folder(path) => vec![path.join(name(files, Path::new(""), kind))],
         }
@@ -60,7 +56,7 @@ fn name(files: &[SourceFile], folder: &Path, kind: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(name))
 }
 
-fn user_cache() -> Option<PathBuf> {
+pub(super) fn user_cache() -> Option<PathBuf> {
     let folder = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     folder("SLUICEGATE_CACHE")
         .or_else(|| Some(folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?.join("sluicegate")))

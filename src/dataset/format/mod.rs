@@ -1,36 +1,78 @@
 //! One file per format on disk, and what they share.
 
-#[allow(dead_code, reason = "the formats that stand on it come next")]
 mod block_cache;
+mod csv;
+mod csv_row;
+mod csv_scan;
+mod csv_types;
 mod data_file;
-#[allow(dead_code, reason = "the formats that stand on it come next")]
+mod decoding;
+mod example;
+mod example_fields;
 mod file_pool;
 mod folder;
 mod folder_walk;
-#[allow(dead_code, reason = "the formats that stand on it come next")]
 mod index_file;
-#[allow(dead_code, reason = "the formats that stand on it come next")]
 mod index_place;
+mod json_fields;
+mod json_lines;
+mod json_scan;
 mod mapped_file;
+mod mds;
+mod mds_column;
+mod mds_index;
+mod mds_shard;
 mod megatron_index;
 mod name_pattern;
 mod npy;
 mod npy_header;
+mod number;
+mod protobuf;
 mod raw;
-#[allow(dead_code, reason = "the formats that stand on it come next")]
+mod safetensors;
+mod safetensors_header;
 mod sample_index;
 #[cfg(test)]
 mod sample_index_tests;
 mod scan;
-#[allow(dead_code, reason = "the formats that stand on it come next")]
 mod source_files;
+mod spans;
+mod tar;
+mod tar_field;
+mod tar_header;
+mod tar_index;
+mod tar_key;
+mod tar_members;
+mod tar_pax;
+mod tar_shard;
+mod tar_shards;
+mod tar_writer;
+mod text_file;
+mod tfrecord;
+mod tfrecord_scan;
 mod token_files;
 mod token_stream;
 mod tokens;
+mod typed_field;
+mod unpacked;
+mod zstd_frames;
 
+pub use csv::{Csv, CsvHeader};
 pub use folder::Folder;
 pub use folder_walk::{FolderClasses, FolderLinks, FolderOptions};
+pub use json_lines::JsonLines;
+pub use mds::Mds;
 pub use npy::Npy;
 pub use raw::{Raw, RawField};
+pub use safetensors::Safetensors;
+pub use tar::{OnMissing, Tar, TarOptions};
+pub use tar_field::{TarField, TarValue};
+pub use tar_members::TarEnd;
+pub use tar_shard::TarDamages;
+pub use tar_shards::{TarShards, Wait, WrittenShard};
+pub use tar_writer::TarWriter;
+pub use tfrecord::{Features, TfRecord};
 pub use token_files::{Documents, TokenFiles, TokenLayout};
 pub use tokens::{TokenOutput, TokenWindows, Tokens};
+pub use typed_field::{Content, TypedField};
+pub use unpacked::UnpackedFolder;

@@ -5,7 +5,7 @@
 use crate::DType;
 
 /// What the header of a `.npy` file says about its array.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NpyHeader {
     pub(super) dtype: DType,
     pub(super) fortran_order: bool,

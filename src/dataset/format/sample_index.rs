@@ -103,7 +103,7 @@ impl SampleIndex {
         Some(Self { columns, path: Some(path.to_path_buf()), expected })
     }
 
-    fn in_memory(columns: Vec<IndexColumn>) -> Result<Self> {
+    pub(super) fn in_memory(columns: Vec<IndexColumn>) -> Result<Self> {
         let columns = columns.into_iter().map(|column| {
             let (bytes, len) = column.form();
             // As they are in a file.
@@ -224,9 +224,9 @@ fn write_whole(path: &Path, key: &IndexKey, columns: &[IndexColumn]) -> io::Resu
     write().inspect_err(|_| drop(fs::remove_file(&unfinished)))
 }
 
-/// The right to make the index of some path. The operating system takes it from a process that dies, and no forked child
+/// The right to make what is to be at some path. The operating system takes it from a process that dies, and no forked child
 /// inherits it. Two threads of one process may both have it: then both make the index, and one of the two stays.
-struct Lock {
+pub(super) struct Lock {
     _file: File,
     path: PathBuf,
 }
@@ -234,7 +234,7 @@ struct Lock {
 impl Lock {
     /// Waits for the lock of `path`; nothing when there can't be a file there. On a file system without locks everybody has
     /// it at once.
-    fn at(path: &Path) -> Option<Self> {
+    pub(super) fn at(path: &Path) -> Option<Self> {
         fs::create_dir_all(path.parent()?).ok()?;
         let mut lock = path.as_os_str().to_owned();
         lock.push(".lock");

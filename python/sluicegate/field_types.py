@@ -1,0 +1,148 @@
+"""Types of fields as users name them, for formats whose samples are parsed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, get_args, get_origin
+
+import numpy as np
+import torch
+
+from .native_dataset import Kind
+
+# (name, dtype, shape, is variable, content, bytes of the default): a field as the core takes it.
+TypedField: TypeAlias = tuple[str, str, list[int], bool, str, "bytes | None"]
+
+# Python's numbers: the data type that stands for them in a batch. In a sample they are what they are called.
+PYTHON_NUMBERS: Mapping[type, str] = {bool: "bool", int: "int64", float: "float64"}
+
+_TEXTS: Mapping[Any, tuple[str, Kind]] = {
+    **dict.fromkeys((str, "str"), ("text", "str")),
+    **dict.fromkeys((bytes, "bytes"), ("bytes", "bytes")),
+    **dict.fromkeys((object, "json"), ("json", "json")),
+}
+# What the core says that a field holds, whose type was found out: what it is in Python.
+KINDS: Mapping[str, Kind] = {"numbers": "ragged", "text": "str", "bytes": "bytes", "json": "json"}
+
+_NAMES = {"bool": bool, "int": int, "float": float}
+
+
+def typed_fields(
+    fields: Mapping[str, Any], defaults: Mapping[str, Any] | None, *, numbers: str = "number"
+) -> tuple[list[TypedField], list[Kind]]:
+    """The fields that `fields` names, as the core takes them, and what each is in Python.
+
+    A type is one of:
+
+    - `int`, `float`, `bool`: a number of Python's in a sample, a tensor of int64, float64 or bool in a batch;
+    - `str`, `bytes`: a text, some bytes; lists of them in a batch;
+    - `"json"` (or `object`): whatever a JSON text stands for;
+    - a data type of torch's or NumPy's, or its name: a scalar tensor;
+    - `(data type, shape)`: a tensor of that shape;
+    - `list[int]`, `[int]`, `[torch.float32]`, `[(torch.float32, (4,))]`: a tensor of any length, whose batch is
+      `{"values", "offsets"}`.
+
+    Args:
+        fields: types by name.
+        defaults: what stands for a field where a sample does not have it, by name.
+        numbers: what Python's numbers are in a sample: "number", or "tensor" for scalar tensors, float32 ones for
+            `float`.
+
+    Raises:
+        TypeError: what is no type.
+        ValueError: a default that is not of its field's type, or of no field; no field at all.
+    """
+    if not fields:
+        raise ValueError("fields: expected at least one")
+    defaults = defaults or {}
+    if unknown := [name for name in defaults if name not in fields]:
+        raise ValueError(f"defaults: there is no field {unknown[0]!r}, but {list(fields)}")
+    typed, kinds = [], []
+    for name, kind in fields.items():
+        dtype, shape, is_variable, content, in_python = _typed(name, kind, numbers)
+        default = None
+        if name in defaults:
+            default = _default(name, defaults[name], dtype, shape, is_variable, content)
+        typed.append((name, dtype, shape, is_variable, content, default))
+        kinds.append(in_python)
+    return typed, kinds
+
+
+def types_by_name(fields: Any) -> dict[str, Any]:
+    """A copy of `fields`; a TypeError where it is no mapping of names."""
+    if isinstance(fields, Mapping) and all(isinstance(name, str) for name in fields):
+        return dict(fields)
+    raise TypeError(f"fields: expected types by name, such as {{'label': int}}, but got {fields!r}")
+
+
+def _typed(name: str, kind: Any, numbers: str) -> tuple[str, list[int], bool, str, Kind]:
+    if not isinstance(kind, (list, tuple)) and get_origin(kind) is None and _hashable(kind):
+        kind = _NAMES.get(kind, kind)
+        if kind in _TEXTS:
+            content, in_python = _TEXTS[kind]
+            return "uint8", [], True, content, in_python
+        if kind in PYTHON_NUMBERS:
+            return _number(kind, numbers), [], False, "number", numbers
+    if get_origin(kind) is list:
+        kind = list(get_args(kind))
+    if isinstance(kind, list):
+        if len(kind) != 1:
+            raise TypeError(f"fields: {name!r}: a list has one type of elements, as [int], but got {kind!r}")
+        dtype, shape = _tensor(name, kind[0], numbers)
+        return dtype, shape, True, "number", "ragged"
+    dtype, shape = _tensor(name, kind, numbers)
+    return dtype, shape, False, "number", "tensor"
+
+
+def _tensor(name: str, kind: Any, numbers: str) -> tuple[str, list[int]]:
+    shape: list[int] = []
+    if isinstance(kind, tuple) and len(kind) == 2:
+        kind, sizes = kind
+        shape = [int(size) for size in (sizes if isinstance(sizes, Sequence) else (sizes,))]
+        if any(size < 0 for size in shape):
+            raise ValueError(f"fields: {name!r}: sizes are not negative, but got {sizes!r}")
+    if _hashable(kind):
+        kind = _NAMES.get(kind, kind)
+    if kind in PYTHON_NUMBERS:
+        return _number(kind, numbers), shape
+    if isinstance(kind, torch.dtype):
+        return str(kind).removeprefix("torch."), shape
+    if isinstance(kind, str) and isinstance(getattr(torch, kind, None), torch.dtype):
+        return kind, shape
+    try:
+        return np.dtype(kind).name, shape
+    except TypeError:
+        raise TypeError(
+            f"fields: {name!r}: {kind!r} is no type of a field: take int, float, bool, str, bytes, 'json', "
+            "a data type, (data type, shape), or a list of one of those numbers"
+        ) from None
+
+
+def _number(kind: type, numbers: str) -> str:
+    return "float32" if kind is float and numbers == "tensor" else PYTHON_NUMBERS[kind]
+
+
+def _hashable(kind: Any) -> bool:
+    try:
+        hash(kind)
+    except TypeError:
+        return False
+    return True
+
+
+def _default(name: str, value: Any, dtype: str, shape: list[int], is_variable: bool, content: str) -> bytes:
+    if content == "text" and isinstance(value, str):
+        return value.encode()
+    if content == "bytes" and isinstance(value, (bytes, bytearray)):
+        return bytes(value)
+    if content in ("text", "bytes"):
+        raise ValueError(f"defaults: {name!r}: {value!r} is not what the field holds")
+    if content == "json":
+        return json.dumps(value, allow_nan=False).encode()
+    try:
+        tensor = torch.as_tensor(value, dtype=getattr(torch, dtype))
+        tensor = tensor.reshape([-1, *shape]) if is_variable else tensor.expand(shape)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"defaults: {name!r}: {value!r} is not what the field holds ({error})") from None
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""

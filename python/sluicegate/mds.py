@@ -1,0 +1,72 @@
+"""`MdsDataset`: folders as MosaicML's Streaming writes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from . import _core
+from .field_types import KINDS
+from .native_dataset import Kind, NativeDataset, native_format
+
+
+@native_format
+class MdsDataset(NativeDataset):
+    """The samples of a folder in MDS, MosaicML Streaming's format: a dict of the columns of each.
+
+    The folder has `index.json` (version 2) and the shards that it names, raw or compressed with zstd; what was
+    unpacked is kept in a cache of 256 MiB. Streaming is not needed. Encodings: `int`, `str_int` and `str_float` are
+    numbers; `int8` to `uint64` and `float16` to `float64` tensors, but those of int64 and float64 Python's numbers;
+    `str` and `str_decimal` `str`; `bytes`, `jpeg` and `png` `bytes`; `json` what the text stands for. An `ndarray` of
+    fixed shape is a tensor; of one without, data type and all axes but the first are those of the first sample, and a
+    batch is `{"values", "offsets"}`. Pickles (`pkl`) are never loaded: name the other columns.
+
+    A map-style dataset as any other, under torch's own loader too (`collate_fn=dataset.collate` for arrays of any
+    length). It can be pickled: the arguments travel. Threads may share it.
+
+    Args:
+        folder: where `index.json` is.
+        fields: the names of the columns that make up a sample, in this order; all by default.
+
+    Raises:
+        FileNotFoundError: there is no index, or no such shard.
+        ValueError: the index is not one of MDS or names files outside of the folder; there is no such column, or it
+            can't be read; a shard has another size than the index says, or, while reading, is damaged.
+        OSError: while reading: a file changed since it was opened.
+
+    Example:
+        >>> import json, struct, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> shard = struct.pack("<4I", 2, 16, 24, 32) + struct.pack("<2q", 5, 6)
+        >>> with open(f"{folder}/shard.00000.mds", "wb") as file:
+        ...     _ = file.write(shard)
+        >>> columns = {"column_names": ["x"], "column_encodings": ["int"], "column_sizes": [8]}
+        >>> entry = {**columns, "format": "mds", "version": 2, "samples": 2, "compression": None, "zip_data": None}
+        >>> entry["raw_data"] = {"basename": "shard.00000.mds", "bytes": len(shard)}
+        >>> with open(f"{folder}/index.json", "w") as file:
+        ...     json.dump({"version": 2, "shards": [entry]}, file)
+        >>> MdsDataset(folder)[1]
+        {'x': 6}
+    """
+
+    def __init__(self, folder: str | bytes | os.PathLike[str], fields: Sequence[str] | None = None) -> None:
+        if isinstance(fields, str):
+            raise TypeError(f"fields: expected names of columns, but got {fields!r}")
+        self.folder = os.path.abspath(os.fsdecode(folder))
+        self.fields = None if fields is None else tuple(fields)
+        self._open()
+
+    def _open(self) -> None:
+        core, contents = _core.Dataset.mds(self.folder, None if self.fields is None else list(self.fields))
+        structure = {name: number for number, (name, _, _) in enumerate(core.fields)}
+        self._set_core(core, structure, [_kind(*of) for of in zip(core.fields, contents, strict=True)])
+
+    def __repr__(self) -> str:
+        """The constructor's call."""
+        return f"MdsDataset({self.folder!r}, fields={self.fields!r})"
+
+
+def _kind(field: tuple[str, str, list[int]], content: str) -> Kind:
+    _, dtype, shape = field
+    in_python = "number" if dtype in ("int64", "float64") and not shape else "tensor"
+    return KINDS.get(content, in_python)

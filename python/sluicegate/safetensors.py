@@ -1,0 +1,62 @@
+"""`SafetensorsDataset`: the rows of the tensors of safetensors files, memory-mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import _core
+from .native_dataset import NativeDataset, native_format
+from .paths import Paths, expand, listed
+
+
+@native_format
+class SafetensorsDataset(NativeDataset):
+    """The tensors of one or more safetensors files: sample i is a dict of row i of each.
+
+    The first axis of each tensor counts the samples, so all tensors need one length. Files come one after the other and
+    must have tensors of the same names, data types and row shapes. All data types of torch are read that the format
+    has, `bfloat16` and the `float8` ones too. Each sample and each batch is a copy of its own. The files are mapped,
+    never read whole: they may be larger than memory. Each takes one descriptor and one mapping.
+
+    A map-style dataset as any other, under torch's own loader too. `sluicegate.DataLoader` reads it in Rust, as fast as
+    an `.npy` file. It can be pickled: the paths travel, made absolute, and are opened again. The header is checked
+    strictly: lengths, offsets, overlaps, holes.
+
+    Args:
+        paths: a file, several, or a pattern (`data/*.safetensors`, `part-{00..15}.safetensors`).
+        fields: the names of the tensors that make up a sample, in this order; all, sorted by name, by default. One name
+            that is no list makes samples of that tensor alone.
+
+    Raises:
+        FileNotFoundError: there is no such file, or none that matches a pattern.
+        ValueError: a file is truncated or no safetensors file; tensors have unequal first axes (two are named); a
+            tensor is a scalar, is not there, or has elements of less than a byte.
+        OSError: while reading: a file shrank since it was opened.
+
+    Example:
+        >>> import json, tempfile
+        >>> header = json.dumps({"x": {"dtype": "U8", "shape": [3, 2], "data_offsets": [0, 6]}}).encode()
+        >>> path = f"{tempfile.mkdtemp()}/x.safetensors"
+        >>> with open(path, "wb") as file:
+        ...     _ = file.write(len(header).to_bytes(8, "little") + header + bytes(range(6)))
+        >>> SafetensorsDataset(path)[1]
+        {'x': tensor([2, 3], dtype=torch.uint8)}
+    """
+
+    def __init__(self, paths: Paths, fields: str | Sequence[str] | None = None) -> None:
+        self.paths = expand(paths)
+        self.fields = fields if fields is None or isinstance(fields, str) else tuple(fields)
+        self._open()
+
+    def _open(self) -> None:
+        names = [self.fields] if isinstance(self.fields, str) else self.fields
+        core = _core.Dataset.safetensors(self.paths, None if names is None else list(names))
+        structure: Any = {name: number for number, (name, _, _) in enumerate(core.fields)}
+        if isinstance(self.fields, str):
+            structure = 0
+        self._set_core(core, structure, ["tensor"] * len(core.fields))
+
+    def __repr__(self) -> str:
+        """The constructor's call."""
+        return f"SafetensorsDataset({listed(self.paths)}, fields={self.fields!r})"

@@ -1,0 +1,170 @@
+"""`TarDataset`: tar archives whose files are samples by their names, as WebDataset has them."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from . import _core
+from .native_dataset import Kind, NativeDataset, native_format
+from .paths import Path, Paths, expand
+
+TarField: TypeAlias = Literal["bytes", "str", "json", "npy", "int", "float"] | type | None
+
+# By what a user says: what the core reads, and what it is in Python.
+_FIELDS: dict[Any, tuple[str, str]] = {
+    "bytes": ("bytes", "bytes"),
+    bytes: ("bytes", "bytes"),
+    None: ("bytes", "bytes"),
+    "str": ("bytes", "str"),
+    str: ("bytes", "str"),
+    "json": ("bytes", "json"),
+    "npy": ("npy", "tensor"),
+    "int": ("int", "number"),
+    int: ("int", "number"),
+    "float": ("float", "number"),
+    float: ("float", "number"),
+}
+
+
+@native_format
+class TarDataset(NativeDataset):
+    """The samples in tar archives, by index: WebDataset's shards, without a conversion.
+
+    All files of an archive whose paths are equal up to the first dot of the last component are one sample; that much of
+    the path is its key. What is behind the dot, in lower case, is the name of the part: `train/0001.jpg` and
+    `train/0001.seg.png` are the parts `jpg` and `seg.png` of sample `train/0001`. A sample is a dict of `__key__`,
+    `__url__` (the archive) and the `fields`. The order is that of the archives, and in each that of the first file of
+    each sample.
+
+    Unlike in WebDataset the files of one sample need not lie together: wherever they lie in an archive, they are one
+    sample. Equal keys in two archives are two samples. Left out, as there, is what has no dot, what is no regular file
+    (links are not followed), and what lies below or is called `__...__`; and hidden files. Two files of one sample with
+    one name are an error. Names that are not UTF-8 are decoded as Python does it everywhere (`os.fsdecode`). A path may
+    be absolute, or begin with `../`: it is only a key.
+
+    All headers are read once, several archives at a time, and where all lies is kept in a file beside the first archive
+    (or in the user's cache folder, where that can't be written to), so that the next one who opens the dataset reads
+    only that. It is made anew when an archive has changed. Archives are opened when they are read, 64 at a time.
+
+    A map-style dataset as any other, under torch's own loader too (with `collate_fn=dataset.collate`, where a field may
+    be missing). `sluicegate.DataLoader` reads it in Rust; with `BlockShuffleSampler` an archive is read as a whole, in
+    shuffled order. It can be pickled: the arguments travel, and the index is opened again on the other side.
+
+    Plain tar is read in place: ustar, GNU (long names, large sizes) and pax. `.tar.gz`, `.tgz`, `.tar.zst` and `.tzst`
+    are unpacked first, once, into a folder of bounded size, by whichever process comes first.
+
+    Args:
+        urls: a file, several, or a pattern (`train-{0000..0146}.tar`, `data/*.tar`).
+        fields: by extension, what the file is: "bytes" (or None), "str" (UTF-8), "json" (the objects; a batch is what
+            torch's default collate makes of them), "int" or `int`, "float" or `float` (a decimal number; a batch is an
+            int64 or float64 tensor), "npy" (a tensor, of the data type and shape that the first one has; stacked in a
+            batch, in any byte order that the machine has, never unpickled). `"jpg;png"` is the first of these that a
+            sample has. The default is all that the first sample has, as bytes.
+        on_missing: what becomes of a sample that lacks a field: "error" when it is read, "skip" (it is not counted), or
+            "none" (the field is None; a batch has a list of it, whatever it is).
+        on_error: "raise", or "skip": of a damaged archive, what is whole is read. Left out are samples with a damaged
+            file or two files of one name, and all that is behind a damaged header. `damages` says what.
+        concatenated: whether to go on behind the blocks of zeros that end an archive: for `cat a.tar b.tar`.
+        index_folder: the folder for the index, instead of beside the archives.
+        cache_folder: the folder for what is unpacked; `unpacked` in `$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate`
+            or `~/.cache/sluicegate`.
+        cache_bytes: what the files in it may have together, 64 GiB: those go that were not opened for the longest. One
+            that unpacks to more is an error, be it a bomb or just large.
+
+    Attributes:
+        urls: the archives, as absolute paths.
+        fields: by extension, what it is.
+        damages: what was left out with `on_error="skip"`, one line for each place.
+
+    Raises:
+        FileNotFoundError: there is no such file, or none that matches a pattern.
+        ValueError: what is no tar archive, or damaged (the text has file, byte and member); no sample has a field;
+            while reading: a field is missing, or is not what it should be.
+        OSError: a file can't be read; or, while reading, one changed.
+
+    Example:
+        >>> import io, tarfile, tempfile
+        >>> path = f"{tempfile.mkdtemp()}/shard-00.tar"
+        >>> with tarfile.open(path, "w") as shard:
+        ...     for name, text in (("1.txt", b"a dog"), ("1.cls", b"3"), ("2.txt", b"a cat"), ("2.cls", b"5")):
+        ...         member = tarfile.TarInfo(name)
+        ...         member.size = len(text)
+        ...         shard.addfile(member, io.BytesIO(text))
+        >>> dataset = TarDataset(path, fields={"txt": "str", "cls": int})
+        >>> dataset[1]["__key__"], dataset[1]["txt"], dataset[1]["cls"]
+        ('2', 'a cat', 5)
+    """
+
+    def __init__(
+        self,
+        urls: Paths,
+        fields: Mapping[str, TarField] | None = None,
+        *,
+        on_missing: Literal["error", "skip", "none"] = "error",
+        on_error: Literal["raise", "skip"] = "raise",
+        concatenated: bool = False,
+        index_folder: Path | None = None,
+        cache_folder: Path | None = None,
+        cache_bytes: int | None = None,
+    ) -> None:
+        self.urls = expand(urls)
+        self.fields = None if fields is None else dict(fields)
+        for name, field in (self.fields or {}).items():
+            if not isinstance(name, str) or name.startswith("__"):
+                raise ValueError(f"fields: expected extensions such as 'jpg', but got {name!r}")
+            if _key(field) not in _FIELDS:
+                raise ValueError(
+                    f"fields[{name!r}]: expected 'bytes', 'str', 'json', 'npy', int or float, but got {field!r}"
+                )
+        if on_missing not in ("error", "skip", "none"):
+            raise ValueError(f"on_missing: expected 'error', 'skip' or 'none', but got {on_missing!r}")
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error: expected 'raise' or 'skip', but got {on_error!r}")
+        self.on_missing = on_missing
+        self.on_error = on_error
+        self.concatenated = bool(concatenated)
+        self.index_folder = None if index_folder is None else os.path.abspath(os.fsdecode(index_folder))
+        self.cache_folder = None if cache_folder is None else os.path.abspath(os.fsdecode(cache_folder))
+        self.cache_bytes = None if cache_bytes is None else operator.index(cache_bytes)
+        if self.cache_bytes is not None and self.cache_bytes < 0:
+            raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self._open()
+
+    def _open(self) -> None:
+        fields = None
+        if self.fields is not None:
+            fields = [(name, _FIELDS[_key(field)][0]) for name, field in self.fields.items()]
+        core, names, damages = _core.Dataset.tar(
+            self.urls,
+            {
+                "fields": fields,
+                "on_missing": self.on_missing,
+                "skip_damaged": self.on_error == "skip",
+                "concatenated": self.concatenated,
+                "index_folder": self.index_folder,
+                "cache_folder": self.cache_folder,
+                "cache_bytes": self.cache_bytes,
+            },
+        )
+        if self.fields is None:
+            # As found: what was pickled is not to depend on what the first sample has by then.
+            self.fields = dict.fromkeys(names[2:], "bytes")
+        self.damages = damages
+        kinds: list[Kind] = ["path", "path"]
+        for field in self.fields.values():
+            kind = _FIELDS[_key(field)][1]
+            kinds.append(("optional", kind) if self.on_missing == "none" else kind)
+        self._set_core(core, {name: place for place, name in enumerate(names)}, kinds)
+
+    def __repr__(self) -> str:
+        """The constructor's call, as far as it says which samples there are."""
+        urls = repr(self.urls[0]) if len(self.urls) == 1 else f"[{self.urls[0]!r}, ... {len(self.urls)} in all]"
+        return f"TarDataset({urls}, {self.fields})"
+
+
+def _key(field: Any) -> Any:
+    """`field`, as it can be looked for."""
+    return field if field is None or isinstance(field, (str, type)) else object()

@@ -1,0 +1,204 @@
+//! [`Decoding`]: a dataset whose samples are parsed, so that their sizes are known only when they have been.
+
+use std::sync::Arc;
+
+use super::block_cache::BlockCache;
+use super::typed_field::TypedField;
+use crate::dataset::{Dataset, ReadMany, VariableSize};
+use crate::{BatchWriter, Result, SampleWriter, Schema, SizesWriter};
+
+/// What turns samples into the bytes of their fields.
+pub(super) trait Decode: Send + Sync {
+    /// The number of samples.
+    fn len(&self) -> usize;
+
+    /// The fields that it fills.
+    fn fields(&self) -> &[TypedField];
+
+    /// Puts the samples at `indices`, in this order, behind what is in `into`.
+    ///
+    /// # Errors
+    /// As [`Dataset::read`], for any of the indices.
+    fn decode(&self, indices: &[usize], into: &mut Decoded) -> Result<()>;
+}
+
+/// The fields of some samples, as bytes.
+pub(super) struct Decoded {
+    columns: Vec<DecodedColumn>,
+}
+
+/// The bytes of one field, sample behind sample.
+#[derive(Default)]
+pub(super) struct DecodedColumn {
+    pub(super) bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl DecodedColumn {
+    /// Where the sample that is being filled begins.
+    pub(super) fn start(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The bytes of the sample that is being filled.
+    pub(super) fn filled(&self) -> usize {
+        self.bytes.len() - self.start()
+    }
+
+    /// Takes back what the sample has been filled with.
+    pub(super) fn clear_sample(&mut self) {
+        let start = self.start();
+        self.bytes.truncate(start);
+    }
+
+    fn sample(&self, row: usize) -> &[u8] {
+        &self.bytes[if row == 0 { 0 } else { self.ends[row - 1] }..self.ends[row]]
+    }
+}
+
+impl Decoded {
+    fn new(fields: usize, samples: usize) -> Self {
+        let column = || DecodedColumn { bytes: Vec::new(), ends: Vec::with_capacity(samples) };
+        Self { columns: (0..fields).map(|_| column()).collect() }
+    }
+
+    pub(super) fn column(&mut self, field: usize) -> &mut DecodedColumn {
+        &mut self.columns[field]
+    }
+
+    /// Ends a sample; fails, with the reason, where it has not as many bytes as its field.
+    pub(super) fn end_sample(&mut self, fields: &[TypedField]) -> std::result::Result<(), String> {
+        for (column, typed) in self.columns.iter_mut().zip(fields) {
+            let (filled, size, field) = (column.filled(), typed.field().bytes(), typed.field());
+            let fits = if field.is_variable() { size == 0 || filled.is_multiple_of(size) } else { filled == size };
+            if !fits {
+                let unit = field.dtype().bytes();
+                return Err(format!("field `{}`: {} values where {field} is expected", field.name(), filled / unit));
+            }
+            column.ends.push(column.bytes.len());
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.bytes.len() + column.ends.len() * 8).sum()
+    }
+}
+
+/// A dataset of what `D` decodes. A batch is decoded when its sizes are asked for, and kept until it has been read.
+pub(super) struct Decoding<D> {
+    decoder: D,
+    schema: Schema,
+    /// By the indices of a batch: nothing is kept for longer than somebody reads it.
+    batches: BlockCache<Vec<usize>, Decoded>,
+}
+
+impl<D: Decode> Decoding<D> {
+    pub(super) fn new(decoder: D) -> Self {
+        let fields: Vec<_> = decoder.fields().iter().map(|typed| typed.field().clone()).collect();
+        Self { decoder, schema: Schema::new(fields), batches: BlockCache::new(0) }
+    }
+
+    pub(super) fn decoder(&self) -> &D {
+        &self.decoder
+    }
+
+    fn decode(&self, indices: &[usize]) -> Result<Decoded> {
+        let mut decoded = Decoded::new(self.schema.fields().len(), indices.len());
+        self.decoder.decode(indices, &mut decoded)?;
+        Ok(decoded)
+    }
+
+    fn batch(&self, indices: &[usize]) -> Result<Arc<Decoded>> {
+        self.batches.get(&indices.to_vec(), || {
+            let decoded = self.decode(indices)?;
+            let bytes = decoded.bytes();
+            Ok((decoded, bytes.max(1)))
+        })
+    }
+}
+
+impl<D: Decode> Dataset for Decoding<D> {
+    fn len(&self) -> usize {
+        self.decoder.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        let decoded = self.batch(&[index])?;
+        for (field, column) in decoded.columns.iter().enumerate() {
+            into.field(field).copy_from_slice(column.sample(0));
+        }
+        Ok(())
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        self.schema.is_variable().then_some(self)
+    }
+}
+
+impl<D: Decode> ReadMany for Decoding<D> {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let decoded = if self.schema.is_variable() { self.batch(indices)? } else { Arc::new(self.decode(indices)?) };
+        for (number, (column, field)) in decoded.columns.iter().zip(self.schema.fields()).enumerate() {
+            if !field.is_variable() {
+                into.field(number).copy_from_slice(&column.bytes);
+                continue;
+            }
+            for row in 0..indices.len() {
+                into.sample(row).field(number).copy_from_slice(column.sample(row));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<D: Decode> VariableSize for Decoding<D> {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        let decoded = self.batch(indices)?;
+        for (number, (column, field)) in decoded.columns.iter().zip(self.schema.fields()).enumerate() {
+            if field.is_variable() {
+                for row in 0..indices.len() {
+                    into.set(row, number, column.sample(row).len().checked_div(field.bytes()).unwrap_or(0));
+                }
+            }
+        }
+        into.keep(decoded);
+        Ok(())
+    }
+}
+
+/// Makes a dataset of a type that holds a [`Decoding`].
+macro_rules! dataset_by_decoding {
+    ($name:ident) => {
+        impl $crate::Dataset for $name {
+            fn len(&self) -> usize {
+                self.decoding.len()
+            }
+
+            fn schema(&self) -> &$crate::Schema {
+                self.decoding.schema()
+            }
+
+            fn read(&self, index: usize, into: &mut $crate::SampleWriter<'_>) -> $crate::Result<()> {
+                self.decoding.read(index, into)
+            }
+
+            fn as_read_many(&self) -> Option<&dyn $crate::ReadMany> {
+                self.decoding.as_read_many()
+            }
+
+            fn as_variable(&self) -> Option<&dyn $crate::VariableSize> {
+                self.decoding.as_variable()
+            }
+        }
+    };
+}
+pub(super) use dataset_by_decoding;

@@ -1,0 +1,202 @@
+//! [`Mds`]: folders as MosaicML's Streaming writes them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::block_cache::{BlockCache, CACHED_BYTES};
+use super::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
+use super::file_pool::{FilePool, OPEN_FILES, OpenFile};
+use super::mds_column::MdsColumn;
+use super::mds_index::{ColumnForm, Packing, Shard, read_index};
+use super::mds_shard::{Unpacked, check, place, unpack};
+use super::source_files::SourceFiles;
+use super::typed_field::TypedField;
+use crate::{Error, Result};
+
+/// A folder in MDS: `index.json` (version 2), and the shards that it names, raw or compressed with zstd.
+///
+/// Integers, floats, texts, bytes, JSON and arrays are read; `jpeg` and `png` are the bytes of the files. The data type of an
+/// array, and all but the first axis of its shape, are those of the first sample where the column does not say them.
+/// Compressed shards are unpacked into a cache of 256 MiB, each of at most 1 GiB. Pickles are never loaded.
+///
+/// Source: the description of the format in the documentation of Streaming.
+pub struct Mds {
+    decoding: Decoding<Shards>,
+}
+
+struct Shards {
+    pool: FilePool,
+    shards: Vec<Shard>,
+    /// By shard, the number of samples up to its end.
+    ends: Vec<usize>,
+    forms: Vec<ColumnForm>,
+    /// By column of the shards: the number of its field, where it is one.
+    columns: Vec<Option<usize>>,
+    fields: Vec<MdsColumn>,
+    typed: Vec<TypedField>,
+    unpacked: BlockCache<usize, Unpacked>,
+}
+
+impl Mds {
+    /// Opens the folder at `folder`: the columns called `fields`, or all, in the order of the index.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when the index is not one of MDS, names files outside of the
+    /// folder, or a shard has another size than it says; [`Error::InvalidArgument`] for a column that is not there or that is
+    /// not read, such as pickles.
+    pub fn open(folder: impl AsRef<Path>, fields: Option<&[String]>) -> Result<Self> {
+        let (index, shards, forms) = read_index(folder.as_ref())?;
+        let paths: Vec<PathBuf> = shards.iter().map(|shard| shard.path.clone()).collect();
+        let pool = FilePool::new(Arc::new(SourceFiles::look(paths)?), OPEN_FILES);
+        let mut ends = Vec::with_capacity(shards.len());
+        for (shard, file) in shards.iter().zip(pool.files().files()) {
+            let end = ends.last().copied().unwrap_or(0_usize).checked_add(shard.samples);
+            ends.push(end.ok_or_else(|| Error::Format {
+                path: index.clone(),
+                offset: 0,
+                reason: "more samples than an index can count".into(),
+            })?);
+            if shard.packing == Packing::None && file.facts.bytes != shard.bytes {
+                let reason = format!("the shard has {} bytes, but the index says {}", file.facts.bytes, shard.bytes);
+                return Err(Error::Format { path: shard.path.clone(), offset: file.facts.bytes, reason });
+            }
+        }
+        let invalid = |reason| Error::InvalidArgument { argument: "fields", reason };
+        let names: Vec<String> = match fields {
+            Some(fields) => fields.to_vec(),
+            None => forms.iter().map(|form| form.name.clone()).collect(),
+        };
+        let mut columns = vec![None; forms.len()];
+        for (number, name) in names.iter().enumerate() {
+            let column = forms.iter().position(|form| form.name == *name).ok_or_else(|| {
+                let all: Vec<&String> = forms.iter().map(|form| &form.name).take(20).collect();
+                invalid(format!("there is no column `{name}`, but {all:?}"))
+            })?;
+            columns[column] = Some(number);
+        }
+        let unpacked = BlockCache::new(CACHED_BYTES);
+        let mut shards = Shards { pool, shards, ends, forms, columns, fields: Vec::new(), typed: Vec::new(), unpacked };
+        let first = shards.first_values(&names)?;
+        for (name, first) in names.iter().zip(&first) {
+            let form = shards.forms.iter().find(|form| form.name == *name).expect("it was found above");
+            let column = MdsColumn::new(form, first.as_deref())
+                .map_err(|reason| invalid(format!("column `{name}` of {}: {reason}", index.display())))?;
+            shards.typed.push(column.typed().clone());
+            shards.fields.push(column);
+        }
+        Ok(Self { decoding: Decoding::new(shards) })
+    }
+
+    /// The fields of a sample, and what they hold.
+    #[must_use]
+    pub fn fields(&self) -> &[TypedField] {
+        &self.decoding.decoder().typed
+    }
+}
+
+impl Shards {
+    /// By field, its value in the first sample, where it takes one to know what the field is.
+    fn first_values(&self, names: &[String]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut first: Vec<Option<Vec<u8>>> = vec![None; names.len()];
+        let needs = |name: &String| self.forms.iter().any(|form| form.name == *name && MdsColumn::needs_value(form));
+        if !names.iter().any(needs) || self.len() == 0 {
+            return Ok(first);
+        }
+        self.visit(&[0], |_, _, values| {
+            for (number, value) in self.columns.iter().zip(values) {
+                if let Some(number) = number {
+                    first[*number] = Some(value.to_vec());
+                }
+            }
+            Ok(())
+        })?;
+        Ok(first)
+    }
+
+    /// Reads the samples at `indices` and calls `visit` for each: with the file, where the sample begins in its shard, and
+    /// its values by column.
+    fn visit(&self, indices: &[usize], mut visit: impl FnMut(&OpenFile, u64, &[&[u8]]) -> Result<()>) -> Result<()> {
+        let mut buffer = Vec::new();
+        let mut open: Option<(usize, Arc<OpenFile>, Option<Arc<Unpacked>>)> = None;
+        for &index in indices {
+            let number = self.ends.partition_point(|&end| end <= index);
+            let Some(shard) = self.shards.get(number) else {
+                return Err(Error::IndexOutOfRange { index, len: self.len() });
+            };
+            let within = index - if number == 0 { 0 } else { self.ends[number - 1] };
+            if open.as_ref().is_none_or(|(opened, ..)| *opened != number) {
+                let file = self.pool.file(number)?;
+                let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
+                let unpacked = match shard.packing {
+                    Packing::None => None,
+                    Packing::Zstd => Some(self.unpacked.get(&number, || unpack(&file, shard))?),
+                };
+                match &unpacked {
+                    Some(unpacked) => check(shard, |at, into| unpacked.read(at, into), refuse)?,
+                    None => check(shard, |at, into| file.read_at(at, into), refuse)?,
+                }
+                open = Some((number, file, unpacked));
+            }
+            let (_, file, unpacked) = open.as_ref().expect("it was opened just now");
+            let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
+            let (offset, bytes) = match unpacked {
+                Some(unpacked) => place(shard, within, |at, into| unpacked.read(at, into), refuse)?,
+                None => place(shard, within, |at, into| file.read_at(at, into), refuse)?,
+            };
+            let sample: &[u8] = match unpacked {
+                Some(unpacked) => unpacked.bytes(offset, bytes),
+                None => {
+                    buffer.resize(bytes, 0);
+                    file.read_at(offset, &mut buffer)?;
+                    &buffer
+                }
+            };
+            visit(file, offset, &self.values(sample).map_err(|reason| refuse(offset, reason))?)?;
+        }
+        Ok(())
+    }
+
+    /// The values of a sample by column: first the sizes of those that differ in size, then all of them.
+    fn values<'a>(&self, sample: &'a [u8]) -> std::result::Result<Vec<&'a [u8]>, String> {
+        let variable = self.forms.iter().filter(|form| form.bytes.is_none()).count();
+        let cut = || "the sample is shorter than its columns say".to_owned();
+        let (head, mut rest) = sample.split_at_checked(variable * 4).ok_or_else(cut)?;
+        let mut sizes = head.as_chunks::<4>().0.iter().map(|size| u64::from(u32::from_le_bytes(*size)));
+        let mut values = Vec::with_capacity(self.forms.len());
+        for form in &self.forms {
+            let size = form.bytes.or_else(|| sizes.next()).and_then(|size| usize::try_from(size).ok());
+            let (value, behind) = size.and_then(|size| rest.split_at_checked(size)).ok_or_else(cut)?;
+            values.push(value);
+            rest = behind;
+        }
+        if rest.is_empty() {
+            Ok(values)
+        } else {
+            Err(format!("{} bytes of the sample belong to no column", rest.len()))
+        }
+    }
+}
+
+impl Decode for Shards {
+    fn len(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    fn fields(&self) -> &[TypedField] {
+        &self.typed
+    }
+
+    fn decode(&self, indices: &[usize], into: &mut Decoded) -> Result<()> {
+        self.visit(indices, |file, offset, values| {
+            let refuse = |reason| Error::Format { path: file.source().path.clone(), offset, reason };
+            for (number, value) in self.columns.iter().zip(values) {
+                let Some(number) = *number else { continue };
+                let pushed = self.fields[number].push(value, &mut into.column(number).bytes);
+                pushed.map_err(|reason| refuse(format!("column `{}`: {reason}", self.typed[number].field().name())))?;
+            }
+            into.end_sample(&self.typed).map_err(refuse)
+        })
+    }
+}
+
+dataset_by_decoding!(Mds);

@@ -1,0 +1,187 @@
+//! [`Spans`]: samples that are ranges of bytes in files, found by a scan that is kept.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::file_pool::{FilePool, OPEN_FILES, OpenFile};
+use super::index_place::IndexPlace;
+use super::sample_index::{IndexColumn, SampleIndex};
+use super::source_files::SourceFiles;
+use crate::{Error, Result};
+
+/// Below so many bytes in all files a scan costs less than a file to keep it in.
+const SMALL: u64 = 4 << 20;
+
+/// Neighbours in a batch that are neighbours in a file are read at once, up to so many bytes.
+const READ_TOGETHER: u64 = 1 << 20;
+
+/// And where no more bytes than these lie between them.
+const LARGEST_GAP: u64 = 4096;
+
+/// The range of a sample that a scan has found, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) offset: u64,
+    /// Of four bytes, which bounds a sample to 4 GiB.
+    pub(super) bytes: u32,
+}
+
+impl Span {
+    /// The range from `start` to `end` of `file`.
+    pub(super) fn new(file: &OpenFile, start: u64, end: u64) -> Result<Self> {
+        match u32::try_from(end - start) {
+            Ok(bytes) => Ok(Self { offset: start, bytes }),
+            Err(_) => {
+                let reason = format!("a sample of {} bytes: 4 GiB are the most that is read", end - start);
+                Err(Error::Format { path: file.source().path.clone(), offset: start, reason })
+            }
+        }
+    }
+
+    fn end(self) -> u64 {
+        self.offset.saturating_add(u64::from(self.bytes))
+    }
+}
+
+/// Columns of the index: by file, the number of samples up to its end; by sample, where it begins, and its bytes.
+const ENDS: usize = 0;
+const OFFSETS: usize = 1;
+const BYTES: usize = 2;
+
+/// Samples of files, one file after the other.
+pub(super) struct Spans {
+    pool: FilePool,
+    index: SampleIndex,
+}
+
+impl Spans {
+    /// The samples of the files at `paths`, which `scan` finds, by file, if no index of them is at hand.
+    ///
+    /// `kind` is the format with the version of its scan, and what else the scan depends on. The index of large files is
+    /// kept in `index_folder`, or beside the first file (in the user's cache where that can't be).
+    pub(super) fn open(
+        paths: Vec<PathBuf>,
+        kind: (&str, &str),
+        index_folder: Option<PathBuf>,
+        scan: impl FnOnce(&FilePool) -> Result<Vec<Vec<Span>>>,
+    ) -> Result<Self> {
+        let files = Arc::new(SourceFiles::look(paths)?);
+        let pool = FilePool::new(Arc::clone(&files), OPEN_FILES);
+        let all: u64 = files.files().iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add);
+        let make = || {
+            let spans = scan(&pool)?;
+            // What was written to under the scan is not what was scanned.
+            (0..spans.len()).try_for_each(|number| pool.file(number).map(drop))?;
+            Ok(columns(&spans))
+        };
+        let index = match all < SMALL {
+            true => SampleIndex::in_memory(make()?)?,
+            false => {
+                let place = index_folder.map_or(IndexPlace::Beside, IndexPlace::Folder);
+                SampleIndex::open_or_build(&files, kind, &place, make)?
+            }
+        };
+        let spans = Self { pool, index };
+        // An index is only as good as the file that it is in.
+        if spans.index.columns() != 3
+            || spans.index.len(ENDS) != files.files().len()
+            || spans.index.len(OFFSETS) != spans.index.len(BYTES)
+            || spans.ends()? != spans.len() as u64
+        {
+            let reason = "the columns of the index do not fit together: remove it".into();
+            return Err(Error::Changed { path: spans.index.path().map(PathBuf::from).unwrap_or_default(), reason });
+        }
+        Ok(spans)
+    }
+
+    fn ends(&self) -> Result<u64> {
+        self.index.len(ENDS).checked_sub(1).map_or(Ok(0), |last| self.index.get(ENDS, last))
+    }
+
+    /// The number of samples.
+    pub(super) fn len(&self) -> usize {
+        self.index.len(OFFSETS)
+    }
+
+    pub(super) fn pool(&self) -> &FilePool {
+        &self.pool
+    }
+
+    fn span(&self, index: usize) -> Result<Span> {
+        let bytes = self.index.get(BYTES, index)?;
+        Ok(Span { offset: self.index.get(OFFSETS, index)?, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) })
+    }
+
+    /// Reads the samples at `indices` and calls `visit` for each, in order: with the file, where the sample begins, and its
+    /// bytes.
+    ///
+    /// # Errors
+    /// Those of `visit`, and whatever reading a file brings.
+    pub(super) fn visit(
+        &self,
+        indices: &[usize],
+        mut visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut buffer = Vec::new();
+        let mut open: Option<(Arc<OpenFile>, std::ops::Range<usize>)> = None;
+        let mut run: Vec<Span> = Vec::new();
+        let mut row = 0;
+        while row < indices.len() {
+            let index = indices[row];
+            if index >= self.len() {
+                return Err(Error::IndexOutOfRange { index, len: self.len() });
+            }
+            if !open.as_ref().is_some_and(|(_, samples)| samples.contains(&index)) {
+                let (number, start) = self.index.find(ENDS, index as u64)?;
+                let end = self.index.get(ENDS, number)?;
+                let samples = start as usize..usize::try_from(end).unwrap_or(usize::MAX);
+                open = Some((self.pool.file(number)?, samples));
+            }
+            let (file, samples) = open.as_ref().expect("it was opened just now");
+            let first = self.span(index)?;
+            run.clear();
+            run.push(first);
+            let mut end = first.end();
+            for (next, expected) in indices[row + 1..].iter().zip(index + 1..samples.end) {
+                if *next != expected || end - first.offset > READ_TOGETHER {
+                    break;
+                }
+                let span = self.span(*next)?;
+                if span.offset < end || span.offset - end > LARGEST_GAP {
+                    break;
+                }
+                end = span.end();
+                run.push(span);
+            }
+            if end > file.bytes() {
+                // Before room is made: a damaged index may ask for anything.
+                file.read_at(first.offset, &mut [])?;
+                let reason = format!(
+                    "a sample is to end at byte {end}, but the file has {}: its index is damaged",
+                    file.bytes()
+                );
+                return Err(Error::Format { path: file.source().path.clone(), offset: first.offset, reason });
+            }
+            buffer.resize((end - first.offset) as usize, 0);
+            file.read_at(first.offset, &mut buffer)?;
+            for span in &run {
+                let start = (span.offset - first.offset) as usize;
+                visit(file, span.offset, &buffer[start..start + span.bytes as usize])?;
+            }
+            row += run.len();
+        }
+        Ok(())
+    }
+}
+
+fn columns(spans: &[Vec<Span>]) -> Vec<IndexColumn> {
+    let mut samples = 0;
+    let ends = spans.iter().map(|spans| {
+        samples += spans.len() as u64;
+        samples
+    });
+    let ends = ends.collect();
+    let all = || spans.iter().flatten();
+    let offsets = all().map(|span| span.offset).collect();
+    vec![IndexColumn::U64(ends), IndexColumn::U64(offsets), IndexColumn::U32(all().map(|span| span.bytes).collect())]
+}

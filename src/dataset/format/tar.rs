@@ -1,0 +1,362 @@
+//! [`Tar`]: archives whose members are samples by their names, as WebDataset has them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::file_pool::{FilePool, OPEN_FILES, OpenFile};
+use super::index_place::IndexPlace;
+use super::sample_index::{IndexColumn, SampleIndex};
+use super::source_files::SourceFiles;
+use super::tar_field::{LONGEST_NUMBER, MayBeMissing, NpyForm, TarField, TarValue, field_of, number};
+use super::tar_index::{TarIndex, TarPlace};
+use super::tar_members::{TarEnd, shown};
+use super::tar_shard::TarDamages;
+use super::unpacked::{UnpackedFolder, unpack};
+use crate::dataset::{Dataset, ReadMany, VariableSize};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
+
+/// What becomes of a sample that lacks the member of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnMissing {
+    /// Reading it is an error.
+    #[default]
+    Refuse,
+    /// It is not counted.
+    Skip,
+    /// All fields of members are variable: bytes have one more before them where the member is there, and none at all where
+    /// it is not; numbers and arrays are one element or none.
+    Empty,
+}
+
+/// How archives are read.
+#[derive(Debug, Clone, Default)]
+pub struct TarOptions {
+    /// What becomes of a sample that lacks a field.
+    pub on_missing: OnMissing,
+    /// Where an archive ends.
+    pub end: TarEnd,
+    /// What is done about a damaged archive.
+    pub damages: TarDamages,
+    /// The folder that the index is put in; nothing for beside the first archive, or in the user's cache folder where that
+    /// can't be written to.
+    pub index_folder: Option<PathBuf>,
+    /// Where compressed archives are unpacked to.
+    pub unpacked: UnpackedFolder,
+}
+
+/// The samples in tar archives (`.tar`; `.tar.gz` and `.tar.zst` are unpacked first): all members of an archive whose paths
+/// are equal up to the first dot of their last component are one sample, and what is behind that dot says which part of it
+/// each one is. Headers are read once, and where all lies is kept in an index.
+///
+/// # Example
+/// ```
+/// use sluicegate::{Dataset, Tar, TarField, TarOptions, TarValue};
+/// # let folder = tempfile::TempDir::new().unwrap();
+/// # let path = folder.path().join("a.tar");
+/// # let mut shard = sluicegate::TarWriter::create(&path).unwrap();
+/// # shard.append(b"dog.txt", b"woof").unwrap();
+/// # shard.append(b"dog.cls", b"3").unwrap();
+/// # shard.finish().unwrap();
+/// let fields = vec![TarField::new("txt", TarValue::Bytes), TarField::new("cls", TarValue::Int)];
+/// let animals = Tar::open(vec![path], fields, &TarOptions::default()).unwrap();
+/// assert_eq!(animals.schema().to_string(), "(txt: uint8[*], cls: int64[])");
+/// # assert_eq!(animals.len(), 1);
+/// ```
+pub struct Tar {
+    pool: FilePool,
+    /// As they were given: the archives that are read may be unpacked ones.
+    urls: Vec<PathBuf>,
+    index: TarIndex,
+    /// Which samples of the index are counted; nothing for all.
+    kept: Option<SampleIndex>,
+    fields: Vec<Wanted>,
+    schema: Schema,
+    on_missing: OnMissing,
+}
+
+struct Wanted {
+    field: TarField,
+    /// The numbers of its extensions in the index, the one to be preferred first.
+    extensions: Vec<u32>,
+    form: Option<NpyForm>,
+}
+
+impl Tar {
+    /// Opens the archives at `paths`, whose samples have these `fields`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when one can't be read; [`Error::Format`] when one is no archive, damaged, or has two members of one
+    /// name; [`Error::InvalidArgument`] when no sample at all has a field.
+    pub fn open(paths: Vec<PathBuf>, fields: Vec<TarField>, options: &TarOptions) -> Result<Self> {
+        let files = SourceFiles::look(unpack(&paths, &options.unpacked)?)?;
+        let pool = FilePool::new(Arc::new(files), OPEN_FILES);
+        let place = options.index_folder.clone().map_or(IndexPlace::Beside, IndexPlace::Folder);
+        let index = TarIndex::open(&pool, options.end, options.damages, &place)?;
+        let wanted = fields.into_iter().map(|field| {
+            let number = |wanted: &Vec<u8>| index.extensions().iter().position(|extension| extension == wanted);
+            let extensions: Vec<u32> = field.extensions.iter().filter_map(number).map(|number| number as u32).collect();
+            if field.is_member() && extensions.is_empty() && options.on_missing == OnMissing::Refuse && index.len() > 0
+            {
+                return Err(unknown(&field, index.extensions()));
+            }
+            Ok(Wanted { field, extensions, form: None })
+        });
+        let mut tar = Self {
+            fields: wanted.collect::<Result<_>>()?,
+            schema: Schema::new([]),
+            on_missing: options.on_missing,
+            kept: None,
+            urls: paths,
+            pool,
+            index,
+        };
+        if options.on_missing == OnMissing::Skip {
+            tar.kept = Some(tar.keep(options, &place)?);
+        }
+        for number in 0..tar.fields.len() {
+            if tar.fields[number].field.value == TarValue::Npy {
+                tar.fields[number].form = tar.first_form(&tar.fields[number])?;
+            }
+        }
+        let fields = tar.fields.iter().map(|wanted| {
+            let may_be_missing = if tar.may_be_missing(&wanted.field) { MayBeMissing::Yes } else { MayBeMissing::No };
+            field_of(&wanted.field, wanted.form.as_ref(), may_be_missing)
+        });
+        tar.schema = Schema::new(fields.collect::<Result<Vec<_>>>()?);
+        Ok(tar)
+    }
+
+    /// The extensions that the members of all samples have, in lower case, by their first appearance.
+    #[must_use]
+    pub fn extensions(&self) -> &[Vec<u8>] {
+        self.index.extensions()
+    }
+
+    /// The extensions of the first sample; none where there is no sample.
+    ///
+    /// # Errors
+    /// The index can't be read.
+    pub fn first_extensions(&self) -> Result<Vec<Vec<u8>>> {
+        match self.len() {
+            0 => Ok(Vec::new()),
+            _ => {
+                let members = self.index.members(self.sample(0)?)?;
+                members.map(|member| Ok(self.index.extensions()[member?.0 as usize].clone())).collect()
+            }
+        }
+    }
+
+    /// What was left out of damaged archives, one line for each place.
+    ///
+    /// # Errors
+    /// The index can't be read.
+    pub fn damages(&self) -> Result<Vec<String>> {
+        self.index.damages()
+    }
+
+    /// Finds out which samples have all fields, and keeps that.
+    fn keep(&self, options: &TarOptions, place: &IndexPlace) -> Result<SampleIndex> {
+        let extensions: Vec<_> = self.fields.iter().map(|wanted| &wanted.field.extensions).collect();
+        let parameters = format!("{:?} {:?} {extensions:?}", options.end, options.damages);
+        SampleIndex::open_or_build(self.pool.files(), ("tar samples 1", &parameters), place, || {
+            let mut kept = Vec::new();
+            for sample in 0..self.index.len() {
+                let members = self.fields.iter().filter(|wanted| wanted.field.is_member());
+                let mut is_whole = true;
+                for wanted in members {
+                    is_whole &= self.index.member(sample, &wanted.extensions)?.is_some();
+                }
+                if is_whole {
+                    kept.push(sample as u64);
+                }
+            }
+            Ok(vec![IndexColumn::U64(kept)])
+        })
+    }
+
+    /// The form of the first array of a field; nothing where there is none.
+    fn first_form(&self, wanted: &Wanted) -> Result<Option<NpyForm>> {
+        if wanted.extensions.is_empty() {
+            return Ok(None);
+        }
+        for index in 0..self.len() {
+            let sample = self.sample(index)?;
+            if let Some(place) = self.index.member(sample, &wanted.extensions)? {
+                let file = self.pool.file(self.index.file(sample)?)?;
+                let mut head = vec![0; place.bytes.min(NpyForm::HEAD as u64) as usize];
+                file.read_at(place.data, &mut head)?;
+                let form = NpyForm::new(&head).map_err(|reason| self.broken(index, wanted, &file, place, &reason))?;
+                return Ok(Some(form));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The number in the index of sample `index`.
+    fn sample(&self, index: usize) -> Result<usize> {
+        match &self.kept {
+            Some(kept) => kept.get(0, index).map(|sample| usize::try_from(sample).unwrap_or(usize::MAX)),
+            None if index < self.index.len() => Ok(index),
+            None => Err(Error::IndexOutOfRange { index, len: self.index.len() }),
+        }
+    }
+
+    fn may_be_missing(&self, field: &TarField) -> bool {
+        self.on_missing == OnMissing::Empty && field.is_member()
+    }
+
+    fn member(&self, index: usize, sample: usize, wanted: &Wanted) -> Result<Option<TarPlace>> {
+        let place = self.index.member(sample, &wanted.extensions)?;
+        if place.is_none() && self.on_missing != OnMissing::Empty {
+            let (path, key) = (&self.urls[self.index.file(sample)?], self.index.key(sample)?);
+            let reason = format!(
+                "sample {} of {} has no such member: give on_missing, or leave the field out",
+                shown(&key),
+                path.display()
+            );
+            return Err(Error::Sample { index, field: wanted.field.name.clone(), reason });
+        }
+        Ok(place)
+    }
+
+    /// Reads one sample of `file`, to room that is as large as `sizes` said.
+    fn fill(&self, index: usize, sample: usize, file: &Arc<OpenFile>, into: &mut SampleWriter<'_>) -> Result<()> {
+        for (number, wanted) in self.fields.iter().enumerate() {
+            let room = into.field(number);
+            match wanted.field.value {
+                TarValue::Key => room.copy_from_slice(&self.index.key(sample)?),
+                TarValue::Url => room.copy_from_slice(self.url(sample)?),
+                _ => match self.member(index, sample, wanted)? {
+                    None => {}
+                    Some(place) => self.fill_member(index, wanted, (file, place), room)?,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_member(
+        &self,
+        index: usize,
+        wanted: &Wanted,
+        (file, place): (&OpenFile, TarPlace),
+        mut room: &mut [u8],
+    ) -> Result<()> {
+        let broken = |reason: String| self.broken(index, wanted, file, place, &reason);
+        match wanted.field.value {
+            TarValue::Bytes => {
+                if self.on_missing == OnMissing::Empty {
+                    room[0] = 1;
+                    room = &mut room[1..];
+                }
+                file.read_at(place.data, room)
+            }
+            TarValue::Npy => {
+                let mut bytes = vec![0; usize::try_from(place.bytes).unwrap_or(usize::MAX)];
+                file.read_at(place.data, &mut bytes)?;
+                let form = wanted.form.as_ref().ok_or_else(|| broken("nothing is known of its arrays".into()))?;
+                form.read(&bytes, room).map_err(broken)
+            }
+            value => {
+                if place.bytes > LONGEST_NUMBER {
+                    return Err(broken(format!("{} bytes are no number", place.bytes)));
+                }
+                let mut text = [0; LONGEST_NUMBER as usize];
+                let text = &mut text[..place.bytes as usize];
+                file.read_at(place.data, text)?;
+                room.copy_from_slice(&number(value, text).map_err(broken)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn url(&self, sample: usize) -> Result<&[u8]> {
+        Ok(self.urls[self.index.file(sample)?].as_os_str().as_encoded_bytes())
+    }
+
+    /// An error about the contents of a member.
+    fn broken(&self, index: usize, wanted: &Wanted, file: &OpenFile, place: TarPlace, reason: &str) -> Error {
+        let key = self.sample(index).and_then(|sample| self.index.key(sample)).unwrap_or_default();
+        let reason = format!("field `{}` of sample {index} ({}): {reason}", wanted.field.name, shown(&key));
+        Error::Format { path: file.source().path.clone(), offset: place.data, reason }
+    }
+}
+
+fn unknown(field: &TarField, extensions: &[Vec<u8>]) -> Error {
+    let known: Vec<_> = extensions.iter().take(20).map(|extension| String::from_utf8_lossy(extension)).collect();
+    let reason = format!("no sample has `{}`: there are {}", field.name, known.join(", "));
+    Error::InvalidArgument { argument: "fields", reason }
+}
+
+impl Dataset for Tar {
+    fn len(&self) -> usize {
+        self.kept.as_ref().map_or(self.index.len(), |kept| kept.len(0))
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        let sample = self.sample(index)?;
+        let file = self.pool.file(self.index.file(sample)?)?;
+        self.fill(index, sample, &file, into)
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        self.schema.is_variable().then_some(self)
+    }
+}
+
+impl ReadMany for Tar {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        // Each file is asked for once: that takes a lock and a system call.
+        let mut files: Vec<(usize, Arc<OpenFile>)> = Vec::new();
+        for (row, &index) in indices.iter().enumerate() {
+            let sample = self.sample(index)?;
+            let number = self.index.file(sample)?;
+            let place = match files.iter().rposition(|(other, _)| *other == number) {
+                Some(place) => place,
+                None => {
+                    // As few stay open as if they were asked for one by one.
+                    if files.len() == OPEN_FILES {
+                        files.remove(0);
+                    }
+                    files.push((number, self.pool.file(number)?));
+                    files.len() - 1
+                }
+            };
+            self.fill(index, sample, &files[place].1, &mut into.sample(row))?;
+        }
+        Ok(())
+    }
+}
+
+impl VariableSize for Tar {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        for (row, &index) in indices.iter().enumerate() {
+            let sample = self.sample(index)?;
+            for (number, wanted) in self.fields.iter().enumerate() {
+                let is_optional = self.may_be_missing(&wanted.field);
+                let elements = match wanted.field.value {
+                    TarValue::Key => self.index.key_bytes(sample)?,
+                    TarValue::Url => self.url(sample)?.len(),
+                    TarValue::Bytes => match self.member(index, sample, wanted)? {
+                        Some(place) => {
+                            usize::try_from(place.bytes).unwrap_or(usize::MAX).saturating_add(usize::from(is_optional))
+                        }
+                        None => 0,
+                    },
+                    _ if is_optional => usize::from(self.member(index, sample, wanted)?.is_some()),
+                    _ => continue,
+                };
+                into.set(row, number, elements);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! Where the samples of a TFRecord file are, and whether their checksums are right.
+
+use super::file_pool::{FilePool, OpenFile};
+use super::scan::scan;
+use super::spans::Span;
+use crate::{Error, Result};
+
+/// In front of a sample: its length (u64) and the checksum of that (u32), little-endian.
+pub(super) const HEADER: u64 = 12;
+/// Behind it: its checksum.
+pub(super) const FOOTER: u64 = 4;
+
+/// Headers are read together where they are close to each other.
+const BLOCK: usize = 64 << 10;
+
+/// The checksum as the format has it: CRC32C, turned round and moved, so that the checksum of data with checksums in it is
+/// not predictable.
+fn masked(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes.try_into().expect("four bytes"))
+}
+
+/// The sample in `whole`, which is its bytes and the checksum behind them; fails when that is not theirs.
+pub(super) fn checked<'a>(file: &OpenFile, offset: u64, whole: &'a [u8]) -> Result<&'a [u8]> {
+    let (data, checksum) = whole.split_at(whole.len().saturating_sub(FOOTER as usize));
+    let (expected, found) = (number(checksum), masked(data));
+    if expected == found {
+        return Ok(data);
+    }
+    let reason = format!(
+        "the checksum of the {} bytes from here is {found:08x}, but the file says {expected:08x}: they are damaged",
+        data.len()
+    );
+    Err(Error::Format { path: file.source().path.clone(), offset, reason })
+}
+
+/// By file, its samples with the checksums behind them. Lengths are checked, the data is not read.
+pub(super) fn find_samples(pool: &FilePool) -> Result<Vec<Vec<Span>>> {
+    let numbers: Vec<usize> = (0..pool.files().files().len()).collect();
+    scan(&numbers, |&number| samples_of_file(&*pool.file(number)?))
+}
+
+fn samples_of_file(file: &OpenFile) -> Result<Vec<Span>> {
+    let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
+    let (mut spans, mut place, mut step) = (Vec::new(), 0, 0);
+    let (mut block, mut block_start) = (Vec::new(), 0);
+    while place < file.bytes() {
+        let left = file.bytes() - place;
+        if left < HEADER {
+            let reason = format!("{left} bytes are left, where a sample begins with {HEADER}: the file is truncated");
+            return Err(refuse(place, reason));
+        }
+        if place < block_start || place + HEADER > block_start + block.len() as u64 {
+            // Far apart, each header is read alone.
+            let room = if step > BLOCK as u64 / 4 { HEADER } else { left.min(BLOCK as u64) };
+            block.resize(room as usize, 0);
+            file.read_at(place, &mut block)?;
+            block_start = place;
+        }
+        let header = &block[(place - block_start) as usize..][..HEADER as usize];
+        let (length, checksum) = header.split_at(8);
+        let (expected, found) = (number(checksum), masked(length));
+        if expected != found {
+            let hint = match header {
+                [0x1f, 0x8b, ..] if place == 0 => ": it is compressed with gzip, unpack it first",
+                _ => ": the file is damaged, or no TFRecord file",
+            };
+            let reason = format!("the checksum of the length is {found:08x}, but the file says {expected:08x}{hint}");
+            return Err(refuse(place, reason));
+        }
+        let length = u64::from_le_bytes(length.try_into().expect("eight bytes"));
+        let end = length.checked_add(FOOTER).filter(|&bytes| bytes <= left - HEADER);
+        let Some(bytes) = end else {
+            let reason = format!(
+                "a sample of {length} bytes begins here, but the file has {} more: it is truncated",
+                left - HEADER
+            );
+            return Err(refuse(place, reason));
+        };
+        let start = place + HEADER;
+        spans.push(Span::new(file, start, start + bytes)?);
+        step = HEADER + bytes;
+        place += step;
+    }
+    Ok(spans)
+}

@@ -1,0 +1,337 @@
+"""`MdsDataset`: against a writer by the format's description, and what it says of folders that it can't read."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from equality import assert_same
+from formats import check_format
+from sluicegate import DataLoader, MdsDataset
+
+SIZES = {"int": 8, "uint8": 1, "int16": 2, "float16": 2, "float32": 4, "float64": 8, "ndarray:int32:2,3": 24}
+
+
+def zstd(data: bytes, block: int = 100) -> bytes:
+    """A frame of blocks as they are, or of one byte that is repeated."""
+    frame = struct.pack("<IBI", 0xFD2FB528, 0xA0, len(data))
+    parts = [data[start : start + block] for start in range(0, len(data), block)] or [b""]
+    for part in parts:
+        is_last, is_same = part is parts[-1], len(set(part)) == 1
+        frame += (len(part) << 3 | is_same << 1 | is_last).to_bytes(3, "little") + (part[:1] if is_same else part)
+    return frame
+
+
+def array(values: Any, *, dtype: bool, shape: bool) -> bytes:
+    codes = {"uint8": 8, "int16": 17, "float32": 34, "int64": 65}
+    out = bytes([codes[values.dtype.name]]) if dtype else b""
+    if shape:
+        out += bytes([values.ndim << 2 | 1]) + np.array(values.shape, "<u2").tobytes()
+    return out + values.tobytes()
+
+
+def shard(columns: dict[str, str], samples: list[dict[str, bytes]]) -> bytes:
+    bodies = []
+    for sample in samples:
+        head = b"".join(struct.pack("<I", len(sample[name])) for name in columns if SIZES.get(columns[name]) is None)
+        bodies.append(head + b"".join(sample[name] for name in columns))
+    config = json.dumps({"columns": columns}).encode()
+    start = 8 + 4 * len(bodies) + len(config)
+    offsets = [start, *(start := start + len(body) for body in bodies)]
+    return struct.pack(f"<I{len(offsets)}I", len(bodies), *offsets) + config + b"".join(bodies)
+
+
+def written(
+    folder: Path, columns: dict[str, str], shards: list[list[dict[str, bytes]]], compression: str | None = None
+) -> str:
+    folder.mkdir(exist_ok=True)
+    entries = []
+    for number, samples in enumerate(shards):
+        name = f"shard.{number:05}.mds"
+        raw = shard(columns, samples)
+        packed = None
+        if compression is None:
+            (folder / name).write_bytes(raw)
+        else:
+            (folder / f"{name}.zstd").write_bytes(zstd(raw))
+            packed = {"basename": f"{name}.zstd", "bytes": len(zstd(raw)), "hashes": {}}
+        entries.append(
+            {
+                "column_names": [*columns],
+                "column_encodings": [*columns.values()],
+                "format": "mds",
+                "version": 2,
+                "column_sizes": [SIZES.get(encoding) for encoding in columns.values()],
+                "samples": len(samples),
+                "compression": compression,
+                "hashes": [],
+                "size_limit": 2**26,
+                "zip_data": packed,
+                "raw_data": {"basename": name, "bytes": len(raw), "hashes": {}},
+            }
+        )
+    (folder / "index.json").write_text(json.dumps({"version": 2, "shards": entries}))
+    return str(folder)
+
+
+COLUMNS = {
+    "any": "ndarray",
+    "bytes": "bytes",
+    "digits": "str_int",
+    "f16": "float16",
+    "f64": "float64",
+    "fixed": "ndarray:int32:2,3",
+    "image": "jpeg:90",
+    "int": "int",
+    "json": "json",
+    "real": "str_float",
+    "rows": "ndarray:float32",
+    "small": "uint8",
+    "text": "str",
+    "typed": "ndarray:int64",
+}
+
+
+def sample(n: int) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Its encoded values, and what it must be."""
+    generator = np.random.default_rng(n)
+    any_, rows = (
+        generator.integers(0, 9, (n + 1, 2)).astype("int16"),
+        generator.random((n % 3 + 1, 2, 2)).astype("float32"),
+    )
+    fixed, typed = np.arange(6).reshape(2, 3).astype("int32") * n, np.arange(n + 1)
+    encoded = {
+        "any": array(any_, dtype=True, shape=True),
+        "bytes": bytes([n] * n),
+        "digits": str(-n).encode(),
+        "f16": np.float16(n / 3).tobytes(),
+        "f64": np.float64(n / 3).tobytes(),
+        "fixed": fixed.tobytes(),
+        "image": b"\xff\xd8" * n,
+        "int": struct.pack("<q", n - 3),
+        "json": json.dumps({"k": [n, None]}).encode(),
+        "real": str(n / 7).encode(),
+        "rows": array(rows, dtype=False, shape=True),
+        "small": bytes([n]),
+        "text": f"ö{n}".encode(),
+        "typed": array(typed, dtype=False, shape=True),
+    }
+    expected = {
+        "any": torch.from_numpy(any_),
+        "bytes": bytes([n] * n),
+        "digits": -n,
+        "f16": torch.tensor(n / 3, dtype=torch.float16),
+        "f64": n / 3,
+        "fixed": torch.from_numpy(fixed),
+        "image": b"\xff\xd8" * n,
+        "int": n - 3,
+        "json": {"k": [n, None]},
+        "real": n / 7,
+        "rows": torch.from_numpy(rows),
+        "small": torch.tensor(n, dtype=torch.uint8),
+        "text": f"ö{n}",
+        "typed": torch.from_numpy(typed),
+    }
+    return encoded, expected
+
+
+@pytest.mark.parametrize("compression", [None, "zstd", "zstd:7"])
+def test_columns_are_samples_like_any_others(tmp_path: Path, compression: str | None) -> None:
+    samples = [sample(n) for n in range(7)]
+    for _, expected in samples:
+        # A batch can't hold None.
+        expected["json"] = {"k": expected["json"]["k"][:1]}
+    for encoded, expected in samples:
+        encoded["json"] = json.dumps(expected["json"]).encode()
+    encoded = [each for each, _ in samples]
+    folder = written(tmp_path / "x", COLUMNS, [encoded[:3], [], encoded[3:]], compression)
+    check_format(MdsDataset(folder), [expected for _, expected in samples])
+
+
+def test_columns_are_chosen(tmp_path: Path) -> None:
+    encoded, expected = zip(*(sample(n) for n in range(5)), strict=True)
+    folder = written(
+        tmp_path / "x", {**COLUMNS, "p": "pkl", "q": "pil"}, [[{**each, "p": b"x", "q": b"y"} for each in encoded]]
+    )
+    names = ["text", "int", "any"]
+    assert_same([*MdsDataset(folder, names)], [{name: each[name] for name in names} for each in expected])
+    for fields, words in [
+        (None, "column `p` of .*pickles, which can run any code and are never loaded"),
+        (["q"], "column `q` of .*the encoding `pil` is not read"),
+        (["text", "none"], r"there is no column `none`, but \[.any., .bytes."),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            MdsDataset(folder, fields)
+    with pytest.raises(TypeError, match="names of columns"):
+        MdsDataset(folder, "text")
+
+
+def test_an_unpacked_shard_beside_a_compressed_one_is_read(tmp_path: Path) -> None:
+    packed = written(tmp_path / "x", {"int": "int"}, [[{"int": struct.pack("<q", 5)}]], "zstd")
+    raw = written(tmp_path / "y", {"int": "int"}, [[{"int": struct.pack("<q", 5)}]])
+    shutil.copy(f"{raw}/shard.00000.mds", packed)
+    (tmp_path / "x" / "shard.00000.mds.zstd").unlink()
+    assert MdsDataset(packed)[0] == {"int": 5}
+
+
+def changed(folder: str, **changes: Any) -> None:
+    path = Path(folder) / "index.json"
+    index = json.loads(path.read_text())
+    index["shards"][0].update(changes)
+    path.write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"format": "json"}, "only mds"),
+        ({"version": 1}, "only mds, version 2"),
+        ({"samples": 3}, "it has 2 samples, but the index says 3"),
+        ({"samples": 2**40}, "does not fit into"),
+        ({"samples": -1}, "no index of MDS"),
+        ({"column_names": []}, "not equally many"),
+        ({"column_names": ["a", "a"]}, "two columns are called `a`"),
+        ({"column_sizes": [4, None]}, "values of `int` have Some.8. bytes, but the index says Some.4."),
+        ({"column_sizes": [8, 7]}, "values of `str` have None bytes"),
+        ({"column_encodings": ["ndarray:int32:99999999999999999999", "str"]}, "has no shape"),
+        ({"column_encodings": ["ndarray:int32:1000000,1000000,1000000,1000000", "str"]}, "no memory can hold"),
+        ({"column_encodings": ["ndarray:complex64:2", "str"]}, "arrays of `complex64` are not of the format"),
+        ({"raw_data": {"basename": "../x/shard.00000.mds", "bytes": 9}}, "leads out of the folder"),
+        ({"raw_data": {"basename": "/etc/passwd", "bytes": 9}}, "leads out of the folder"),
+        ({"raw_data": {"basename": "", "bytes": 9}}, "leads out of the folder"),
+        ({"raw_data": {"basename": "shard.00000.mds", "bytes": 9}}, "but the index says 9"),
+        (
+            {
+                "raw_data": {"basename": "none", "bytes": 9},
+                "compression": "gz",
+                "zip_data": {"basename": "a", "bytes": 1},
+            },
+            "only zstd",
+        ),
+    ],
+)
+def test_an_index_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    columns = {"int": "int", "text": "str"}
+    folder = written(tmp_path / "x", columns, [[{"int": bytes(8), "text": b"a"}, {"int": bytes(8), "text": b""}]])
+    changed(folder, **changes)
+    with pytest.raises(ValueError, match=words):
+        MdsDataset(folder)[0]
+
+
+def test_indices_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        MdsDataset(tmp_path)
+    for text in ("", "[]", "{}", '{"version": 1, "shards": []}', '{"version": 2, "shards": []}', "[" * 100_000):
+        (tmp_path / "index.json").write_text(text)
+        with pytest.raises(ValueError, match=r"index\.json, byte 0: "):
+            MdsDataset(tmp_path)
+
+
+def test_compressed_shards_have_bounds(tmp_path: Path) -> None:
+    folder = written(tmp_path / "x", {"int": "int"}, [[{"int": bytes(8)}] * 20], "zstd")
+    path = Path(folder) / "shard.00000.mds.zstd"
+    whole = path.read_bytes()
+    raw = json.loads((Path(folder) / "index.json").read_text())["shards"][0]["raw_data"]["bytes"]
+    # 2 GiB in 64 KB: with a window of a mebibyte, and with one of all of it.
+    blocks = (((1 << 17) << 3 | 2).to_bytes(3, "little") + b"\0") * 2**14
+    bombs = [
+        struct.pack("<IBB", 0xFD2FB528, 0, 10 << 3) + blocks,
+        struct.pack("<IBI", 0xFD2FB528, 0xA0, 2**31) + blocks,
+    ]
+    for data, words in [
+        (bombs[0], "unpacked it has more than"),
+        (bombs[1], "can't be unpacked: .*[wW]indow"),
+        (whole + b"x", "can't be unpacked"),
+        (b"", "unpacked it has 0 bytes"),
+    ]:
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=words):
+            MdsDataset(folder)[0]
+    for end in range(1, len(whole)):
+        path.write_bytes(whole[:end])
+        with pytest.raises(ValueError, match=r"shard\.00000\.mds\.zstd, byte 0: (it can't be )?unpacked"):
+            MdsDataset(folder)[0]
+    path.write_bytes(whole)
+    changed(folder, raw_data={"basename": "shard.00000.mds", "bytes": raw - 1})
+    with pytest.raises(ValueError, match=f"more than the {raw - 1} bytes"):
+        MdsDataset(folder)[0]
+    changed(folder, raw_data={"basename": "shard.00000.mds", "bytes": 2**40})
+    with pytest.raises(ValueError, match="are the most that is unpacked"):
+        MdsDataset(folder)[0]
+
+
+def test_a_real_compressor_agrees(tmp_path: Path) -> None:
+    compressor = pytest.importorskip("zstandard").ZstdCompressor(level=9)
+    encoded, expected = zip(*(sample(n) for n in range(40)), strict=True)
+    folder = written(tmp_path / "x", COLUMNS, [list(encoded)], "zstd")
+    raw = shard(COLUMNS, list(encoded))
+    half = len(raw) // 2
+    for data in (compressor.compress(raw), compressor.compress(raw[:half]) + compressor.compress(raw[half:])):
+        (tmp_path / "x" / "shard.00000.mds.zstd").write_bytes(data)
+        assert_same([*MdsDataset(folder)], list(expected))
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_damage_is_an_error_that_names_the_shard_or_other_values(tmp_path: Path, compression: str | None) -> None:
+    encoded = [sample(n)[0] for n in range(4)]
+    folder = written(tmp_path / "x", COLUMNS, [encoded], compression)
+    (path,) = (tmp_path / "x").glob("shard*")
+    whole, dice, errors = path.read_bytes(), random.Random(0), 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(dice.randrange(1, 4)):
+            damaged[dice.randrange(len(whole))] ^= 1 << dice.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            dataset = MdsDataset(folder)
+            for index in range(4):
+                dataset[index]
+        except ValueError as error:
+            assert "/x/" in str(error)  # noqa: PT017
+            errors += 1
+    assert errors > 100
+
+
+def test_arrays_that_are_not_as_the_first_are_named(tmp_path: Path) -> None:
+    arrays = [
+        np.zeros((2, 3), "uint8"),
+        np.zeros((1, 3), "uint8"),
+        np.zeros((2, 4), "uint8"),
+        np.zeros((2, 3), "int16"),
+    ]
+    folder = written(
+        tmp_path / "x", {"a": "ndarray"}, [[{"a": array(each, dtype=True, shape=True)} for each in arrays]]
+    )
+    dataset = MdsDataset(folder)
+    assert dataset[1]["a"].shape == (1, 3)
+    for index in (2, 3):
+        with pytest.raises(
+            ValueError,
+            match=r"shard\.00000\.mds, byte \d+: column `a`: an array of u?int\d+ \[2, \d\], where the first",
+        ):
+            dataset[index]
+    with pytest.raises(ValueError, match="column `a`"):
+        list(DataLoader(dataset, batch_size=2))
+
+
+def test_streaming_agrees(tmp_path: Path) -> None:
+    streaming = pytest.importorskip("streaming")
+    columns = {"a": "ndarray", "i": "int", "t": "str", "u": "uint16"}
+    samples = [{"a": np.arange(n + 1), "i": n, "t": "x" * n, "u": np.uint16(n)} for n in range(50)]
+    for compression in (None, "zstd"):
+        out = str(tmp_path / str(compression))
+        with streaming.MDSWriter(out=out, columns=columns, compression=compression, size_limit=1000) as writer:
+            for each in samples:
+                writer.write(each)
+        read = [*MdsDataset(out)]
+        for ours, theirs in zip(read, streaming.LocalDataset(out), strict=True):
+            assert (ours["i"], ours["t"], ours["u"].item()) == (theirs["i"], theirs["t"], theirs["u"])
+            assert np.array_equal(ours["a"].numpy(), theirs["a"])
