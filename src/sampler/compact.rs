@@ -23,6 +23,39 @@ impl CompactNumbers {
         })
     }
 
+    /// `len` lengths that `read` copies: those from a start on, as many as there is room for. Each is that of a `thing`, and
+    /// `check` may refuse it.
+    pub(super) fn read_lengths(
+        len: usize,
+        mut read: impl FnMut(usize, &mut [i64]) -> Result<()>,
+        thing: &str,
+        check: impl Fn(usize, usize) -> Result<()>,
+    ) -> Result<Self> {
+        const BLOCK: usize = 1 << 13;
+        let mut block = vec![0; BLOCK.min(len)];
+        let mut blocks = |see: &mut dyn FnMut(usize, usize)| -> Result<()> {
+            for start in (0..len).step_by(BLOCK) {
+                let block = &mut block[..BLOCK.min(len - start)];
+                read(start, block)?;
+                for (place, &length) in (start..).zip(&*block) {
+                    let Ok(length) = usize::try_from(length) else {
+                        let reason = format!("{thing} {place} has the length {length}, below 0");
+                        return Err(Error::InvalidArgument { argument: "lengths", reason });
+                    };
+                    check(place, length)?;
+                    see(place, length);
+                }
+            }
+            Ok(())
+        };
+        let mut longest = 0;
+        blocks(&mut |_, length| longest = longest.max(length))?;
+        let mut lengths = Self::zeros(len, longest, "lengths")?;
+        // Whoever owns them may have changed one since.
+        blocks(&mut |place, length| lengths.set(place, length.min(longest)))?;
+        Ok(lengths)
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         match self {

@@ -75,7 +75,7 @@ impl LengthBucketBatchSampler {
     /// Those of `read`, and as [`new`](Self::new).
     pub fn read(
         len: usize,
-        mut read: impl FnMut(usize, &mut [i64]) -> Result<()>,
+        read: impl FnMut(usize, &mut [i64]) -> Result<()>,
         limit: BatchLimit,
         window: usize,
         last_batch: LastBatch,
@@ -95,32 +95,16 @@ impl LengthBucketBatchSampler {
             BatchLimit::Samples(_) => i64::MAX as usize,
             BatchLimit::Tokens(tokens) => tokens,
         };
-        const BLOCK: usize = 1 << 13;
-        let mut block = vec![0; BLOCK.min(len)];
-        let mut blocks = |see: &mut dyn FnMut(usize, usize)| -> Result<()> {
-            for start in (0..len).step_by(BLOCK) {
-                let block = &mut block[..BLOCK.min(len - start)];
-                read(start, block)?;
-                for (sample, &length) in (start..).zip(&*block) {
-                    let Ok(length) = usize::try_from(length) else {
-                        return Err(invalid("lengths", format!("sample {sample} has the length {length}, below 0")));
-                    };
-                    if length > longest {
-                        let reason = format!(
-                            "sample {sample} has the length {length}, more than a batch may have (max_tokens={longest}): \
-                             raise max_tokens, cut the sample, or leave it out of the dataset"
-                        );
-                        return Err(invalid("lengths", reason));
-                    }
-                    see(sample, length);
-                }
+        let lengths = CompactNumbers::read_lengths(len, read, "sample", |sample, length| {
+            if length <= longest {
+                return Ok(());
             }
-            Ok(())
-        };
-        let mut maximum = 0;
-        blocks(&mut |_, length| maximum = maximum.max(length))?;
-        let mut lengths = CompactNumbers::zeros(len, maximum, "lengths")?;
-        blocks(&mut |sample, length| lengths.set(sample, length.min(maximum)))?;
+            let reason = format!(
+                "sample {sample} has the length {length}, more than a batch may have (max_tokens={longest}): raise \
+                 max_tokens, cut the sample, or leave it out of the dataset"
+            );
+            Err(invalid("lengths", reason))
+        })?;
         Ok(Self { lengths: Arc::new(lengths), limit, window, last_batch, shuffling })
     }
 

@@ -164,29 +164,8 @@ impl PackedBatchSampler {
 }
 
 /// The lengths of documents, checked.
-fn read_lengths(len: usize, mut read: impl FnMut(usize, &mut [i64]) -> Result<()>) -> Result<CompactNumbers> {
-    const BLOCK: usize = 1 << 13;
-    let mut block = vec![0; BLOCK.min(len)];
-    let mut blocks = |see: &mut dyn FnMut(usize, usize)| -> Result<()> {
-        for start in (0..len).step_by(BLOCK) {
-            let block = &mut block[..BLOCK.min(len - start)];
-            read(start, block)?;
-            for (document, &length) in (start..).zip(&*block) {
-                let Ok(length) = usize::try_from(length) else {
-                    let reason = format!("document {document} has the length {length}, below 0");
-                    return Err(Error::InvalidArgument { argument: "lengths", reason });
-                };
-                see(document, length);
-            }
-        }
-        Ok(())
-    };
-    let mut longest = 0;
-    blocks(&mut |_, length| longest = longest.max(length))?;
-    let mut lengths = CompactNumbers::zeros(len, longest, "lengths")?;
-    // Whoever owns them may have changed one since.
-    blocks(&mut |document, length| lengths.set(document, length.min(longest)))?;
-    Ok(lengths)
+fn read_lengths(len: usize, read: impl FnMut(usize, &mut [i64]) -> Result<()>) -> Result<CompactNumbers> {
+    CompactNumbers::read_lengths(len, read, "document", |_, _| Ok(()))
 }
 
 impl BatchingSampler for PackedBatchSampler {

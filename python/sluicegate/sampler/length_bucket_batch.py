@@ -9,13 +9,14 @@ import torch
 from sluicegate import _core
 from sluicegate.class_index import described, integers
 
-from .core_batch import CoreBatchSampler, positive
+from .core_batch import positive
+from .lengths_batch import LengthsBatchSampler
 
 # Batches that are sorted together: enough for hardly any padding, and few enough for the order to be random.
 _BATCHES_PER_WINDOW = 100
 
 
-class LengthBucketBatchSampler(CoreBatchSampler):
+class LengthBucketBatchSampler(LengthsBatchSampler):
     """Batches of samples of like length: hardly any padding, and random all the same. Each sample comes once an epoch.
 
     The samples are shuffled, sorted by length inside windows, cut into batches, and the batches are shuffled. An epoch
@@ -71,7 +72,6 @@ class LengthBucketBatchSampler(CoreBatchSampler):
         self.drop_last = bool(drop_last)
         self.shuffle = bool(shuffle)
         self.window = self._default_window() if window is None else positive("window", window)
-        self._length: int | None = None
         self._make(0)  # What the core refuses, it refuses now.
 
     def _default_window(self) -> int:
@@ -90,22 +90,10 @@ class LengthBucketBatchSampler(CoreBatchSampler):
             seed if self.shuffle else None,
         )
 
-    def batches(self, epoch: int, seed: int | None = None) -> _core.Batches:
-        """The batches of `epoch`; without shuffling they need no seed."""
-        batches = super().batches(epoch, seed) if self.shuffle else super().batches(0, 0 if seed is None else seed)
-        self._length = len(batches)
-        return batches
+    _UNKNOWN = "how many batches of max_tokens an epoch has depends on its order"
 
-    def __len__(self) -> int:
-        """The number of batches in the current epoch."""
-        if self.batch_size is not None:
-            full, rest = divmod(len(self.lengths), self.batch_size)
-            return full + (rest > 0 and not self.drop_last)
-        if self.seed is not None or not self.shuffle:
-            return len(self.batches(self.epoch))
-        if self._length is None:
-            raise TypeError(
-                "how many batches of max_tokens an epoch has depends on its order, which is drawn when it is iterated: "
-                "give seed= to LengthBucketBatchSampler for a length that is known before"
-            )
-        return self._length
+    def _known_len(self) -> int | None:
+        if self.batch_size is None:
+            return None
+        full, rest = divmod(len(self.lengths), self.batch_size)
+        return full + (rest > 0 and not self.drop_last)

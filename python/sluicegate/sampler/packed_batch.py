@@ -11,12 +11,13 @@ from sluicegate import _core
 from sluicegate.class_index import described, integers
 from sluicegate.pack import DocumentPieces, PackCollate, decoded
 
-from .core_batch import CoreBatchSampler, positive
+from .core_batch import positive
+from .lengths_batch import LengthsBatchSampler
 
 STRATEGIES = ("concat", "first_fit", "best_fit")
 
 
-class PackedBatchSampler(CoreBatchSampler):
+class PackedBatchSampler(LengthsBatchSampler):
     """Batches of rows of `length` tokens, into which documents are packed. Every token comes once an epoch.
 
     What it yields are indices of `pieces(documents)`, a dataset over yours, and `collate` makes the batch of them:
@@ -87,7 +88,6 @@ class PackedBatchSampler(CoreBatchSampler):
         self.shuffle = bool(shuffle)
         self.window = positive("window", window)
         self.drop_last = bool(drop_last)
-        self._length: int | None = None
         self._make(0)  # What the core refuses, it refuses now.
 
     @property
@@ -137,22 +137,10 @@ class PackedBatchSampler(CoreBatchSampler):
             seed if self.shuffle else None,
         )
 
-    def batches(self, epoch: int, seed: int | None = None) -> _core.Batches:
-        """The batches of `epoch`; without shuffling they need no seed."""
-        batches = super().batches(epoch, seed) if self.shuffle else super().batches(0, 0 if seed is None else seed)
-        self._length = len(batches)
-        return batches
+    _UNKNOWN = "how many rows documents fill depends on their order"
 
-    def __len__(self) -> int:
-        """The number of batches in the current epoch."""
-        if self.strategy == "concat":
-            full, rest = divmod(int(self.lengths.sum(dtype=np.int64)), self.length * self.rows_per_batch)
-            return full + (rest > 0 and not self.drop_last)
-        if self.seed is not None or not self.shuffle:
-            return len(self.batches(self.epoch))
-        if self._length is None:
-            raise TypeError(
-                "how many rows documents fill depends on their order, which is drawn when it is iterated: give seed= "
-                "to PackedBatchSampler for a length that is known before"
-            )
-        return self._length
+    def _known_len(self) -> int | None:
+        if self.strategy != "concat":
+            return None
+        full, rest = divmod(int(self.lengths.sum(dtype=np.int64)), self.length * self.rows_per_batch)
+        return full + (rest > 0 and not self.drop_last)
