@@ -12,12 +12,17 @@ use super::memory::Indices;
 use super::order::{Batches, Order, int64_bytes};
 use crate::{EpochPlan, ExplicitOrder, LastBatch, Remainder, Shard};
 
+/// Up to so many indices of an order are computed with the GIL: to let go of it and to take it again costs more than they
+/// do, and another thread that waits for it is there some microseconds later.
+const QUICK: usize = 512;
+
 /// What each batch of a rank holds. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Plan {
     plan: EpochPlan,
     /// Room for the indices of a batch that is on its way to Python. Who finds it taken has room of its own.
     room: Mutex<Vec<usize>>,
+    is_quick: bool,
 }
 
 #[pymethods]
@@ -50,7 +55,8 @@ impl Plan {
             other => return Err(PyValueError::new_err(format!("remainder: `{other}` is none"))),
         };
         let shard = Shard::new(shard.0, shard.1).map_err(|error| to_python(py, error))?;
-        Ok(Self { plan: plan.shard(shard, remainder).start_at(start), room: Mutex::default() })
+        let is_quick = source.is_instance_of::<Order>() && batch_size <= QUICK;
+        Ok(Self { plan: plan.shard(shard, remainder).start_at(start), room: Mutex::default(), is_quick })
     }
 
     fn __len__(&self) -> usize {
@@ -95,6 +101,9 @@ impl Plan {
         let len = self.plan.len();
         if batch >= len {
             return Err(PyIndexError::new_err(format!("batch {batch} of a plan of {len} batches")));
+        }
+        if self.is_quick {
+            return Ok(self.plan.batch(batch, into));
         }
         detach(py, || Ok(self.plan.batch(batch, into)))
     }
