@@ -234,6 +234,8 @@ class _Worker:
             self.seeding = SampleSeeding(self.terms["seed"], False)
         self.reporter = Reporter(self.terms["snapshot_every"], False)
         self.fetcher: Any = None
+        # Where the last epoch of a stream was left, if that is known.
+        self.before: dict[str, Any] | None = None
         # What went wrong before the first batch of an epoch; it is the answer to the next request.
         self.failure: BaseException | None = None
         self.ended = False
@@ -241,10 +243,8 @@ class _Worker:
 
     def run(self) -> None:
         _torch.set_worker_info_of_thread(self.info)
-        places = self.terms["places"]
-        resumed = None
-        if self.is_stream and self.worker < len(places) and places[self.worker] is not None:
-            resumed = None if places[self.worker]["over"] else places[self.worker]
+        places, epoch = self.terms["places"], self.terms["epoch"]
+        resumed = places[self.worker] if self.is_stream and self.worker < len(places) else None
         try:
             if self.init_fn is not None:
                 self.init_fn(self.worker)
@@ -252,7 +252,12 @@ class _Worker:
         except BaseException as error:  # Whatever it is, somebody waits for this worker.
             self.failure = error
         else:
-            self._begin(resumed, self.terms["epoch"])
+            if resumed is not None and resumed["over"]:
+                # As it was left by the epoch that has ended; then the one that is asked for.
+                if resumed["state"]:
+                    self._begin(resumed, max(epoch - 1, 0))
+                resumed, self.before = None, resumed
+            self._begin(resumed, epoch)
         while True:
             task = self.lane.next()
             if task == "stop" or self.crew._stopping:
@@ -271,7 +276,8 @@ class _Worker:
         if self.is_stream and self.terms["seed"] is not None:
             self.seeding = StreamSeeding(self.terms["seed"], False, self.worker, epoch)
         try:
-            arguments = (*self.arguments, self.seeding, resumed, self.sample_id)
+            every = self.terms["snapshot_every"]
+            arguments = (*self.arguments, self.seeding, resumed, self.sample_id, self.before, every)
             self.fetcher = make_fetcher(*arguments)
             self.reporter.begin(self.fetcher)
         except BaseException as error:  # Whatever it is, somebody waits for this worker.

@@ -44,6 +44,8 @@ class WorkerIterator(EpochIterator):
         self._engine = engine_of(loader)
         self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
         self._epoch = 0
+        # Whether an epoch begins with the dataset as the last one left it: threads read that of this process.
+        self._goes_on = self._persistent_workers or loader.worker_type == "thread"
         self._places = self._resumed_places()
         self._crew: ProcessWorkers | ThreadWorkers = self._hire(loader)
         # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
@@ -53,7 +55,7 @@ class WorkerIterator(EpochIterator):
     def _resumed_places(self) -> list[Any]:
         """By worker: where it was when the state was taken; of a state with other workers, as near as can be."""
         resumed = self._progress.resumed
-        if resumed is None or not (resumed["in_epoch"] or self._persistent_workers):
+        if resumed is None or not (resumed["in_epoch"] or self._goes_on):
             return []
         self._refuse_other_workers(resumed)
         places = resumed["workers"]
@@ -72,14 +74,14 @@ class WorkerIterator(EpochIterator):
     def _terms(self) -> dict[str, Any]:
         """What workers have to know of seeds, and of what they resume."""
         resumed = self._progress.resumed
-        is_carried = resumed is None or resumed["in_epoch"] or self._persistent_workers
+        is_carried = resumed is None or resumed["in_epoch"] or self._goes_on
         return {
             "seed": None if self._seeding is None else self._seed,
             "seed_samples": self._seed_samples,
             "epoch": self._progress.epoch,
             "tells_epoch": self._tells_epoch(),
             "snapshot_every": self._snapshot_every,
-            # Workers that do not persist begin every epoch as the dataset is in this process.
+            # Processes that do not persist begin every epoch as the dataset is in this one.
             "places": self._places if is_carried else [],
         }
 

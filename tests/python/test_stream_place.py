@@ -220,3 +220,22 @@ def test_samples_that_are_read_again_have_their_generators(num_workers: int) -> 
     iterator = iter(loaders[0])
     loaders[1].load_state_dict(loaders[0].state_dict())
     assert take(loaders[1]) == take(iterator)
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("persistent_workers", [False, True])
+@pytest.mark.parametrize("stream", ["counts epochs", "restarts at its end", "runs at iter"])
+def test_a_thread_begins_an_epoch_where_the_last_one_ended(
+    stream: str, persistent_workers: bool, seed: int | None
+) -> None:
+    arguments = {"worker_type": "thread", "persistent_workers": persistent_workers, "seed": seed}
+    loader = make(stream, 1, **arguments)
+    epochs, states = [], []
+    for _ in range(4):
+        epochs.append(take(loader))
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    assert any(epochs)
+    for number, state in enumerate(states[:-1], 1):
+        other = make(stream, 1, **arguments)
+        other.load_state_dict(state)
+        assert [take(other) for _ in epochs[number:]] == epochs[number:]
