@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
-use super::compact::CompactNumbers;
+use super::compact::{CompactNumbers, reader_of};
 use crate::error::{Error, Result};
 use crate::rng::digest;
 
@@ -43,10 +43,7 @@ impl ClassIndex {
     /// # Errors
     /// [`Error::InvalidArgument`] when there is no memory for it.
     pub fn new(labels: &[i64]) -> Result<Self> {
-        Self::read(labels.len(), |start, into| {
-            into.copy_from_slice(&labels[start..start + into.len()]);
-            Ok(())
-        })
+        Self::read(labels.len(), reader_of(labels))
     }
 
     /// The index of `len` samples whose labels `read` copies: those from a start on, as many as there is room for. They are

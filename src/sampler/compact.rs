@@ -117,6 +117,14 @@ impl CompactNumbers {
     }
 }
 
+/// What copies `numbers` from a start on, as many as there is room for.
+pub(super) fn reader_of(numbers: &[i64]) -> impl FnMut(usize, &mut [i64]) -> Result<()> {
+    |start, into| {
+        into.copy_from_slice(&numbers[start..start + into.len()]);
+        Ok(())
+    }
+}
+
 /// Numbers of which the largest is not known: narrow, until one does not fit.
 impl FromIterator<usize> for CompactNumbers {
     fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Self {

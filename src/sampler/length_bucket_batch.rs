@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::compact::CompactNumbers;
+use super::compact::{CompactNumbers, reader_of};
 use super::length_sort::{Direction, LengthSort};
 use super::{BatchingSampler, EpochBatches, LastBatch, Shuffling};
 use crate::error::{Error, Result};
@@ -62,11 +62,7 @@ impl LengthBucketBatchSampler {
         last_batch: LastBatch,
         shuffling: Shuffling,
     ) -> Result<Self> {
-        let read = |start: usize, into: &mut [i64]| {
-            into.copy_from_slice(&lengths[start..start + into.len()]);
-            Ok(())
-        };
-        Self::read(lengths.len(), read, limit, window, last_batch, shuffling)
+        Self::read(lengths.len(), reader_of(lengths), limit, window, last_batch, shuffling)
     }
 
     /// Such batches of `len` samples whose lengths `read` copies: those from a start on, as many as there is room for.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::compact::CompactNumbers;
+use super::compact::{CompactNumbers, reader_of};
 use super::packed_rows::PackedRows;
 use super::{BatchingSampler, EpochBatches, LastBatch, Shuffling};
 use crate::error::{Error, Result};
@@ -99,12 +99,8 @@ impl PackedBatchSampler {
         last_batch: LastBatch,
         shuffling: Shuffling,
     ) -> Result<Self> {
-        let read = |start: usize, into: &mut [i64]| {
-            into.copy_from_slice(&lengths[start..start + into.len()]);
-            Ok(())
-        };
-        let lengths = read_lengths(lengths.len(), read)?;
-        Self::of(lengths, length, rows_per_batch, packing, window, last_batch, shuffling)
+        let read = reader_of(lengths);
+        Self::read(lengths.len(), read, length, rows_per_batch, packing, window, last_batch, shuffling)
     }
 
     /// Such batches of `len` documents whose lengths `read` copies: those from a start on, as many as there is room for.
@@ -122,18 +118,7 @@ impl PackedBatchSampler {
         last_batch: LastBatch,
         shuffling: Shuffling,
     ) -> Result<Self> {
-        Self::of(read_lengths(len, read)?, length, rows_per_batch, packing, window, last_batch, shuffling)
-    }
-
-    fn of(
-        lengths: CompactNumbers,
-        length: usize,
-        rows_per_batch: usize,
-        packing: Packing,
-        window: usize,
-        last_batch: LastBatch,
-        shuffling: Shuffling,
-    ) -> Result<Self> {
+        let lengths = CompactNumbers::read_lengths(len, read, "document", |_, _| Ok(()))?;
         let invalid = |argument, reason: String| Err(Error::InvalidArgument { argument, reason });
         for (argument, number) in [("length", length), ("rows_per_batch", rows_per_batch), ("window", window)] {
             if number == 0 {
@@ -161,11 +146,6 @@ impl PackedBatchSampler {
             Shuffling::Seeded(seed) => Some(Permutation::for_purpose(purpose, len as u64, (seed, epoch), &[])),
         }
     }
-}
-
-/// The lengths of documents, checked.
-fn read_lengths(len: usize, read: impl FnMut(usize, &mut [i64]) -> Result<()>) -> Result<CompactNumbers> {
-    CompactNumbers::read_lengths(len, read, "document", |_, _| Ok(()))
 }
 
 impl BatchingSampler for PackedBatchSampler {

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use super::source_files::look_at;
 use crate::memory::{Segment, widen};
 use crate::{DType, Error, Result};
 
@@ -116,16 +117,8 @@ fn identity(found: &Metadata) -> (u64, u64) {
     (found.dev(), found.ino())
 }
 
-/// Opens a file to read any part of it. Opening a pipe would wait until somebody writes to it.
+/// Opens a file to read any part of it.
 pub(super) fn open_regular(path: &Path) -> Result<File> {
-    let io = |source| Error::Io { path: path.to_path_buf(), source };
-    let found = fs::metadata(path).map_err(io)?;
-    if found.is_dir() {
-        return Err(io(std::io::Error::from_raw_os_error(libc::EISDIR)));
-    }
-    if !found.is_file() {
-        let reason = "this is no regular file, which alone can be read from any place: copy its contents to one".into();
-        return Err(Error::Format { path: path.to_path_buf(), offset: 0, reason });
-    }
-    File::open(path).map_err(io)
+    look_at(path)?;
+    File::open(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })
 }

@@ -56,7 +56,9 @@ impl SourceFiles {
     /// [`Error::Io`] names the first that is not there; [`Error::Format`] the first that is no regular file.
     pub(crate) fn look(paths: Vec<PathBuf>) -> Result<Self> {
         let blocks: Vec<&[PathBuf]> = paths.chunks(256).collect();
-        let facts = scan(&blocks, |block| block.iter().map(|path| look_at(path)).collect::<Result<Vec<_>>>())?;
+        let facts = scan(&blocks, |block| {
+            block.iter().map(|path| Ok(FileFacts::of(&look_at(path)?))).collect::<Result<Vec<_>>>()
+        })?;
         let facts: Vec<FileFacts> = facts.into_iter().flatten().collect();
         Ok(Self { files: paths.into_iter().zip(facts).map(|(path, facts)| SourceFile { path, facts }).collect() })
     }
@@ -66,7 +68,8 @@ impl SourceFiles {
     }
 }
 
-fn look_at(path: &Path) -> Result<FileFacts> {
+/// What is found at `path`, which must be a regular file: opening a pipe would wait until somebody writes to it.
+pub(super) fn look_at(path: &Path) -> Result<Metadata> {
     let found = fs::metadata(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
     if found.is_dir() {
         // As opening it for reading would say it.
@@ -77,5 +80,5 @@ fn look_at(path: &Path) -> Result<FileFacts> {
         let reason = "this is no regular file, which alone can be read at any place: copy its contents to one".into();
         return Err(Error::Format { path: path.to_path_buf(), offset: 0, reason });
     }
-    Ok(FileFacts::of(&found))
+    Ok(found)
 }
