@@ -114,7 +114,8 @@ def _raw(url: str) -> list[dict[str, Any]]:
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_webdataset_reads_the_same(tmp_path: pathlib.Path) -> None:
-    webdataset = pytest.importorskip("webdataset")
+    import webdataset
+
     urls = [put(tmp_path / f"{number}.tar", many()[36 * number :][:36]) for number in range(2)]
     theirs = list(webdataset.WebDataset(urls, shardshuffle=False))
     ours = TarDataset(urls)

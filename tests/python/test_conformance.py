@@ -1,0 +1,237 @@
+"""Every format under one contract: what its field's own reader reads, in our order, by any rank, worker and path."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import sluicegate
+from equality import assert_same
+from formats import check_format
+from sluicegate import DataLoader
+from sluicegate.dataset import native_source
+from sluicegate.native_dataset import FORMAT_METHODS
+
+SAMPLES = 11
+
+Case = tuple[Any, list[Any]]
+
+
+def _array(index: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.random.default_rng(index).random((2, 3), np.float32)
+
+
+def _csv(folder: Path) -> Case:
+    for part in range(2):
+        with (folder / f"{part}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["number", "score", "name"])
+            writer.writerows(
+                [index, index / 7, f'say "{index}", é\n'] for index in range(part * 6, min(part * 6 + 6, 11))
+            )
+    samples = []
+    for part in range(2):
+        with (folder / f"{part}.csv").open(newline="") as file:
+            samples += [
+                {"number": int(row["number"]), "score": float(row["score"]), "name": row["name"]}
+                for row in csv.DictReader(file)
+            ]
+    return sluicegate.CsvDataset(folder / "*.csv"), samples
+
+
+def _folder(folder: Path) -> Case:
+    for index in range(SAMPLES):
+        (folder / f"{index % 3}").mkdir(exist_ok=True)
+        (folder / f"{index % 3}/{index:02d}.bin").write_bytes(os.urandom(index * 10))
+    paths = sorted(path for path in folder.rglob("*.bin"))
+    samples = [{"bytes": path.read_bytes(), "path": str(path.relative_to(folder))} for path in paths]
+    return sluicegate.FolderDataset(folder), samples
+
+
+def _json_lines(folder: Path) -> Case:
+    objects = [{"id": index, "text": "ü" * index, "nested": {"a": [index, index % 2 == 0]}} for index in range(SAMPLES)]
+    (folder / "x.jsonl").write_text("".join(json.dumps(each) + "\n" for each in objects))
+    with (folder / "x.jsonl").open() as file:
+        return sluicegate.JsonLinesDataset(folder / "x.jsonl"), [json.loads(line) for line in file]
+
+
+def _mds(folder: Path) -> Case:
+    streaming = pytest.importorskip("streaming")
+    columns = {"array": "ndarray:float32:2,3", "id": "int", "text": "str", "raw": "bytes", "small": "uint16"}
+    with streaming.MDSWriter(out=str(folder / "mds"), columns=columns, compression="zstd", size_limit=300) as writer:
+        for index in range(SAMPLES):
+            sample = {"array": _array(index), "id": index, "text": "é" * index, "raw": bytes(range(index))}
+            writer.write({**sample, "small": np.uint16(index)})
+    theirs = streaming.StreamingDataset(local=str(folder / "mds"), batch_size=1, shuffle=False)
+    samples = []
+    for index in range(SAMPLES):
+        sample = theirs[index]
+        tensors = {"array": torch.from_numpy(sample["array"].copy()), "small": torch.tensor(sample["small"])}
+        samples.append({name: tensors.get(name, sample[name]) for name in sorted(sample)})
+    return sluicegate.MdsDataset(folder / "mds"), samples
+
+
+def _npy(folder: Path) -> Case:
+    np.save(folder / "x.npy", np.stack([_array(index) for index in range(SAMPLES)]))
+    return sluicegate.NpyDataset(folder / "x.npy"), [torch.from_numpy(row.copy()) for row in np.load(folder / "x.npy")]
+
+
+def _raw(folder: Path) -> Case:
+    dtype = np.dtype([("id", "<i4"), ("image", "u1", (2, 2)), ("score", "<f8")])
+    generator = np.random.default_rng(0)
+    rows = np.frombuffer(generator.bytes(SAMPLES * dtype.itemsize), dtype).copy()
+    rows["score"] = generator.random(SAMPLES)
+    rows.tofile(folder / "x.bin")
+    samples = [
+        {name: torch.from_numpy(np.array(row[name])) for name in ("id", "image", "score")}
+        for row in np.memmap(folder / "x.bin", dtype, "r")
+    ]
+    return sluicegate.RawDataset(folder / "x.bin", dtype=dtype), samples
+
+
+def _safetensors(folder: Path) -> Case:
+    from safetensors.torch import load_file, save_file
+
+    arrays = torch.stack([torch.from_numpy(_array(index)) for index in range(SAMPLES)])
+    save_file({"a": arrays, "b": arrays[:, 0].to(torch.bfloat16), "n": torch.arange(SAMPLES)}, folder / "x.safetensors")
+    tensors = load_file(folder / "x.safetensors")
+    dataset = sluicegate.SafetensorsDataset(folder / "x.safetensors", ["a", "b", "n"])
+    return dataset, [{name: tensors[name][index].clone() for name in ("a", "b", "n")} for index in range(SAMPLES)]
+
+
+def _tar(folder: Path) -> Case:
+    import webdataset
+
+    urls = [str(folder / f"{shard}.tar") for shard in range(2)]
+    for shard, url in enumerate(urls):
+        with webdataset.TarWriter(url) as writer:
+            for index in range(shard * 6, min(shard * 6 + 6, SAMPLES)):
+                sample = {"__key__": f"s{index:04d}", "npy": _array(index), "json": {"id": index}, "txt": "ü" * index}
+                writer.write(sample)
+    theirs = list(webdataset.WebDataset(urls, shardshuffle=False).decode())
+    samples = [
+        {
+            "__key__": sample["__key__"],
+            "__url__": sample["__url__"],
+            "npy": torch.from_numpy(sample["npy"].copy()),
+            "json": sample["json"],
+            "txt": sample["txt"],
+        }
+        for sample in theirs
+    ]
+    return sluicegate.TarDataset(urls, {"npy": "npy", "json": "json", "txt": "str"}), samples
+
+
+def _tfrecord(folder: Path) -> Case:
+    import tfrecord
+
+    path = str(folder / "x.tfrecord")
+    writer = tfrecord.TFRecordWriter(path)
+    for index in range(SAMPLES):
+        features = {
+            "id": (index, "int"),
+            "raw": (bytes(range(index)), "byte"),
+            "values": (_array(index).ravel(), "float"),
+        }
+        writer.write(features)
+    writer.close()
+    samples = [
+        {
+            "id": torch.from_numpy(np.array(sample["id"]).reshape(())),
+            "raw": bytes(sample["raw"]),
+            "values": torch.from_numpy(np.array(sample["values"], np.float32)),
+        }
+        for sample in tfrecord.tfrecord_loader(path, None, {"id": "int", "raw": "byte", "values": "float"})
+    ]
+    return sluicegate.TFRecordDataset(path), samples
+
+
+def _tokens(folder: Path) -> Case:
+    np.random.default_rng(0).integers(0, 50_000, SAMPLES * 8 + 1, dtype=np.uint16).tofile(folder / "x.bin")
+    tokens = np.memmap(folder / "x.bin", np.uint16, "r")
+    samples = []
+    for start in range(0, SAMPLES * 8, 8):
+        window = torch.from_numpy(tokens[start : start + 9].astype(np.int64))
+        samples.append((window[:-1].clone(), window[1:].clone()))
+    return sluicegate.TokensDataset(folder / "x.bin", 8, dtype="uint16", output="pair"), samples
+
+
+CASES: dict[type, Callable[[Path], Case]] = {
+    sluicegate.CsvDataset: _csv,
+    sluicegate.FolderDataset: _folder,
+    sluicegate.JsonLinesDataset: _json_lines,
+    sluicegate.MdsDataset: _mds,
+    sluicegate.NpyDataset: _npy,
+    sluicegate.RawDataset: _raw,
+    sluicegate.SafetensorsDataset: _safetensors,
+    sluicegate.TarDataset: _tar,
+    sluicegate.TFRecordDataset: _tfrecord,
+    sluicegate.TokensDataset: _tokens,
+}
+
+
+def test_every_format_is_here() -> None:
+    assert {format_class for format_class, _ in FORMAT_METHODS} == set(CASES)
+
+
+@pytest.fixture(params=CASES, ids=lambda format_class: format_class.__name__)
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    return CASES[request.param](tmp_path)
+
+
+pytestmark = pytest.mark.filterwarnings(
+    # What the readers of others leave open.
+    "ignore::ResourceWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+)
+
+
+def test_the_samples_are_those_of_the_fields_own_reader(case: Case) -> None:
+    dataset, samples = case
+    check_format(dataset, samples)
+
+
+def test_ranks_share_a_shuffled_epoch_and_ids_name_what_they_got(case: Case) -> None:
+    dataset, samples = case
+    for workers in (0, 2):
+        seen: list[int] = []
+        steps = set()
+        for rank in range(4):
+            loader = DataLoader(
+                dataset, batch_size=2, shuffle=True, seed=5, shard=(rank, 4), remainder="exact", num_workers=workers
+            )
+            batches = list(loader.with_ids())
+            steps.add(len(batches))
+            for batch, ids in batches:
+                assert_same(batch, dataset.collate([samples[index] for index in ids.sample_indices.tolist()]))
+                seen += ids.sample_indices[ids.valid].tolist()
+        assert len(steps) == 1
+        assert sorted(seen) == list(range(len(samples)))
+
+
+def test_the_native_and_the_python_path_give_the_same(case: Case) -> None:
+    dataset, _ = case
+    in_python = copy.copy(dataset)
+    in_python.__class__ = type("InPython", (type(dataset),), {})
+    assert native_source(dataset, in_worker=False) is not None
+    assert native_source(in_python, in_worker=False) is None
+    for arguments in ({}, {"seed": 3, "shuffle": True}, {"shuffle": True, "generator": torch.Generator()}):
+        expected = None
+        for workers in (0, 2):
+            for source in (dataset, in_python):
+                if "generator" in arguments:
+                    arguments["generator"].manual_seed(1)
+                # Torch's collate can't stack tensors of any length; the format's own can.
+                collate: dict[str, Any] = {} if source is dataset else {"collate_fn": dataset.collate}
+                batches = list(DataLoader(source, batch_size=3, num_workers=workers, **collate, **arguments))  # type: ignore[arg-type]
+                expected = batches if expected is None else expected
+                assert_same(batches, expected)
