@@ -125,19 +125,38 @@ impl<'py> Materials<'_, 'py> {
                 dict.set_item(name, self.tensor(at, (DType::Int64, &[len]), None)?)?;
                 Ok(dict.into_any())
             }
-            FieldKind::Bytes | FieldKind::Str | FieldKind::Path | FieldKind::Json => {
+            FieldKind::Json => self.collated_json(field),
+            FieldKind::Bytes | FieldKind::Str | FieldKind::Path => {
                 let objects = (0..self.layout.samples).map(|row| self.sample(kind, (field, row), view));
-                let objects = PyList::new(self.py, objects.collect::<PyResult<Vec<_>>>()?)?;
-                match kind {
-                    FieldKind::Json => self.collate.call1((objects,)),
-                    _ => Ok(objects.into_any()),
-                }
+                Ok(PyList::new(self.py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any())
             }
             FieldKind::Optional(_) => {
                 let objects = (0..self.layout.samples).map(|row| self.sample(kind, (field, row), view));
                 Ok(PyList::new(self.py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any())
             }
         }
+    }
+
+    /// What the default collate makes of the objects that the texts of field `field` stand for.
+    ///
+    /// It makes a dictionary of its batches of values, key by key: objects of equal keys are taken apart as they are read.
+    fn collated_json(&self, field: usize) -> PyResult<Bound<'py, PyAny>> {
+        let rows = 0..self.layout.samples;
+        let text = |row| &self.lease.bytes()[self.layout.columns[field].sample(self.lease.bytes(), row)];
+        let Some(columns) = json::by_key(self.py, rows.clone().map(text)).filter(|_| !rows.is_empty()) else {
+            let objects = rows.map(|row| self.sample(&FieldKind::Json, (field, row), None));
+            let objects = PyList::new(self.py, objects.collect::<PyResult<Vec<_>>>()?)?;
+            return self.collate.call1((objects,));
+        };
+        let batch = PyDict::new(self.py);
+        for (name, values) in columns {
+            // Of texts, told by the first value, the default collate gives the list.
+            match values.get_item(0)?.is_instance_of::<PyString>() {
+                true => batch.set_item(name, values)?,
+                false => batch.set_item(name, self.collate.call1((values,))?)?,
+            }
+        }
+        Ok(batch.into_any())
     }
 
     /// Field `field` of the sample in row `row`.

@@ -23,6 +23,91 @@ pub(super) fn parse<'py>(py: Python<'py>, text: &[u8]) -> Result<Bound<'py, PyAn
     value.map_err(|error| format!("this is no JSON: {error}"))
 }
 
+/// The values of all `texts` by key, in the order of the first one's keys, when each is an object of these keys in this
+/// order: what a batch is made of without a dictionary for each sample. None where they are anything else, or no JSON.
+pub(super) fn by_key<'a, 'py>(
+    py: Python<'py>,
+    texts: impl Iterator<Item = &'a [u8]>,
+) -> Option<Vec<(String, Bound<'py, PyList>)>> {
+    let mut columns = Columns { py, names: Vec::new(), values: Vec::new(), rows: 0 };
+    for text in texts {
+        let mut deserializer = Deserializer::new(SliceRead::new(text));
+        (&mut columns).deserialize(&mut deserializer).and_then(|()| deserializer.end()).ok()?;
+        columns.rows += 1;
+    }
+    Some(columns.names.into_iter().zip(columns.values).collect())
+}
+
+/// What was read of objects of the same keys.
+struct Columns<'py> {
+    py: Python<'py>,
+    names: Vec<String>,
+    values: Vec<Bound<'py, PyList>>,
+    rows: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Columns<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Columns<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object of the same keys as the first one")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        let other = || A::Error::custom("other keys than the first one's");
+        if self.rows == 0 {
+            while let Some(name) = entries.next_key::<String>()? {
+                // Of a key that comes twice the last value counts: that is for a dictionary to say.
+                if self.names.contains(&name) {
+                    return Err(other());
+                }
+                self.names.push(name);
+                let value = entries.next_value_seed(Value(self.py))?;
+                self.values.push(PyList::new(self.py, [value]).map_err(A::Error::custom)?);
+            }
+            return Ok(());
+        }
+        for (name, values) in self.names.iter().zip(&self.values) {
+            if entries.next_key_seed(Is(name))? != Some(true) {
+                return Err(other());
+            }
+            values.append(entries.next_value_seed(Value(self.py))?).map_err(A::Error::custom)?;
+        }
+        entries.next_key_seed(Is(""))?.map_or(Ok(()), |_| Err(other()))
+    }
+}
+
+/// Whether a key is this one.
+struct Is<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for Is<'_> {
+    type Value = bool;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Is<'_> {
+    type Value = bool;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a key")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<bool, E> {
+        Ok(name == self.0)
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Value<'py>(Python<'py>);
 

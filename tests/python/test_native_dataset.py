@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 import torch.utils.data
 
 import sluicegate
-from equality import assert_same
+from equality import assert_same, assert_same_outcome, outcome_of
 from formats import check_format
 from sluicegate import _core
 from sluicegate.dataset import native_source
@@ -96,6 +97,42 @@ def test_json_is_collated_as_torch_collates_its_objects() -> None:
     check_format(dataset, [{"json": each} for each in OBJECTS])
     batches = [list(loader(dataset, batch_size=3)) for loader in (torch.utils.data.DataLoader, sluicegate.DataLoader)]
     assert_same(*batches)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ['{"a": 1, "b": "x"}', '{"b": "y", "a": 2}'],
+        ['{"a": 1}', '{"a": 2, "b": 3}'],
+        ['{"a": 1, "b": 3}', '{"a": 2}'],
+        ['{"a": 1, "a": 2}', '{"a": 3, "a": 4}'],
+        ['{"a": 1}', '{"a": 3, "a": 4}'],
+        ['{"a": 1}', '{"a": 2.5}'],
+        ['{"a": 1.5}', '{"a": 2}'],
+        ['{"a": true}', '{"a": 2}'],
+        ['{"a": 1}', '{"a": "x"}'],
+        ['{"a": "x"}', '{"a": 1}'],
+        ['{"a": null}', '{"a": null}'],
+        ['{"a": 18446744073709551615}', '{"a": 1}'],
+        ['{"a": [1, 2]}', '{"a": [1]}'],
+        ['{"a": [[1], "x"]}', '{"a": [[2], "y"]}'],
+        ['{"a": {"b": 1}}', '{"a": {"b": 2}}'],
+        ['{"a": {"b": 1}}', '{"a": {"c": 2}}'],
+        ['{"\\u0061": 1}', '{"a": 2}'],
+        ["{}", "{}"],
+        ["{}", '{"a": 1}'],
+        ['{"": 1}', '{"": 2}'],
+        ["1", "2"],
+        ['{"a": 1}', "2"],
+    ],
+)
+def test_objects_of_equal_and_of_other_keys_are_collated_as_torch_collates_them(lines: list[str]) -> None:
+    dataset = texts([line.encode() for line in lines], "json")
+    expected, actual = (
+        outcome_of(functools.partial(loader, dataset, batch_size=2))
+        for loader in (torch.utils.data.DataLoader, sluicegate.DataLoader)
+    )
+    assert_same_outcome(actual, expected)
 
 
 @pytest.mark.parametrize(
