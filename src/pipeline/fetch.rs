@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::Batch;
-use crate::collate::Collate;
+use crate::collate::{BatchLayout, Collate};
 use crate::dataset::{Dataset, read_batch, sizes_of};
 use crate::memory::Slab;
-use crate::{BatchWriter, Error, Result, Schema, Sizes};
+use crate::{BatchWriter, Column, Error, Result, Schema, Sizes};
 
 /// The samples of one batch, by index, and the place of the batch in its epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +73,7 @@ impl Fetch for FetchSamples {
             check_bytes(schema, &sizes, &batch.indices, self.largest_batch)?;
         }
         let layout = self.collate.layout(schema, &sizes)?;
+        check_padding(&layout, &sizes, &batch.indices, self.largest_batch)?;
         let mut lease = self.slab.lease(layout.bytes)?;
         if self.is_variable {
             layout.write_sizes(&sizes, lease.bytes_mut());
@@ -86,7 +87,28 @@ impl Fetch for FetchSamples {
     }
 }
 
-/// Fails when the variable fields of a batch have more than `largest` bytes, padded or not.
+/// Fails when a padded field of a batch has more than `largest` bytes: one long sample makes all of them long.
+fn check_padding(layout: &BatchLayout, sizes: &Sizes, indices: &[usize], largest: usize) -> Result<()> {
+    for (number, column) in layout.columns.iter().enumerate() {
+        let Column::Padded { bytes_per_sample, .. } = *column else { continue };
+        let bytes = bytes_per_sample.saturating_mul(layout.samples);
+        if bytes <= largest {
+            continue;
+        }
+        let elements = sizes.elements(number).unwrap_or_default();
+        let row = (0..elements.len()).max_by_key(|&row| elements[row]).unwrap_or_default();
+        let reason = format!(
+            "padded to its size of {bytes_per_sample} bytes, the batch of {} samples has {bytes} bytes of the {largest} that \
+             it may: lower batch_size, sort by length (LengthBucketBatchSampler), or leave the samples unpadded",
+            layout.samples
+        );
+        let field = layout.fields[number].name.clone();
+        return Err(Error::Sample { index: indices[row], field, reason });
+    }
+    Ok(())
+}
+
+/// Fails when the samples of a variable field have more than `largest` bytes in a batch.
 fn check_bytes(schema: &Schema, sizes: &Sizes, indices: &[usize], largest: usize) -> Result<()> {
     for (number, field) in schema.fields().iter().enumerate() {
         let Some(elements) = sizes.elements(number) else { continue };

@@ -135,6 +135,17 @@ fn a_size_that_no_batch_may_have_names_sample_and_field() {
             .fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1, 2] })
     };
     assert!(small(80).is_ok() && small(79).is_err());
+    // Four samples of 40 bytes, or of as many as the fourth's 400.
+    let padded = |elements, largest| {
+        let collate = PadSamples::new().field(0, vec![0; 4]);
+        FetchSamples::new(absurd(elements), Arc::new(collate), Arc::new(Slab::new(1)))
+            .with_largest_batch(largest)
+            .fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1, 2, 0, 3] })
+    };
+    assert!(padded(10, 160).is_ok() && padded(100, 1600).is_ok());
+    let error = padded(100, 1599).unwrap_err();
+    assert!(matches!(&error, Error::Sample { index: 3, field, .. } if field == "jpg"), "{error}");
+    assert!(error.to_string().contains("unpadded"), "{error}");
 }
 
 #[test]
