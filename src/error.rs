@@ -190,6 +190,19 @@ pub enum Error {
         message: String,
     },
 
+    /// A program whose output is read has failed.
+    #[error(
+        "`{command}` failed ({status}){said}", said = if .stderr.is_empty() { String::new() } else { format!(": {stderr}") }
+    )]
+    Process {
+        /// What was run.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// The last lines that it wrote to its standard error.
+        stderr: String,
+    },
+
     /// A state that does not belong to this loader, or is not a state at all.
     #[error("this state can't be loaded: {reason}")]
     State {

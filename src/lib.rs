@@ -61,16 +61,24 @@ mod state;
 pub use collate::{BatchField, BatchLayout, Collate, PadSamples, StackSamples};
 pub use dataset::format::{
     Content, Csv, CsvHeader, Documents, Features, Folder, FolderClasses, FolderLinks, FolderOptions, JsonLines, Mds,
-    Npy, OnMissing, Raw, RawField, Safetensors, Tar, TarDamages, TarEnd, TarField, TarOptions, TarShards, TarValue,
-    TarWriter, TfRecord, TokenFiles, TokenLayout, TokenOutput, TokenWindows, Tokens, TypedField, UnpackedFolder, Wait,
+    Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDamages, StreamDataset, StreamFormat, StreamPacking,
+    StreamSource, Tar, TarDamages, TarEnd, TarField, TarOptions, TarShards, TarValue, TarWriter, TfRecord, TokenFiles,
+    TokenLayout, TokenOutput, TokenShardLayout, TokenShards, TokenWindows, Tokens, TypedField, UnpackedFolder, Wait,
     WrittenShard,
 };
-pub use dataset::{Concat, Dataset, InMemory, Ragged, ReadMany, Stack, Subset, VariableSize};
+#[cfg(feature = "parquet")]
+pub use dataset::format::{
+    ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetOptions, ParquetShards,
+};
+pub use dataset::{
+    Advance, Concat, Dataset, InMemory, IterableDataset, Ragged, ReadMany, SampleStream, Stack, StopSignal, StreamPart,
+    StreamPosition, Subset, VariableSize,
+};
 pub use error::{Error, Result};
 pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder};
 pub use pipeline::{
     Answer, Batch, BatchNumber, Delivery, Errand, Fetch, FetchSamples, Heard, IndexBatch, Outcome, PlacedField, Pool,
-    Prefetch, Task, WorkerEnd, Workers, end_with,
+    Prefetch, ReadAhead, Task, WorkerEnd, Workers, end_with,
 };
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};

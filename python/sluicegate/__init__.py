@@ -47,14 +47,17 @@ from torch.utils.data import (
 from ._core import __version__
 from .class_loaders import ClassLoaders, class_loaders
 from .csv import CsvDataset
+from .csv_stream import CsvStream
 from .dataloader import DataLoader
 from .folder import FolderDataset
 from .ids import BatchIds
 from .json_lines import JsonLinesDataset
+from .json_lines_stream import JsonLinesStream
 from .mds import MdsDataset
 from .npy import NpyDataset
 from .pack import PackCollate
 from .raw import RawDataset
+from .raw_stream import RawStream
 from .rng import sample_rng
 from .safetensors import SafetensorsDataset
 from .sampler import (
@@ -79,10 +82,14 @@ from .shared_list import SharedList
 from .shuffle_buffer import ShuffleBuffer
 from .split_by_class import split_by_class
 from .tar import TarDataset
+from .tar_stream import TarStream
 from .tfrecord import TFRecordDataset
+from .tfrecord_stream import TFRecordStream
 from .token_documents import TokenDocumentsDataset
 from .tokens import TokensDataset
+from .write_parquet import write_parquet
 from .write_tar import write_tar
+from .write_tokens import write_tokens
 
 __all__ = [
     "BalancedBatchSampler",
@@ -94,6 +101,7 @@ __all__ = [
     "ClassSampler",
     "ConcatDataset",
     "CsvDataset",
+    "CsvStream",
     "DFIterDataPipe",
     "DataChunk",
     "DataLoader",
@@ -103,6 +111,7 @@ __all__ = [
     "IterDataPipe",
     "IterableDataset",
     "JsonLinesDataset",
+    "JsonLinesStream",
     "LengthBucketBatchSampler",
     "MapDataPipe",
     "MdsDataset",
@@ -112,6 +121,7 @@ __all__ = [
     "PackedBatchSampler",
     "RandomSampler",
     "RawDataset",
+    "RawStream",
     "RepeatSampler",
     "SafetensorsDataset",
     "Sampler",
@@ -124,7 +134,9 @@ __all__ = [
     "Subset",
     "SubsetRandomSampler",
     "TFRecordDataset",
+    "TFRecordStream",
     "TarDataset",
+    "TarStream",
     "TensorDataset",
     "TokenDocumentsDataset",
     "TokensDataset",
@@ -145,5 +157,7 @@ __all__ = [
     "sample_rng",
     "shard_iterable",
     "split_by_class",
+    "write_parquet",
     "write_tar",
+    "write_tokens",
 ]

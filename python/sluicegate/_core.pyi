@@ -17,8 +17,10 @@ __all__ = [
     "Prefetch",
     "Reader",
     "Sampler",
+    "Shards",
     "ShuffleBuffer",
-    "TarShards",
+    "Stream",
+    "StreamReader",
     "TokenFiles",
     "WorkerEnd",
     "Workers",
@@ -99,7 +101,7 @@ class Dataset:
     @staticmethod
     def tar(
         paths: Sequence[str | PathLike[str]], arguments: dict[str, Any]
-    ) -> tuple[Dataset, list[str], list[str]]: ...
+    ) -> tuple[Dataset, list[str], list[str], list[int]]: ...
     @staticmethod
     def subset(dataset: Dataset, indices: list[int] | Indices) -> Dataset | None: ...
     @staticmethod
@@ -110,14 +112,6 @@ class Dataset:
     @property
     def fields(self) -> list[tuple[str, str, list[int]]]: ...
     def stacks_with(self, other: Dataset) -> bool: ...
-
-@final
-class TarShards:
-    def __new__(cls, shard_bytes: int, threads: int) -> TarShards: ...
-    def append(self, members: Sequence[tuple[bytes, bytes]]) -> bool: ...
-    def begin(self, path: str | PathLike[str]) -> None: ...
-    def end(self) -> None: ...
-    def written(self, wait: bool) -> list[tuple[int, int, int]]: ...
 
 @final
 class TokenFiles:
@@ -196,6 +190,28 @@ def explicit_order(indices: Indices) -> Order | None: ...
 def explicit_batches(indices: Indices, sizes: Sequence[int]) -> Batches | None: ...
 
 @final
+class Shards:
+    @staticmethod
+    def tar(shard_bytes: int, threads: int) -> Shards: ...
+    @staticmethod
+    def tokens(shard_bytes: int, threads: int, dtype: str, megatron: bool) -> Shards: ...
+    @staticmethod
+    def parquet(
+        shard_bytes: int,
+        threads: int,
+        fields: Sequence[tuple[str, str, bool, Sequence[int]]],
+        row_group_rows: int,
+        compression: str | None,
+    ) -> Shards: ...
+    def append_members(self, samples: Sequence[Sequence[tuple[bytes, bytes]]], start: int) -> int: ...
+    def append_documents(self, documents: Sequence[bytes], start: int) -> int: ...
+    def append_columns(self, columns: Sequence[tuple[bytes, bytes, bytes, bytes]], start: int, end: int) -> int: ...
+    def begin(self, path: str | PathLike[str]) -> None: ...
+    def end(self) -> None: ...
+    def written(self, wait: bool) -> list[tuple[int, int, int]]: ...
+    def close(self) -> None: ...
+
+@final
 class ShuffleBuffer:
     def __new__(
         cls, samples: int | None, bytes: int | None, seed: int, epoch: int, rank: int, worker: int
@@ -212,6 +228,54 @@ class ShuffleBuffer:
     def yielded(self) -> int: ...
     @property
     def oldest(self) -> int | None: ...
+
+_Sources = list[tuple[str, str, int | None]]
+_Options = tuple[bool, bool, int]
+_Position = tuple[int, int, int, int]
+
+@final
+class Stream:
+    @staticmethod
+    def tar(
+        sources: _Sources,
+        options: _Options,
+        fields: list[tuple[str, str]] | None,
+        on_missing: str,
+        concatenated: bool,
+    ) -> Stream: ...
+    @staticmethod
+    def json_lines(sources: _Sources, options: _Options, fields: list[_Typed] | None) -> Stream: ...
+    @staticmethod
+    def tfrecord(sources: _Sources, options: _Options, is_raw: bool, features: list[_Typed] | None) -> Stream: ...
+    @staticmethod
+    def csv(
+        sources: _Sources,
+        options: _Options,
+        fields: list[_Typed] | None,
+        defaults: list[tuple[str, str]],
+        has_header: bool,
+        delimiter: int,
+    ) -> Stream: ...
+    @staticmethod
+    def raw(
+        sources: _Sources,
+        options: _Options,
+        header_bytes: int,
+        sample_bytes: int,
+        fields: list[tuple[str, str, list[int], int, bool]],
+    ) -> Stream: ...
+    @property
+    def is_repeatable(self) -> bool: ...
+
+@final
+class StreamReader:
+    def __new__(
+        cls, stream: Stream, number: int, total: int, position: _Position, bytes_ahead: int
+    ) -> StreamReader: ...
+    def begin(self) -> list[tuple[str, str, str]]: ...
+    def samples(self, hand_over: HandOver, most: int) -> tuple[list[Any], list[_Position]]: ...
+    def batch(self, hand_over: HandOver, samples: int) -> tuple[Any, int, _Position] | None: ...
+    def left_out(self) -> list[str]: ...
 
 @final
 class Engine:

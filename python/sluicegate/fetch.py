@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import BatchSampler
 
 from . import _torch
+from .native_stream import native_batches
 from .rng import SampleSeeding
 from .stateful import Place, is_stateful, restore
 from .stream_place import StreamPlace
@@ -114,6 +115,10 @@ class StreamFetcher:
         self.drop_last = drop_last
         self.place = StreamPlace(dataset, resumed, before, every, None if seeding is None else seeding.sample)
         self.dataset_iter = self.place.take_iterator()
+        # What makes whole batches; only where nobody asks for the samples themselves.
+        self._native, self.collate_fn = native_batches(self.dataset_iter, collate_fn)
+        if sample_id is not None or not auto_collation:
+            self._native = None
         self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         if callable(sample_id):
             self._sample_id = sample_id
@@ -133,6 +138,8 @@ class StreamFetcher:
         place.begin_batch()
         first = place.samples
         self.last = (first, 0, None)
+        if self._native is not None:
+            return self._native_batch(self._native, len(index))
         if not self.auto_collation:
             samples = self._next()
         else:
@@ -154,6 +161,22 @@ class StreamFetcher:
         except Exception as error:
             add_note(error, f"raised while collating samples {first} to {place.samples - 1} of this stream")
             raise
+
+    def _native_batch(self, batches: Callable[[int], tuple[Any, int] | None], size: int) -> Any:
+        place = self.place
+        first = place.samples
+        try:
+            taken = batches(size)
+        except Exception as error:
+            add_note(error, f"raised by a batch of this stream that begins with sample {first}")
+            raise
+        batch, count = taken or (None, 0)
+        place.samples += count
+        place.ended = count < size
+        if not count or (self.drop_last and place.ended):
+            raise StopIteration
+        self.last = (first, count, None)
+        return batch
 
     def _next(self) -> Any:
         if self.seeding is not None:

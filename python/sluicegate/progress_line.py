@@ -15,7 +15,7 @@ class ProgressLine:
 
     Args:
         what: the task, in a few words.
-        total: the number of steps.
+        total: the number of steps; None where nobody knows it.
 
     Example:
         >>> with ProgressLine("counting", 3) as line:
@@ -23,7 +23,7 @@ class ProgressLine:
         ...         line.advance(1)
     """
 
-    def __init__(self, what: str, total: int) -> None:
+    def __init__(self, what: str, total: int | None) -> None:
         self.what = what
         self.total = total
         self.done = 0
@@ -39,9 +39,12 @@ class ProgressLine:
     def _show(self) -> None:
         self._last = time.monotonic()
         elapsed = self._last - self._started
-        share = self.done / self.total if self.total else 1.0
-        left = f", {elapsed / share - elapsed:.0f} s left" if 0 < share < 1 else ""
-        text = f"{self.what}: {self.done:,} of {self.total:,} ({share:.0%}{left})"
+        if self.total is None:
+            text = f"{self.what}: {self.done:,} ({elapsed:.0f} s)"
+        else:
+            share = self.done / self.total if self.total else 1.0
+            left = f", {elapsed / share - elapsed:.0f} s left" if 0 < share < 1 else ""
+            text = f"{self.what}: {self.done:,} of {self.total:,} ({share:.0%}{left})"
         # To the end of the line, over what was longer.
         print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -65,37 +65,67 @@ class RawDataset(NativeDataset):
 
     def __init__(self, paths: Paths, *, dtype: Any, shape: _Shape = (), header_bytes: int = 0) -> None:
         self.paths = expand(paths)
-        self.dtype = dtype if isinstance(dtype, torch.dtype) else np.dtype(dtype)
-        self.shape = _sizes(shape)
-        self.header_bytes = operator.index(header_bytes)
-        if self.header_bytes < 0:
-            raise ValueError(f"header_bytes: a number of bytes is not negative, but got {header_bytes}")
-        if isinstance(self.dtype, np.dtype) and self.dtype.names is not None and self.shape:
-            raise ValueError(
-                f"shape: a structured dtype has its shapes in itself, but got {shape!r} beside {self.dtype}"
-            )
+        self.dtype, self.shape, self.header_bytes = checked_layout(dtype, shape, header_bytes)
         self._open()
 
     def _open(self) -> None:
-        fields: list[_RawField] = []
-        if isinstance(self.dtype, torch.dtype):
-            name = str(self.dtype).removeprefix("torch.")
-            size = self.dtype.itemsize
-            fields.append(("", name, list(self.shape), 0, False))
-            structure: Any = 0
-        else:
-            size = self.dtype.itemsize
-            structure = _flatten(self.dtype, "", list(self.shape), 0, fields)
-        sample_bytes = size * math.prod(self.shape)
-        if sample_bytes >= 2**63:
-            raise ValueError(f"shape: no file can hold a sample of shape {self.shape} of {self.dtype}")
-        core = _core.Dataset.raw(self.paths, self.header_bytes, sample_bytes, fields)
-        self._set_core(core, structure, ["tensor"] * len(fields))
+        layout = raw_layout(self.dtype, self.shape)
+        core = _core.Dataset.raw(self.paths, self.header_bytes, layout.sample_bytes, layout.fields)
+        self._set_core(core, layout.structure, ["tensor"] * len(layout.fields))
 
     def __repr__(self) -> str:
         """The constructor's call."""
         paths = repr(self.paths[0]) if len(self.paths) == 1 else f"[{self.paths[0]!r}, ... {len(self.paths)} files]"
         return f"RawDataset({paths}, dtype={self.dtype!r}, shape={self.shape}, header_bytes={self.header_bytes})"
+
+
+class RawLayout(NamedTuple):
+    """Where the fields of a sample lie in it.
+
+    Attributes:
+        fields: as the core takes them.
+        structure: how they are nested.
+        sample_bytes: the size of a sample.
+    """
+
+    fields: list[_RawField]
+    structure: Any
+    sample_bytes: int
+
+
+def checked_layout(dtype: Any, shape: _Shape, header_bytes: int) -> tuple[Any, tuple[int, ...], int]:
+    """These arguments as they are kept.
+
+    Raises:
+        ValueError: they do not fit together.
+    """
+    dtype = dtype if isinstance(dtype, torch.dtype) else np.dtype(dtype)
+    sizes = _sizes(shape)
+    header_bytes = operator.index(header_bytes)
+    if header_bytes < 0:
+        raise ValueError(f"header_bytes: a number of bytes is not negative, but got {header_bytes}")
+    if isinstance(dtype, np.dtype) and dtype.names is not None and sizes:
+        raise ValueError(f"shape: a structured dtype has its shapes in itself, but got {shape!r} beside {dtype}")
+    return dtype, sizes, header_bytes
+
+
+def raw_layout(dtype: Any, shape: tuple[int, ...]) -> RawLayout:
+    """The layout of samples of `dtype` and `shape`.
+
+    Raises:
+        ValueError: torch does not have a data type.
+    """
+    fields: list[_RawField] = []
+    if isinstance(dtype, torch.dtype):
+        name = str(dtype).removeprefix("torch.")
+        fields.append(("", name, list(shape), 0, False))
+        structure: Any = 0
+    else:
+        structure = _flatten(dtype, "", list(shape), 0, fields)
+    sample_bytes = dtype.itemsize * math.prod(shape)
+    if sample_bytes >= 2**63:
+        raise ValueError(f"shape: no file can hold a sample of shape {shape} of {dtype}")
+    return RawLayout(fields, structure, sample_bytes)
 
 
 def _sizes(shape: _Shape) -> tuple[int, ...]:

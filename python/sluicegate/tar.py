@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from . import _core
 from .native_dataset import Kind, NativeDataset, native_format
 from .paths import Path, Paths, expand
+from .tar_listing import listing_of
 
 TarField: TypeAlias = Literal["bytes", "str", "json", "npy", "int", "float"] | type | None
 
@@ -56,8 +57,13 @@ class TarDataset(NativeDataset):
     Plain tar is read in place: ustar, GNU (long names, large sizes) and pax. `.tar.gz`, `.tgz`, `.tar.zst` and `.tzst`
     are unpacked first, once, into a folder of bounded size, by whichever process comes first.
 
+    Indices that others have made are used where they are found. `urls` may be the `.json` of wids, or a folder that
+    Megatron-Energon has prepared (with `.nv-meta` in it): both name the archives. How many samples they say these have
+    is compared, and a warning says so when it is wrong. Energon's `.tar.idx` beside an archive lets its headers be read
+    from many places at once; one that is wrong is not used.
+
     Args:
-        urls: a file, several, or a pattern (`train-{0000..0146}.tar`, `data/*.tar`).
+        urls: a file, several, or a pattern (`train-{0000..0146}.tar`, `data/*.tar`); or one of the lists above.
         fields: by extension, what the file is: "bytes" (or None), "str" (UTF-8), "json" (the objects; a batch is what
             torch's default collate makes of them), "int" or `int`, "float" or `float` (a decimal number; a batch is an
             int64 or float64 tensor), "npy" (a tensor, of the data type and shape that the first one has; stacked in a
@@ -69,6 +75,7 @@ class TarDataset(NativeDataset):
             file or two files of one name, and all that is behind a damaged header. `damages` says what.
         concatenated: whether to go on behind the blocks of zeros that end an archive: for `cat a.tar b.tar`.
         index_folder: the folder for the index, instead of beside the archives.
+        split: of a folder that Energon has prepared, which of its splits; "train" by default.
         cache_folder: the folder for what is unpacked; `unpacked` in `$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate`
             or `~/.cache/sluicegate`.
         cache_bytes: what the files in it may have together, 64 GiB: those go that were not opened for the longest. One
@@ -107,18 +114,13 @@ class TarDataset(NativeDataset):
         on_error: Literal["raise", "skip"] = "raise",
         concatenated: bool = False,
         index_folder: Path | None = None,
+        split: str = "train",
         cache_folder: Path | None = None,
         cache_bytes: int | None = None,
     ) -> None:
-        self.urls = expand(urls)
-        self.fields = None if fields is None else dict(fields)
-        for name, field in (self.fields or {}).items():
-            if not isinstance(name, str) or name.startswith("__"):
-                raise ValueError(f"fields: expected extensions such as 'jpg', but got {name!r}")
-            if _key(field) not in _FIELDS:
-                raise ValueError(
-                    f"fields[{name!r}]: expected 'bytes', 'str', 'json', 'npy', int or float, but got {field!r}"
-                )
+        self._listing = listing_of(urls, split)
+        self.urls = expand(urls if self._listing is None else self._listing.archives)
+        self.fields = checked_fields(fields)
         if on_missing not in ("error", "skip", "none"):
             raise ValueError(f"on_missing: expected 'error', 'skip' or 'none', but got {on_missing!r}")
         if on_error not in ("raise", "skip"):
@@ -134,13 +136,10 @@ class TarDataset(NativeDataset):
         self._open()
 
     def _open(self) -> None:
-        fields = None
-        if self.fields is not None:
-            fields = [(name, _FIELDS[_key(field)][0]) for name, field in self.fields.items()]
-        core, names, damages = _core.Dataset.tar(
+        core, names, damages, samples = _core.Dataset.tar(
             self.urls,
             {
-                "fields": fields,
+                "fields": fields_of_core(self.fields),
                 "on_missing": self.on_missing,
                 "skip_damaged": self.on_error == "skip",
                 "concatenated": self.concatenated,
@@ -153,16 +152,44 @@ class TarDataset(NativeDataset):
             # As found: what was pickled is not to depend on what the first sample has by then.
             self.fields = dict.fromkeys(names[2:], "bytes")
         self.damages = damages
-        kinds: list[Kind] = ["path", "path"]
-        for field in self.fields.values():
-            kind = _FIELDS[_key(field)][1]
-            kinds.append(("optional", kind) if self.on_missing == "none" else kind)
+        if self._listing is not None:
+            self._listing.compare(samples)
+            # Once: whoever unpickles this has no list any more, but the archives.
+            self._listing = None
+        kinds = kinds_of(self.fields, self.on_missing)
         self._set_core(core, {name: place for place, name in enumerate(names)}, kinds)
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it says which samples there are."""
         urls = repr(self.urls[0]) if len(self.urls) == 1 else f"[{self.urls[0]!r}, ... {len(self.urls)} in all]"
         return f"TarDataset({urls}, {self.fields})"
+
+
+def checked_fields(fields: Mapping[str, TarField] | None) -> dict[str, TarField] | None:
+    """A copy of `fields`; a ValueError where they are none."""
+    checked = None if fields is None else dict(fields)
+    for name, field in (checked or {}).items():
+        if not isinstance(name, str) or name.startswith("__"):
+            raise ValueError(f"fields: expected extensions such as 'jpg', but got {name!r}")
+        if _key(field) not in _FIELDS:
+            raise ValueError(
+                f"fields[{name!r}]: expected 'bytes', 'str', 'json', 'npy', int or float, but got {field!r}"
+            )
+    return checked
+
+
+def fields_of_core(fields: Mapping[str, TarField] | None) -> list[tuple[str, str]] | None:
+    """What the core reads of these fields."""
+    return None if fields is None else [(name, _FIELDS[_key(field)][0]) for name, field in fields.items()]
+
+
+def kinds_of(fields: Mapping[str, TarField], on_missing: str) -> list[Kind]:
+    """What key, archive and these fields are in Python."""
+    kinds: list[Kind] = ["path", "path"]
+    for field in fields.values():
+        kind = _FIELDS[_key(field)][1]
+        kinds.append(("optional", kind) if on_missing == "none" else kind)
+    return kinds
 
 
 def _key(field: Any) -> Any:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import os
-import re
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import IterableDataset
 
 from . import _core
-from .dataloader import DataLoader
 from .paths import Path
-from .progress_line import ProgressLine
+from .sharded_output import ShardFormat, write_shards
 
-# Samples that are asked for at once: a worker's errand must be worth its way.
-_ERRAND = 64
-
-# Seconds between two looks at what the threads have written.
-_INTERVAL = 0.2
-
-_VERSION = 1
+_Members = list[tuple[bytes, bytes]]
 
 
 def write_tar(
@@ -45,29 +34,32 @@ def write_tar(
     that ends in `.json`, whatever `json.dumps` takes; of `npy` what `numpy.save` takes without pickling, tensors too;
     `int`, `float` and `bool` (as 0 or 1), NumPy's scalars and tensors of one element as decimal text. None is left out.
 
-    An archive appears under its name when it is whole and on the disk; until then it is called `*.unfinished`. One is
-    filled while threads write what was filled before. The bytes depend on the samples alone: times and owners are zero.
+    An archive appears under its name when it is whole and on the disk; until then it is called `*.unfinished`, and on
+    an error it is removed. One is filled while threads write what was filled before. The bytes depend on the samples
+    alone: times and owners are zero.
 
     What was killed goes on where it was when it is called again with the same arguments: archives that are whole are
     kept, the rest is made. That is told by a small JSON file beside the archives, which stays there; with it, and the
-    archives as they were written, nothing is done a second time. The same samples must then come in the same order.
+    archives as they were written, nothing is done a second time. The same samples must then come in the same order: the
+    first one, and the last one that is kept, are compared.
 
     Args:
         dataset: map-style or iterable.
         pattern: the path of the archives, with a place for their number as of `str.format`: `"out-{:05d}.tar"`.
         shard_bytes: an archive has at most so many bytes, or one sample.
-        num_workers: worker processes that read the samples, as of `DataLoader`; of an iterable dataset none.
+        num_workers: worker processes that read and encode the samples, as of `DataLoader`; of an iterable dataset none.
         threads: the number of threads that write.
-        resume: whether to go on with what is there. With False all archives are written anew.
+        resume: whether to go on with what is there. With False it is removed, and all archives are written anew.
 
     Returns:
         The paths of the archives.
 
     Raises:
         ValueError: the pattern has no place for a number; two samples one after the other have one key; or what was
-            begun there was begun with other arguments.
+            begun there was begun with other arguments, or of other samples.
         TypeError: a sample is no dict, or a value is not one of those above.
         FileExistsError: the first archive is there, and nothing says that this function has made it.
+        RuntimeError: another process writes these archives at the moment.
 
     Example:
         >>> import tempfile
@@ -79,128 +71,61 @@ def write_tar(
         >>> TarDataset(paths, {"txt": "str", "cls": int})[3]["txt"]
         'purrpurrpurr'
     """
-    pattern = os.path.abspath(os.fsdecode(pattern))
-    if pattern.format(0) == pattern.format(1):
-        raise ValueError(f"pattern: expected a place for the number, such as 'out-{{:05d}}.tar', but got {pattern!r}")
-    length = None if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__") else len(dataset)
-    manifest = _Manifest(pattern, {"version": _VERSION, "shard_bytes": int(shard_bytes), "length": length})
-    manifest.load(resume)
-    start = sum(shard["samples"] for shard in manifest.shards)
-    if manifest.is_whole:
-        return manifest.paths()
-    shards = _core.TarShards(shard_bytes, threads)
-    begun = first = len(manifest.shards)
-    last_key, looked = None, time.monotonic()
-    with ProgressLine(f"writing {os.path.basename(pattern)}", length or 0) as line:
-        line.advance(start)
-        for index, sample in enumerate(_samples(dataset, start, num_workers), start):
-            key, members = _members(sample, index)
-            if key == last_key:
-                raise ValueError(f"sample {index}: its key {key!r} is that of the sample before it: they would be one")
-            last_key = key
-            if not shards.append(members):
-                shards.begin(pattern.format(begun))
-                begun += 1
-                shards.append(members)
-            line.advance(1)
-            if time.monotonic() - looked > _INTERVAL:
-                looked = time.monotonic()
-                manifest.add(shards.written(False), first)
-        shards.end()
-        manifest.add(shards.written(True), first)
-    manifest.finish()
-    return manifest.paths()
-
-
-class _Manifest:
-    """Which archives are whole, in a file that is replaced as a whole."""
-
-    def __init__(self, pattern: str, arguments: dict[str, Any]) -> None:
-        self.pattern = pattern
-        self.arguments = arguments
-        folder, name = os.path.split(pattern)
-        self.path = os.path.join(folder, re.sub(r"\{[^{}]*\}", "", name) + ".shards.json")
-        self.shards: list[dict[str, Any]] = []
-        self.is_whole = False
-        self._waiting: dict[int, dict[str, Any]] = {}
-
-    def load(self, resume: bool) -> None:
-        try:
-            with open(self.path, encoding="utf-8") as file:
-                found = json.load(file)
-        except FileNotFoundError:
-            found = None
-        if found is None or not resume:
-            first = self.pattern.format(0)
-            if resume and os.path.lexists(first):
-                raise FileExistsError(f"{first!r} is there, but not {self.path!r}: remove it, or give resume=False")
-            self.save()
-            return
-        if found.get("arguments") != self.arguments:
-            raise ValueError(
-                f"{self.path!r} says that these archives were begun with {found.get('arguments')}, not "
-                f"{self.arguments}: give the same arguments, or resume=False"
-            )
-        for number, shard in enumerate(found["shards"]):
-            path = self.pattern.format(number)
-            if not os.path.isfile(path) or os.path.getsize(path) != shard["bytes"]:
-                break
-            self.shards.append(shard)
-        self.is_whole = bool(found["whole"]) and len(self.shards) == len(found["shards"])
-
-    def add(self, written: list[tuple[int, int, int]], first: int) -> None:
-        """Notes what is whole; numbers count from archive `first`."""
-        for number, samples, size in written:
-            self._waiting[first + number] = {"samples": samples, "bytes": size}
-        before = len(self.shards)
-        # Without gaps: from the number of samples follows where to go on.
-        while len(self.shards) in self._waiting:
-            self.shards.append(self._waiting.pop(len(self.shards)))
-        if len(self.shards) > before:
-            self.save()
-
-    def finish(self) -> None:
-        self.is_whole = True
-        self.save()
-
-    def save(self) -> None:
-        unfinished = f"{self.path}.unfinished"
-        with open(unfinished, "w", encoding="utf-8") as file:
-            json.dump({"arguments": self.arguments, "shards": self.shards, "whole": self.is_whole}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, self.path)
-
-    def paths(self) -> list[str]:
-        return [self.pattern.format(number) for number in range(len(self.shards))]
-
-
-def _samples(dataset: Any, start: int, num_workers: int) -> Iterator[Any]:
-    """The samples from `start` on."""
-    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
-        return itertools.islice(iter(dataset), start, None)
-    loader = DataLoader(
+    return write_shards(
         dataset,
-        batch_size=_ERRAND,
-        sampler=range(start, len(dataset)),
+        pattern,
+        _TarFormat(),
+        shard_bytes=shard_bytes,
         num_workers=num_workers,
-        collate_fn=_as_they_are,
+        threads=threads,
+        resume=resume,
     )
-    return itertools.chain.from_iterable(loader)
 
 
-def _as_they_are(samples: list[Any]) -> list[Any]:
-    return samples
+class _TarFormat(ShardFormat):
+    """A block is a list of keys, and one of the names and contents of their members."""
+
+    example = "out-{:05d}.tar"
+
+    def __init__(self) -> None:
+        self.last_key: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        return {"format": "tar"}
+
+    def encode(self, samples: list[Any], first: int) -> tuple[list[str], list[_Members]]:
+        keys, members = zip(*(_members(sample, index) for index, sample in enumerate(samples, first)), strict=True)
+        return list(keys), list(members)
+
+    def digested(self, block: tuple[list[str], list[_Members]], place: int) -> Iterable[bytes]:
+        for name, contents in block[1][place]:
+            yield name
+            yield contents
+
+    def open(self, shard_bytes: int, threads: int) -> _core.Shards:
+        return _core.Shards.tar(shard_bytes, threads)
+
+    def append(self, shards: _core.Shards, block: tuple[list[str], list[_Members]], start: int, first: int) -> int:
+        keys, members = block
+        count = shards.append_members(members, start)
+        for index, key in enumerate(keys[start : start + count], first):
+            if key == self.last_key:
+                raise ValueError(f"sample {index}: its key {key!r} is that of the sample before it: they would be one")
+            self.last_key = key
+        return count
+
+    def follow(self, block: tuple[list[str], list[_Members]]) -> None:
+        self.last_key = block[0][-1]
 
 
-def _members(sample: Any, index: int) -> tuple[str, list[tuple[bytes, bytes]]]:
+def _members(sample: Any, index: int) -> tuple[str, _Members]:
     """Key, and names and contents, of sample `index`."""
     if not isinstance(sample, Mapping):
         raise TypeError(f"sample {index}: expected a dict of its parts by extension, but got {type(sample).__name__}")
     key = sample.get("__key__", f"{index:09d}")
     if not isinstance(key, str) or not key or "." in key.rsplit("/", 1)[-1] or key.endswith("/"):
         raise ValueError(f"sample {index}: a key is a text without dots in its last part, but got {key!r}")
-    members = []
+    members: _Members = []
     for extension, value in sample.items():
         if not isinstance(extension, str) or "/" in extension:
             raise ValueError(f"sample {index}: an extension is a text without slashes, but got {extension!r}")

@@ -1,16 +1,21 @@
-//! WHAT can be read: the trait [`Dataset`], its extensions [`ReadMany`] and [`VariableSize`], and combinators, one a file.
+//! WHAT can be read: the traits [`Dataset`], with its extensions [`ReadMany`] and [`VariableSize`], and [`IterableDataset`];
+//! and combinators, one a file.
 
 mod concat;
 pub(crate) mod format;
 mod in_memory;
+mod iterable;
 mod ragged;
 mod stack;
+mod stop_signal;
 mod subset;
 
 pub use concat::Concat;
 pub use in_memory::InMemory;
+pub use iterable::{Advance, IterableDataset, SampleStream, StreamPart, StreamPosition};
 pub use ragged::Ragged;
 pub use stack::Stack;
+pub use stop_signal::StopSignal;
 pub use subset::Subset;
 
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, Sizes, SizesWriter};

@@ -183,11 +183,17 @@ impl Dataset {
         Ok((Self(Arc::new(samples)), contents))
     }
 
-    /// The samples in the archives at `paths`, the names of their fields, and what was left out of damaged archives.
+    /// The samples in the archives at `paths`, the names of their fields, what was left out of damaged archives, and how many
+    /// samples each archive has.
     #[staticmethod]
-    fn tar(py: Python<'_>, paths: Vec<PathBuf>, arguments: TarArguments) -> PyResult<(Self, Vec<String>, Vec<String>)> {
-        let (tar, names, damages) = detach(py, || arguments.open(paths))?;
-        Ok((Self(Arc::new(tar)), names, damages))
+    #[expect(clippy::type_complexity, reason = "a tuple is what Python gets")]
+    fn tar(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        arguments: TarArguments,
+    ) -> PyResult<(Self, Vec<String>, Vec<String>, Vec<usize>)> {
+        let (tar, names, damages, samples) = detach(py, || arguments.open(paths))?;
+        Ok((Self(Arc::new(tar)), names, damages, samples))
     }
 
     /// The samples of `dataset` at `indices`; nothing when one of them is no plain `int` in range.

@@ -18,7 +18,7 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
         },
         Error::IndexOutOfRange { .. } => PyIndexError::new_err(message),
         Error::Io { path, source } => os_error(&path, &source),
-        Error::Shrunk { .. } | Error::Changed { .. } => PyOSError::new_err(message),
+        Error::Shrunk { .. } | Error::Changed { .. } | Error::Process { .. } => PyOSError::new_err(message),
         Error::LengthMismatch { .. }
         | Error::SchemaMismatch { .. }
         | Error::InvalidArgument { .. }

@@ -22,8 +22,10 @@ mod plan;
 mod prefetch;
 mod reader;
 mod sampler;
+mod shards;
 mod shuffle_buffer;
 mod stack;
+mod stream;
 mod tar;
 mod tokens;
 mod torch_generator;
@@ -76,11 +78,13 @@ mod _core {
         sequential_sampler, subset_random_sampler, weighted_random_sampler,
     };
     #[pymodule_export]
+    use super::shards::Shards;
+    #[pymodule_export]
     use super::shuffle_buffer::ShuffleBuffer;
     #[pymodule_export]
     use super::stack::Kinds;
     #[pymodule_export]
-    use super::tar::TarShards;
+    use super::stream::{Stream, StreamReader};
     #[pymodule_export]
     use super::tokens::TokenFiles;
     #[pymodule_export]

@@ -244,6 +244,65 @@ fn shards_are_filled_in_order_and_appear_when_they_are_whole() {
     dropped.append([(b"x.txt".as_slice(), b"x".as_slice())]).unwrap();
     drop(dropped);
     assert_eq!(fs::read(path(1)).unwrap(), before, "what is not ended changes nothing");
+    let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(left.filter(|path| path.extension().is_some_and(|ending| ending == "unfinished")).count(), 0);
+    // Where nothing can be created, the error comes without waiting for the end.
+    let mut refused = TarShards::new(20_000, 1).unwrap();
+    refused.begin(folder.path().join("no folder/0.tar"));
+    while refused.append([(b"x.txt".as_slice(), b"x".as_slice())]).unwrap() {
+        if let Err(error) = refused.written(Wait::ForNone) {
+            assert!(matches!(error, Error::Io { .. }));
+            return;
+        }
+    }
+    refused.end();
+    assert!(matches!(refused.written(Wait::ForAll), Err(Error::Io { .. })));
+}
+
+/// An archive of 5,000 samples of one member, and an `.idx` as Energon has it beside it.
+fn with_offsets(folder: &Path, change: impl FnOnce(&mut Vec<u64>)) -> Tar {
+    let path = folder.join("a.tar");
+    let mut shard = TarWriter::create(&path).unwrap();
+    let (mut place, mut offsets) = (0, Vec::new());
+    for sample in 0..5000 {
+        let name =
+            if sample % 100 == 7 { format!("{}/{sample}.txt", "long".repeat(60)) } else { format!("{sample}.txt") };
+        shard.append(name.as_bytes(), sample.to_string().as_bytes()).unwrap();
+        offsets.push(place);
+        place += if sample % 100 == 7 { 4 * 512 } else { 2 * 512 };
+    }
+    offsets.push(place);
+    shard.finish().unwrap();
+    change(&mut offsets);
+    fs::write(folder.join("a.tar.idx"), offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect::<Vec<_>>())
+        .unwrap();
+    let fields = vec![TarField::new("txt", TarValue::Bytes)];
+    Tar::open(vec![path], fields, &TarOptions::default()).unwrap()
+}
+
+#[test]
+fn offsets_of_samples_are_used_only_where_they_are_right() {
+    type Change = fn(&mut Vec<u64>);
+    let changes: [Change; 9] = [
+        |_| {},
+        |offsets| offsets[2048] += 512,
+        |offsets| offsets[1024] = u64::MAX,
+        |offsets| offsets.swap(1024, 2048),
+        |offsets| offsets[3072] += 1,
+        |offsets| offsets.truncate(10),
+        |offsets| offsets.iter_mut().for_each(|offset| *offset = 0),
+        |offsets| *offsets = vec![512; 100_000],
+        |offsets| offsets.clear(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let folder = TempDir::new().unwrap();
+        let tar = with_offsets(folder.path(), change);
+        let expected: Vec<_> = (0..5000).map(|sample| vec![sample.to_string().into_bytes()]).collect();
+        assert_eq!((tar.len(), tar.samples_by_archive().unwrap()), (5000, vec![5000]));
+        if number < 2 {
+            dataset_conformance(&tar, &expected);
+        }
+    }
 }
 
 #[test]

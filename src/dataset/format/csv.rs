@@ -2,23 +2,20 @@
 
 use std::path::PathBuf;
 
+use super::csv_fields::{CsvFields, names_of};
 use super::csv_row::Cells;
 use super::csv_scan::{find_rows, first_row};
 use super::csv_types::Inference;
 use super::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
 use super::file_pool::{FilePool, OpenFile};
-use super::number::Number;
 use super::scan::scan;
 use super::spans::Spans;
 use super::text_file::refuse_line;
-use super::typed_field::{Content, TypedField};
+use super::typed_field::TypedField;
 use crate::{Error, Result};
 
 /// So many rows are looked at where types are not named.
-const INFERRED_FROM: usize = 1000;
-
-/// The most columns that a file may have.
-const MOST_COLUMNS: usize = 1 << 16;
+pub(super) const INFERRED_FROM: usize = 1000;
 
 /// Where the names of columns are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +48,7 @@ pub struct Csv {
 
 struct Rows {
     spans: Spans,
-    /// By field.
-    fields: Vec<TypedField>,
-    /// By column: the number of its field, where it is one.
-    columns: Vec<Option<usize>>,
-    names: Vec<String>,
-    delimiter: u8,
+    fields: CsvFields,
 }
 
 impl Csv {
@@ -99,26 +91,14 @@ impl Csv {
             Some(fields) => fields,
             None => infer(&spans, &names, defaults, delimiter)?,
         };
-        let mut columns = vec![None; names.len()];
-        for (number, typed) in fields.iter().enumerate() {
-            let invalid = |reason| Err(Error::InvalidArgument { argument: "fields", reason });
-            let field = typed.field();
-            let Some(column) = names.iter().position(|name| name == field.name()) else {
-                let first: Vec<_> = names.iter().take(20).collect();
-                return invalid(format!("there is no column `{}`, but {first:?}", field.name()));
-            };
-            if typed.content() == Content::Number && (field.is_variable() || !field.shape().is_empty()) {
-                return invalid(format!("{field}: a cell holds one value"));
-            }
-            columns[column] = Some(number);
-        }
-        Ok(Self { decoding: Decoding::new(Rows { spans, fields, columns, names, delimiter }) })
+        let fields = CsvFields::new(names, fields, delimiter)?;
+        Ok(Self { decoding: Decoding::new(Rows { spans, fields }) })
     }
 
     /// The fields of a sample, and what they hold.
     #[must_use]
     pub fn fields(&self) -> &[TypedField] {
-        &self.decoding.decoder().fields
+        self.decoding.decoder().fields.typed()
     }
 }
 
@@ -142,22 +122,7 @@ fn names_of_all(pool: &FilePool, delimiter: u8) -> Result<Vec<String>> {
 }
 
 fn names_in(file: &OpenFile, offset: u64, row: &[u8], delimiter: u8) -> Result<Vec<String>> {
-    let (mut cells, mut names) = (Cells::new(row, delimiter), Vec::new());
-    let refuse = |(place, reason): (usize, String)| refuse_line(file, offset + place as u64, &reason);
-    while let Some((place, cell)) = cells.next().map_err(refuse)? {
-        let name = String::from_utf8(cell.into_owned())
-            .map_err(|_| refuse((place, "the name of a column is no UTF-8 text".into())))?;
-        if names.len() >= MOST_COLUMNS {
-            return Err(refuse((place, format!("more than {MOST_COLUMNS} columns"))));
-        }
-        names.push(name);
-    }
-    let mut sorted: Vec<&String> = names.iter().collect();
-    sorted.sort();
-    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(refuse((0, format!("two columns are called `{}`", pair[0]))));
-    }
-    Ok(names)
+    names_of(row, delimiter).map_err(|(place, reason)| refuse_line(file, offset + place as u64, &reason))
 }
 
 /// The columns of the first row by their numbers.
@@ -191,61 +156,20 @@ fn infer(spans: &Spans, names: &[String], defaults: &[(String, String)], delimit
     inference.fields()
 }
 
-impl Rows {
-    /// Fills a sample; fails with the place in the row.
-    fn fill(&self, row: &[u8], into: &mut Decoded) -> std::result::Result<(), (usize, String)> {
-        let (mut cells, mut column) = (Cells::new(row, self.delimiter), 0);
-        while let Some((place, cell)) = cells.next()? {
-            if let Some(Some(number)) = self.columns.get(column) {
-                let typed = &self.fields[*number];
-                let refuse = |reason| (place, format!("column {} (`{}`): {reason}", column + 1, typed.field().name()));
-                let bytes = &mut into.column(*number).bytes;
-                match (cell.is_empty(), typed.default(), typed.content()) {
-                    (true, Some(default), _) => bytes.extend(default),
-                    (_, _, Content::Bytes) => bytes.extend(&*cell),
-                    (is_empty, _, content) => {
-                        let text = std::str::from_utf8(&cell).map_err(|_| refuse("no UTF-8 text".into()))?;
-                        if content == Content::Number {
-                            let dtype = typed.field().dtype();
-                            let number = Number::parse(text, dtype).ok_or_else(|| {
-                                let hint = if is_empty { ", and it has no default" } else { "" };
-                                refuse(format!("{:?} is no {dtype}{hint}", shortened(text)))
-                            })?;
-                            number.push(dtype, bytes).map_err(refuse)?;
-                        } else {
-                            bytes.extend(text.as_bytes());
-                        }
-                    }
-                }
-            }
-            column += 1;
-        }
-        if column == self.names.len() {
-            return Ok(());
-        }
-        Err((0, format!("{column} cells where {} are expected", self.names.len())))
-    }
-}
-
-/// A text as it is shown in an error.
-fn shortened(text: &str) -> &str {
-    text.char_indices().nth(60).map_or(text, |(end, _)| &text[..end])
-}
-
 impl Decode for Rows {
     fn len(&self) -> usize {
         self.spans.len()
     }
 
     fn fields(&self) -> &[TypedField] {
-        &self.fields
+        self.fields.typed()
     }
 
     fn decode(&self, indices: &[usize], into: &mut Decoded) -> Result<()> {
         self.spans.visit(indices, |file, offset, row| {
             let refuse = |(place, reason): (usize, String)| refuse_line(file, offset + place as u64, &reason);
-            self.fill(row, into).map_err(refuse)?;
-            into.end_sample(&self.fields).map_err(|reason| refuse((0, reason)))
+            self.fields.fill(row, into).map_err(refuse)?;
+            into.end_sample(self.fields.typed()).map_err(|reason| refuse((0, reason)))
         })
     }
 }

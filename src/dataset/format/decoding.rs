@@ -57,7 +57,7 @@ impl DecodedColumn {
 }
 
 impl Decoded {
-    fn new(fields: usize, samples: usize) -> Self {
+    pub(super) fn new(fields: usize, samples: usize) -> Self {
         let column = || DecodedColumn { bytes: Vec::new(), ends: Vec::with_capacity(samples) };
         Self { columns: (0..fields).map(|_| column()).collect() }
     }
@@ -78,6 +78,26 @@ impl Decoded {
             column.ends.push(column.bytes.len());
         }
         Ok(())
+    }
+
+    /// Takes back all that the sample that is being filled has.
+    pub(super) fn abandon_sample(&mut self) {
+        // One that was refused when it ended may have ended in some of the columns.
+        let ended = self.columns.iter().map(|column| column.ends.len()).min().unwrap_or(0);
+        for column in &mut self.columns {
+            column.ends.truncate(ended);
+            column.clear_sample();
+        }
+    }
+
+    /// The bytes of the sample that is being filled.
+    pub(super) fn filled(&self) -> usize {
+        self.columns.iter().map(DecodedColumn::filled).sum()
+    }
+
+    /// Those of field `field` of the sample in row `row`.
+    pub(super) fn value(&self, field: usize, row: usize) -> &[u8] {
+        self.columns[field].sample(row)
     }
 
     fn bytes(&self) -> usize {

@@ -13,7 +13,7 @@ use super::source_files::FileFacts;
 use crate::rng::digest;
 
 const MAGIC: &[u8; 8] = b"SLUICEIX";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Magic, version, length and digest.
 const PRELUDE: usize = 24;
 const ALIGNMENT: u64 = 64;
@@ -40,7 +40,7 @@ impl IndexKey {
 /// Where a column lies in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ColumnPlace {
-    /// 4 or 8.
+    /// 1, 4 or 8.
     pub(super) bytes_per_number: usize,
     pub(super) len: usize,
     pub(super) offset: usize,
@@ -106,7 +106,7 @@ pub(super) fn decode(header: &[u8], file_bytes: u64) -> Option<(IndexKey, Vec<Co
         let bytes_per_number = usize::from(rest.take(1)?[0]);
         let (len, offset) = (rest.number()?, rest.number()?);
         let end = len.checked_mul(bytes_per_number as u64)?.checked_add(offset)?;
-        if !matches!(bytes_per_number, 4 | 8) || end > file_bytes {
+        if !matches!(bytes_per_number, 1 | 4 | 8) || end > file_bytes {
             return None;
         }
         let (len, offset) = (usize::try_from(len).ok()?, usize::try_from(offset).ok()?);

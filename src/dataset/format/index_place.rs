@@ -19,32 +19,58 @@ pub(crate) enum IndexPlace {
 }
 
 impl IndexPlace {
-    /// The paths at which the index of `files` may be, the one to be preferred first. Two lists of files, or two `kinds`
-    /// (format and parameters), have indices of different names.
-    pub(super) fn paths(&self, files: &[SourceFile], kind: &str) -> Vec<PathBuf> {
+    /// Where the index of `files` may be, the place to be preferred first. Two lists of files, or two `kinds` (format and
+    /// parameters), have indices of different names.
+    pub(super) fn candidates(&self, files: &[SourceFile], kind: &str) -> Vec<IndexPath> {
         let Some(first) = files.first() else { return Vec::new() };
         let folder = first.path.parent().unwrap_or_else(|| Path::new(""));
+        let anywhere = |into: &Path| IndexPath::new(into, files, Path::new(""), kind);
         match self {
             // By the names that the files have from there: a folder that is moved keeps its index.
             Self::Beside => {
-                let beside = folder.join(name(files, folder, kind));
-                [beside]
-                    .into_iter()
-                    .chain(user_cache().map(|cache| cache.join(name(files, Path::new(""), kind))))
-                    .collect()
+                let beside = IndexPath::new(folder, files, folder, kind);
+                [beside].into_iter().chain(user_cache().map(|cache| anywhere(&cache))).collect()
             }
-            Self::Folder(path) => vec![path.join(name(files, Path::new(""), kind))],
+            Self::Folder(path) => vec![anywhere(path)],
         }
     }
 }
 
-/// The name of a file as it is kept with an index: from the folder of the first file, if it lies below it.
+/// A path at which an index may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct IndexPath {
+    pub(super) path: PathBuf,
+    /// Files that lie below it are called by their names from there; nothing for all by their whole paths.
+    pub(super) base: PathBuf,
+    /// How the names of all indices end that are of the same kind, whatever their files.
+    ending: String,
+}
+
+impl IndexPath {
+    fn new(folder: &Path, files: &[SourceFile], base: &Path, kind: &str) -> Self {
+        let ending = format!("-{:016x}.sluicegate-index", digest_of(kind.as_bytes()));
+        let path = folder.join(name(files, base, &ending));
+        Self { path, base: base.to_path_buf(), ending }
+    }
+
+    /// The paths of the indices of this kind in this folder, those that were made last first.
+    pub(super) fn siblings(&self) -> Vec<PathBuf> {
+        let Some(entries) = self.path.parent().and_then(|folder| folder.read_dir().ok()) else { return Vec::new() };
+        let named = entries.flatten().filter(|entry| entry.file_name().as_bytes().ends_with(self.ending.as_bytes()));
+        let mut dated: Vec<_> =
+            named.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+        dated.sort_unstable_by(|a, b| b.cmp(a));
+        dated.into_iter().map(|(_, path)| path).collect()
+    }
+}
+
+/// The name of a file as it is kept with an index: from the folder `folder`, if it lies below it.
 pub(super) fn name_from<'a>(path: &'a Path, folder: &Path) -> &'a [u8] {
     path.strip_prefix(folder).unwrap_or(path).as_os_str().as_bytes()
 }
 
-fn name(files: &[SourceFile], folder: &Path, kind: &str) -> PathBuf {
-    let mut all = kind.as_bytes().to_vec();
+fn name(files: &[SourceFile], folder: &Path, ending: &str) -> PathBuf {
+    let mut all = Vec::new();
     for file in files {
         all.push(0);
         all.extend(name_from(&file.path, folder));
@@ -52,7 +78,7 @@ fn name(files: &[SourceFile], folder: &Path, kind: &str) -> PathBuf {
     let first = files[0].path.file_name().unwrap_or(OsStr::new("")).as_bytes();
     // A name may have 255 bytes.
     let mut name = first[..first.len().min(180)].to_vec();
-    name.extend(format!(".{:016x}.sluicegate-index", digest_of(&all)).into_bytes());
+    name.extend(format!(".{:016x}{ending}", digest_of(&all)).into_bytes());
     PathBuf::from(std::ffi::OsString::from_vec(name))
 }
 

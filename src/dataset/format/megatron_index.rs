@@ -256,16 +256,60 @@ impl Borders<'_> {
     }
 }
 
+/// Megatron's codes of the data types of tokens.
+const CODES: [(u8, DType); 6] =
+    [(1, DType::UInt8), (2, DType::Int8), (3, DType::Int16), (4, DType::Int32), (5, DType::Int64), (8, DType::UInt16)];
+
 /// The data type of Megatron's code for it.
 fn dtype_of(code: u8) -> std::result::Result<DType, String> {
-    match code {
-        1 => Ok(DType::UInt8),
-        2 => Ok(DType::Int8),
-        3 => Ok(DType::Int16),
-        4 => Ok(DType::Int32),
-        5 => Ok(DType::Int64),
-        8 => Ok(DType::UInt16),
-        6 | 7 => Err(format!("code {code} is a floating-point type: these are no tokens")),
-        _ => Err(format!("no data type has the code {code}; 1 to 8 are known")),
+    match (CODES.iter().find(|(other, _)| *other == code), code) {
+        (Some((_, dtype)), _) => Ok(*dtype),
+        (None, 6 | 7) => Err(format!("code {code} is a floating-point type: these are no tokens")),
+        (None, _) => Err(format!("no data type has the code {code}; 1 to 8 are known")),
+    }
+}
+
+/// Megatron's code of a data type.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] when it has none.
+pub(super) fn code_of(dtype: DType) -> Result<u8> {
+    CODES.iter().find(|(_, other)| *other == dtype).map(|(code, _)| *code).ok_or_else(|| {
+        let reason = format!("Megatron's index has no tokens of {dtype}: uint16, int32 or another one of its own");
+        Error::InvalidArgument { argument: "dtype", reason }
+    })
+}
+
+/// Writes the index of documents of these `lengths`, in tokens, that lie one after the other: each is one sequence.
+pub(super) fn encode_index(dtype: DType, lengths: &[i32], mut write: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut part = MAGIC.to_vec();
+    part.extend(1_u64.to_le_bytes());
+    part.push(code_of(dtype)?);
+    part.extend((lengths.len() as u64).to_le_bytes());
+    part.extend((lengths.len() as u64 + 1).to_le_bytes());
+    write(&part)?;
+    write_numbers(lengths.iter().map(|length| length.to_le_bytes()), &mut write)?;
+    let mut next = 0;
+    let offsets = lengths.iter().map(|&length| {
+        let offset = next;
+        next += i64::from(length) * dtype.bytes() as i64;
+        offset.to_le_bytes()
+    });
+    write_numbers(offsets, &mut write)?;
+    write_numbers((0..=lengths.len() as u64).map(u64::to_le_bytes), &mut write)
+}
+
+fn write_numbers<const BYTES: usize>(
+    mut numbers: impl Iterator<Item = [u8; BYTES]>,
+    write: &mut impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut part = Vec::with_capacity(BLOCK * BYTES);
+    loop {
+        part.clear();
+        numbers.by_ref().take(BLOCK).for_each(|number| part.extend(number));
+        if part.is_empty() {
+            return Ok(());
+        }
+        write(&part)?;
     }
 }

@@ -36,6 +36,18 @@ impl RawField {
         Self { order: ByteOrder::Swapped, ..self }
     }
 
+    /// What it is in a sample.
+    pub(super) fn field(&self) -> &Field {
+        &self.field
+    }
+
+    /// Appends what it is in `sample`, which it lies in.
+    pub(super) fn extract(&self, sample: &[u8], into: &mut Vec<u8>) {
+        let start = into.len();
+        into.extend(&sample[self.offset..self.offset + self.field.bytes()]);
+        swap(&mut into[start..], self.swapped_bytes());
+    }
+
     /// The number of bytes that are turned round together; a complex number has two of them. One where nothing is.
     fn swapped_bytes(&self) -> usize {
         match (self.order, self.field.dtype()) {
@@ -82,19 +94,7 @@ impl Raw {
         fields: Vec<RawField>,
     ) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
-        let invalid = |reason| Error::InvalidArgument { argument: "dtype", reason };
-        if sample_bytes == 0 {
-            return Err(invalid("a sample has no bytes: nothing says how many samples there are".into()));
-        }
-        let past = fields
-            .iter()
-            .find(|field| field.offset.checked_add(field.field.bytes()).is_none_or(|end| end > sample_bytes));
-        if let Some(RawField { field, offset, .. }) = past {
-            return Err(invalid(format!("{field} at byte {offset} reaches past a sample of {sample_bytes} bytes")));
-        }
-        if let Some(RawField { field, .. }) = fields.iter().find(|field| field.field.is_variable()) {
-            return Err(invalid(format!("{field} is variable: all samples of the file have one size")));
-        }
+        check_fields(&fields, sample_bytes)?;
         let file = MappedFile::open(&path)?;
         let bytes = file.metadata().map_err(|source| Error::Io { path: path.clone(), source })?.len();
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -124,6 +124,23 @@ impl Raw {
         let schema = Schema::new(fields.into_iter().map(|field| field.field).collect::<Vec<_>>());
         Ok(Self { file, arrays, schema, len })
     }
+}
+
+/// Fails unless samples of so many bytes have these fields.
+pub(super) fn check_fields(fields: &[RawField], sample_bytes: usize) -> Result<()> {
+    let invalid = |reason| Error::InvalidArgument { argument: "dtype", reason };
+    if sample_bytes == 0 {
+        return Err(invalid("a sample has no bytes: nothing says how many samples there are".into()));
+    }
+    let past =
+        fields.iter().find(|field| field.offset.checked_add(field.field.bytes()).is_none_or(|end| end > sample_bytes));
+    if let Some(RawField { field, offset, .. }) = past {
+        return Err(invalid(format!("{field} at byte {offset} reaches past a sample of {sample_bytes} bytes")));
+    }
+    if let Some(RawField { field, .. }) = fields.iter().find(|field| field.field.is_variable()) {
+        return Err(invalid(format!("{field} is variable: all samples of the file have one size")));
+    }
+    Ok(())
 }
 
 fn swap(bytes: &mut [u8], unit: usize) {

@@ -1,47 +1,30 @@
 //! [`SampleIndex`]: where each sample lies, found once and kept.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{FlockOperation, fcntl_lock};
-
+use super::index_columns::ColumnRole;
 use super::index_file::{ColumnPlace, IndexKey, LONGEST_HEADER, decode, encode, header_bytes};
-use super::index_place::{IndexPlace, name_from};
+use super::index_lock::Lock;
+use super::index_place::{IndexPath, IndexPlace, name_from};
+use super::index_siblings::Siblings;
 use super::source_files::SourceFiles;
 use crate::memory::{Array, Segment};
 use crate::{Error, Result};
 
-/// A column of numbers that a scan has found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum IndexColumn {
-    U32(Vec<u32>),
-    U64(Vec<u64>),
-}
-
-impl IndexColumn {
-    fn form(&self) -> (usize, usize) {
-        match self {
-            Self::U32(numbers) => (4, numbers.len()),
-            Self::U64(numbers) => (8, numbers.len()),
-        }
-    }
-
-    fn write(&self, file: &mut impl Write) -> io::Result<()> {
-        match self {
-            Self::U32(numbers) => numbers.iter().try_for_each(|number| file.write_all(&number.to_le_bytes())),
-            Self::U64(numbers) => numbers.iter().try_for_each(|number| file.write_all(&number.to_le_bytes())),
-        }
-    }
-}
+pub(crate) use super::index_columns::IndexColumn;
 
 /// Columns of numbers, such as place and size of every sample, in a file that is memory-mapped: opening it reads the header
 /// alone. Any thread, any process.
 pub(crate) struct SampleIndex {
     columns: Vec<(Array, usize)>,
+    /// How many of these say, by file, where its rows in another one end: those of all, or none.
+    file_columns: usize,
     /// Nothing where no file could be written: it is in memory then.
     path: Option<PathBuf>,
     expected: u64,
@@ -55,35 +38,96 @@ impl SampleIndex {
     /// memory.
     ///
     /// # Errors
-    /// Those of `scan`. An index that can't be read or written is none.
+    /// Those of `scan`; that another process makes it, and does not get done. An index that can't be read or written is none.
     pub(crate) fn open_or_build(
         files: &SourceFiles,
         (format, parameters): (&str, &str),
         place: &IndexPlace,
         scan: impl FnOnce() -> Result<Vec<IndexColumn>>,
     ) -> Result<Self> {
-        let paths = place.paths(files.files(), &format!("{format}\0{parameters}"));
-        let found = |path: &PathBuf| Self::open(path, &key_of(files, format, parameters));
+        Self::open_or_make(files, (format, parameters), place, 0, |_| Ok((scan()?, Vec::new())))
+    }
+
+    /// As [`open_or_build`](Self::open_or_build), but file by file: `scan` is given the numbers of those files that are in no
+    /// other index of this kind either, and finds columns of these `roles` in each. Column 0 has a row a sample.
+    ///
+    /// An index whose files are all in this one is removed: it can be made of this one without a scan.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn open_or_scan(
+        files: &SourceFiles,
+        kind: (&str, &str),
+        place: &IndexPlace,
+        roles: &[ColumnRole],
+        scan: impl Fn(&[usize]) -> Result<Vec<Vec<IndexColumn>>>,
+    ) -> Result<Self> {
+        Self::open_or_make(files, kind, place, roles.len(), |path| {
+            let siblings = path.map(|path| Siblings::look(path, kind, roles.len())).unwrap_or_default();
+            siblings.join(files, path, roles, scan)
+        })
+    }
+
+    /// As [`open_or_scan`](Self::open_or_scan), in memory.
+    ///
+    /// # Errors
+    /// Those of `scan`.
+    pub(super) fn scan_in_memory(
+        files: &SourceFiles,
+        roles: &[ColumnRole],
+        scan: impl Fn(&[usize]) -> Result<Vec<Vec<IndexColumn>>>,
+    ) -> Result<Self> {
+        let (columns, _) = Siblings::default().join(files, None, roles, scan)?;
+        Self::in_memory(columns, roles.len())
+    }
+
+    fn open_or_make(
+        files: &SourceFiles,
+        (format, parameters): (&str, &str),
+        place: &IndexPlace,
+        file_columns: usize,
+        make: impl FnOnce(Option<&IndexPath>) -> Result<(Vec<IndexColumn>, Vec<PathBuf>)>,
+    ) -> Result<Self> {
+        let paths = place.candidates(files.files(), &format!("{format}\0{parameters}"));
+        let found = |path: &IndexPath| {
+            let opened =
+                Self::open(&path.path, file_columns, |key| *key == key_of(files, &path.base, format, parameters));
+            opened.map(|(index, _)| index)
+        };
         if let Some(index) = paths.iter().find_map(found) {
             return Ok(index);
         }
-        let Some((path, lock)) = paths.iter().find_map(|path| Lock::at(path).map(|lock| (path, lock))) else {
-            return Self::in_memory(scan()?);
+        let mut locked = None;
+        for path in &paths {
+            if let Some(lock) = Lock::at(&path.path)? {
+                locked = Some((path, lock));
+                break;
+            }
+        }
+        let Some((path, lock)) = locked else {
+            return Self::in_memory(make(None)?.0, file_columns);
         };
         // Somebody may have been faster.
         if let Some(index) = found(path) {
             return Ok(index);
         }
-        let columns = scan()?;
-        let key = key_of(files, format, parameters);
-        let written = write_whole(path, &key, &columns);
-        let index = written.ok().and_then(|()| Self::open(path, &key));
+        let (columns, replaced) = make(Some(path))?;
+        let key = key_of(files, &path.base, format, parameters);
+        let written = write_whole(&path.path, &key, &columns);
+        let index = written.ok().and_then(|()| found(path));
+        if index.is_some() {
+            replaced.iter().for_each(|path| drop(fs::remove_file(path)));
+        }
         drop(lock);
-        index.map_or_else(|| Self::in_memory(columns), Ok)
+        index.map_or_else(|| Self::in_memory(columns, file_columns), Ok)
     }
 
-    /// The index at `path`, if it is one, is whole, and is of `key`.
-    fn open(path: &Path, key: &IndexKey) -> Option<Self> {
+    /// The index at `path`, if it is one, is whole, and `is_wanted` by its key.
+    pub(super) fn open(
+        path: &Path,
+        file_columns: usize,
+        is_wanted: impl FnOnce(&IndexKey) -> bool,
+    ) -> Option<(Self, IndexKey)> {
         let mut file = File::open(path).ok()?;
         let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
         let mut header = vec![0; 24];
@@ -91,29 +135,34 @@ impl SampleIndex {
         let bytes = header_bytes(&header).filter(|&bytes| bytes as u64 <= metadata.len() && bytes <= LONGEST_HEADER)?;
         header.resize(bytes, 0);
         file.read_exact(&mut header[24..]).ok()?;
-        let (found, places) = decode(&header, metadata.len()).filter(|(found, _)| found == key)?;
-        drop(found);
+        let (key, places) = decode(&header, metadata.len()).filter(|(key, _)| is_wanted(key))?;
         let expected = metadata.len();
         let segment = Arc::new(Segment::map_file(&file, usize::try_from(expected).ok()?).ok()?);
         let column = |place: &ColumnPlace| {
             let array = Array::contiguous(Arc::clone(&segment), place.offset, place.bytes_per_number, &[place.len]);
             array.ok().map(|array| (array, place.bytes_per_number))
         };
-        let columns = places.iter().map(column).collect::<Option<_>>()?;
-        Some(Self { columns, path: Some(path.to_path_buf()), expected })
+        let columns = places.iter().map(column).collect::<Option<Vec<_>>>()?;
+        let has_files =
+            columns.iter().take(file_columns).all(|(ends, bytes)| *bytes == 8 && ends.len() == key.files.len());
+        if columns.len() < file_columns || !has_files {
+            return None;
+        }
+        Some((Self { columns, file_columns, path: Some(path.to_path_buf()), expected }, key))
     }
 
-    pub(super) fn in_memory(columns: Vec<IndexColumn>) -> Result<Self> {
+    fn in_memory(columns: Vec<IndexColumn>, file_columns: usize) -> Result<Self> {
         let columns = columns.into_iter().map(|column| {
             let (bytes, len) = column.form();
             // As they are in a file.
             let segment = match column {
+                IndexColumn::U8(numbers) => Segment::from_vec(numbers),
                 IndexColumn::U32(numbers) => Segment::from_vec(numbers.into_iter().map(u32::to_le).collect()),
                 IndexColumn::U64(numbers) => Segment::from_vec(numbers.into_iter().map(u64::to_le).collect()),
             };
             Ok((Array::contiguous(Arc::new(segment), 0, bytes, &[len])?, bytes))
         });
-        Ok(Self { columns: columns.collect::<Result<_>>()?, path: None, expected: 0 })
+        Ok(Self { columns: columns.collect::<Result<_>>()?, file_columns, path: None, expected: 0 })
     }
 
     /// The file that it is in, if it is in one.
@@ -123,12 +172,42 @@ impl SampleIndex {
 
     /// How many columns there are.
     pub(crate) fn columns(&self) -> usize {
-        self.columns.len()
+        self.columns.len() - self.file_columns
+    }
+
+    pub(super) fn bytes_per_number(&self, column: usize) -> usize {
+        self.columns[self.file_columns + column].1
+    }
+
+    /// Where the rows of file `file` end in a column.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get); [`Error::IndexOutOfRange`] too when they are no rows of that column.
+    pub(crate) fn file_end(&self, column: usize, file: usize) -> Result<usize> {
+        let (end, len) = (self.number(column, file)?, self.len(column));
+        let end = usize::try_from(end).unwrap_or(usize::MAX);
+        if end <= len { Ok(end) } else { Err(Error::IndexOutOfRange { index: end, len }) }
+    }
+
+    /// Which file holds row `row` of a column, and which row is its first.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub(crate) fn file_of(&self, column: usize, row: usize) -> Result<(usize, usize)> {
+        let (mut low, mut high) = (0, self.columns[column].0.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.file_end(column, middle)? <= row { low = middle + 1 } else { high = middle }
+        }
+        if low == self.columns[column].0.len() {
+            return Err(Error::IndexOutOfRange { index: row, len: self.len(column) });
+        }
+        Ok((low, if low == 0 { 0 } else { self.file_end(column, low - 1)? }))
     }
 
     /// The length of column `column`.
     pub(crate) fn len(&self, column: usize) -> usize {
-        self.columns[column].0.len()
+        self.columns[self.file_columns + column].0.len()
     }
 
     /// Number `row` of column `column`.
@@ -136,6 +215,10 @@ impl SampleIndex {
     /// # Errors
     /// [`Error::IndexOutOfRange`]; [`Error::Shrunk`] when the index was cut since it was opened.
     pub(crate) fn get(&self, column: usize, row: usize) -> Result<u64> {
+        self.number(self.file_columns + column, row)
+    }
+
+    fn number(&self, column: usize, row: usize) -> Result<u64> {
         let (array, bytes) = &self.columns[column];
         let mut number = [0; 8];
         array.copy_row(row, &mut number[..*bytes])?;
@@ -148,7 +231,7 @@ impl SampleIndex {
     /// # Errors
     /// As [`get`](Self::get).
     pub(crate) fn get_range(&self, column: usize, start: usize, into: &mut [u64]) -> Result<()> {
-        let (array, bytes) = &self.columns[column];
+        let (array, bytes) = &self.columns[self.file_columns + column];
         let end = start.saturating_add(into.len());
         let mut read = vec![0; into.len() * bytes];
         array.copy_range(start..end, &mut read)?;
@@ -161,22 +244,20 @@ impl SampleIndex {
         Ok(())
     }
 
-    /// In a sorted column of ends (of files, of blocks): which of them holds `place`, and where that one begins.
+    /// The bytes `rows` of column `column`, whose numbers are bytes.
     ///
     /// # Errors
-    /// As [`get`](Self::get): `place` is not below the last end.
-    pub(crate) fn find(&self, column: usize, place: u64) -> Result<(usize, u64)> {
-        let (mut low, mut high) = (0, self.len(column));
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.get(column, middle)? <= place { low = middle + 1 } else { high = middle }
+    /// As [`get`](Self::get).
+    pub(crate) fn get_bytes(&self, column: usize, rows: Range<usize>) -> Result<Vec<u8>> {
+        let (array, bytes) = &self.columns[self.file_columns + column];
+        let len = array.len();
+        if *bytes != 1 || rows.start > rows.end || rows.end > len {
+            return Err(Error::IndexOutOfRange { index: rows.end, len });
         }
-        if low == self.len(column) {
-            let index = usize::try_from(place).unwrap_or(usize::MAX);
-            let len = self.len(column).checked_sub(1).map_or(Ok(0), |last| self.get(column, last))?;
-            return Err(Error::IndexOutOfRange { index, len: usize::try_from(len).unwrap_or(usize::MAX) });
-        }
-        Ok((low, if low == 0 { 0 } else { self.get(column, low - 1)? }))
+        let mut read = vec![0; rows.len()];
+        array.copy_range(rows, &mut read)?;
+        self.check(array)?;
+        Ok(read)
     }
 
     /// Costs no system call as long as all is well.
@@ -191,10 +272,9 @@ impl SampleIndex {
     }
 }
 
-fn key_of(files: &SourceFiles, format: &str, parameters: &str) -> IndexKey {
+fn key_of(files: &SourceFiles, base: &Path, format: &str, parameters: &str) -> IndexKey {
     let mut key = IndexKey { format: format.into(), parameters: parameters.into(), files: Vec::new() };
-    let folder = files.files().first().and_then(|first| first.path.parent()).unwrap_or_else(|| Path::new(""));
-    files.files().iter().for_each(|file| key.push_file(name_from(&file.path, folder), &file.facts));
+    files.files().iter().for_each(|file| key.push_file(name_from(&file.path, base), &file.facts));
     key
 }
 
@@ -222,32 +302,4 @@ fn write_whole(path: &Path, key: &IndexKey, columns: &[IndexColumn]) -> io::Resu
         fs::rename(&unfinished, path)
     };
     write().inspect_err(|_| drop(fs::remove_file(&unfinished)))
-}
-
-/// The right to make what is to be at some path. The operating system takes it from a process that dies, and no forked child
-/// inherits it. Two threads of one process may both have it: then both make the index, and one of the two stays.
-pub(super) struct Lock {
-    _file: File,
-    path: PathBuf,
-}
-
-impl Lock {
-    /// Waits for the lock of `path`; nothing when there can't be a file there. On a file system without locks everybody has
-    /// it at once.
-    pub(super) fn at(path: &Path) -> Option<Self> {
-        fs::create_dir_all(path.parent()?).ok()?;
-        let mut lock = path.as_os_str().to_owned();
-        lock.push(".lock");
-        let path = PathBuf::from(lock);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).ok()?;
-        while let Err(rustix::io::Errno::INTR) = fcntl_lock(&file, FlockOperation::LockExclusive) {}
-        Some(Self { _file: file, path })
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Who waits for this very file still gets the lock of it, sees the index, and is content.
-        let _ = fs::remove_file(&self.path);
-    }
 }

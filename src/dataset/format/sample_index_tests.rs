@@ -4,12 +4,14 @@ use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::index_columns::ColumnRole;
 use super::index_place::IndexPlace;
 use super::sample_index::{IndexColumn, SampleIndex};
 use super::source_files::SourceFiles;
@@ -65,9 +67,6 @@ fn assert_holds_columns(index: &SampleIndex) {
         assert!(matches!(index.get(column, row), Err(Error::IndexOutOfRange { .. })));
     }
     assert!(index.get_range(1, 76, &mut range).is_err() && index.get_range(1, usize::MAX, &mut range).is_err());
-    assert_eq!([0, 2, 3, 2999].map(|place| index.find(0, place).unwrap()), [(0, 0), (0, 0), (1, 3), (999, 2997)]);
-    assert!(matches!(index.find(0, 3000), Err(Error::IndexOutOfRange { index: 3000, len: 3000 })));
-    assert!(index.find(2, 0).is_err());
 }
 
 #[test]
@@ -189,4 +188,142 @@ fn opening_reads_the_header_alone() {
     println!("an index of 10^8 samples was opened in {:?}", begin.elapsed());
     assert!(!was_scanned);
     assert_eq!((index.len(1), index.get(1, 99_999_999).unwrap()), (100_000_000, 0));
+}
+
+/// Files with their own rows, texts and codes; which of them are scanned is told.
+struct Parts {
+    folder: TempDir,
+    scanned: Mutex<Vec<usize>>,
+}
+
+const ROLES: [ColumnRole; 6] = [
+    ColumnRole::Ends { of: 1 },
+    ColumnRole::Plain,
+    ColumnRole::Plain,
+    ColumnRole::Codes { texts: 4 },
+    ColumnRole::OfTexts,
+    ColumnRole::OfTexts,
+];
+
+impl Parts {
+    fn new() -> Self {
+        Self { folder: TempDir::new().unwrap(), scanned: Mutex::default() }
+    }
+
+    fn path(&self, number: usize) -> PathBuf {
+        self.folder.path().join(format!("{number:03}.tar"))
+    }
+
+    /// File `number` has as many samples as its number, the last of which has two members, the others one.
+    fn columns(number: usize) -> Vec<IndexColumn> {
+        let samples = number as u64;
+        let ends = (1..=samples).map(|sample| sample + u64::from(sample == samples)).collect();
+        let members = samples + u64::from(samples > 0);
+        vec![
+            IndexColumn::U64(ends),
+            IndexColumn::U64((0..members).map(|member| samples * 1000 + member).collect()),
+            IndexColumn::U8((0..members).map(|member| member as u8).collect()),
+            IndexColumn::U32((0..members).map(|member| (member % 2) as u32).collect()),
+            IndexColumn::U64(vec![3, 3 + number.to_string().len() as u64]),
+            IndexColumn::U8(format!("all{number}").into_bytes()),
+        ]
+    }
+
+    /// The numbers of the files that were scanned to open these.
+    fn open(&self, numbers: &[usize]) -> (SampleIndex, Vec<usize>) {
+        for &number in numbers {
+            if !self.path(number).exists() {
+                fs::write(self.path(number), number.to_string()).unwrap();
+            }
+        }
+        self.scanned.lock().unwrap().clear();
+        let files = SourceFiles::look(numbers.iter().map(|&number| self.path(number)).collect()).unwrap();
+        let index = SampleIndex::open_or_scan(&files, ("parts 1", "x"), &IndexPlace::Beside, &ROLES, |files| {
+            let scanned: Vec<usize> = files.iter().map(|&file| numbers[file]).collect();
+            self.scanned.lock().unwrap().extend(&scanned);
+            Ok(scanned.into_iter().map(Self::columns).collect())
+        });
+        (index.unwrap(), self.scanned.lock().unwrap().clone())
+    }
+
+    fn assert_holds(index: &SampleIndex, numbers: &[usize]) {
+        assert_eq!(index.columns(), ROLES.len());
+        let (mut sample, mut member) = (0, 0);
+        for (file, &number) in numbers.iter().enumerate() {
+            for of_file in 0..number {
+                assert_eq!(index.file_of(0, sample).unwrap(), (file, sample - of_file));
+                let start = if sample == 0 { 0 } else { index.get(0, sample - 1).unwrap() };
+                assert_eq!(start, member as u64);
+                let end = index.get(0, sample).unwrap() as usize;
+                assert_eq!(end - member, 1 + usize::from(of_file + 1 == number));
+                for member in member..end {
+                    let of_file = index.get(1, member).unwrap() % 1000;
+                    assert_eq!(index.get(1, member).unwrap(), (number * 1000) as u64 + of_file);
+                    assert_eq!(index.get(2, member).unwrap(), of_file);
+                    let code = index.get(3, member).unwrap() as usize;
+                    let start = if code == 0 { 0 } else { index.get(4, code - 1).unwrap() as usize };
+                    let text = index.get_bytes(5, start..index.get(4, code).unwrap() as usize).unwrap();
+                    let expected = if of_file.is_multiple_of(2) { "all".to_owned() } else { number.to_string() };
+                    assert_eq!(text, expected.as_bytes());
+                }
+                (sample, member) = (sample + 1, end);
+            }
+            assert_eq!(index.file_end(0, file).unwrap(), sample);
+            assert_eq!(index.file_end(1, file).unwrap(), member);
+        }
+        assert_eq!((index.len(0), index.len(1)), (sample, member));
+        assert!(matches!(index.file_of(0, sample), Err(Error::IndexOutOfRange { .. })));
+    }
+
+    fn kept(&self) -> Vec<PathBuf> {
+        let names = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        names.filter(|path| path.extension().is_some_and(|extension| extension == "sluicegate-index")).collect()
+    }
+}
+
+#[test]
+fn only_files_that_are_in_no_index_are_scanned() {
+    let parts = Parts::new();
+    let opens: [(&[usize], &[usize]); 8] = [
+        (&[5, 0, 3], &[5, 0, 3]),
+        (&[5, 0, 3], &[]),
+        (&[5, 0, 3, 7], &[7]),
+        (&[1, 5, 0, 3, 7], &[1]),
+        // In another order, and without some.
+        (&[7, 5], &[]),
+        (&[3, 9, 7, 0, 8], &[9, 8]),
+        (&[1, 3, 5, 7, 8, 9, 0], &[]),
+        (&[0], &[]),
+    ];
+    for (numbers, scanned) in opens {
+        let (index, found) = parts.open(numbers);
+        Parts::assert_holds(&index, numbers);
+        assert_eq!(found, scanned, "{numbers:?}");
+        let again = parts.open(numbers);
+        Parts::assert_holds(&again.0, numbers);
+        assert_eq!(again.1, Vec::<usize>::new());
+    }
+    // Those whose files are all in another one went when that was made.
+    assert_eq!(parts.kept().len(), 2, "{:?}", parts.kept());
+    fs::write(parts.path(7), "another one").unwrap();
+    assert_eq!(parts.open(&[1, 3, 5, 7, 8, 9, 0]).1, [7]);
+}
+
+#[test]
+fn a_damaged_index_of_other_files_is_none() {
+    let parts = Parts::new();
+    parts.open(&[4, 5]);
+    let path = parts.kept().remove(0);
+    let whole = fs::read(&path).unwrap();
+    for byte in (0..whole.len()).step_by(3) {
+        let mut damaged = whole.clone();
+        damaged[byte] ^= 0x81;
+        fs::write(&path, &damaged).unwrap();
+        // What the columns hold is not checked, but nothing else is read, and nothing fails.
+        let (index, _) = parts.open(&[4, 5, 6]);
+        assert_eq!(index.columns(), ROLES.len());
+        for other in parts.kept() {
+            fs::remove_file(other).unwrap();
+        }
+    }
 }

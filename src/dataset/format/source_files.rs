@@ -63,6 +63,11 @@ impl SourceFiles {
         Ok(Self { files: paths.into_iter().zip(facts).map(|(path, facts)| SourceFile { path, facts }).collect() })
     }
 
+    /// Those of these numbers, in their order.
+    pub(crate) fn subset(&self, numbers: &[usize]) -> Self {
+        Self { files: numbers.iter().map(|&number| self.files[number].clone()).collect() }
+    }
+
     pub(crate) fn files(&self) -> &[SourceFile] {
         &self.files
     }

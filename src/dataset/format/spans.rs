@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::file_pool::{FilePool, OPEN_FILES, OpenFile};
+use super::index_columns::{ColumnRole, IndexColumn};
 use super::index_place::IndexPlace;
-use super::sample_index::{IndexColumn, SampleIndex};
+use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
 use crate::{Error, Result};
 
@@ -43,10 +44,10 @@ impl Span {
     }
 }
 
-/// Columns of the index: by file, the number of samples up to its end; by sample, where it begins, and its bytes.
-const ENDS: usize = 0;
-const OFFSETS: usize = 1;
-const BYTES: usize = 2;
+/// Columns of the index: by sample, where it begins, and its bytes.
+const OFFSETS: usize = 0;
+const BYTES: usize = 1;
+const ROLES: [ColumnRole; 2] = [ColumnRole::Plain, ColumnRole::Plain];
 
 /// Samples of files, one file after the other.
 pub(super) struct Spans {
@@ -55,7 +56,7 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    /// The samples of the files at `paths`, which `scan` finds, by file, if no index of them is at hand.
+    /// The samples of the files at `paths`, which `scan` finds in those files that are in no index at hand: by file.
     ///
     /// `kind` is the format with the version of its scan, and what else the scan depends on. The index of large files is
     /// kept in `index_folder`, or beside the first file (in the user's cache where that can't be).
@@ -63,39 +64,36 @@ impl Spans {
         paths: Vec<PathBuf>,
         kind: (&str, &str),
         index_folder: Option<PathBuf>,
-        scan: impl FnOnce(&FilePool) -> Result<Vec<Vec<Span>>>,
+        scan: impl Fn(&FilePool) -> Result<Vec<Vec<Span>>>,
     ) -> Result<Self> {
         let files = Arc::new(SourceFiles::look(paths)?);
         let pool = FilePool::new(Arc::clone(&files), OPEN_FILES);
         let all: u64 = files.files().iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add);
-        let make = || {
-            let spans = scan(&pool)?;
+        let make = |numbers: &[usize]| {
+            let unknown = FilePool::new(Arc::new(files.subset(numbers)), OPEN_FILES);
+            let spans = scan(&unknown)?;
             // What was written to under the scan is not what was scanned.
-            (0..spans.len()).try_for_each(|number| pool.file(number).map(drop))?;
-            Ok(columns(&spans))
+            (0..spans.len()).try_for_each(|number| unknown.file(number).map(drop))?;
+            Ok(spans.iter().map(|spans| columns(spans)).collect())
         };
         let index = match all < SMALL {
-            true => SampleIndex::in_memory(make()?)?,
+            true => SampleIndex::scan_in_memory(&files, &ROLES, make)?,
             false => {
                 let place = index_folder.map_or(IndexPlace::Beside, IndexPlace::Folder);
-                SampleIndex::open_or_build(&files, kind, &place, make)?
+                SampleIndex::open_or_scan(&files, kind, &place, &ROLES, make)?
             }
         };
         let spans = Self { pool, index };
         // An index is only as good as the file that it is in.
-        if spans.index.columns() != 3
-            || spans.index.len(ENDS) != files.files().len()
+        let last = files.files().len().checked_sub(1);
+        if spans.index.columns() != ROLES.len()
             || spans.index.len(OFFSETS) != spans.index.len(BYTES)
-            || spans.ends()? != spans.len() as u64
+            || last.map_or(Ok(0), |last| spans.index.file_end(OFFSETS, last))? != spans.len()
         {
             let reason = "the columns of the index do not fit together: remove it".into();
             return Err(Error::Changed { path: spans.index.path().map(PathBuf::from).unwrap_or_default(), reason });
         }
         Ok(spans)
-    }
-
-    fn ends(&self) -> Result<u64> {
-        self.index.len(ENDS).checked_sub(1).map_or(Ok(0), |last| self.index.get(ENDS, last))
     }
 
     /// The number of samples.
@@ -132,9 +130,8 @@ impl Spans {
                 return Err(Error::IndexOutOfRange { index, len: self.len() });
             }
             if !open.as_ref().is_some_and(|(_, samples)| samples.contains(&index)) {
-                let (number, start) = self.index.find(ENDS, index as u64)?;
-                let end = self.index.get(ENDS, number)?;
-                let samples = start as usize..usize::try_from(end).unwrap_or(usize::MAX);
+                let (number, start) = self.index.file_of(OFFSETS, index)?;
+                let samples = start..self.index.file_end(OFFSETS, number)?;
                 open = Some((self.pool.file(number)?, samples));
             }
             let (file, samples) = open.as_ref().expect("it was opened just now");
@@ -174,14 +171,7 @@ impl Spans {
     }
 }
 
-fn columns(spans: &[Vec<Span>]) -> Vec<IndexColumn> {
-    let mut samples = 0;
-    let ends = spans.iter().map(|spans| {
-        samples += spans.len() as u64;
-        samples
-    });
-    let ends = ends.collect();
-    let all = || spans.iter().flatten();
-    let offsets = all().map(|span| span.offset).collect();
-    vec![IndexColumn::U64(ends), IndexColumn::U64(offsets), IndexColumn::U32(all().map(|span| span.bytes).collect())]
+fn columns(spans: &[Span]) -> Vec<IndexColumn> {
+    let offsets = spans.iter().map(|span| span.offset).collect();
+    vec![IndexColumn::U64(offsets), IndexColumn::U32(spans.iter().map(|span| span.bytes).collect())]
 }

@@ -146,6 +146,14 @@ impl Tar {
         }
     }
 
+    /// By archive, how many samples there are in it, whether they have all fields or not.
+    ///
+    /// # Errors
+    /// The index can't be read.
+    pub fn samples_by_archive(&self) -> Result<Vec<usize>> {
+        self.index.samples_by_file(self.urls.len())
+    }
+
     /// What was left out of damaged archives, one line for each place.
     ///
     /// # Errors

@@ -1,28 +1,37 @@
 //! [`TarIndex`]: where every member of every sample of some archives lies.
 
-use std::collections::HashMap;
-
 use super::file_pool::FilePool;
+use super::index_columns::{ColumnRole, IndexColumn};
 use super::index_place::IndexPlace;
-use super::sample_index::{IndexColumn, SampleIndex};
+use super::sample_index::SampleIndex;
 use super::scan::scan;
 use super::tar_members::TarEnd;
 use super::tar_shard::{TarDamages, TarShard};
 use crate::{Error, Result};
 
 /// The format of the index, with the version of what its columns mean.
-const FORMAT: &str = "tar 1";
+const FORMAT: &str = "tar 2";
 
-// Texts are two columns: where each one ends, in bytes, and four bytes of them all in each number.
-const FILE_ENDS: usize = 0;
-const SAMPLE_ENDS: usize = 1;
-const MEMBER_DATA: usize = 2;
-const MEMBER_BYTES: usize = 3;
-const MEMBER_EXTENSIONS: usize = 4;
-const KEYS: usize = 5;
-const EXTENSIONS: usize = 7;
-const DAMAGES: usize = 9;
-const COLUMNS: usize = 11;
+// Texts are two columns: where each one ends, and their bytes.
+const SAMPLE_ENDS: usize = 0;
+const MEMBER_DATA: usize = 1;
+const MEMBER_BYTES: usize = 2;
+const MEMBER_EXTENSIONS: usize = 3;
+const KEYS: usize = 4;
+const DAMAGES: usize = 6;
+const EXTENSIONS: usize = 8;
+const ROLES: [ColumnRole; 10] = [
+    ColumnRole::Ends { of: MEMBER_DATA },
+    ColumnRole::Plain,
+    ColumnRole::Plain,
+    ColumnRole::Codes { texts: EXTENSIONS },
+    ColumnRole::Ends { of: KEYS + 1 },
+    ColumnRole::Plain,
+    ColumnRole::Ends { of: DAMAGES + 1 },
+    ColumnRole::Plain,
+    ColumnRole::OfTexts,
+    ColumnRole::OfTexts,
+];
 
 /// The index of a list of archives, in a file beside them or in memory.
 pub(super) struct TarIndex {
@@ -38,18 +47,16 @@ pub(super) struct TarPlace {
 }
 
 impl TarIndex {
-    /// Opens the index of the archives in `pool`, or makes it by reading all headers once, several archives at a time.
+    /// Opens the index of the archives in `pool`, or makes it by reading once all headers of those that are in none, several
+    /// archives at a time.
     pub(super) fn open(pool: &FilePool, end: TarEnd, damages: TarDamages, place: &IndexPlace) -> Result<Self> {
         let parameters = format!("{end:?} {damages:?}");
-        let index = SampleIndex::open_or_build(pool.files(), (FORMAT, &parameters), place, || {
-            let numbers: Vec<usize> = (0..pool.files().files().len()).collect();
-            let shards = scan(&numbers, |&number| TarShard::scan(&*pool.file(number)?, end, damages))?;
-            Ok(columns(shards))
+        let index = SampleIndex::open_or_scan(pool.files(), (FORMAT, &parameters), place, &ROLES, |files| {
+            scan(files, |&number| Ok(columns(&TarShard::scan(&*pool.file(number)?, end, damages)?)))
         })?;
         let text = "the index of the archives is not what was written: remove it, and it is made anew";
-        let broken = || Error::InvalidArgument { argument: "index", reason: text.into() };
-        if index.columns() != COLUMNS || index.len(FILE_ENDS) != pool.files().files().len() {
-            return Err(broken());
+        if index.columns() != ROLES.len() {
+            return Err(Error::InvalidArgument { argument: "index", reason: text.into() });
         }
         let extensions =
             (0..index.len(EXTENSIONS)).map(|row| read_text(&index, EXTENSIONS, row)).collect::<Result<_>>()?;
@@ -65,6 +72,17 @@ impl TarIndex {
         &self.extensions
     }
 
+    /// By archive, how many samples it has.
+    pub(super) fn samples_by_file(&self, files: usize) -> Result<Vec<usize>> {
+        let mut start = 0;
+        (0..files)
+            .map(|file| {
+                let end = self.index.file_end(SAMPLE_ENDS, file)?;
+                Ok(end.saturating_sub(std::mem::replace(&mut start, end)))
+            })
+            .collect()
+    }
+
     /// What was left out of the archives, and why.
     pub(super) fn damages(&self) -> Result<Vec<String>> {
         let texts = (0..self.index.len(DAMAGES)).map(|row| read_text(&self.index, DAMAGES, row));
@@ -73,7 +91,7 @@ impl TarIndex {
 
     /// The number of the file that sample `sample` lies in.
     pub(super) fn file(&self, sample: usize) -> Result<usize> {
-        Ok(self.index.find(FILE_ENDS, sample as u64)?.0)
+        Ok(self.index.file_of(SAMPLE_ENDS, sample)?.0)
     }
 
     pub(super) fn key(&self, sample: usize) -> Result<Vec<u8>> {
@@ -120,73 +138,34 @@ impl TarIndex {
     }
 }
 
-/// The columns of all archives, one after the other.
-fn columns(shards: Vec<TarShard>) -> Vec<IndexColumn> {
-    let samples = shards.iter().map(|shard| shard.keys.len()).sum();
-    let members = shards.iter().map(|shard| shard.members.len()).sum();
-    let mut file_ends = Vec::with_capacity(shards.len());
-    let mut sample_ends = Vec::with_capacity(samples);
-    let (mut data, mut bytes) = (Vec::with_capacity(members), Vec::with_capacity(members));
-    let mut member_extensions = Vec::with_capacity(members);
-    let (mut keys, mut extensions, mut damages) = (Texts::default(), Texts::default(), Texts::default());
-    let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
-    for shard in shards {
-        let of_all: Vec<u32> = shard
-            .extensions
-            .into_iter()
-            .map(|extension| {
-                let next = numbers.len() as u32;
-                if !numbers.contains_key(&extension) {
-                    extensions.push(&extension);
-                }
-                *numbers.entry(extension).or_insert(next)
-            })
-            .collect();
-        let before = data.len() as u64;
-        let mut member = shard.members.iter().peekable();
-        let mut count = 0;
-        for (sample, key) in shard.keys.iter().enumerate() {
-            while let Some(place) = member.next_if(|place| place.sample == sample) {
-                data.push(place.data);
-                bytes.push(place.bytes);
-                member_extensions.push(of_all[place.extension as usize]);
-                count += 1;
-            }
-            sample_ends.push(before + count);
-            keys.push(key);
+/// The columns of one archive.
+fn columns(shard: &TarShard) -> Vec<IndexColumn> {
+    let mut sample_ends = Vec::with_capacity(shard.keys.len());
+    let mut members = shard.members.iter().peekable();
+    let mut end = 0;
+    for sample in 0..shard.keys.len() {
+        while members.next_if(|member| member.sample == sample).is_some() {
+            end += 1;
         }
-        file_ends.push(sample_ends.len() as u64);
-        shard.damages.iter().for_each(|damage| damages.push(damage.to_string().as_bytes()));
+        sample_ends.push(end);
     }
+    let damages: Vec<_> = shard.damages.iter().map(|damage| damage.to_string().into_bytes()).collect();
     let mut columns = vec![
-        IndexColumn::U64(file_ends),
         IndexColumn::U64(sample_ends),
-        IndexColumn::U64(data),
-        IndexColumn::U64(bytes),
-        IndexColumn::U32(member_extensions),
+        IndexColumn::U64(shard.members.iter().map(|member| member.data).collect()),
+        IndexColumn::U64(shard.members.iter().map(|member| member.bytes).collect()),
+        IndexColumn::U32(shard.members.iter().map(|member| member.extension).collect()),
     ];
-    [keys, extensions, damages].into_iter().for_each(|texts| columns.extend(texts.columns()));
+    for texts in [&shard.keys, &damages, &shard.extensions] {
+        let mut end = 0;
+        let ends = texts.iter().map(|text| {
+            end += text.len() as u64;
+            end
+        });
+        columns.push(IndexColumn::U64(ends.collect()));
+        columns.push(IndexColumn::U8(texts.concat()));
+    }
     columns
-}
-
-/// Texts one after the other.
-#[derive(Default)]
-struct Texts {
-    bytes: Vec<u8>,
-    ends: Vec<u64>,
-}
-
-impl Texts {
-    fn push(&mut self, text: &[u8]) {
-        self.bytes.extend(text);
-        self.ends.push(self.bytes.len() as u64);
-    }
-
-    fn columns(mut self) -> [IndexColumn; 2] {
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
-        let words = self.bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
-        [IndexColumn::U64(self.ends), IndexColumn::U32(words.collect())]
-    }
 }
 
 /// From where to where row `row` reaches, in a column of ends.
@@ -206,16 +185,6 @@ fn bounds(index: &SampleIndex, ends: usize, row: usize) -> Result<(u64, u64)> {
 /// Text `row` of the two columns from `column` on.
 fn read_text(index: &SampleIndex, column: usize, row: usize) -> Result<Vec<u8>> {
     let (start, end) = bounds(index, column, row)?;
-    let out_of_range = |_| Error::IndexOutOfRange { index: row, len: index.len(column) };
-    let (start, end) = (usize::try_from(start).map_err(out_of_range)?, usize::try_from(end).map_err(out_of_range)?);
-    let (first, last) = (start / 4, end.div_ceil(4));
-    if last > index.len(column + 1) {
-        return Err(Error::IndexOutOfRange { index: last, len: index.len(column + 1) });
-    }
-    let mut words = vec![0; last - first];
-    index.get_range(column + 1, first, &mut words)?;
-    let mut bytes: Vec<u8> = words.into_iter().flat_map(|word| (word as u32).to_le_bytes()).collect();
-    bytes.truncate(end - first * 4);
-    bytes.drain(..start - first * 4);
-    Ok(bytes)
+    let place = |place| usize::try_from(place).unwrap_or(usize::MAX);
+    index.get_bytes(column + 1, place(start)..place(end))
 }

@@ -1,5 +1,7 @@
 //! [`TarMembers`]: the members of an archive one after the other, found by their headers alone.
 
+use std::ops::Range;
+
 use super::file_pool::OpenFile;
 use super::tar_header::{BLOCK, TarHeader, TarKind};
 use super::tar_pax::PaxRecords;
@@ -9,7 +11,7 @@ use crate::Error;
 const WINDOW: usize = 4 * BLOCK;
 
 /// The longest name or set of pax records that is read.
-const LONGEST_EXTENSION: u64 = 1 << 20;
+pub(super) const LONGEST_EXTENSION: u64 = 1 << 20;
 
 /// Where an archive ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +43,8 @@ pub(super) struct TarMembers<'a> {
     window: Vec<u8>,
     window_start: u64,
     has_ended: bool,
+    /// The walk ends where a header would begin here, or behind it.
+    stop: u64,
 }
 
 /// What has come of an attempt to read some of an archive.
@@ -57,7 +61,18 @@ pub(super) struct TarDamage {
 
 impl<'a> TarMembers<'a> {
     pub(super) fn new(file: &'a OpenFile, end: TarEnd) -> Self {
-        Self { file, end, next: 0, window: Vec::new(), window_start: 0, has_ended: false }
+        Self::within(file, end, 0..u64::MAX)
+    }
+
+    /// The members whose headers begin in this range, the first one at its start.
+    pub(super) fn within(file: &'a OpenFile, end: TarEnd, range: Range<u64>) -> Self {
+        let Range { start, end: stop } = range;
+        Self { file, end, next: start, window: Vec::new(), window_start: 0, has_ended: false, stop }
+    }
+
+    /// Whether the walk has ended right where it was to end: a header begins there, or the archive has ended.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.next == self.stop || self.stop == u64::MAX
     }
 
     /// The next regular file; nothing at the end of the archive.
@@ -67,7 +82,7 @@ impl<'a> TarMembers<'a> {
         }
         let (mut long_name, mut pax) = (None, PaxRecords::default());
         let mut extended_at = None;
-        while !self.has_ended {
+        while !self.has_ended && (self.next < self.stop || extended_at.is_some()) {
             let at = self.next;
             let Some((at, header)) = self.header(at)? else { break };
             let mut data = at + BLOCK as u64;
@@ -203,7 +218,7 @@ impl<'a> TarMembers<'a> {
 }
 
 /// What a file may be that does not begin with a header.
-fn no_archive(block: &[u8; BLOCK]) -> String {
+pub(super) fn no_archive(block: &[u8; BLOCK]) -> String {
     let kinds: [(&[u8], &str); 4] =
         [(b"\x1f\x8b", ".tar.gz"), (b"\x28\xb5\x2f\xfd", ".tar.zst"), (b"BZh", ".tar.bz2"), (b"\xfd7zXZ", ".tar.xz")];
     match kinds.iter().find(|(magic, _)| block.starts_with(magic)) {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::file_pool::OpenFile;
 use super::tar_key::split_name;
 use super::tar_members::{TarDamage, TarEnd, TarMembers, shown};
+use super::tar_offsets::members_by_offsets;
 use crate::{Error, Result};
 
 /// What is done about an archive that can't be read to its end, or not as one whole.
@@ -48,6 +49,10 @@ impl TarShard {
     /// unless that is left out.
     pub(super) fn scan(file: &OpenFile, end: TarEnd, damages: TarDamages) -> Result<Self> {
         let mut groups = Groups::default();
+        if let Some(members) = members_by_offsets(file, end) {
+            members.iter().for_each(|member| groups.push(&member.name, member.data, member.bytes));
+            return groups.settle(file, damages);
+        }
         let mut members = TarMembers::new(file, end);
         loop {
             match members.next() {

@@ -1,9 +1,9 @@
 //! [`TarWriter`]: an archive that appears under its name when it is whole.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::shard_file::ShardFile;
+use super::shard_threads::ShardWriter;
 use super::tar_header::{BLOCK, checksums};
 use crate::{Error, Result};
 
@@ -28,11 +28,8 @@ const LARGEST_OCTAL: u64 = (1 << 33) - 1;
 /// assert!(path.exists());
 /// ```
 pub struct TarWriter {
-    path: PathBuf,
-    unfinished: PathBuf,
-    file: Option<File>,
-    bytes: u64,
-    block: Vec<u8>,
+    file: ShardFile,
+    member: Vec<u8>,
 }
 
 impl TarWriter {
@@ -41,12 +38,7 @@ impl TarWriter {
     /// # Errors
     /// [`Error::Io`].
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref().to_path_buf();
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".unfinished");
-        let unfinished = PathBuf::from(unfinished);
-        let file = File::create(&unfinished).map_err(|source| Error::Io { path: unfinished.clone(), source })?;
-        Ok(Self { path, unfinished, file: Some(file), bytes: 0, block: Vec::new() })
+        Ok(Self { file: ShardFile::create(path.as_ref().to_path_buf())?, member: Vec::new() })
     }
 
     /// Appends a file.
@@ -54,19 +46,9 @@ impl TarWriter {
     /// # Errors
     /// [`Error::InvalidArgument`] when the name is empty or has a NUL in it; [`Error::Io`].
     pub fn append(&mut self, name: &[u8], contents: &[u8]) -> Result<()> {
-        let mut block = std::mem::take(&mut self.block);
-        block.clear();
-        push_member(&mut block, name, contents)?;
-        let written = self.write(&block);
-        self.block = block;
-        written
-    }
-
-    /// Appends members that [`push_member`] has made.
-    pub(super) fn write(&mut self, members: &[u8]) -> Result<()> {
-        self.bytes += members.len() as u64;
-        let file = self.file.as_mut().expect("it is there until the end");
-        file.write_all(members).map_err(|source| Error::Io { path: self.unfinished.clone(), source })
+        self.member.clear();
+        push_member(&mut self.member, name, contents)?;
+        self.file.write(&self.member)
     }
 
     /// Ends the archive, waits until it is on the disk, and gives it its name. Returns its size.
@@ -74,25 +56,19 @@ impl TarWriter {
     /// # Errors
     /// [`Error::Io`].
     pub fn finish(mut self) -> Result<u64> {
-        self.write(&[0; 2 * BLOCK])?;
-        let mut end = || -> io::Result<()> {
-            if let Some(file) = self.file.take() {
-                file.sync_all()?;
-            }
-            fs::rename(&self.unfinished, &self.path)?;
-            // So that the name is on the disk too.
-            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
-        };
-        end().map_err(|source| Error::Io { path: self.path.clone(), source })?;
-        Ok(self.bytes)
+        self.file.write(&[0; 2 * BLOCK])?;
+        self.file.finish()
     }
 }
 
-impl Drop for TarWriter {
-    fn drop(&mut self) {
-        // Renamed, it is not there any more.
-        let _ = fs::remove_file(&self.unfinished);
+/// Members that [`push_member`] has made.
+impl ShardWriter<Vec<u8>> for TarWriter {
+    fn write(&mut self, members: Vec<u8>) -> Result<()> {
+        self.file.write(&members)
+    }
+
+    fn finish(self: Box<Self>) -> Result<u64> {
+        TarWriter::finish(*self)
     }
 }
 

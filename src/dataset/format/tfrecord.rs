@@ -10,7 +10,7 @@ use super::typed_field::TypedField;
 use crate::{Error, Result};
 
 /// So many samples are looked at where features are not named.
-const INFERRED_FROM: usize = 100;
+pub(super) const INFERRED_FROM: usize = 100;
 
 /// What is read of the samples of a [`TfRecord`].
 #[derive(Debug, Clone)]

@@ -15,11 +15,11 @@ const BLOCK: usize = 64 << 10;
 
 /// The checksum as the format has it: CRC32C, turned round and moved, so that the checksum of data with checksums in it is
 /// not predictable.
-fn masked(bytes: &[u8]) -> u32 {
+pub(super) fn masked(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-fn number(bytes: &[u8]) -> u32 {
+pub(super) fn number(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(bytes.try_into().expect("four bytes"))
 }
 

@@ -177,7 +177,7 @@ impl TokenFiles {
     }
 }
 
-fn check_dtype(dtype: DType) -> Result<()> {
+pub(super) fn check_dtype(dtype: DType) -> Result<()> {
     if matches!(
         dtype,
         DType::UInt8 | DType::Int8 | DType::UInt16 | DType::Int16 | DType::UInt32 | DType::Int32 | DType::Int64

@@ -55,7 +55,8 @@ impl TypedField {
     }
 
     /// Numbers of any data type, which are copied as they are.
-    pub(super) fn plain(field: Field) -> Self {
+    #[must_use]
+    pub fn plain(field: Field) -> Self {
         Self { field, content: Content::Number, default: None }
     }
 

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use flate2::read::MultiGzDecoder;
 
 use super::index_file::digest_of;
+use super::index_lock::Lock;
 use super::index_place::user_cache;
-use super::sample_index::Lock;
 use super::scan::scan;
 use super::source_files::{SourceFile, SourceFiles};
 use super::zstd_frames::ZstdFrames;
@@ -101,7 +101,7 @@ fn unpack_one(source: &SourceFile, target: &Path, root: &Path, needed: &[PathBuf
     if touch() {
         return Ok(());
     }
-    let _lock = Lock::at(target);
+    let _lock = Lock::at(target)?;
     if touch() {
         return Ok(());
     }

@@ -1,0 +1,305 @@
+"""`NativeStream`: what every iterable dataset has in common that the core reads from front to back."""
+
+from __future__ import annotations
+
+import functools
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from torch.utils.data import default_collate
+
+from . import _core, _torch
+from .collate import StackingCollate
+from .consumer import Consumer
+from .native_dataset import VIEWED, Kind, collate
+from .placing import PlacingCollate
+from .resumable_stream import ResumableIterator, ResumableStream
+from .stream_reader import StreamReader
+from .stream_sources import Pump, Source, Sources, opened, sources_of
+
+# (name, dtype, what it holds) of a field, once a stream has begun.
+Fields = list[tuple[str, str, str]]
+
+# What is read ahead of the consumer, in bytes.
+_AHEAD = 16 << 20
+
+# Samples whose objects are copies are handed over together; a tensor keeps the memory of all that came with it.
+_TOGETHER = 64
+_COPIES = frozenset(("bytes", "str", "path", "json", "number"))
+
+_START = (0, 0, 0, 0)
+
+# So many lines are kept of what was left out.
+_MOST_DAMAGES = 1000
+
+
+class NativeStream(ResumableStream[Any]):
+    """An iterable dataset that the core reads: the base of all streams of formats.
+
+    Args:
+        urls: where the bytes come from.
+        unpack: whether gzip and Zstandard are recognised by the first bytes, and unpacked.
+        on_error: "raise" or "skip".
+        max_sample_bytes: the most bytes that a sample may have.
+        continues: whether what can be read once only goes on where it was.
+        shard: (rank, world_size), or None to ask `torch.distributed`.
+
+    Attributes:
+        sources: the names of what is read.
+        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000 by this process.
+    """
+
+    def __init__(
+        self,
+        urls: Sources,
+        *,
+        unpack: bool,
+        on_error: str,
+        max_sample_bytes: int,
+        continues: bool,
+        shard: tuple[int, int] | None,
+    ) -> None:
+        # It reads no other iterable.
+        super().__init__((), shard)
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error: expected 'raise' or 'skip', but got {on_error!r}")
+        if not 0 < max_sample_bytes < 2**63:
+            raise ValueError(f"max_sample_bytes: expected a positive number of bytes, but got {max_sample_bytes}")
+        self._sources = sources_of(urls)
+        self.sources = [f"pipe:{each.name}" if each.kind == "command" else each.name for each in self._sources]
+        self.unpack = bool(unpack)
+        self.on_error = on_error
+        self.max_sample_bytes = max_sample_bytes
+        self.continues = bool(continues)
+        self.damages: list[str] = []
+        self._was_read = False
+        self._shape: tuple[Any, tuple[Kind, ...]] | None = None
+        # Now, and not in a worker: arguments that make no sense are told where they were given.
+        self._stream([Source("path", "")])
+
+    @abstractmethod
+    def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int]) -> _core.Stream:
+        """The core's stream."""
+
+    @abstractmethod
+    def _shape_of(self, fields: Fields) -> tuple[Any, Sequence[Kind]]:
+        """How these fields are nested in a sample, and what each is; as `NativeDataset` has it."""
+
+    def _stream(self, sources: list[Source]) -> _core.Stream:
+        options = (self.unpack, self.on_error == "skip", self.max_sample_bytes)
+        return self._make([source.core() for source in sources], options)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"sources": len(self._sources)}
+
+    def __iter__(self) -> Iterator[Any]:
+        """The next epoch, or the rest of the one whose state was loaded."""
+        cursor = super().__iter__()
+        assert isinstance(cursor, Cursor)
+        return NativeIterator(self, cursor)
+
+    def _begin(
+        self,
+        place: Any,
+        consumer: Consumer,
+        epoch: int,
+        loaded: dict[str, Any] | None,
+        previous: StreamReader | None,
+    ) -> ResumableIterator[Any]:
+        state = loaded or self._start(epoch, None, consumer)
+        pumps = []
+        sources = list(self._sources)
+        for number, source in enumerate(sources):
+            if source.kind == "open" and source.descriptor is None:
+                self._refuse_second_reading(consumer, state)
+                pumps.append(pump := Pump(source.file))
+                sources[number] = opened(pump.descriptor, source.name)
+        try:
+            core = self._stream(sources)
+        finally:
+            for pump in pumps:
+                pump.close()
+        if not core.is_repeatable:
+            self._refuse_second_reading(consumer, state)
+        self._was_read |= any(source.kind == "open" for source in sources)
+        return Cursor(state, consumer, core, pumps)
+
+    def _refuse_second_reading(self, consumer: Consumer, state: Mapping[str, Any]) -> None:
+        """Fails where what can be read once would be read by several, or from its beginning again."""
+        what = f"{type(self).__name__} of {self.sources[0]!r}" + (" and others" if len(self.sources) > 1 else "")
+        total = Consumer.in_fact(self.shard, self._inherited).total
+        if max(consumer.total, total) > 1:
+            raise ValueError(
+                f"{what}: it can be read once only, but {max(consumer.total, total)} ranks and workers would read it. "
+                "Give it to one (num_workers=0 or 1), or name what each can open by itself: a file, or 'pipe:' and a "
+                "command"
+            )
+        if self._was_read:
+            raise ValueError(
+                f"{what}: it was read by an iteration before, and can be read once only: make another stream, or name "
+                "what can be opened again: a file, or 'pipe:' and a command"
+            )
+        if state["read"] and not state["ended"] and not self.continues:
+            raise ValueError(
+                f"{what}: {state['read']} samples of it had been read, and it can't be read again. If what is given "
+                "now begins with the sample after them, say so by continues=True"
+            )
+
+    def collate(self, samples: Sequence[Any]) -> Any:
+        """The batch of `samples` as `sluicegate.DataLoader` makes it: the `collate_fn` for torch's own loader."""
+        if self._shape is None:
+            return default_collate(list(samples))
+        return collate(list(samples), *self._shape)
+
+    def _hand_over(self, fields: Fields) -> tuple[_core.HandOver, int]:
+        structure, kinds = self._shape_of(fields)
+        self._shape = structure, tuple(kinds)
+        together = _TOGETHER if all(_is_copied(kind) for kind in kinds) else 1
+        views = [VIEWED.get(dtype) for _, dtype, _ in fields]
+        return _core.HandOver(structure, list(kinds), views, _torch.from_dlpack, default_collate), together
+
+    def _note_damages(self, damages: list[str]) -> None:
+        self.damages += damages[: _MOST_DAMAGES - len(self.damages)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As that of all streams; what is open stays where it is."""
+        if here := [source.name for source in self._sources if source.kind == "open"]:
+            raise TypeError(
+                f"a {type(self).__name__} of {here[0]!r} can't go to another process, or be copied: it is open here. "
+                "Read it with num_workers=0"
+            )
+        return super().__getstate__()
+
+    def __repr__(self) -> str:
+        """What it is and what it reads."""
+        more = f", ... {len(self.sources)} in all" if len(self.sources) > 1 else ""
+        return f"{type(self).__name__}({self.sources[0]!r}{more})"
+
+
+def _is_copied(kind: Kind) -> bool:
+    return (kind[1] if isinstance(kind, tuple) and kind[0] == "optional" else kind) in _COPIES
+
+
+class Cursor(ResumableIterator[Any]):
+    """Where an iterator is: what its stream keeps of it. The iterator itself ends what it reads when it is dropped."""
+
+    reader: Any = None
+
+    def __init__(self, state: dict[str, Any], consumer: Consumer, core: _core.Stream, pumps: list[Pump]) -> None:
+        self._fixed = {name: state[name] for name in ("epoch", "consumer")}
+        self.read: int = state["read"]
+        self.ended: bool = state["ended"]
+        self.place: tuple[int, int, int, int] = _START if state["inner"] is None else tuple(state["inner"])
+        self._opened: tuple[_core.StreamReader, list[Pump]] | None = (
+            _core.StreamReader(core, consumer.number, consumer.total, self.place, _AHEAD),
+            pumps,
+        )
+
+    def opened(self) -> tuple[_core.StreamReader, list[Pump]]:
+        """What is read, which is the iterator's from now on."""
+        assert self._opened is not None
+        opened, self._opened = self._opened, None
+        return opened
+
+    def __next__(self) -> Any:
+        """Is the iterator's."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Leaves the iterator alone, which may go on beside the next one."""
+
+    def position(self) -> dict[str, Any]:
+        """Where it is: JSON."""
+        return {**self._fixed, "read": self.read, "ended": self.ended, "inner": list(self.place)}
+
+
+class NativeIterator(Iterator[Any]):
+    """One consumer's part of one epoch, from where `cursor` is, which it moves."""
+
+    def __init__(self, stream: NativeStream, cursor: Cursor) -> None:
+        self._stream = stream
+        self._cursor = cursor
+        self._core, self._pumps = cursor.opened()
+        self._how: tuple[_core.HandOver, int] | None = None
+        self._samples: Iterator[Any] = iter(())
+        self._positions: Iterator[tuple[int, int, int, int]] = iter(())
+
+    def __next__(self) -> Any:
+        for sample in self._samples:
+            self._cursor.read, self._cursor.place = self._cursor.read + 1, next(self._positions)
+            return sample
+        hand_over, together = self._begun()
+        samples, positions = self._asked(self._core.samples, hand_over, together)
+        self._samples, self._positions = iter(samples), iter(positions)
+        if not samples:
+            self._end()
+        return next(self)
+
+    def next_batch(self, samples: int) -> tuple[Any, int] | None:
+        """The batch of the next `samples` samples, made by the core, and how many it has; None at the end.
+
+        To be used by one who takes no single samples.
+        """
+        try:
+            hand_over, _ = self._begun()
+            taken = self._asked(self._core.batch, hand_over, samples)
+            if taken is None:
+                self._end()
+        except StopIteration:
+            return None
+        batch, count, self._cursor.place = taken
+        self._cursor.read += count
+        return batch, count
+
+    def _begun(self) -> tuple[_core.HandOver, int]:
+        if self._cursor.ended:
+            raise StopIteration
+        if self._how is None:
+            fields = self._asked(self._core.begin)
+            if not fields:
+                self._end()
+            self._how = self._stream._hand_over(fields)
+        return self._how
+
+    def _asked(self, ask: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return ask(*arguments)
+        except Exception as error:
+            # An object that could not be read looks like one that was cut.
+            for pump in self._pumps:
+                if pump.error is not None:
+                    raise pump.error from error
+            raise
+        finally:
+            self._stream._note_damages(self._core.left_out())
+
+    def _end(self) -> None:
+        for pump in self._pumps:
+            if pump.error is not None:
+                raise pump.error
+        self._cursor.ended = True
+        raise StopIteration
+
+
+def native_batches(
+    iterator: Any, collate_fn: Callable[[Any], Any]
+) -> tuple[Callable[[int], tuple[Any, int] | None] | None, Callable[[Any], Any]]:
+    """What makes batches of `iterator` without Python, where nobody can tell; and what to collate by.
+
+    Args:
+        iterator: of a stream.
+        collate_fn: the loader's.
+    """
+    is_default = isinstance(collate_fn, (StackingCollate, PlacingCollate)) or _torch.collate_is_default(collate_fn)
+    if type(iterator) is not NativeIterator or not is_default:
+        return None, collate_fn
+    return iterator.next_batch, functools.partial(_collate, iterator._stream, collate_fn)
+
+
+def _collate(stream: NativeStream, collate_fn: Callable[[Any], Any], samples: Any) -> Any:
+    """As the core makes it: torch's default can't stack tensors of any length."""
+    kinds = () if stream._shape is None else stream._shape[1]
+    if any(kind == "ragged" or isinstance(kind, tuple) for kind in kinds):
+        return stream.collate(samples)
+    return collate_fn(samples)

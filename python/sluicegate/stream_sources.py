@@ -1,0 +1,166 @@
+"""Where the bytes of a stream come from, as users say it: paths, programs, descriptors, file objects."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .paths import expand
+
+# A path, "pipe:" and a shell command, "-" for standard input, a descriptor's number, or a file object; or several.
+Sources: TypeAlias = Any
+
+_PIPE = "pipe:"
+_RANGE = re.compile(r"\{-?\d+\.\.-?\d+(?:\.\.-?\d+)?\}")
+
+_PUMPED_AT_ONCE = 1 << 18
+
+
+@dataclass(frozen=True)
+class Source:
+    """One of them.
+
+    Attributes:
+        kind: "path", "command" or "open".
+        name: the path, the command, or what it is called.
+        descriptor: of what is open.
+        identity: what file that was, for the number may come to mean another one.
+        file: the object that keeps it open, or that has no descriptor and is read by its `read`.
+    """
+
+    kind: str
+    name: str
+    descriptor: int | None = None
+    identity: tuple[int, int] | None = None
+    file: Any = None
+
+    def core(self) -> tuple[str, str, int | None]:
+        """As the core takes it.
+
+        Raises:
+            RuntimeError: the descriptor is another file's by now.
+        """
+        if self.descriptor is not None:
+            if _identity(self.descriptor) != self.identity:
+                raise RuntimeError(
+                    f"{self.name} isn't open here, or is another file than it was: worker processes have a standard "
+                    "input of their own, and started ones no descriptors. Read it with num_workers=0, or with "
+                    'worker_type="thread" and one worker'
+                )
+            if self.file is not None and not isinstance(self.file, io.RawIOBase):
+                # What the object has read ahead counts as unread; of a pipe it can't be put back.
+                with contextlib.suppress(OSError, ValueError):
+                    os.lseek(self.descriptor, self.file.tell(), os.SEEK_SET)
+        return self.kind, self.name, self.descriptor
+
+
+def sources_of(urls: Sources) -> list[Source]:
+    """What `urls` stands for: never an empty list.
+
+    Raises:
+        FileNotFoundError: no file matches a pattern.
+        ValueError: an empty list.
+        TypeError: what is no source.
+    """
+    one = isinstance(urls, (str, bytes, os.PathLike, int)) or hasattr(urls, "read") or not isinstance(urls, Iterable)
+    found = [source for url in ([urls] if one else urls) for source in _sources(url)]
+    if not found:
+        raise ValueError("urls: expected at least one, but got an empty list")
+    return found
+
+
+def _sources(url: Any) -> Iterator[Source]:
+    if isinstance(url, str) and url.startswith(_PIPE):
+        yield from (Source("command", command) for command in _commands(url.removeprefix(_PIPE)))
+    elif isinstance(url, str) and url == "-":
+        yield opened(0, "<stdin>")
+    elif isinstance(url, (str, bytes, os.PathLike)):
+        yield from (Source("path", path) for path in expand(url))
+    elif isinstance(url, int) and not isinstance(url, bool):
+        yield opened(url, f"<descriptor {url}>")
+    elif hasattr(url, "read"):
+        yield _file(url)
+    else:
+        raise TypeError(
+            f"urls: expected a path, 'pipe:' and a command, '-', a descriptor or a file object, but got {url!r} "
+            f"({type(url).__name__})"
+        )
+
+
+def _commands(command: str) -> Iterator[str]:
+    """Ranges of numbers alone are expanded: other braces are the shell's."""
+    found = _RANGE.search(command)
+    if found is None:
+        yield command
+        return
+    # Not as paths: what is found in the folder has nothing to do with it.
+    for number in expand(f"\0{found.group()}"):
+        middle = number[number.index("\0") + 1 :]
+        yield from _commands(command[: found.start()] + middle + command[found.end() :])
+
+
+def opened(descriptor: int, name: str, file: Any = None) -> Source:
+    """What is open as `descriptor`."""
+    identity = _identity(descriptor)
+    if identity is None:
+        raise ValueError(f"urls: {name} is not open")
+    return Source("open", name, descriptor, identity, file)
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _file(file: Any) -> Source:
+    name = getattr(file, "name", None)
+    name = name if isinstance(name, str) else f"<{type(file).__name__}>"
+    inner = getattr(file, "buffer", file) if isinstance(file, io.TextIOWrapper) else file
+    raw = inner.raw if isinstance(inner, (io.BufferedReader, io.BufferedRandom)) else inner
+    if isinstance(raw, io.FileIO):
+        return opened(raw.fileno(), name, inner)
+    # Its descriptor, if it has one, may be of what it decodes (GzipFile, a connection): it is asked for its bytes.
+    return Source("open", name, file=inner)
+
+
+class Pump:
+    """Has a thread read a file object and write what it gets to a pipe, which is read like any other.
+
+    Args:
+        file: an object with `read`, which returns `bytes`.
+
+    Attributes:
+        descriptor: the end to read from.
+        error: what `read` raised.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self.descriptor, into = os.pipe()
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(file, into), name="sluicegate-pump", daemon=True)
+        self._thread.start()
+
+    def _run(self, file: Any, into: int) -> None:
+        try:
+            with open(into, "wb", buffering=0) as pipe:
+                while piece := file.read(_PUMPED_AT_ONCE):
+                    view = memoryview(piece)
+                    while view:
+                        view = view[pipe.write(view) or 0 :]
+        except BrokenPipeError:
+            pass  # Nobody reads any more.
+        except BaseException as error:
+            self.error = error
+
+    def close(self) -> None:
+        """Closes this end: the copy that the core has made of it is its own."""
+        os.close(self.descriptor)

@@ -1,0 +1,161 @@
+"""`write_tokens`: documents of tokens, as files of bounded size."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import _core
+from .paths import Path
+from .sharded_output import ShardFormat, write_shards
+from .tokens import checked_dtype
+
+_LAYOUTS = ("flat", "megatron")
+
+
+def write_tokens(
+    documents: Any,
+    pattern: Path,
+    *,
+    dtype: Any = "uint16",
+    layout: str = "flat",
+    end_of_document: int | None = None,
+    field: str | None = None,
+    shard_bytes: int = 1 << 30,
+    num_workers: int = 0,
+    threads: int = 2,
+    resume: bool = True,
+) -> list[str]:
+    """Writes documents of tokens, in their order, as the files that `TokensDataset` reads.
+
+    A document is a tensor, a NumPy array or a list of integers along one axis. Every token must be one of `dtype`; no
+    document is cut.
+
+    Shards are written as `write_tar` writes them: whole or not at all, while the next documents are made, and what was
+    killed goes on where it was when it is called again with the same arguments and documents.
+
+    Args:
+        documents: a map-style or iterable dataset of them, or a list: tokenising is best done in its `__getitem__`.
+        pattern: the path of the files, with a place for their number as of `str.format`: `"train-{:05d}.bin"`.
+        dtype: the data type of a token in the files, little-endian: `"uint8"`, `"uint16"` (default), `"uint32"`,
+            `"int8"` to `"int64"`, or NumPy's or torch's type of that name. Megatron's index has no `uint32`.
+        layout: `"flat"` (default): tokens and nothing else, as nanoGPT has them. `"megatron"`: a `.bin` with a `.idx`
+            beside it, in which each document is one sequence.
+        end_of_document: a token to put behind each document. Default: none.
+        field: the field of a sample that is a dict, such as `"input_ids"`. Default: the sample is the document.
+        shard_bytes: a `.bin` has at most so many bytes, or one document.
+        num_workers: worker processes that read the documents, as of `DataLoader`; of an iterable dataset none.
+        threads: the number of threads that write.
+        resume: whether to go on with what is there. With False it is removed, and all is written anew.
+
+    Returns:
+        The paths of the `.bin` files.
+
+    Raises:
+        ValueError: a token is not one of `dtype` (the text names document and place); an argument that can't be used;
+            what was begun there was begun with other arguments, or of other documents.
+        TypeError: a document is none.
+        FileExistsError: the first file is there, and nothing says that this function has made it.
+        RuntimeError: another process writes these files at the moment.
+
+    Example:
+        >>> import tempfile
+        >>> from sluicegate import TokenDocumentsDataset
+        >>> pattern = f"{tempfile.mkdtemp()}/{{}}.bin"
+        >>> paths = write_tokens([[1, 2, 3], [4]], pattern, layout="megatron", end_of_document=0)
+        >>> [document.tolist() for document in TokenDocumentsDataset(paths)]
+        [[1, 2, 3, 0], [4, 0]]
+    """
+    if layout not in _LAYOUTS:
+        raise ValueError(f"layout should be one of {', '.join(map(repr, _LAYOUTS))}, but got {layout!r}")
+    if not os.fsdecode(pattern).endswith(".bin"):
+        raise ValueError(f"pattern: token files end in '.bin', but got {os.fsdecode(pattern)!r}")
+    form = _TokenFormat(checked_dtype(dtype), layout, end_of_document, field)
+    return write_shards(
+        documents,
+        pattern,
+        form,
+        shard_bytes=shard_bytes,
+        num_workers=num_workers,
+        threads=threads,
+        resume=resume,
+    )
+
+
+class _TokenFormat(ShardFormat):
+    """A block is a list of documents, each as the bytes that it is in the file."""
+
+    example = "train-{:05d}.bin"
+
+    def __init__(self, dtype: str, layout: str, end_of_document: int | None, field: str | None) -> None:
+        self.dtype = dtype
+        self.layout = layout
+        self.field = field
+        self.end_of_document = None
+        if end_of_document is not None:
+            try:
+                (self.end_of_document,) = _as_tokens([end_of_document], dtype).tolist()
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"end_of_document: {error}") from None
+
+    def arguments(self) -> dict[str, Any]:
+        names = ("dtype", "layout", "end_of_document", "field")
+        return {"format": "tokens", **{name: getattr(self, name) for name in names}}
+
+    def files(self, path: str) -> list[str]:
+        # A flat file with an index beside it would not be read as one.
+        return [path, f"{path.removesuffix('.bin')}.idx"]
+
+    def encode(self, samples: list[Any], first: int) -> list[bytes]:
+        return [self._document(sample, index) for index, sample in enumerate(samples, first)]
+
+    def _document(self, sample: Any, index: int) -> bytes:
+        if self.field is not None:
+            if not isinstance(sample, Mapping) or self.field not in sample:
+                raise TypeError(f"document {index}: expected a dict with {self.field!r}, but got {_shown(sample)}")
+            sample = sample[self.field]
+        try:
+            tokens = _as_tokens(sample, self.dtype)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"document {index}: {error}") from None
+        if self.end_of_document is not None:
+            tokens = np.append(tokens, tokens.dtype.type(self.end_of_document))
+        return tokens.astype(tokens.dtype.newbyteorder("<"), copy=False).tobytes()
+
+    def digested(self, block: list[bytes], place: int) -> Iterable[bytes]:
+        return [block[place]]
+
+    def open(self, shard_bytes: int, threads: int) -> _core.Shards:
+        return _core.Shards.tokens(shard_bytes, threads, self.dtype, self.layout == "megatron")
+
+    def append(self, shards: _core.Shards, block: list[bytes], start: int, first: int) -> int:
+        return shards.append_documents(block, start)
+
+
+def _as_tokens(document: Any, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
+    """The tokens of `document` in `dtype`."""
+    if isinstance(document, torch.Tensor):
+        document = document.detach().cpu().numpy()
+    elif isinstance(document, (str, bytes)) or not isinstance(document, (np.ndarray, list, tuple)):
+        raise TypeError(f"expected a tensor, an array or a list of tokens, but got {_shown(document)}")
+    tokens = np.asarray(document)
+    if tokens.ndim != 1:
+        raise ValueError(f"expected tokens along one axis, but got the shape {tokens.shape}")
+    if tokens.size == 0:
+        return np.empty(0, dtype)
+    if tokens.dtype.kind not in "iu":
+        raise TypeError(f"expected integers, but got {tokens.dtype.name}")
+    bounds = np.iinfo(dtype)
+    if tokens.min() < bounds.min or tokens.max() > bounds.max:
+        place = int(np.flatnonzero((tokens < bounds.min) | (tokens > bounds.max))[0])
+        raise ValueError(f"token {place} is {tokens[place]}, but {dtype} goes from {bounds.min} to {bounds.max}")
+    return tokens.astype(dtype, copy=False)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:60] + '...'}"

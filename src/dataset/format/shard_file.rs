@@ -1,0 +1,66 @@
+//! [`ShardFile`]: a file that appears under its name when it is whole.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// A file that is written under another name, with `.unfinished` at its end, until it is whole. Dropped before that, it is
+/// removed; what a killed process leaves is written over by the next one.
+pub(super) struct ShardFile {
+    path: PathBuf,
+    unfinished: PathBuf,
+    file: Option<File>,
+    bytes: u64,
+}
+
+impl ShardFile {
+    /// Begins the file that is to be at `path`. One that is there is replaced in the end.
+    pub(super) fn create(path: PathBuf) -> Result<Self> {
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".unfinished");
+        let unfinished = PathBuf::from(unfinished);
+        let file = File::create(&unfinished).map_err(|source| Error::Io { path: unfinished.clone(), source })?;
+        Ok(Self { path, unfinished, file: Some(file), bytes: 0 })
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write_all(bytes).map_err(|source| Error::Io { path: self.unfinished.clone(), source })
+    }
+
+    /// Waits until all is on the disk, and gives the file its name. Returns its size.
+    pub(super) fn finish(mut self) -> Result<u64> {
+        let mut end = || -> io::Result<()> {
+            if let Some(file) = self.file.take() {
+                file.sync_all()?;
+            }
+            fs::rename(&self.unfinished, &self.path)?;
+            // So that the name is on the disk too.
+            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
+        };
+        end().map_err(|source| Error::Io { path: self.path.clone(), source })?;
+        Ok(self.bytes)
+    }
+}
+
+impl Write for ShardFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let file = self.file.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let written = file.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for ShardFile {
+    fn drop(&mut self) {
+        // Renamed, it is not there any more.
+        let _ = fs::remove_file(&self.unfinished);
+    }
+}

@@ -1,0 +1,184 @@
+//! [`ShardThreads`]: threads that write shards while the next samples are made.
+
+use std::process;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::{Error, Result};
+
+/// A shard that is whole, under its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenShard {
+    /// Its place in the order in which shards were begun.
+    pub number: usize,
+    /// The number of its samples.
+    pub samples: usize,
+    /// Its size, with that of a file that belongs to it.
+    pub bytes: u64,
+}
+
+/// Whether to wait for threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// What is there.
+    ForNone,
+    /// All there will be.
+    ForAll,
+}
+
+/// One shard, as a thread writes it.
+pub(super) trait ShardWriter<Piece> {
+    fn write(&mut self, piece: Piece) -> Result<()>;
+
+    /// Ends the shard, waits until it is on the disk, and gives it its name. Returns its size.
+    fn finish(self: Box<Self>) -> Result<u64>;
+}
+
+/// Shards that threads write, one thread a shard: what is sent for a shard arrives in order. One that is not ended is removed.
+pub(super) struct ShardThreads<Piece: Send + 'static> {
+    threads: ThreadPool,
+    /// How many pieces wait for their thread; then whoever sends waits too.
+    waiting: usize,
+    current: Option<SyncSender<Sent<Piece>>>,
+    begun: usize,
+    heard: usize,
+    /// Nothing once it is known that no more shard will be begun.
+    outcomes: (Option<Sender<Outcome>>, Mutex<Receiver<Outcome>>),
+    process: u32,
+}
+
+enum Sent<Piece> {
+    Piece(Piece),
+    End { samples: usize },
+}
+
+enum Outcome {
+    Whole(WrittenShard),
+    Failed(Error),
+    /// The shard was not ended.
+    Removed,
+}
+
+impl<Piece: Send + 'static> ShardThreads<Piece> {
+    /// `threads` threads, at least one.
+    pub(super) fn new(threads: usize, waiting: usize) -> Result<Self> {
+        let (sender, receiver) = channel();
+        Ok(Self {
+            threads: pool(threads, "write")?,
+            waiting,
+            current: None,
+            begun: 0,
+            heard: 0,
+            outcomes: (Some(sender), Mutex::new(receiver)),
+            process: process::id(),
+        })
+    }
+
+    /// Ends nothing, and begins the shard that `create` creates, on its thread.
+    pub(super) fn begin<W: ShardWriter<Piece> + 'static>(
+        &mut self,
+        create: impl FnOnce() -> Result<W> + Send + 'static,
+    ) {
+        let (sender, arriving) = sync_channel(self.waiting);
+        let (number, outcomes) = (self.begun, self.outcomes.0.clone());
+        self.threads.spawn(move || {
+            let outcome = match write_shard(create, number, &arriving) {
+                Ok(Some(shard)) => Outcome::Whole(shard),
+                Ok(None) => Outcome::Removed,
+                Err(error) => Outcome::Failed(error),
+            };
+            if let Some(outcomes) = outcomes {
+                // Nobody listens any more when all was given up.
+                let _ = outcomes.send(outcome);
+            }
+        });
+        self.begun += 1;
+        self.current = Some(sender);
+    }
+
+    /// Sends the next piece of the shard that was begun last.
+    pub(super) fn send(&self, piece: Piece) {
+        if let Some(current) = &self.current {
+            // A thread that has failed says why in the end.
+            let _ = current.send(Sent::Piece(piece));
+        }
+    }
+
+    /// Ends the shard that was begun last, of so many samples.
+    pub(super) fn end(&mut self, samples: usize) {
+        if let Some(current) = self.current.take() {
+            let _ = current.send(Sent::End { samples });
+        }
+    }
+
+    /// The shards that are whole since this was asked last; with [`Wait::ForAll`] all that were ended.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(super) fn written(&mut self, wait: Wait) -> Result<Vec<WrittenShard>> {
+        let outcomes = self.outcomes.1.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = Vec::new();
+        // What fails says so before its end.
+        let (begun, ended) = (self.begun, self.begun - usize::from(self.current.is_some()));
+        while self.heard < begun {
+            let outcome = match wait {
+                Wait::ForAll if self.heard < ended => outcomes.recv().ok(),
+                _ => outcomes.try_recv().ok(),
+            };
+            let Some(outcome) = outcome else { break };
+            self.heard += 1;
+            match outcome {
+                Outcome::Whole(shard) => written.push(shard),
+                Outcome::Failed(error) => return Err(error),
+                Outcome::Removed => {}
+            }
+        }
+        Ok(written)
+    }
+
+    /// Gives up what is not ended, and waits until no thread writes any more.
+    pub(super) fn close(&mut self) {
+        self.current = None;
+        // The threads have the other ends: when they are gone, all is said.
+        self.outcomes.0 = None;
+        let outcomes = self.outcomes.1.lock().unwrap_or_else(PoisonError::into_inner);
+        while outcomes.recv().is_ok() {}
+    }
+}
+
+impl<Piece: Send + 'static> Drop for ShardThreads<Piece> {
+    fn drop(&mut self) {
+        // A forked child has none of the threads.
+        if process::id() == self.process {
+            self.close();
+        }
+    }
+}
+
+/// `threads` threads that are called `what`.
+pub(super) fn pool(threads: usize, what: &'static str) -> Result<ThreadPool> {
+    let threads = threads.max(1);
+    ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(move |thread| format!("sluice-{what}-{thread}"))
+        .build()
+        .map_err(|error| Error::Threads { threads, reason: error.to_string() })
+}
+
+/// Writes what arrives; nothing when it breaks off, which leaves no file.
+fn write_shard<Piece, W: ShardWriter<Piece>>(
+    create: impl FnOnce() -> Result<W>,
+    number: usize,
+    arriving: &Receiver<Sent<Piece>>,
+) -> Result<Option<WrittenShard>> {
+    let mut shard = Box::new(create()?);
+    for sent in arriving {
+        match sent {
+            Sent::Piece(piece) => shard.write(piece)?,
+            Sent::End { samples } => return Ok(Some(WrittenShard { number, samples, bytes: shard.finish()? })),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,363 @@
+//! [`StreamDataset`]: the samples in pipes, in what programs write, and in files, from front to back.
+
+use super::byte_stream::{ByteStream, StreamPacking};
+use super::csv::CsvHeader;
+use super::csv_parse::CsvParse;
+use super::json_parse::JsonParse;
+use super::raw::RawField;
+use super::raw_parse::RawParse;
+use super::sample_block::SampleBlock;
+use super::stream_parse::{Parse, Sample, Step, Trouble};
+use super::stream_source::StreamSource;
+use super::tar::OnMissing;
+use super::tar_field::TarField;
+use super::tar_members::TarEnd;
+use super::tar_parse::TarParse;
+use super::tfrecord::Features;
+use super::tfrecord_parse::TfRecordParse;
+use super::typed_field::TypedField;
+use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
+use crate::{Error, Result};
+
+/// So many bytes may a sample have, unless the caller says otherwise: 1 GiB.
+const LARGEST_SAMPLE: u64 = 1 << 30;
+
+/// How bytes are samples.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum StreamFormat {
+    /// Archives, whose members are grouped by name where they follow each other.
+    Tar {
+        /// The fields of members; nothing for all that the first sample has, as bytes.
+        fields: Option<Vec<TarField>>,
+        /// Fields before those: of the key, and of the source.
+        first: Vec<TarField>,
+        /// What becomes of a sample that lacks a field.
+        on_missing: OnMissing,
+        /// Where an archive ends.
+        end: TarEnd,
+    },
+    /// Lines of JSON: the fields of the objects in them, or the lines.
+    JsonLines(Option<Vec<TypedField>>),
+    /// TensorFlow's files of byte strings.
+    TfRecord(Features),
+    /// Rows of cells.
+    Csv {
+        /// The columns that are fields; nothing for all, whose types the first 1,000 rows say.
+        fields: Option<Vec<TypedField>>,
+        /// What empty cells stand for where types are found out, by column.
+        defaults: Vec<(String, String)>,
+        /// Where the names are.
+        header: CsvHeader,
+        /// What is between cells.
+        delimiter: u8,
+    },
+    /// Samples of one size.
+    Raw {
+        /// So many bytes at the beginning of each source are passed over.
+        header_bytes: usize,
+        /// The size of a sample.
+        sample_bytes: usize,
+        /// What is where in it.
+        fields: Vec<RawField>,
+    },
+}
+
+/// What is done about a sample that is damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StreamDamages {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// It is left out, and keeps its ordinal; where nobody can tell where the next one begins, so is the rest of its source.
+    LeaveOut,
+}
+
+/// Samples of several sources, one after the other, that are read from front to back.
+///
+/// What is packed with gzip or Zstandard is unpacked on the way. Samples that belong to other readers are passed over: of a
+/// plain file their bytes are not even read. To go on in the middle, a plain file is entered there; of all others the source
+/// that the position lies in is read from its beginning.
+///
+/// # Example
+/// ```
+/// use sluicegate::{IterableDataset, SampleBlock, StopSignal, StreamDataset, StreamFormat, StreamPart, StreamPosition};
+/// use sluicegate::StreamSource;
+/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 3".into())], StreamFormat::JsonLines(None));
+/// let mut stream = lines.stream(StreamPart::WHOLE, StreamPosition::default(), &StopSignal::new()?)?;
+/// let mut block = SampleBlock::new(stream.fields().len());
+/// stream.advance(&mut block)?;
+/// assert_eq!(block.value(0, 0), b"1");
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct StreamDataset {
+    sources: Vec<StreamSource>,
+    format: StreamFormat,
+    packing: StreamPacking,
+    damages: StreamDamages,
+    largest: u64,
+}
+
+impl StreamDataset {
+    /// The samples of `sources`.
+    #[must_use]
+    pub fn new(sources: Vec<StreamSource>, format: StreamFormat) -> Self {
+        let (packing, damages) = (StreamPacking::default(), StreamDamages::default());
+        Self { sources, format, packing, damages, largest: LARGEST_SAMPLE }
+    }
+
+    /// The same, packed otherwise.
+    #[must_use]
+    pub fn packed(self, packing: StreamPacking) -> Self {
+        Self { packing, ..self }
+    }
+
+    /// The same, with damaged samples treated otherwise.
+    #[must_use]
+    pub fn on_damage(self, damages: StreamDamages) -> Self {
+        Self { damages, ..self }
+    }
+
+    /// The same with another bound on the bytes of a sample, which is 1 GiB else.
+    #[must_use]
+    pub fn with_largest_sample(self, bytes: u64) -> Self {
+        Self { largest: bytes, ..self }
+    }
+
+    /// Fails where no stream can be read with these arguments.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`]: which, and why.
+    pub fn check(&self) -> Result<()> {
+        self.parse().map(drop)
+    }
+
+    fn parse(&self) -> Result<Box<dyn Parse>> {
+        let largest = self.largest;
+        let in_memory = usize::try_from(largest).unwrap_or(usize::MAX);
+        Ok(match self.format.clone() {
+            StreamFormat::Tar { fields, first, on_missing, end } => {
+                Box::new(TarParse::new(fields, first, on_missing, end, largest)?)
+            }
+            StreamFormat::JsonLines(fields) => Box::new(JsonParse::new(fields, in_memory)),
+            StreamFormat::TfRecord(features) => Box::new(TfRecordParse::new(features, largest)),
+            StreamFormat::Csv { fields, defaults, header, delimiter } => {
+                if matches!(delimiter, b'"' | b'\r' | b'\n') || !delimiter.is_ascii() {
+                    let reason = format!("{:?} can't separate cells", char::from(delimiter));
+                    return Err(Error::InvalidArgument { argument: "delimiter", reason });
+                }
+                Box::new(CsvParse::new(fields, defaults, header, delimiter, in_memory))
+            }
+            StreamFormat::Raw { header_bytes, sample_bytes, fields } => {
+                Box::new(RawParse::new(header_bytes, sample_bytes, fields, largest)?)
+            }
+        })
+    }
+}
+
+impl IterableDataset for StreamDataset {
+    /// A position in a source that can't be read again is that of the byte that comes next: nothing is passed over.
+    fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
+        let mut samples =
+            Samples { dataset: self.clone(), parse: self.parse()?, bytes: None, at: from, part, stop: stop.clone() };
+        samples.begin()?;
+        Ok(Box::new(samples))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.sources.iter().all(StreamSource::is_repeatable)
+    }
+}
+
+/// One pass.
+struct Samples {
+    dataset: StreamDataset,
+    parse: Box<dyn Parse>,
+    /// Of the source that `at` is in, once it is open.
+    bytes: Option<ByteStream>,
+    at: StreamPosition,
+    part: StreamPart,
+    stop: StopSignal,
+}
+
+impl Samples {
+    fn begin(&mut self) -> Result<()> {
+        if self.parse.needs_look() {
+            self.look()?;
+        }
+        let Some(source) = self.dataset.sources.get(self.at.source as usize).cloned() else { return Ok(()) };
+        if !source.is_repeatable() || self.at.ordinal <= self.at.first_of_source {
+            return Ok(());
+        }
+        // What leads to it is not looked at again.
+        let to = self.at;
+        if self.bytes.is_none() {
+            self.open()?;
+        }
+        let Some(bytes) = &mut self.bytes else { return Ok(()) };
+        if bytes.can_seek() {
+            let there = self.parse.go_to(bytes, to.offset);
+            return there.map_err(|trouble| self.error(trouble));
+        }
+        self.at.ordinal = to.first_of_source;
+        while self.at.ordinal < to.ordinal {
+            let Some(bytes) = &mut self.bytes else { break };
+            match self.parse.next(bytes, Sample::PassOver) {
+                Ok(Step::Sample) | Err(Trouble::Sample { .. }) => self.at.ordinal += 1,
+                Ok(Step::End) => break,
+                Err(trouble) => {
+                    let error = self.error(trouble);
+                    self.refuse(error)?;
+                    break;
+                }
+            }
+        }
+        if self.at.ordinal < to.ordinal {
+            let reason = format!(
+                "{} has {} samples, but {} had been read of it: resume with the data that the state was made with",
+                source.name().display(),
+                self.at.ordinal - to.first_of_source,
+                to.ordinal - to.first_of_source
+            );
+            return Err(Error::State { reason });
+        }
+        Ok(())
+    }
+
+    /// Finds out the fields from the first source; which is open then, and at its beginning, if that is what comes first.
+    fn look(&mut self) -> Result<()> {
+        let Some(first) = self.dataset.sources.first() else { return Ok(()) };
+        let is_first = self.at.source == 0;
+        if self.at.ordinal > 0 && !first.is_repeatable() {
+            let reason = "they are found out from the first samples, which have been read: name them".to_owned();
+            return Err(Error::InvalidArgument { argument: "fields", reason });
+        }
+        let mut bytes = ByteStream::open(first, self.dataset.packing, &self.stop)
+            .map_err(|trouble| named(first, "its first samples", trouble))?;
+        bytes.keep();
+        self.parse.look(&mut bytes).map_err(|trouble| named(first, "its first samples", trouble))?;
+        if is_first {
+            bytes.rewind();
+            self.parse.begin(&mut bytes).map_err(|trouble| named(first, "its first samples", trouble))?;
+            self.bytes = Some(bytes);
+        }
+        Ok(())
+    }
+
+    /// Opens the source that is next; false when there is none.
+    fn open(&mut self) -> Result<bool> {
+        let Some(source) = self.dataset.sources.get(self.at.source as usize) else { return Ok(false) };
+        let opened = ByteStream::open(source, self.dataset.packing, &self.stop);
+        let opened = opened.and_then(|mut bytes| {
+            // One that goes on where it was has its beginning behind it.
+            if source.is_repeatable() || self.at.ordinal <= self.at.first_of_source {
+                self.parse.begin(&mut bytes)?;
+            }
+            Ok(bytes)
+        });
+        self.bytes = Some(opened.map_err(|trouble| self.error(trouble))?);
+        Ok(true)
+    }
+
+    /// Goes to the next source.
+    fn leave(&mut self) {
+        self.bytes = None;
+        let ordinal = self.at.ordinal;
+        self.at = StreamPosition { ordinal, source: self.at.source + 1, first_of_source: ordinal, offset: 0 };
+    }
+
+    fn error(&self, trouble: Trouble) -> Error {
+        match self.dataset.sources.get(self.at.source as usize) {
+            Some(source) => named(source, &format!("sample {}", self.at.ordinal), trouble),
+            None => Error::State { reason: "there is no such source".into() },
+        }
+    }
+
+    /// The error, unless what is damaged is left out.
+    fn refuse(&self, error: Error) -> Result<String> {
+        match (self.dataset.damages, &error) {
+            (StreamDamages::LeaveOut, Error::Format { .. }) => Ok(error.to_string()),
+            _ => Err(error),
+        }
+    }
+}
+
+fn named(source: &StreamSource, what: &str, trouble: Trouble) -> Error {
+    match trouble {
+        Trouble::Source(error) => error,
+        Trouble::Sample { offset, reason } | Trouble::Rest { offset, reason } => {
+            Error::Format { path: source.name(), offset, reason: format!("{what}: {reason}") }
+        }
+    }
+}
+
+impl SampleStream for Samples {
+    fn fields(&self) -> &[TypedField] {
+        self.parse.fields()
+    }
+
+    fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
+        loop {
+            if self.bytes.is_none() {
+                match self.open() {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Advance::End),
+                    Err(error) => {
+                        into.left_out.push(self.refuse(error)?);
+                        self.leave();
+                        continue;
+                    }
+                }
+            }
+            let Some(bytes) = &mut self.bytes else { return Ok(Advance::End) };
+            let is_own = self.part.owns(self.at.ordinal);
+            let sample = if is_own { Sample::Decode(&mut into.decoded) } else { Sample::PassOver };
+            let mut found = self.parse.next(bytes, sample);
+            if let (Ok(Step::Sample), true) = (&found, is_own) {
+                let offset = self.parse.place(bytes);
+                let position = StreamPosition { ordinal: self.at.ordinal + 1, offset, ..self.at };
+                match into.end_sample(self.parse.fields(), position) {
+                    Ok(()) => {
+                        self.at = position;
+                        return Ok(Advance::Sample);
+                    }
+                    Err(reason) => found = Err(Trouble::Sample { offset: self.at.offset, reason }),
+                }
+            }
+            match found {
+                Ok(Step::Sample) => self.pass(),
+                Ok(Step::End) => self.leave(),
+                Err(trouble) => {
+                    into.decoded.abandon_sample();
+                    let is_passable = matches!(trouble, Trouble::Sample { .. });
+                    let error = self.error(trouble);
+                    if !is_passable {
+                        into.left_out.push(self.refuse(error)?);
+                        self.leave();
+                        continue;
+                    }
+                    // Whose it is says so.
+                    if is_own {
+                        into.left_out.push(self.refuse(error)?);
+                    }
+                    self.pass();
+                }
+            }
+        }
+    }
+
+    fn would_wait(&self) -> bool {
+        self.bytes.as_ref().is_some_and(ByteStream::would_wait)
+    }
+}
+
+impl Samples {
+    /// The sample at hand is done with.
+    fn pass(&mut self) {
+        self.at.ordinal += 1;
+        if let Some(bytes) = &self.bytes {
+            self.at.offset = self.parse.place(bytes);
+        }
+    }
+}

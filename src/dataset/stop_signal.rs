@@ -1,0 +1,51 @@
+//! [`StopSignal`]: how one who waits for bytes is told that nobody wants them any more.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::{Error, Result};
+
+/// Ends reading, once and for all, whatever the reader waits for. Clones are one signal.
+#[derive(Debug, Clone)]
+pub struct StopSignal(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    is_set: AtomicBool,
+    /// Readable from the moment on that the signal is set: it wakes who waits for a file.
+    event: OwnedFd,
+}
+
+impl StopSignal {
+    /// A signal that is not set.
+    ///
+    /// # Errors
+    /// [`Error::Threads`] when the process has no descriptor left.
+    pub fn new() -> Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let event = event.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
+        Ok(Self(Arc::new(Inner { is_set: AtomicBool::new(false), event })))
+    }
+
+    /// Sets it.
+    pub fn set(&self) {
+        self.0.is_set.store(true, Ordering::Release);
+        // The only refusal is of a counter that is full, and then it is readable.
+        let _ = rustix::io::write(&self.0.event, &1_u64.to_ne_bytes());
+    }
+
+    /// Whether it was set.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.0.is_set.load(Ordering::Acquire)
+    }
+
+    /// Readable once it is set.
+    #[must_use]
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.0.event.as_fd()
+    }
+}

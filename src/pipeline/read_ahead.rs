@@ -1,0 +1,341 @@
+//! [`ReadAhead`]: a stream that is read on a thread of its own, a bounded number of bytes ahead of its consumer.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Batch;
+use crate::collate::Collate;
+use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
+use crate::memory::Slab;
+use crate::{BatchWriter, Error, Result, SampleBlock, Schema, Sizes, TypedField};
+
+/// Samples are passed on in blocks of so many bytes, or sooner when somebody waits for them.
+const BLOCK_BYTES: usize = 1 << 20;
+const BLOCK_SAMPLES: usize = 1024;
+
+/// One who is told to end does so within this time, unless a file system hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The samples of one part of an [`IterableDataset`], in their order. For one consumer.
+///
+/// The thread that reads begins when it is first waited for, and ends when this is dropped: what it reads from is closed by
+/// then. A forked child can't go on with it.
+///
+/// # Example
+/// ```
+/// use std::{sync::Arc, time::Duration};
+/// use sluicegate::memory::Slab;
+/// use sluicegate::{ReadAhead, StackSamples, StreamDataset, StreamFormat, StreamPart, StreamPosition, StreamSource};
+/// let lines = StreamDataset::new(vec![StreamSource::Command("seq 5".into())], StreamFormat::JsonLines(None));
+/// let mut ahead = ReadAhead::new(Arc::new(lines), StreamPart::WHOLE, StreamPosition::default(), 1 << 20);
+/// while ahead.wait(4, Duration::from_secs(1))?.is_none() {}
+/// let (batch, positions) = ahead.batch(4, &StackSamples, &Slab::new(1))?;
+/// ahead.take(4);
+/// assert_eq!((batch.samples(), batch.sample(0, 3), positions[3].ordinal), (4, b"4".as_slice(), 4));
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+pub struct ReadAhead {
+    dataset: Arc<dyn IterableDataset>,
+    part: StreamPart,
+    from: StreamPosition,
+    bytes_ahead: usize,
+    thread: Option<Reading>,
+    fields: Arc<Vec<TypedField>>,
+    schema: Schema,
+    /// What has come and was not taken, and how much of the first block was.
+    blocks: VecDeque<SampleBlock>,
+    taken: usize,
+    samples: usize,
+    left_out: Vec<String>,
+    has_ended: bool,
+    /// What went wrong, for everybody who asks again.
+    failure: Option<String>,
+}
+
+/// The thread, as its consumer sees it.
+struct Reading {
+    shared: Arc<Shared>,
+    stop: StopSignal,
+    thread: thread::JoinHandle<()>,
+    /// The process that it is in.
+    process: u32,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    fields: Option<Arc<Vec<TypedField>>>,
+    blocks: VecDeque<SampleBlock>,
+    bytes: usize,
+    /// So many more samples the consumer waits for now.
+    awaited: usize,
+    outcome: Option<Result<()>>,
+    is_over: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
+        self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl ReadAhead {
+    /// Reads `part` of `dataset` behind `from`, some `bytes_ahead` bytes ahead.
+    pub fn new(dataset: Arc<dyn IterableDataset>, part: StreamPart, from: StreamPosition, bytes_ahead: usize) -> Self {
+        Self {
+            dataset,
+            part,
+            from,
+            bytes_ahead,
+            thread: None,
+            fields: Arc::default(),
+            schema: Schema::new([]),
+            blocks: VecDeque::new(),
+            taken: 0,
+            samples: 0,
+            left_out: Vec::new(),
+            has_ended: false,
+            failure: None,
+        }
+    }
+
+    /// The fields of the samples; known as soon as the first of them, or the end, has come.
+    #[must_use]
+    pub fn fields(&self) -> &[TypedField] {
+        &self.fields
+    }
+
+    /// The schema of the samples; known when their fields are.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Waits until `samples` samples have come, or fewer and the end, for `limit` at most; says how many there are, if it
+    /// has not waited in vain.
+    ///
+    /// # Errors
+    /// Those of the stream, when all that came before them was taken; [`Error::State`] in a forked child, and when it has
+    /// failed before.
+    pub fn wait(&mut self, samples: usize, limit: Duration) -> Result<Option<usize>> {
+        if self.samples < samples && !self.has_ended {
+            self.collect(samples, limit)?;
+        }
+        if self.samples == 0
+            && let Some(reason) = &self.failure
+        {
+            return Err(Error::State { reason: format!("the stream has failed before: {reason}") });
+        }
+        Ok((self.samples >= samples || self.has_ended).then_some(self.samples))
+    }
+
+    fn collect(&mut self, samples: usize, limit: Duration) -> Result<()> {
+        if self.thread.is_none() {
+            self.thread = Some(self.start()?);
+        }
+        let Some(reading) = &self.thread else { return Ok(()) };
+        if reading.process != process::id() {
+            let reason = "this iterator was made by the process that this one was forked from: make another".into();
+            return Err(Error::State { reason });
+        }
+        let deadline = Instant::now() + limit;
+        let mut state = reading.shared.lock();
+        loop {
+            for block in state.blocks.drain(..) {
+                self.samples += block.len();
+                self.left_out.extend_from_slice(block.left_out());
+                self.blocks.push_back(block);
+            }
+            state.bytes = 0;
+            state.awaited = samples.saturating_sub(self.samples);
+            reading.shared.changed.notify_all();
+            if self.fields.is_empty()
+                && let Some(fields) = &state.fields
+            {
+                self.fields = Arc::clone(fields);
+                self.schema = Schema::new(fields.iter().map(|typed| typed.field().clone()).collect::<Vec<_>>());
+            }
+            if self.samples >= samples {
+                return Ok(());
+            }
+            match state.outcome.take() {
+                Some(Ok(())) => {
+                    self.has_ended = true;
+                    return Ok(());
+                }
+                Some(Err(error)) => {
+                    self.has_ended = true;
+                    self.failure = Some(error.to_string());
+                    // What came before it comes first.
+                    if self.samples == 0 {
+                        return Err(error);
+                    }
+                    return Ok(());
+                }
+                None => {}
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            state = reading.shared.wait(state, left);
+        }
+    }
+
+    fn start(&self) -> Result<Reading> {
+        let (shared, stop) = (Arc::new(Shared::default()), StopSignal::new()?);
+        let (dataset, part, from, ahead) = (Arc::clone(&self.dataset), self.part, self.from, self.bytes_ahead);
+        let (theirs, signal) = (Arc::clone(&shared), stop.clone());
+        let read = move || {
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                let mut stream = dataset.stream(part, from, &signal)?;
+                read_all(&mut *stream, &theirs, &signal, ahead)
+            }));
+            let mut state = theirs.lock();
+            state.outcome = Some(outcome.unwrap_or_else(|panic| {
+                let message = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+                Err(Error::Panic { message })
+            }));
+            state.is_over = true;
+            theirs.changed.notify_all();
+        };
+        let thread = thread::Builder::new().name("sluicegate-read".into()).spawn(read);
+        let thread = thread.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
+        Ok(Reading { shared, stop, thread, process: process::id() })
+    }
+
+    /// The next samples, of which [`wait`](Self::wait) has said that they are there: laid out by `collate` in a slot of
+    /// `slab`, and the position behind each. They stay the next ones until they are [taken](Self::take).
+    ///
+    /// # Errors
+    /// There is no memory for them, or they can't be laid out.
+    pub fn batch(&self, samples: usize, collate: &dyn Collate, slab: &Slab) -> Result<(Batch, Vec<StreamPosition>)> {
+        let samples = samples.min(self.samples);
+        let rows: Vec<(usize, usize)> = self
+            .blocks
+            .iter()
+            .enumerate()
+            .flat_map(|(number, block)| {
+                (if number == 0 { self.taken } else { 0 }..block.len()).map(move |row| (number, row))
+            })
+            .take(samples)
+            .collect();
+        let schema = &self.schema;
+        let mut sizes = Sizes::new(schema, samples);
+        let mut writer = sizes.writer();
+        for (number, field) in schema.fields().iter().enumerate().filter(|(_, field)| field.is_variable()) {
+            for (place, &(block, row)) in rows.iter().enumerate() {
+                let bytes = self.blocks[block].value(number, row).len();
+                writer.set(place, number, bytes.checked_div(field.bytes()).unwrap_or(0));
+            }
+        }
+        let layout = collate.layout(schema, &sizes)?;
+        let mut lease = slab.lease(layout.bytes)?;
+        layout.write_sizes(&sizes, lease.bytes_mut());
+        let mut into = BatchWriter::new(lease.bytes_mut(), &layout.columns, layout.samples);
+        for (place, &(block, row)) in rows.iter().enumerate() {
+            let mut into = into.sample(place);
+            for number in 0..schema.fields().len() {
+                into.field(number).copy_from_slice(self.blocks[block].value(number, row));
+            }
+        }
+        layout.pad(lease.bytes_mut());
+        let positions = rows.iter().map(|&(block, row)| self.blocks[block].position(row)).collect();
+        Ok((Batch::new(layout, lease), positions))
+    }
+
+    /// Takes so many samples.
+    pub fn take(&mut self, samples: usize) {
+        let samples = samples.min(self.samples);
+        self.samples -= samples;
+        self.taken += samples;
+        while let Some(first) = self.blocks.front().filter(|first| first.len() <= self.taken) {
+            self.taken -= first.len();
+            self.blocks.pop_front();
+        }
+    }
+
+    /// What was left out of what has come since this was asked last, a line for each.
+    pub fn left_out(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.left_out)
+    }
+}
+
+/// Reads a stream to its end, or until nobody wants more.
+fn read_all(stream: &mut dyn SampleStream, shared: &Shared, stop: &StopSignal, ahead: usize) -> Result<()> {
+    let fields = Arc::new(stream.fields().to_vec());
+    let room = fields.len();
+    shared.lock().fields = Some(fields);
+    let mut block = SampleBlock::new(room);
+    loop {
+        let advance = match stream.advance(&mut block) {
+            Ok(advance) => advance,
+            Err(error) => {
+                pass_on(&mut block, room, shared, stop, usize::MAX);
+                return Err(error);
+            }
+        };
+        let is_full = block.bytes() >= BLOCK_BYTES || block.len() >= BLOCK_SAMPLES;
+        let has_ended = advance == Advance::End;
+        let awaited = shared.lock().awaited;
+        if has_ended || is_full || (awaited > 0 && block.len() >= awaited) || stream.would_wait() {
+            pass_on(&mut block, room, shared, stop, ahead);
+        }
+        if has_ended || stop.is_set() {
+            return Ok(());
+        }
+    }
+}
+
+/// Puts a block behind those that are not taken yet, when there is room for it.
+fn pass_on(block: &mut SampleBlock, fields: usize, shared: &Shared, stop: &StopSignal, ahead: usize) {
+    if block.is_empty() && block.left_out().is_empty() {
+        return;
+    }
+    let block = std::mem::replace(block, SampleBlock::new(fields));
+    let mut state = shared.lock();
+    while state.bytes > 0 && state.bytes.saturating_add(block.bytes()) > ahead && !stop.is_set() {
+        state = shared.wait(state, PATIENCE);
+    }
+    // Samples of no bytes count too.
+    state.bytes += block.bytes() + block.len();
+    state.blocks.push_back(block);
+    shared.changed.notify_all();
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        let Some(reading) = self.thread.take() else { return };
+        if reading.process != process::id() {
+            // A forked child has neither the thread nor what it was in the middle of, which may be this lock.
+            std::mem::forget(reading);
+            return;
+        }
+        reading.stop.set();
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = reading.shared.lock();
+        reading.shared.changed.notify_all();
+        while !state.is_over && Instant::now() < deadline {
+            state = reading.shared.wait(state, deadline.saturating_duration_since(Instant::now()));
+        }
+        let is_over = state.is_over;
+        drop(state);
+        if is_over {
+            let _ = reading.thread.join();
+        }
+    }
+}

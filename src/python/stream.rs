@@ -1,0 +1,297 @@
+//! `Stream`: samples that are read from front to back, and `StreamReader`, one pass over them.
+
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::detach::detach;
+use super::error::to_python;
+use super::hand_over::HandOver;
+use super::memory::descriptors;
+use super::tar::tar_fields;
+use super::typed_field::{TypedForm, content_of, typed_fields};
+use crate::memory::Slab;
+use crate::{
+    CsvHeader, Error, Features, Field, IterableDataset, OnMissing, RawField, ReadAhead, StreamDamages, StreamDataset,
+    StreamFormat, StreamPacking, StreamPart, StreamPosition, StreamSource, TarEnd,
+};
+
+/// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// So many slots are kept for the next samples or batches.
+const FREE_SLOTS: usize = 4;
+
+/// (kind, path or command or name, descriptor): the kinds are "path", "command" and "open".
+type SourceForm = (String, OsString, Option<RawFd>);
+
+/// (unpack by content, leave out what is damaged, the most bytes of a sample).
+type OptionsForm = (bool, bool, u64);
+
+/// A dataset of the core without an index. Threads may share it.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct Stream(Arc<StreamDataset>);
+
+impl Stream {
+    fn make(
+        py: Python<'_>,
+        sources: Vec<SourceForm>,
+        (by_content, leave_out, largest): OptionsForm,
+        format: crate::Result<StreamFormat>,
+    ) -> PyResult<Self> {
+        let source = |(kind, text, number): SourceForm| match (kind.as_str(), number) {
+            ("path", _) => Ok(StreamSource::Path(PathBuf::from(text))),
+            ("open", Some(number)) => {
+                let name = text.to_string_lossy().into_owned();
+                let file = descriptors(&[number])[0].try_clone_to_owned();
+                let file = file.map_err(|source| Error::Io { path: PathBuf::from(&text), source })?;
+                Ok(StreamSource::Open(Arc::new(file), name))
+            }
+            _ => Ok(StreamSource::Command(text.to_string_lossy().into_owned())),
+        };
+        let sources = sources.into_iter().map(source).collect::<crate::Result<Vec<_>>>();
+        let stream = sources.and_then(|sources| {
+            let packing = if by_content { StreamPacking::ByContent } else { StreamPacking::None };
+            let damages = if leave_out { StreamDamages::LeaveOut } else { StreamDamages::Refuse };
+            let stream = StreamDataset::new(sources, format?);
+            let stream = stream.packed(packing).on_damage(damages).with_largest_sample(largest);
+            stream.check()?;
+            Ok(Self(Arc::new(stream)))
+        });
+        stream.map_err(|error| to_python(py, error))
+    }
+}
+
+#[pymethods]
+impl Stream {
+    /// Archives: (extension, what its bytes are), or all that the first sample has, as bytes. `on_missing` is "error", "skip"
+    /// or "none".
+    #[staticmethod]
+    fn tar(
+        py: Python<'_>,
+        sources: Vec<SourceForm>,
+        options: OptionsForm,
+        fields: Option<Vec<(String, String)>>,
+        on_missing: &str,
+        concatenated: bool,
+    ) -> PyResult<Self> {
+        let on_missing = match on_missing {
+            "skip" => OnMissing::Skip,
+            "none" => OnMissing::Empty,
+            _ => OnMissing::Refuse,
+        };
+        let end = if concatenated { TarEnd::FileEnd } else { TarEnd::ZeroBlock };
+        let format = fields.map_or(Ok(None), |fields| tar_fields(fields).map(Some)).and_then(|fields| {
+            let first = tar_fields(Vec::new())?;
+            let fields = fields.map(|fields| fields.into_iter().skip(first.len()).collect());
+            Ok(StreamFormat::Tar { fields, first, on_missing, end })
+        });
+        Self::make(py, sources, options, format)
+    }
+
+    /// Lines, whole, or their fields.
+    #[staticmethod]
+    fn json_lines(
+        py: Python<'_>,
+        sources: Vec<SourceForm>,
+        options: OptionsForm,
+        fields: Option<Vec<TypedForm>>,
+    ) -> PyResult<Self> {
+        Self::make(py, sources, options, fields.map(typed_fields).transpose().map(StreamFormat::JsonLines))
+    }
+
+    /// Samples of TFRecords: their bytes, their features, or those that the first ones have.
+    #[staticmethod]
+    fn tfrecord(
+        py: Python<'_>,
+        sources: Vec<SourceForm>,
+        options: OptionsForm,
+        is_raw: bool,
+        features: Option<Vec<TypedForm>>,
+    ) -> PyResult<Self> {
+        let features = match features {
+            _ if is_raw => Ok(Features::Raw),
+            Some(forms) => typed_fields(forms).map(Features::Typed),
+            None => Ok(Features::Inferred),
+        };
+        Self::make(py, sources, options, features.map(StreamFormat::TfRecord))
+    }
+
+    /// Rows: the columns that `fields` describe, or all, with `defaults` (name, text) for empty cells.
+    #[staticmethod]
+    fn csv(
+        py: Python<'_>,
+        sources: Vec<SourceForm>,
+        options: OptionsForm,
+        fields: Option<Vec<TypedForm>>,
+        defaults: Vec<(String, String)>,
+        has_header: bool,
+        delimiter: u8,
+    ) -> PyResult<Self> {
+        let header = if has_header { CsvHeader::FirstRow } else { CsvHeader::None };
+        let format = fields.map(typed_fields).transpose();
+        let format = format.map(|fields| StreamFormat::Csv { fields, defaults, header, delimiter });
+        Self::make(py, sources, options, format)
+    }
+
+    /// Samples of `sample_bytes` bytes: (name, dtype, shape, offset, is swapped) by field.
+    #[staticmethod]
+    fn raw(
+        py: Python<'_>,
+        sources: Vec<SourceForm>,
+        options: OptionsForm,
+        header_bytes: usize,
+        sample_bytes: usize,
+        fields: Vec<(String, String, Vec<usize>, usize, bool)>,
+    ) -> PyResult<Self> {
+        let fields = fields.into_iter().map(|(name, dtype, shape, offset, is_swapped)| {
+            let field = RawField::new(Field::new(name, dtype.parse()?, shape), offset);
+            Ok(if is_swapped { field.swapped() } else { field })
+        });
+        let fields = fields.collect::<crate::Result<Vec<_>>>();
+        Self::make(py, sources, options, fields.map(|fields| StreamFormat::Raw { header_bytes, sample_bytes, fields }))
+    }
+
+    /// Whether a second pass, or another process, finds the same samples.
+    #[getter]
+    fn is_repeatable(&self) -> bool {
+        self.0.is_repeatable()
+    }
+}
+
+/// One pass over one part of a stream, read ahead on a thread. For one consumer; a second thread waits for its turn.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct StreamReader {
+    ahead: Mutex<ReadAhead>,
+    slab: Slab,
+}
+
+/// (ordinal, source, ordinal of its first sample, offset).
+type PositionForm = (u64, u64, u64, u64);
+
+fn form(position: &StreamPosition) -> PositionForm {
+    (position.ordinal, position.source, position.first_of_source, position.offset)
+}
+
+#[pymethods]
+impl StreamReader {
+    /// The samples whose ordinal is `number` more than a multiple of `total`, behind `position`.
+    #[new]
+    fn new(stream: &Stream, number: u64, total: u64, position: PositionForm, bytes_ahead: usize) -> Self {
+        let (ordinal, source, first_of_source, offset) = position;
+        let from = StreamPosition { ordinal, source, first_of_source, offset };
+        let dataset = Arc::clone(&stream.0) as Arc<dyn IterableDataset>;
+        let ahead = ReadAhead::new(dataset, StreamPart { number, total }, from, bytes_ahead);
+        Self { ahead: Mutex::new(ahead), slab: Slab::new(FREE_SLOTS) }
+    }
+
+    /// The fields of the samples, as (name, dtype, what it holds), when the first sample has come, or the end.
+    fn begin(&self, py: Python<'_>) -> PyResult<Vec<(String, &'static str, &'static str)>> {
+        self.wait(py, 1)?;
+        detach(py, || {
+            let ahead = self.ahead();
+            let fields = ahead.fields().iter();
+            Ok(fields
+                .map(|typed| (typed.field().name().to_owned(), typed.field().dtype().name(), content_of(typed)))
+                .collect())
+        })
+    }
+
+    /// Up to `most` of the next samples, waiting for one; and the position behind each. No samples at the end.
+    fn samples<'py>(
+        &self,
+        py: Python<'py>,
+        hand_over: &HandOver,
+        most: usize,
+    ) -> PyResult<(Bound<'py, PyList>, Vec<PositionForm>)> {
+        let mut samples = self.wait(py, 1)?.min(most);
+        if samples == 0 {
+            return Ok((PyList::empty(py), Vec::new()));
+        }
+        loop {
+            let (batch, positions) = self.batch_of(py, hand_over, samples)?;
+            let ordinals: Vec<usize> = positions.iter().map(ordinal).collect();
+            match hand_over.samples(py, &ordinals, batch) {
+                // One of them can't be had: those before it can.
+                Err(_) if samples > 1 => samples = 1,
+                list => {
+                    self.take(py, samples)?;
+                    return Ok((list?, positions.iter().map(form).collect()));
+                }
+            }
+        }
+    }
+
+    /// The batch of the next `samples` samples, or of fewer at the end; and how many, and the position behind them. None
+    /// when there is none.
+    fn batch<'py>(
+        &self,
+        py: Python<'py>,
+        hand_over: &HandOver,
+        samples: usize,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, usize, PositionForm)>> {
+        let samples = self.wait(py, samples)?.min(samples);
+        if samples == 0 {
+            return Ok(None);
+        }
+        let (batch, positions) = self.batch_of(py, hand_over, samples)?;
+        let Some(last) = positions.last() else { return Ok(None) };
+        self.take(py, samples)?;
+        let ordinals: Vec<usize> = positions.iter().map(ordinal).collect();
+        Ok(Some((hand_over.batch(py, &ordinals, batch)?, samples, form(last))))
+    }
+
+    /// What was left out since this was asked last, a line for each.
+    fn left_out(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detach(py, || Ok(self.ahead().left_out()))
+    }
+}
+
+/// Which sample a position lies behind.
+fn ordinal(position: &StreamPosition) -> usize {
+    usize::try_from(position.ordinal.saturating_sub(1)).unwrap_or(usize::MAX)
+}
+
+impl StreamReader {
+    /// The pass, when it is this thread's turn. To be called without the GIL: the turn may be a long wait.
+    fn ahead(&self) -> MutexGuard<'_, ReadAhead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for so many samples, or the end; says how many there are.
+    fn wait(&self, py: Python<'_>, samples: usize) -> PyResult<usize> {
+        loop {
+            if let Some(there) = detach(py, || self.ahead().wait(samples, SIGNAL_INTERVAL))? {
+                return Ok(there);
+            }
+            py.check_signals()?;
+        }
+    }
+
+    fn take(&self, py: Python<'_>, samples: usize) -> PyResult<()> {
+        detach(py, || {
+            self.ahead().take(samples);
+            Ok(())
+        })
+    }
+
+    fn batch_of(
+        &self,
+        py: Python<'_>,
+        hand_over: &HandOver,
+        samples: usize,
+    ) -> PyResult<(crate::Batch, Vec<StreamPosition>)> {
+        let collate = hand_over.collate();
+        let (batch, schema) = detach(py, || {
+            let ahead = self.ahead();
+            Ok((ahead.batch(samples, &*collate, &self.slab)?, ahead.schema().clone()))
+        })?;
+        hand_over.check(&schema)?;
+        Ok(batch)
+    }
+}

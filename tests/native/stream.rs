@@ -1,0 +1,215 @@
+//! Streams: the samples of bytes from front to back, however they come, whoever reads which of them, and from where.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use sluicegate::{
+    Advance, CsvHeader, DType, Error, Features, Field, IterableDataset, OnMissing, RawField, ReadAhead, Result,
+    SampleBlock, StackSamples, StopSignal, StreamDamages, StreamDataset, StreamFormat, StreamPart, StreamPosition,
+    StreamSource, TarEnd, TarField, TarValue, TarWriter, TypedField, memory::Slab,
+};
+use tempfile::TempDir;
+
+type Values = Vec<Vec<u8>>;
+
+/// A file of each format, and what reads it.
+fn formats(folder: &Path) -> Vec<(PathBuf, StreamFormat)> {
+    let put = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let mut shard = TarWriter::create(folder.join("a.tar")).unwrap();
+    for sample in 0..9 {
+        let long = "folder/".repeat(if sample == 4 { 40 } else { 1 });
+        shard
+            .append(format!("{long}{sample}.txt").as_bytes(), &vec![b'a' + sample; 300 * usize::from(sample)])
+            .unwrap();
+        shard.append(format!("{long}{sample}.cls").as_bytes(), sample.to_string().as_bytes()).unwrap();
+        shard.append(b"not-a-sample", b"x").unwrap();
+    }
+    shard.finish().unwrap();
+    let tar = StreamFormat::Tar {
+        fields: Some(vec![TarField::new("cls", TarValue::Int), TarField::new("txt", TarValue::Bytes)]),
+        first: vec![TarField::new("__key__", TarValue::Key)],
+        on_missing: OnMissing::Refuse,
+        end: TarEnd::ZeroBlock,
+    };
+    let lines: String =
+        (0..9).map(|line| format!("{{\"a\": {line}, \"b\": \"{}\"}}\r\n\n", "é".repeat(line))).collect();
+    let rows: String = (0..9).map(|row| format!("{row},\"x\"\"\n{row}\",\r\n\n")).collect();
+    let a = TypedField::number(Field::new("a", DType::Int64, [])).unwrap();
+    let csv = |header| StreamFormat::Csv { fields: None, defaults: Vec::new(), header, delimiter: b',' };
+    let number = RawField::new(Field::new("x", DType::UInt16, []), 1);
+    vec![
+        (folder.join("a.tar"), tar),
+        (put("a.jsonl", format!("\u{feff}{lines}").as_bytes()), StreamFormat::JsonLines(None)),
+        (put("b.jsonl", lines.trim_end().as_bytes()), StreamFormat::JsonLines(Some(vec![a, TypedField::text("b")]))),
+        (put("a.csv", format!("a,b,c\n{rows}").as_bytes()), csv(CsvHeader::FirstRow)),
+        (put("b.csv", rows.trim_end().as_bytes()), csv(CsvHeader::None)),
+        (
+            put(
+                "a.tfrecord",
+                &[0x03, 0, 0, 0, 0, 0, 0, 0, 0xb0, 0x99, 0x49, 0x0e, 0x6f, 0x6e, 0x65, 0x01, 0x40, 0x55, 0x08]
+                    .repeat(9),
+            ),
+            StreamFormat::TfRecord(Features::Raw),
+        ),
+        (
+            put("a.bin", &(0..29).collect::<Vec<u8>>()),
+            StreamFormat::Raw { header_bytes: 2, sample_bytes: 3, fields: vec![number.swapped()] },
+        ),
+    ]
+}
+
+fn read(dataset: &StreamDataset, part: StreamPart, from: StreamPosition) -> Result<Vec<(Values, StreamPosition)>> {
+    let mut stream = dataset.stream(part, from, &StopSignal::new()?)?;
+    let fields = stream.fields().len();
+    let mut block = SampleBlock::new(fields);
+    while stream.advance(&mut block)? == Advance::Sample {}
+    let values = |row| (0..fields).map(|field| block.value(field, row).to_vec()).collect();
+    Ok((0..block.len()).map(|row| (values(row), block.position(row))).collect())
+}
+
+fn all(dataset: &StreamDataset) -> Vec<(Values, StreamPosition)> {
+    read(dataset, StreamPart::WHOLE, StreamPosition::default()).unwrap()
+}
+
+#[test]
+fn bytes_that_come_one_by_one_are_the_same_samples() {
+    let folder = TempDir::new().unwrap();
+    for (path, format) in formats(folder.path()) {
+        let whole = all(&StreamDataset::new(vec![StreamSource::Path(path.clone())], format.clone()));
+        assert_eq!(whole.len(), 9, "{}", path.display());
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let bytes = fs::read(&path).unwrap();
+        let name = StreamSource::Open(Arc::new(reader.into()), "pipe".into());
+        let slowly = StreamDataset::new(vec![name], format);
+        assert!(!slowly.is_repeatable());
+        thread::scope(|scope| {
+            scope.spawn(move || bytes.iter().for_each(|&byte| writer.write_all(&[byte]).unwrap()));
+            let found: Vec<Values> = all(&slowly).into_iter().map(|(values, _)| values).collect();
+            assert_eq!(found, whole.iter().map(|(values, _)| values.clone()).collect::<Vec<_>>());
+        });
+    }
+}
+
+#[test]
+fn parts_are_disjoint_and_every_position_leads_to_the_rest() {
+    let folder = TempDir::new().unwrap();
+    for (path, format) in formats(folder.path()) {
+        let command = format!("cat {}", path.display());
+        for source in [StreamSource::Path(path), StreamSource::Command(command)] {
+            let dataset = StreamDataset::new(vec![source; 2], format.clone());
+            let whole: Vec<Values> = all(&dataset).into_iter().map(|(values, _)| values).collect();
+            assert_eq!(whole.len(), 18);
+            for number in 0..3 {
+                let part = StreamPart { number, total: 3 };
+                let owned = read(&dataset, part, StreamPosition::default()).unwrap();
+                assert!(owned.iter().map(|(values, _)| values).eq(whole.iter().skip(number as usize).step_by(3)));
+                for (place, (_, position)) in owned.iter().enumerate() {
+                    assert_eq!(position.ordinal, number + 3 * place as u64 + 1);
+                    assert_eq!(read(&dataset, part, *position).unwrap(), owned[place + 1..], "{position:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_source_that_is_shorter_than_it_was_is_told() {
+    let lines =
+        |command: &str| StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::JsonLines(None));
+    let (_, position) = all(&lines("seq 5"))[3].clone();
+    let error = read(&lines("seq 3"), StreamPart::WHOLE, position).unwrap_err();
+    assert!(error.to_string().contains("has 3 samples, but 4 had been read"), "{error}");
+}
+
+#[test]
+fn a_program_that_fails_is_named_and_never_left_out() {
+    let source = StreamSource::Command("echo 1; echo sorry >&2; exit 7".into());
+    for damages in [StreamDamages::Refuse, StreamDamages::LeaveOut] {
+        let dataset = StreamDataset::new(vec![source.clone()], StreamFormat::JsonLines(None)).on_damage(damages);
+        let error = read(&dataset, StreamPart::WHOLE, StreamPosition::default()).unwrap_err();
+        assert!(
+            matches!(&error, Error::Process { stderr, status, .. } if stderr == "sorry" && status.contains('7')),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_stop_ends_whatever_is_waited_for() {
+    let folder = TempDir::new().unwrap();
+    let fifo = folder.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    for source in [
+        StreamSource::Path(fifo),
+        StreamSource::Command("sleep 1000".into()),
+        StreamSource::Command("exec >&-; sleep 1000".into()),
+    ] {
+        let dataset = StreamDataset::new(vec![source], StreamFormat::JsonLines(None));
+        let begin = Instant::now();
+        let mut ahead = ReadAhead::new(Arc::new(dataset), StreamPart::WHOLE, StreamPosition::default(), 1000);
+        assert_eq!(ahead.wait(1, Duration::from_millis(200)).unwrap(), None);
+        drop(ahead);
+        assert!(begin.elapsed() < Duration::from_secs(9));
+    }
+}
+
+#[test]
+fn reading_ahead_is_bounded_and_no_deadlock_for_batches_that_are_larger() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.bin");
+    File::create(&path).unwrap().set_len(64 << 20).unwrap();
+    let field = RawField::new(Field::new("x", DType::UInt8, [1 << 20]), 0);
+    let format = StreamFormat::Raw { header_bytes: 0, sample_bytes: 1 << 20, fields: vec![field] };
+    let dataset = StreamDataset::new(vec![StreamSource::Path(path)], format);
+    let mut ahead = ReadAhead::new(Arc::new(dataset), StreamPart::WHOLE, StreamPosition::default(), 2 << 20);
+    let slab = Slab::new(1);
+    let mut found = 0;
+    loop {
+        let there = loop {
+            if let Some(there) = ahead.wait(20, Duration::from_secs(1)).unwrap() {
+                break there;
+            }
+        };
+        if there == 0 {
+            break;
+        }
+        let (batch, positions) = ahead.batch(20, &StackSamples, &slab).unwrap();
+        assert_eq!(batch.samples(), there.min(20));
+        found += batch.samples();
+        assert_eq!(positions.last().unwrap().ordinal, found as u64);
+        ahead.take(batch.samples());
+    }
+    assert_eq!(found, 64);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn whatever_is_changed_nothing_panics(places in prop::collection::vec((0_usize..40_000, any::<u8>()), 1..5), cut in any::<bool>()) {
+        let folder = TempDir::new().unwrap();
+        for (path, format) in formats(folder.path()) {
+            let mut bytes = fs::read(&path).unwrap();
+            let len = bytes.len();
+            places.iter().for_each(|&(place, byte)| bytes[place % len] = byte);
+            if cut {
+                bytes.truncate(places[0].0 % len);
+            }
+            fs::write(&path, &bytes).unwrap();
+            for damages in [StreamDamages::Refuse, StreamDamages::LeaveOut] {
+                let dataset = StreamDataset::new(vec![StreamSource::Path(path.clone())], format.clone());
+                let found = read(&dataset.on_damage(damages).with_largest_sample(1 << 16), StreamPart::WHOLE, StreamPosition::default());
+                prop_assert!(found.map_or(true, |found| found.len() <= 40_000));
+            }
+        }
+    }
+}

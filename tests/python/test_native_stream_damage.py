@@ -1,0 +1,204 @@
+"""What damaged streams bring: an error that says where, or what is whole; never more memory than was allowed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tarfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sluicegate import CsvStream, JsonLinesStream, RawStream, TarStream, TFRecordStream
+from test_tar import FIELDS, many, put
+from test_tfrecord import example, some_features
+from test_tfrecord import put as put_tfrecord
+
+
+def write_tfrecord(path: pathlib.Path, count: int) -> str:
+    return put_tfrecord(path, *(example(some_features(number)) for number in range(count)))
+
+
+def streams(tmp_path: pathlib.Path) -> list[tuple[Any, bytes]]:
+    def data(path: Any) -> bytes:
+        return pathlib.Path(path).read_bytes()
+
+    tar = data(put(tmp_path / "a.tar", many(4)))
+    lines = "".join(json.dumps({"a": number, "b": "x" * number}) + "\n" for number in range(30)).encode()
+    rows = b"a,b\n" + b"".join(b'%d,"x\n%d"\n' % (number, number) for number in range(30))
+    return [
+        (lambda file, **more: TarStream(file, FIELDS, **more), tar),
+        (lambda file, **more: TarStream(file, **more), tar),
+        (lambda file, **more: JsonLinesStream(file, **more), lines),
+        (lambda file, **more: JsonLinesStream(file, {"a": int, "b": str}, **more), lines),
+        (lambda file, **more: CsvStream(file, **more), rows),
+        (lambda file, **more: TFRecordStream(file, **more), data(write_tfrecord(tmp_path / "a.tfrecord", 12))),
+        (lambda file, **more: RawStream(file, dtype="u1", shape=7, **more), lines[:70]),
+    ]
+
+
+def outcome(stream: Any) -> list[Any] | None:
+    """The samples, or None for an error that may come of damage."""
+    try:
+        return list(stream)
+    except (ValueError, OSError):
+        return None
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_truncated_and_flipped_streams_end_or_are_refused(tmp_path: pathlib.Path, packed: bool) -> None:
+    generator = np.random.default_rng(0)
+    path = tmp_path / "damaged"
+    for make, whole in streams(tmp_path):
+        plain = gzip.compress(whole) if packed else whole
+        count = len(outcome(make(io.BytesIO(whole))) or [])
+        assert count > 3
+        for end in {*range(0, len(plain), max(1, len(plain) // 40)), len(plain) - 1}:
+            path.write_bytes(plain[:end])
+            for on_error in ("raise", "skip"):
+                samples = outcome(make(str(path), on_error=on_error, unpack=packed))
+                assert samples is None or len(samples) <= count
+        for _ in range(60):
+            flipped = bytearray(plain)
+            flipped[generator.integers(len(flipped))] ^= 1 << generator.integers(8)
+            path.write_bytes(flipped)
+            for on_error in ("raise", "skip"):
+                outcome(make(str(path), on_error=on_error, unpack=packed))
+
+
+def test_a_damaged_sample_is_named_or_left_out_and_keeps_its_ordinal(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"a": 0}\n{"a": 1}\n\nnonsense\n{"a": 3}\n{"a": "b"}\n{"a": 5}')
+    with pytest.raises(ValueError, match=r"x.jsonl, byte 20: sample 2: line 4: column 2: this is no JSON"):
+        list(JsonLinesStream(path, {"a": int}))
+    stream = JsonLinesStream(path, {"a": int}, on_error="skip")
+    assert [sample["a"] for sample in stream] == [0, 1, 3, 5]
+    assert [text.partition(":")[0] for text in stream.damages] == [f"{path}, byte 20", f"{path}, byte 45"]
+    for rank, expected in enumerate([[0, 3], [1], [5]]):
+        shard = JsonLinesStream(path, {"a": int}, on_error="skip", shard=(rank, 3))
+        assert [sample["a"] for sample in shard] == expected
+
+
+def test_a_damaged_member_is_named_or_its_sample_left_out(tmp_path: pathlib.Path) -> None:
+    members = many(5)
+    members[8] = (members[8][0], b"not a number")
+    path = put(tmp_path / "a.tar", members)
+    with pytest.raises(ValueError, match=r"sample 1: member `train.v1/0001.cls`: `not a number` is no integer"):
+        list(TarStream(path, FIELDS))
+    stream = TarStream(path, FIELDS, on_error="skip")
+    assert [sample["__key__"][-1] for sample in stream] == ["0", "2", "3", "4"]
+    assert len(stream.damages) == 1
+    twice = put(tmp_path / "twice.tar", [("a.txt", b"1"), ("a.TXT", b"2"), ("b.txt", b"3")])
+    with pytest.raises(ValueError, match=r"member `a\.TXT`: it comes a second time"):
+        list(TarStream(twice, {"txt": "str"}))
+    assert [sample["txt"] for sample in TarStream(twice, {"txt": "str"}, on_error="skip")] == ["3"]
+    lacking = put(tmp_path / "lacking.tar", [("a.txt", b"1"), ("b.cls", b"2"), ("c.txt", b"3")])
+    with pytest.raises(ValueError, match="sample 1: `b` has no member `txt`"):
+        list(TarStream(lacking, {"txt": "str"}))
+    for rank in range(2):
+        stream = TarStream(lacking, {"txt": "str"}, on_missing="skip", shard=(rank, 2))
+        assert [sample["txt"] for sample in stream] == [["1"], ["3"]][rank]
+
+
+def test_names_links_devices_and_folders_are_never_followed_nor_written(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "odd.tar"
+    with tarfile.open(path, "w") as shard:
+        for name in ("../../up.txt", "/root/absolute.txt", b"\xff\xfe.txt".decode("utf8", "surrogateescape")):
+            member = tarfile.TarInfo(name)
+            member.size = 2
+            shard.addfile(member, io.BytesIO(b"hi"))
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE):
+            member = tarfile.TarInfo("odd.txt")
+            member.type, member.linkname = kind, "/etc/passwd"
+            shard.addfile(member)
+    before = sorted(tmp_path.rglob("*"))
+    samples = list(TarStream(path, {"txt": "str"}))
+    assert [sample["__key__"] for sample in samples] == ["../../up", "/root/absolute", "\udcff\udcfe"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_is_larger_than_allowed_is_named(tmp_path: pathlib.Path) -> None:
+    path = put(tmp_path / "a.tar", [("a.txt", b"1" * 100), ("b.txt", b"1" * 5000), ("c.txt", b"3")])
+    with pytest.raises(ValueError, match=r"sample 1: member `b.txt`: .* 5005 bytes, where 1000 are allowed"):
+        list(TarStream(path, {"txt": "str"}, max_sample_bytes=1000))
+    stream = TarStream(path, {"txt": "str"}, max_sample_bytes=1000, on_error="skip")
+    assert [sample["__key__"] for sample in stream] == ["a", "c"]
+    lines = tmp_path / "x.jsonl"
+    lines.write_bytes(b'1\n"' + b"x" * 10**6 + b'"\n3\n')
+    with pytest.raises(ValueError, match="sample 1: line 2: a line of more than the 5000 bytes"):
+        list(JsonLinesStream(lines, max_sample_bytes=5000))
+    assert list(JsonLinesStream(lines, max_sample_bytes=5000, on_error="skip")) == [1, 3]
+    rows = tmp_path / "x.csv"
+    rows.write_bytes(b"a\n1\n" + b"2" * 9000 + b"\n3\n")
+    assert [row["a"] for row in CsvStream(rows, {"a": int}, max_sample_bytes=5000, on_error="skip")] == [1, 3]
+    records = write_tfrecord(tmp_path / "a.tfrecord", 3)
+    with pytest.raises(ValueError, match="where 2 are allowed"):
+        list(TFRecordStream(records, "bytes", max_sample_bytes=2))
+    with pytest.raises(ValueError, match="max_sample_bytes"):
+        RawStream(records, dtype="u1", shape=10, max_sample_bytes=5)
+
+
+def test_a_bomb_takes_no_more_memory_than_is_allowed(tmp_path: pathlib.Path) -> None:
+    piece = gzip.compress(b" " * (1 << 24))
+    (tmp_path / "bomb.gz").write_bytes(piece * 64)
+    program = (
+        "import resource, sys, sluicegate\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "for kind in (sluicegate.JsonLinesStream, sluicegate.TarStream, sluicegate.CsvStream):\n"
+        "    try:\n"
+        "        list(kind(sys.argv[1], max_sample_bytes=1 << 22))\n"
+        "    except ValueError as error:\n"
+        "        print('refused')\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "bomb.gz")], capture_output=True, text=True)
+    *words, grown = done.stdout.split()
+    assert words == ["refused"] * 3, done.stderr
+    assert int(grown) < 200 << 10  # KiB
+
+
+def test_a_header_that_promises_much_makes_no_room_for_it(tmp_path: pathlib.Path) -> None:
+    member = tarfile.TarInfo("a.txt")
+    member.size = 1 << 40
+    (tmp_path / "x.tar").write_bytes(member.tobuf(tarfile.GNU_FORMAT) + b"x" * 1000)
+    for urls in (tmp_path / "x.tar", f"pipe:cat {tmp_path}/x.tar"):
+        with pytest.raises(ValueError, match=r"byte 0: sample 0: member `a.txt` has \d+ bytes, of which 1000 are left"):
+            list(TarStream(urls, {"txt": "bytes"}, max_sample_bytes=1 << 41))
+
+
+def test_nested_json_is_bounded(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "x.jsonl").write_text("[" * 10**5 + "\n" + "[" * 100 + "]" * 100)
+    with pytest.raises(ValueError, match="recursion limit"):
+        list(JsonLinesStream(tmp_path / "x.jsonl"))
+    assert len(list(JsonLinesStream(tmp_path / "x.jsonl", on_error="skip"))) == 1
+    path = put(tmp_path / "a.tar", [("a.json", b"[" * 10**5), ("b.json", b"1")])
+    iterator = iter(TarStream(path, {"json": "json"}))
+    with pytest.raises(ValueError, match="recursion limit"):
+        next(iterator)
+    assert next(iterator)["json"] == 1
+
+
+def test_what_is_no_stream_of_its_kind_is_told(tmp_path: pathlib.Path) -> None:
+    for data, words in (
+        (b"", "it is empty"),
+        (b"hello", "this is no tar archive"),
+        (b"BZh9" + b"0" * 600, "pipe:bzip2"),
+    ):
+        (tmp_path / "x").write_bytes(data)
+        with pytest.raises(ValueError, match=words):
+            list(TarStream(tmp_path / "x", {"txt": "str"}))
+    (tmp_path / "x").write_bytes(b"")
+    assert list(JsonLinesStream(tmp_path / "x")) == list(CsvStream(tmp_path / "x")) == []
+    assert list(TFRecordStream(tmp_path / "x", "bytes")) == list(RawStream(tmp_path / "x", dtype="u1")) == []
+    (tmp_path / "x").write_bytes('{"a": 1}'.encode("utf-16"))
+    with pytest.raises(ValueError, match="UTF-16"):
+        list(JsonLinesStream(tmp_path / "x"))
+    (tmp_path / "y").write_bytes(b"a,b\n1,2\n")
+    (tmp_path / "z").write_bytes(b"b,a\n1,2\n")
+    with pytest.raises(ValueError, match=r"z, byte 0: .*the header is"):
+        list(CsvStream([tmp_path / "y", tmp_path / "z"]))

@@ -1,0 +1,298 @@
+"""What all written formats have in common: whole files or none, the same ones after a kill, one job a pattern."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sluicegate import IterableDataset, write_parquet, write_tar, write_tokens
+
+LENGTH = 200
+
+
+def tar_sample(index: int) -> dict[str, Any]:
+    return {"bin": bytes([index % 256]) * (index * 7 % 3000), "cls": index}
+
+
+def tokens_sample(index: int) -> Any:
+    return np.arange(index, index + index * 11 % 700)
+
+
+def parquet_sample(index: int) -> dict[str, Any]:
+    rng = np.random.default_rng(index)
+    return {
+        "image": torch.from_numpy(rng.integers(0, 255, (2, 8, 8), np.uint8)),
+        "text": f"text {index} ü" * (index % 7),
+        "ids": list(range(index % 5)),
+        "score": None if index % 9 == 3 else index / 3,
+    }
+
+
+Write = Callable[..., list[str]]
+FORMATS: dict[str, tuple[Write, Callable[[int], Any], str, dict[str, Any]]] = {
+    "tar": (write_tar, tar_sample, "a-{:03d}.tar", {"shard_bytes": 40_000}),
+    "tokens": (write_tokens, tokens_sample, "a-{:03d}.bin", {"shard_bytes": 8_000, "end_of_document": 7}),
+    "megatron": (write_tokens, tokens_sample, "a-{:03d}.bin", {"shard_bytes": 8_000, "layout": "megatron"}),
+    "parquet": (write_parquet, parquet_sample, "a-{:03d}.parquet", {"shard_bytes": 3_000, "row_group_rows": 8}),
+}
+
+every_format = pytest.mark.parametrize("name", FORMATS)
+
+
+class Samples(torch.utils.data.Dataset[Any]):
+    def __init__(self, name: str, length: int = LENGTH) -> None:
+        self.name = name
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Any:
+        return FORMATS[self.name][1](index)
+
+
+class Stream(IterableDataset[Any]):
+    def __init__(self, name: str, length: int = LENGTH) -> None:
+        self.name = name
+        self.length = length
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(FORMATS[self.name][1], range(self.length))
+
+
+def write(name: str, folder: pathlib.Path, dataset: Any = None, **more: Any) -> list[str]:
+    function, _, pattern, arguments = FORMATS[name]
+    folder.mkdir(exist_ok=True)
+    return function(Samples(name) if dataset is None else dataset, folder / pattern, **{**arguments, **more})
+
+
+def contents(folder: pathlib.Path) -> dict[str, str]:
+    """Digests of all files, but for the manifest; nothing else may be there."""
+    found = {}
+    for path in folder.iterdir():
+        assert path.suffix not in (".unfinished", ".lock"), path
+        if not path.name.endswith(".shards.json"):
+            found[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+@every_format
+def test_bytes_depend_on_the_samples_alone(tmp_path: pathlib.Path, name: str) -> None:
+    paths = write(name, tmp_path / "a")
+    assert len(paths) > 5
+    expected = contents(tmp_path / "a")
+    assert sorted(map(os.path.basename, paths)) == sorted(path for path in expected if not path.endswith(".idx"))
+    for number, more in enumerate(({"threads": 1}, {"threads": 5}, {"num_workers": 2}, {"dataset": Stream(name)})):
+        write(name, tmp_path / str(number), **more)
+        assert contents(tmp_path / str(number)) == expected, more
+    few = [FORMATS[name][1](index) for index in range(10)]
+    assert len(write(name, tmp_path / "few", few, shard_bytes=1)) == 10
+    assert write(name, tmp_path / "none", []) == [] == write(name, tmp_path / "none", [])
+
+
+@every_format
+def test_what_is_there_is_kept_and_what_is_lost_is_made_again(tmp_path: pathlib.Path, name: str) -> None:
+    paths = write(name, tmp_path)
+    before, times = contents(tmp_path), [os.stat(path).st_mtime_ns for path in paths]
+    for dataset in (Samples(name), None):
+        assert write(name, tmp_path, dataset) == paths
+        assert [os.stat(path).st_mtime_ns for path in paths] == times
+    os.remove(paths[2])
+    assert write(name, tmp_path) == paths
+    assert contents(tmp_path) == before
+    assert [os.stat(path).st_mtime_ns for path in paths[:2]] == times[:2]
+    with open(paths[1], "ab") as file:
+        file.write(b"x")
+    # Cut, and left by somebody who was killed.
+    pathlib.Path(f"{paths[4]}.unfinished").write_bytes(b"x")
+    assert write(name, tmp_path) == paths
+    assert contents(tmp_path) == before
+
+
+@every_format
+def test_two_jobs_are_not_mixed(tmp_path: pathlib.Path, name: str) -> None:
+    paths = write(name, tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=r"begun with .*resume=False"):
+        write(name, tmp_path, shard_bytes=77_777)
+    with pytest.raises(ValueError, match=r"begun with .*resume=False"):
+        write(name, tmp_path, Samples(name, 150))
+    others = [FORMATS[name][1](index + (index == LENGTH - 1)) for index in range(LENGTH)]
+    with pytest.raises(ValueError, match=f"sample {LENGTH - 1} is not what it was"):
+        write(name, tmp_path, others)
+    others = [FORMATS[name][1](index + 1) for index in range(LENGTH)]
+    with pytest.raises(ValueError, match="sample 0 is not what it was"):
+        write(name, tmp_path, others)
+    assert contents(tmp_path) == before
+    # Of what was there nothing is left, though there are fewer files now.
+    fewer = write(name, tmp_path, Samples(name, 40), resume=False)
+    assert 0 < len(fewer) < len(paths)
+    write(name, tmp_path / "b", Samples(name, 40))
+    assert contents(tmp_path / "b") == {
+        name: digest for name, digest in _files(tmp_path).items() if not name.endswith(".json")
+    }
+    foreign = tmp_path / "c"
+    foreign.mkdir()
+    (foreign / FORMATS[name][2].format(0)).write_text("somebody's")
+    with pytest.raises(FileExistsError, match="but not"):
+        write(name, foreign)
+    assert (foreign / FORMATS[name][2].format(0)).read_text() == "somebody's"
+    with pytest.raises(ValueError, match="a place for the number"):
+        FORMATS[name][0]([], tmp_path / "no-number.bin")
+
+
+def _files(folder: pathlib.Path) -> dict[str, str]:
+    paths = [path for path in folder.iterdir() if path.is_file()]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def test_two_processes_do_not_write_at_once(tmp_path: pathlib.Path) -> None:
+    holder = (
+        "import fcntl, sys\nfile = open(sys.argv[1], 'w')\nfcntl.lockf(file, fcntl.LOCK_EX)\n"
+        "print('ready', flush=True)\nsys.stdin.read()"
+    )
+    lock = tmp_path / "a-.tar.shards.json.lock"
+    command = [sys.executable, "-c", holder, str(lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        with pytest.raises(RuntimeError, match=r"another process writes to .*a-\{:03d\}\.tar"):
+            write("tar", tmp_path)
+        process.kill()
+    assert len(write("tar", tmp_path)) > 5
+    assert not lock.exists()
+
+
+KILLED = """
+import os, signal, sys, time
+sys.path.insert(0, {tests!r})
+from test_sharded_output import Samples, pathlib, write
+
+class Deadly(Samples):
+    def __getitem__(self, index):
+        if index == 150:
+            # Until some shards are whole.
+            while sum(name[-4:] in (".tar", ".bin", "quet") for name in os.listdir({folder!r})) < 3:
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(index)
+
+write({name!r}, pathlib.Path({folder!r}), Deadly({name!r}))
+"""
+
+
+@every_format
+def test_killed_it_goes_on_where_it_was(tmp_path: pathlib.Path, name: str) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    code = KILLED.format(tests=os.path.dirname(__file__), folder=str(folder), name=name)
+    killed = subprocess.run([sys.executable, "-c", code], timeout=100, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    manifest = json.loads(next(folder.glob("*.shards.json")).read_text())
+    noted = [folder / FORMATS[name][2].format(number) for number in range(len(manifest["shards"]))]
+    times = [os.stat(path).st_mtime_ns for path in noted]
+    write(name, folder)
+    assert [os.stat(path).st_mtime_ns for path in noted] == times
+    write(name, tmp_path / "b")
+    assert contents(folder) == contents(tmp_path / "b")
+
+
+@every_format
+@pytest.mark.parametrize("stop", [0, 1, 70, 199])
+def test_interrupted_anywhere_it_goes_on(tmp_path: pathlib.Path, name: str, stop: int) -> None:
+    class Interrupted(Samples):
+        def __getitem__(self, index: int) -> Any:
+            # The first ones are looked at once more.
+            if index == stop and next(seen) >= (stop < 64):
+                raise ZeroDivisionError(index)
+            return super().__getitem__(index)
+
+    seen = itertools.count()
+    with pytest.raises(ZeroDivisionError):
+        write(name, tmp_path / "a", Interrupted(name))
+    begun = contents(tmp_path / "a")
+    write(name, tmp_path / "a", Stream(name) if stop == 1 else None, resume=stop != 1)
+    if stop != 1:
+        write(name, tmp_path / "b")
+        whole = contents(tmp_path / "b")
+        assert contents(tmp_path / "a") == whole
+        assert all(whole[path] == digest for path, digest in begun.items())
+
+
+@every_format
+def test_a_stream_goes_on_too(tmp_path: pathlib.Path, name: str) -> None:
+    write(name, tmp_path / "a", Stream(name))
+    expected = contents(tmp_path / "a")
+    for path in sorted((tmp_path / "a").glob("a-00[3-9]*")):
+        path.unlink()
+    write(name, tmp_path / "a", Stream(name))
+    assert contents(tmp_path / "a") == expected
+    for path in sorted((tmp_path / "a").glob("a-0*")):
+        path.unlink()
+    # The first sample is compared, and comes all the same.
+    write(name, tmp_path / "a", Stream(name))
+    assert contents(tmp_path / "a") == expected
+    for path in sorted((tmp_path / "a").glob("a-00[3-9]*")):
+        path.unlink()
+    with pytest.raises(ValueError, match=r"sample \d+ is not what it was"):
+        write(name, tmp_path / "a", Stream(name, 3))
+
+
+@every_format
+def test_where_nothing_can_be_written_the_error_says_it(tmp_path: pathlib.Path, name: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        FORMATS[name][0](Samples(name), tmp_path / "no folder" / FORMATS[name][2])
+    # A folder stands where a shard should.
+    (tmp_path / FORMATS[name][2].format(2)).mkdir()
+    with pytest.raises(OSError) as raised:
+        write(name, tmp_path)
+    assert raised.value.errno in (errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST)
+    assert not list(tmp_path.glob("*.unfinished"))
+    assert not list(tmp_path.glob("*.lock"))
+
+
+FULL = """
+import resource, signal, sys
+sys.path.insert(0, {tests!r})
+from test_sharded_output import pathlib, write
+
+# As on a disk that is full: what is beyond this size can't be written.
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+try:
+    write({name!r}, pathlib.Path({folder!r}), shard_bytes=1 << 20)
+except OSError as error:
+    print(error.errno)
+"""
+
+
+@every_format
+def test_a_full_disk_leaves_nothing(tmp_path: pathlib.Path, name: str) -> None:
+    code = FULL.format(tests=os.path.dirname(__file__), folder=str(tmp_path), name=name)
+    told = subprocess.run([sys.executable, "-c", code], timeout=100, check=True, capture_output=True)
+    assert told.stdout.strip() == str(errno.EFBIG).encode()
+    assert contents(tmp_path) == {}
+    # With room again it is made.
+    assert write(name, tmp_path, shard_bytes=1 << 20)
+
+
+def test_a_damaged_manifest_is_named(tmp_path: pathlib.Path) -> None:
+    write("tar", tmp_path)
+    (manifest,) = tmp_path.glob("*.shards.json")
+    manifest.write_text("{")
+    with pytest.raises(ValueError, match="is damaged: give resume=False"):
+        write("tar", tmp_path)
+    assert write("tar", tmp_path, resume=False)
