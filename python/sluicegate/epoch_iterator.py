@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -144,16 +144,28 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     def _shutdown_workers(self) -> None:
         """Ends what works for this iterator; what trainers call to end it early."""
 
-    def _settle(self) -> None:
-        """Puts the global generators to where they were when the state was taken; last of all that a resume does."""
+    def _settle(self, ask_ahead: Callable[[], None] | None = None) -> None:
+        """Puts the global generators to where they were when the state was taken; last of all that a resume does.
+
+        Args:
+            ask_ahead: asks the sampler for what workers fetch ahead. What it draws lies before that place, but not
+                where the state was taken by a loader that had asked for nothing yet: then it goes on from there.
+        """
         resumed, outer = self._progress.resumed, self._progress.outer
+        has_asked = resumed is None or not resumed["in_epoch"] or bool(resumed["drawn"]) or outer is not None
+        if ask_ahead is not None and has_asked:
+            ask_ahead()
         if outer is not None:
             set_global_state(outer)
         elif resumed is not None and resumed["in_epoch"] and resumed["rng"] is not None and self._seed is None:
             set_global_state(resumed["rng"])
+        if ask_ahead is not None and not has_asked:
+            ask_ahead()
 
     def _waits_for_epoch(self) -> bool:
-        """Whether trainers may yet set the epoch between `iter` and `next`."""
+        """Whether trainers may yet set the epoch between `iter` and `next`: not of one that had begun."""
+        if self._progress.is_drawn:
+            return False
         return self._seed is not None or self._ordering is not None or waits_for_epoch(self._index_sampler)
 
 

@@ -81,7 +81,7 @@ def drawn(
     if is_drawn:
         # Now, and not at the first `next`: the generators are where they were when this was drawn. Torch's samplers
         # draw when they are asked for the first index; others for every one, so those of the next batch must wait.
-        if is_known or not (past or stream.is_stateful):
+        if not past and (is_known or not stream.is_stateful):
             requests = itertools.chain(list(itertools.islice(requests, 1)), requests)
         yield BEGUN
     for number, request in enumerate(requests, past):

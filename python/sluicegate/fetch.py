@@ -5,6 +5,7 @@ The same fetchers run on the calling thread, in worker processes and in worker t
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from torch.utils.data import BatchSampler
 from . import _torch
 from .native_stream import native_batches
 from .rng import SampleSeeding
+from .shard_iterable import ShardedIterable
+from .shuffle_buffer import ShuffleBuffer
 from .stateful import Place, is_stateful, restore
 from .stream_place import StreamPlace
 from .stream_seeding import StreamSeeding
@@ -124,6 +127,9 @@ class StreamFetcher:
             self._sample_id = sample_id
         # The ordinal of the first sample of the last batch, how many it has, and what tells them.
         self.last: tuple[int, int, list[Any] | None] = (0, 0, None)
+        # Of these all that draws is what they read, each sample from generators of its own.
+        reads_only = isinstance(seeding, StreamSeeding) and type(dataset) in (ShuffleBuffer, ShardedIterable)
+        self._ahead: Callable[[], Any] = seeding.ahead if reads_only else contextlib.nullcontext  # type: ignore[union-attr]
 
     def fetch(self, index: Any) -> Any:
         """The next batch; `index` says how many samples.
@@ -144,12 +150,13 @@ class StreamFetcher:
             samples = self._next()
         else:
             samples = []
-            for _ in index:
-                try:
-                    samples.append(self._next())
-                except StopIteration:
-                    place.ended = True
-                    break
+            with self._ahead():
+                for _ in index:
+                    try:
+                        samples.append(self._next())
+                    except StopIteration:
+                        place.ended = True
+                        break
             if not samples or (self.drop_last and len(samples) < len(index)):
                 raise StopIteration
         told = None

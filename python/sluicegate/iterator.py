@@ -66,8 +66,10 @@ class PythonIterator(EpochIterator):
         resumed_place, before = place, self._progress.place_before
         if place is not None and place["over"]:
             if place["state"]:
-                with keeping_generators():
-                    make(resumed=place)  # As it was left by the epoch that has ended; then the one that is asked for.
+                # As it was left by the epoch that has ended; then the one that is asked for.
+                last = self._seeding.before() if isinstance(self._seeding, StreamSeeding) else None
+                with keeping_generators(), contextlib.nullcontext() if last is None else last.batch():
+                    make(resumed=place)
             place, before = None, place
         if self._tells_epoch():
             dataset: Any = self._dataset
@@ -178,10 +180,7 @@ class NativeIterator(EpochIterator):
         self._under_way: dict[int, BatchIds] = {}
         self._for_python: list[int] = []
         self._take_over(source)
-        if self._num_workers > 0 and not self._waits_for_epoch():
-            while self._ask_for_one_more():
-                pass
-        self._settle()
+        self._settle(None if self._num_workers == 0 or self._waits_for_epoch() else self._ask_ahead)
 
     def _take_over(self, source: Source | None) -> None:
         """Reads from `source` from now on, what is under way included; in Python where there is none."""
@@ -210,8 +209,7 @@ class NativeIterator(EpochIterator):
             self._ask_for(ids)
         elif self._num_workers > 0:
             # Of a sampler that waits for its epoch nothing was asked for in `iter()`.
-            while self._ask_for_one_more():
-                pass
+            self._ask_ahead()
         left_out = self._progress.left_out
         while self._under_way:
             try:
@@ -242,6 +240,10 @@ class NativeIterator(EpochIterator):
             return batch
         ids.request = remaining
         return None if remaining is None else self._dataset_fetcher.fetch(indices_of(remaining))
+
+    def _ask_ahead(self) -> None:
+        while self._ask_for_one_more():
+            pass
 
     def _ask_for_one_more(self) -> bool:
         """Asks for one batch ahead; False when there is no room, or no batch any more."""

@@ -108,6 +108,12 @@ class ResumableStream(IterableDataset[_T_co]):
     ) -> ResumableIterator[_T_co]:
         raise NotImplementedError
 
+    def _reader_of(self, loaded: dict[str, Any] | None) -> int | None:
+        """Which of the readers inside of a loader's stream goes on from `loaded`; None of one that begins."""
+        if loaded is None or ("reader" not in loaded and not loaded["read"]):
+            return None
+        return int(loaded.get("reader", 0))
+
     def _arguments(self) -> dict[str, Any]:
         """The arguments without which a state means something else."""
         raise NotImplementedError
@@ -132,7 +138,9 @@ class ResumableStream(IterableDataset[_T_co]):
         if place.loaded is not None:
             return copy.deepcopy(place.loaded)
         if place.iterator is not None:
-            return self._state(place.iterator.position())
+            number = place.iterator.reader.number
+            # The first of a loader's stream, and whoever reads without a loader's seed, says nothing of it.
+            return self._state(place.iterator.position() | ({"reader": number} if number else {}))
         consumer = Consumer.here(self.shard, self._inherited)
         return self._state(self._start(place.next_epoch, place.seed, consumer))
 

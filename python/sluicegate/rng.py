@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import operator
 import random
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from . import _core
 from .generator_state import generator_of_key
-from .global_generators import global_generators
+from .global_generators import global_generators, keeping_generators
+
+_T = TypeVar("_T")
 
 __all__ = ["GlobalDrawWatch", "SampleGenerators", "SampleSeeding", "sample_rng"]
 
@@ -70,6 +74,8 @@ class _Current(threading.local):
 
     key: int | None = None
     generators: SampleGenerators | None = None
+    # Whether somebody further out puts the global generators back.
+    is_ahead = False
 
 
 _current = _Current()
@@ -179,6 +185,25 @@ class SampleSeeding:
             self._globals = global_generators()
         return _Batch(self._globals)
 
+    def alone(self, index: Any, fetch: Callable[[], _T]) -> _T:
+        """What `fetch` returns: the sample at `index`, in a batch of its own.
+
+        Within `reading_ahead` the global generators are not put back after each; after those inside of one they are.
+        """
+        if not _current.is_ahead:
+            with self.batch():
+                self.sample(index)
+                return fetch()
+        outer, _current.is_ahead = (_current.key, _current.generators), False
+        if self._seed_globals:
+            self._globals = global_generators()
+        try:
+            self.sample(index)
+            return fetch()
+        finally:
+            _current.key, _current.generators = outer
+            _current.is_ahead = True
+
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_globals": None}
 
@@ -204,6 +229,18 @@ class _Batch(AbstractContextManager[None]):
         _current.key, _current.generators = self._outer
         if self._globals is not None:
             self._globals.put(self._states)
+
+
+@contextlib.contextmanager
+def reading_ahead() -> Iterator[None]:
+    """Around what fetches one sample after the other, each `alone`, and draws nothing in between."""
+    outer = _current.is_ahead
+    with keeping_generators():
+        _current.is_ahead = True
+        try:
+            yield
+        finally:
+            _current.is_ahead = outer
 
 
 class GlobalDrawWatch:

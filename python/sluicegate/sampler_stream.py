@@ -56,20 +56,29 @@ class SamplerStream:
         )
         self._indices = self._place.take_iterator()
         self.is_stateful = self._place.is_stateful
-        self._iterator = self._one_by_one() if self._batches is None else self._cut()
+        # How large the next batch is: read when the first one is asked for, and before every other that may be smaller.
+        self._size = 0
+        self._drops_last = False
+        # No generator of this object's own says so: it would keep this, and with it the sampler's, until a collection.
+        self._is_over = False
         # Some that have yielded the last index say where their next pass begins: after it, or with it.
         self._has_ended = bool(state and state.get("has_ended"))
         self._length = _length(thing) if self.is_stateful else None
-        if self._has_ended:
-            self._iterator = iter(())
+        self._is_over = self._has_ended
         if state is None and past:
-            next(itertools.islice(self._iterator, past, past), None)
+            next(itertools.islice(self, past, past), None)
 
     def __iter__(self) -> SamplerStream:
         return self
 
     def __next__(self) -> Any:
-        return next(self._iterator)
+        if self._is_over:
+            raise StopIteration
+        self._is_over = True  # Where the sampler fails too.
+        self._place.begin_batch()
+        request = self._next_index() if self._batches is None else self._next_batch()
+        self._is_over = False
+        return request
 
     def state(self) -> bytes | None:
         """What the sampler, or its iterator, says of itself now, pickled; None when it says nothing."""
@@ -92,28 +101,32 @@ class SamplerStream:
         self._place.samples += indices
         self._has_ended |= self._place.samples == self._length
 
-    def _one_by_one(self) -> Iterator[Any]:
-        self._place.begin_batch()
-        for index in self._indices:
-            self._count(1)
-            yield index
-            self._place.begin_batch()
-        self._place.ended = True
+    def _next_index(self) -> Any:
+        index = next(self._indices, _END)
+        if index is _END:
+            self._place.ended = True
+            raise StopIteration
+        self._count(1)
+        return index
 
-    def _cut(self) -> Iterator[list[Any]]:
+    def _next_batch(self) -> list[Any]:
         assert self._batches is not None
-        size, drop_last = self._batches.batch_size, self._batches.drop_last
-        self._place.begin_batch()
-        while batch := list(itertools.islice(self._indices, size)):
-            self._place.ended = self._has_ended = len(batch) < size
-            self._count(len(batch))
-            if drop_last and len(batch) < size:
-                return
-            yield batch
-            self._place.begin_batch()
-            if not drop_last:
-                size = self._batches.batch_size
-        self._place.ended = True
+        if self._size == 0:
+            self._drops_last = self._batches.drop_last
+        if self._size == 0 or not self._drops_last:
+            self._size = self._batches.batch_size
+        batch = list(itertools.islice(self._indices, self._size))
+        if not batch:
+            self._place.ended = True
+            raise StopIteration
+        self._place.ended = self._has_ended = len(batch) < self._size
+        self._count(len(batch))
+        if self._drops_last and len(batch) < self._size:
+            raise StopIteration
+        return batch
+
+
+_END = object()
 
 
 def leave_epoch(index_sampler: Any, state: Any) -> None:

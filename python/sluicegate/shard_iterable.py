@@ -75,17 +75,20 @@ class ShardedIterable(ResumableStream[_T_co]):
                 f"this stream would be sharded twice: a shard_iterable inside of another has shard={self.shard}, and "
                 "the outer one shares what it gives once more. Give shard= to the outer one, or leave one of them out"
             )
-        return _ShardedIterator(self.iterable, loaded or self._start(epoch, None, consumer), previous)
+        start = loaded or self._start(epoch, None, consumer)
+        return _ShardedIterator(self.iterable, start, previous, self._reader_of(loaded))
 
 
 class _ShardedIterator(ResumableIterator[_T_co]):
     """One consumer's part of one epoch, from `state` on."""
 
-    def __init__(self, iterable: Iterable[_T_co], state: dict[str, Any], previous: StreamReader | None) -> None:
+    def __init__(
+        self, iterable: Iterable[_T_co], state: dict[str, Any], previous: StreamReader | None, number: int | None
+    ) -> None:
         self._fixed = {name: state[name] for name in ("epoch", "consumer")}
         self._consumer = Consumer(**state["consumer"])
         with reading_whole():
-            self.reader = StreamReader(iterable, _BETWEEN_SNAPSHOTS, state["inner"], previous)
+            self.reader = StreamReader(iterable, _BETWEEN_SNAPSHOTS, state["inner"], previous, number)
         # The place to get to before a sample can come.
         self._resume = state if state["read"] or state["ended"] else None
         # A generator runs from its first sample on; until then, nothing in it has asked who reads.

@@ -43,6 +43,8 @@ class ShuffleBuffer(ResumableStream[_T_co]):
     iterable or its iterator is stateful (has `state_dict` and `load_state_dict`), reading begins at a state of it that
     lies just before the oldest sample held, else at its start, and a warning says what that costs. The rest of the
     epoch and all later ones are those of the uninterrupted run, provided that the iterable gives the same samples.
+    Under a `sluicegate.DataLoader` with a seed it may draw from the global generators: for each sample they are set
+    from the seed, the epoch, the worker and the sample's ordinal, and put back, so what is read again draws the same.
     A state is loaded before the iteration; a stateful DataLoader does that by itself, in the worker that it belongs to.
 
     A worker thread has its own place and its own state; two iterators in one thread share the latter (that of the
@@ -121,7 +123,7 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         elif place.seed is None:
             place.seed = self._drawn_seed()
         start = {**self._start(epoch, place.seed, consumer), **(loaded or {}), "seed": place.seed}
-        iterator = _ShuffledIterator(self, start, previous)
+        iterator = _ShuffledIterator(self, start, previous, self._reader_of(loaded))
         if loaded is not None:
             # Now, and not at the first sample: whoever resumes puts the generators to their places after this.
             iterator.fill()
@@ -142,7 +144,9 @@ class ShuffleBuffer(ResumableStream[_T_co]):
 class _ShuffledIterator(ResumableIterator[_T_co]):
     """One epoch of a `ShuffleBuffer`, from `state` on; its buffer is filled when the first sample is asked for."""
 
-    def __init__(self, dataset: ShuffleBuffer[_T_co], state: dict[str, Any], previous: StreamReader | None) -> None:
+    def __init__(
+        self, dataset: ShuffleBuffer[_T_co], state: dict[str, Any], previous: StreamReader | None, number: int | None
+    ) -> None:
         self._fixed = {name: state[name] for name in ("seed", "epoch", "consumer")}
         rank, worker = state["consumer"]["rank"], state["consumer"]["worker"]
         self._order = _core.ShuffleBuffer(dataset.size, dataset.max_bytes, state["seed"], state["epoch"], rank, worker)
@@ -153,7 +157,7 @@ class _ShuffledIterator(ResumableIterator[_T_co]):
         if dataset.size is not None:
             every = max(_LEAST_BETWEEN_SNAPSHOTS, dataset.size // _SNAPSHOTS_PER_BUFFER)
         every = min(every, _MOST_BETWEEN_SNAPSHOTS)
-        self.reader = StreamReader(dataset.iterable, every, state["inner"], previous)
+        self.reader = StreamReader(dataset.iterable, every, state["inner"], previous, number)
         # The place to get to before a sample can come.
         self._resume = state if state["read"] or state["ended"] else None
 

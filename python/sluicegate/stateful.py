@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from .global_generators import keeping_generators
 
 
 def is_stateful(item: Any) -> bool:
@@ -95,6 +101,24 @@ class Pair:
         if "iterator" in state:
             restore(self.iterator, state["iterator"])
 
+    def begin_and_leave(self, state: dict[str, Any]) -> None:
+        """Brings a lazy thing, which was given `state`, to where it was when it had begun and was left in that state.
+
+        What tells nothing of a state that it was given takes it up with its first sample, and what begins anew when it
+        is closed has to have begun: so one more sample is read, and the thing is left behind it. If neither is so, the
+        thing goes on from `state` itself, and is given it again.
+        """
+        thing: Any = self.thing
+        takes_up_later = not _are_alike(thing.state_dict(), state["thing"])
+        with keeping_generators(), contextlib.suppress(Exception):
+            next(self.iterator, None)
+        # Its own objects, perhaps, which it goes on changing.
+        running = copy.deepcopy(thing.state_dict())
+        self.iterator = iter(())  # Closed before that: a generator may do something then.
+        if not takes_up_later and _are_alike(thing.state_dict(), running):
+            restore(thing, state["thing"])
+            iter(thing)  # Some take it up here.
+
     @property
     def is_lazy(self) -> bool:
         """Whether the thing says nothing of its running iterator before that was asked for the first time."""
@@ -116,6 +140,17 @@ class Pair:
 
 
 _END = object()
+
+
+def _are_alike(told: Any, other: Any) -> bool:
+    """Whether two states are equal; JSON may have made lists of the tuples of one."""
+    if isinstance(told, dict) and isinstance(other, dict):
+        return told.keys() == other.keys() and all(_are_alike(value, other[name]) for name, value in told.items())
+    if isinstance(told, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(told) == len(other) and all(map(_are_alike, told, other))
+    if isinstance(told, torch.Tensor) or isinstance(other, torch.Tensor):
+        return type(told) is type(other) and torch.equal(told, other)
+    return bool(np.array_equal(told, other)) if isinstance(told, np.ndarray) else bool(told == other)
 
 
 class Place:

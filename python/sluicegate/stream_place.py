@@ -56,6 +56,8 @@ class StreamPlace(Iterator[Any]):
             next(pair.iterator, None)
         if start["ended"] and state:
             pair.see_end(state)
+        elif start.get("over") and start["at"] == start["samples"] > 0 and pair.is_lazy:
+            pair.begin_and_leave(state)
         self.samples: int = start["samples"]
         self.ended: bool = start["ended"]
         self.is_stateful = is_asked and pair.is_stateful
@@ -127,8 +129,15 @@ class StreamPlace(Iterator[Any]):
         except Exception:
             # Where it can't say where it is, what it said before leads there too.
             place = self.marked() if self.is_lazy else None
+        if self.is_lazy and not self._has_begun and place is not None and place is self._untouched:
+            self._leave_untouched(place)
         left: dict[str, Any] | None = copy.deepcopy(over(place))
         return left
+
+    def _leave_untouched(self, place: dict[str, Any]) -> None:
+        """Lets the stream begin where it was taken up, and nothing was read: it had begun when it was left there."""
+        if not place.get("over") and not place["ended"] and place["samples"] > 0:
+            self._pair.begin_and_leave(place["state"])
 
     def _as_place(self, state: dict[str, Any], at: int) -> dict[str, Any]:
         return {"state": state, "at": at, "samples": self.samples, "ended": self.ended}

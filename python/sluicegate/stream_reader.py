@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from .rng import SampleSeeding
 from .stateful import is_lazy
+from .stream_seeding import current_stream, reading_epoch_before
 
 __all__ = ["StreamReader", "is_stateful"]
+
+# In the place of a sample's ordinal: the call of `iter`.
+_BEGIN = 2**64 - 1
 
 
 def is_stateful(thing: Any) -> bool:
@@ -30,11 +35,15 @@ class StreamReader:
     a new epoch, so what its dataset says of itself is still the end of the last one. There the snapshot is one of the
     last epoch and what was read since, and the last epoch is left behind once more to get to the new one.
 
+    Under a loader with a seed every sample has generators of its own, which depend on its ordinal here: those that are
+    read again draw what they drew.
+
     Args:
         iterable: what to read; `iter` is called now, once.
         every: so many samples lie between two snapshots.
         snapshot: where to begin instead of the start of an epoch.
         previous: the reader of the epoch before, if this process has read one.
+        number: which reader it is of those inside of a loader's stream, where it is known.
 
     Raises:
         ValueError: `snapshot` holds a state that nothing here can take.
@@ -46,8 +55,13 @@ class StreamReader:
         every: int,
         snapshot: Mapping[str, Any] | None = None,
         previous: StreamReader | None = None,
+        number: int | None = None,
     ) -> None:
         self.iterable = iterable
+        self.number = number or 0
+        self._seeding: SampleSeeding | None = None
+        if (stream := current_stream()) is not None:
+            self.number, self._seeding = stream.reader(number)
         self.every = every
         self.ended = False
         self.read = 0
@@ -57,7 +71,7 @@ class StreamReader:
             # It is shared by nobody, and an iterable may keep what it is given.
             self._restore(copy.deepcopy(dict(snapshot)))
         else:
-            self._iterator = iter(iterable)
+            self._iterator = self._begun()
         self._keeps_own_state = is_stateful(iterable) and self._iterator is not iterable
         self.is_stateful = self._keeps_own_state or is_stateful(self._iterator)
         # Whether nothing of this epoch has happened yet, although `iter` was called.
@@ -76,16 +90,27 @@ class StreamReader:
     def _restore(self, snapshot: dict[str, Any]) -> None:
         after = snapshot.get("after")
         if after is not None:
-            last = StreamReader(self.iterable, self.every, after["snapshot"])
-            last.read_to(after["read"], after["ended"])
-            self._iterator = iter(self.iterable)
+            with reading_epoch_before():
+                last = StreamReader(self.iterable, self.every, after["snapshot"], number=self.number)
+                last.read_to(after["read"], after["ended"])
+            self._iterator = self._begun()
             return
         if "iterable" in snapshot:
             self._load(self.iterable, snapshot["iterable"])
-        self._iterator = iter(self.iterable)
+        self._iterator = self._begun()
         if "iterator" in snapshot:
             self._load(self._iterator, snapshot["iterator"])
         self.read = snapshot["read"]
+
+    def _begun(self) -> Iterator[Any]:
+        if self._seeding is None:
+            return iter(self.iterable)
+        return self._seeding.alone(_BEGIN, lambda: iter(self.iterable))
+
+    def _next(self) -> Any:
+        if self._seeding is None:
+            return next(self._iterator)
+        return self._seeding.alone(self.read, self._iterator.__next__)
 
     def _load(self, thing: Any, state: Any) -> None:
         if not is_stateful(thing):
@@ -98,7 +123,7 @@ class StreamReader:
     def __next__(self) -> Any:
         """The next sample. Whoever reads on from `next_snapshot` calls `take_snapshot` first."""
         try:
-            sample = next(self._iterator)
+            sample = self._next()
         except StopIteration:
             self.ended = True
             raise

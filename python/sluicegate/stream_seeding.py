@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 from . import _core
 from .global_generators import as_text, global_generators, keeping_generators, set_global_state
-from .rng import SampleSeeding
+from .rng import SampleSeeding, reading_ahead
 
 # Beyond every index of a dataset: one for each worker.
 _STREAMS = 2**64 - 2
+# And of a stream's key: one for each of the readers inside of the stream.
+_READERS = 2**64 - 3
+
+
+class _Current(threading.local):
+    """Whose stream this thread is reading."""
+
+    seeding: StreamSeeding | None = None
+
+
+_current = _Current()
 
 
 class StreamSeeding:
@@ -28,6 +40,7 @@ class StreamSeeding:
     def __init__(
         self, seed: int, seed_globals: bool, worker: int, epoch: int, state: dict[str, str] | None = None
     ) -> None:
+        self._seed, self._worker = seed, worker
         self._key = _core.sample_key(seed, 0, _STREAMS - worker)
         self._samples = SampleSeeding(self._key, False)
         self._samples.begin(epoch)
@@ -36,6 +49,7 @@ class StreamSeeding:
         self._resumed = state
         # Where the stream left the generators.
         self._left: Any = None
+        self._readers = 0
 
     def begin(self, epoch: int) -> None:
         """Torch calls `iter` of a stream before anybody can set another epoch: it has begun already."""
@@ -44,21 +58,25 @@ class StreamSeeding:
         """Sample `ordinal` of the stream is read next, by this thread."""
         self._samples.sample(ordinal)
 
-    def set_globals(self) -> None:
-        """Sets the global generators to the start of the stream: for a worker process."""
+    def take_over(self) -> None:
+        """Makes this the stream of this thread, from its start, until there is another: for a worker process."""
+        _current.seeding = self
+        self._set_globals()
+
+    def _set_globals(self) -> None:
         if self._seed_globals:
             global_generators().seed(_core.sample_key(self._key, self._epoch, _STREAMS))
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
         """Around what reads the stream: the global generators are the stream's, and then as they were."""
-        with self._samples.batch():
+        with self._samples.batch(), _reading(self):
             if not self._seed_globals:
                 yield
                 return
             with keeping_generators():
                 if self._left is None:
-                    self.set_globals()
+                    self._set_globals()
                 else:
                     global_generators().put(self._left)
                 try:
@@ -76,3 +94,46 @@ class StreamSeeding:
     def state(self) -> dict[str, str] | None:
         """Where the stream left the global generators, as text."""
         return None if self._left is None else as_text(self._left)
+
+    def reader(self, number: int | None = None) -> tuple[int, SampleSeeding]:
+        """The generators of a reader inside of the stream, for each of its own samples, and the reader's number.
+
+        A reader reads ahead, and after a resume reads some samples again and others not: what they draw must not depend
+        on what was read before them.
+
+        Args:
+            number: that of a reader that is taken up again. Default: the next one; they begin with 0 in every epoch.
+        """
+        number = self._readers if number is None else number
+        self._readers = max(self._readers, number + 1)
+        seeding = SampleSeeding(_core.sample_key(self._key, 0, _READERS - number), self._seed_globals)
+        seeding.begin(self._epoch)
+        return number, seeding
+
+    def ahead(self) -> contextlib.AbstractContextManager[None]:
+        """Around what only asks a reader for samples, for a batch of them: the generators are put back once."""
+        return reading_ahead() if self._seed_globals else contextlib.nullcontext()
+
+    def before(self) -> StreamSeeding:
+        """That of the epoch before, if epochs were counted."""
+        return StreamSeeding(self._seed, self._seed_globals, self._worker, max(self._epoch - 1, 0))
+
+
+@contextlib.contextmanager
+def _reading(seeding: StreamSeeding | None) -> Iterator[None]:
+    outer, _current.seeding = _current.seeding, seeding
+    try:
+        yield
+    finally:
+        _current.seeding = outer
+
+
+def current_stream() -> StreamSeeding | None:
+    """The stream that this thread is reading for a loader with a seed; None where there is none."""
+    return _current.seeding
+
+
+def reading_epoch_before() -> contextlib.AbstractContextManager[None]:
+    """Around what is read again of the epoch before the running one."""
+    seeding = _current.seeding
+    return _reading(None if seeding is None else seeding.before())

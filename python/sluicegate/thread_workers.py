@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import copy
 import os
 import sys
@@ -278,7 +279,8 @@ class _Worker:
         try:
             every = self.terms["snapshot_every"]
             arguments = (*self.arguments, self.seeding, resumed, self.sample_id, self.before, every)
-            self.fetcher = make_fetcher(*arguments)
+            with self.seeding.batch() if self.is_stream and self.seeding is not None else contextlib.nullcontext():
+                self.fetcher = make_fetcher(*arguments)
             self.reporter.begin(self.fetcher)
         except BaseException as error:  # Whatever it is, somebody waits for this worker.
             self.failure = error

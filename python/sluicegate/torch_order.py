@@ -123,16 +123,24 @@ def _batch_sizes(batch_sampler: BatchSampler) -> Iterator[int]:
 
 
 def _batches(batch_sampler: BatchSampler, drawn: Iterator[torch.Tensor], past: int) -> Iterator[Slice]:
-    drop_last = batch_sampler.drop_last
+    """The batches after `past`; what those were made of is drawn now, and no more than that."""
     permutation = Permutation(torch.empty(0, dtype=torch.int64, device="cpu"))
-    start = end = 0
+    start = 0
     to_skip = past * batch_sampler.batch_size
     while to_skip > 0:
         following = next(drawn, None)
         if following is None:
-            return
-        permutation, start, end = Permutation(following), min(to_skip, len(following)), len(following)
+            return iter(())
+        permutation, start = Permutation(following), min(to_skip, len(following))
         to_skip -= start
+    return _cut(batch_sampler, drawn, permutation, start)
+
+
+def _cut(
+    batch_sampler: BatchSampler, drawn: Iterator[torch.Tensor], permutation: Permutation, start: int
+) -> Iterator[Slice]:
+    drop_last = batch_sampler.drop_last
+    end = len(permutation.tensor)
     for batch_size in _batch_sizes(batch_sampler):
         parts: list[torch.Tensor] = []
         missing = batch_size

@@ -190,9 +190,11 @@ class _Loop:
             # What is read again of an epoch that is over draws as it did, if epochs were counted.
             number = max(duty.epoch - 1, 0) if epoch is None else epoch
             seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, number)
-            seeding.set_globals()
+            seeding.take_over()
         try:
             if epoch is not None:
+                if self.is_stream:
+                    self.epoch = None  # One that was left before its first batch begins again.
                 self._tell_epoch(epoch)
             self.fetcher = make_fetcher(
                 duty.dataset_kind,

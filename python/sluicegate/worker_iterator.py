@@ -139,9 +139,9 @@ class WorkerIterator(EpochIterator):
         self._watch: GlobalDrawWatch | None = None
         if self._seeding is not None and isinstance(self._crew, ThreadWorkers) and self._seed_samples:
             self._watch = GlobalDrawWatch()
-        if not self._waits_for_epoch():
-            self._prime()
-        self._settle()
+        # Whoever watches for draws of threads must not take those of the consumer for theirs.
+        waits = self._waits_for_epoch() or self._watch is not None
+        self._settle(None if waits else self._prime)
 
     def _begin_nothing(self) -> None:
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)

@@ -1,5 +1,7 @@
 //! [`CompactNumbers`]: many indices, in 4 bytes each where they fit.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 
 /// A list of numbers of which the largest possible is known: 4 bytes each where that fits into 32 bits, else 8.
@@ -33,27 +35,31 @@ impl CompactNumbers {
     ) -> Result<Self> {
         const BLOCK: usize = 1 << 13;
         let mut block = vec![0; BLOCK.min(len)];
-        let mut blocks = |see: &mut dyn FnMut(usize, usize)| -> Result<()> {
-            for start in (0..len).step_by(BLOCK) {
-                let block = &mut block[..BLOCK.min(len - start)];
-                read(start, block)?;
-                for (place, &length) in (start..).zip(&*block) {
-                    let Ok(length) = usize::try_from(length) else {
-                        let reason = format!("{thing} {place} has the length {length}, below 0");
-                        return Err(Error::InvalidArgument { argument: "lengths", reason });
-                    };
-                    check(place, length)?;
-                    see(place, length);
-                }
+        let mut lengths = Self::zeros(len, 0, "lengths")?;
+        for start in (0..len).step_by(BLOCK) {
+            let block = &mut block[..BLOCK.min(len - start)];
+            read(start, block)?;
+            for (place, &length) in (start..).zip(&*block) {
+                let Ok(length) = usize::try_from(length) else {
+                    let reason = format!("{thing} {place} has the length {length}, below 0");
+                    return Err(Error::InvalidArgument { argument: "lengths", reason });
+                };
+                check(place, length)?;
             }
-            Ok(())
-        };
-        let mut longest = 0;
-        blocks(&mut |_, length| longest = longest.max(length))?;
-        let mut lengths = Self::zeros(len, longest, "lengths")?;
-        // Whoever owns them may have changed one since.
-        blocks(&mut |place, length| lengths.set(place, length.min(longest)))?;
+            // No documents are so long: room is made where one is.
+            if matches!(lengths, Self::Narrow(_)) && block.iter().any(|&length| u32::try_from(length).is_err()) {
+                lengths = lengths.widened("lengths")?;
+            }
+            lengths.set_all(start, block.iter().map(|&length| length as usize));
+        }
         Ok(lengths)
+    }
+
+    /// The same numbers, with room for larger ones.
+    fn widened(&self, what: &'static str) -> Result<Self> {
+        let mut wide = Self::zeros(self.len(), usize::MAX, what)?;
+        wide.set_all(0, self.iter());
+        Ok(wide)
     }
 
     /// How many there are.
@@ -78,6 +84,25 @@ impl CompactNumbers {
         match self {
             Self::Narrow(numbers) => numbers[place] = number as u32,
             Self::Wide(numbers) => numbers[place] = number as u64,
+        }
+    }
+
+    /// Puts `numbers`, none of them larger than what the list was made for, at the places from `start` on.
+    pub(super) fn set_all(&mut self, start: usize, numbers: impl Iterator<Item = usize>) {
+        match self {
+            Self::Narrow(list) => {
+                list[start..].iter_mut().zip(numbers).for_each(|(into, number)| *into = number as u32)
+            }
+            Self::Wide(list) => list[start..].iter_mut().zip(numbers).for_each(|(into, number)| *into = number as u64),
+        }
+    }
+
+    /// Replaces what is in `into` by the numbers at `places`.
+    pub(super) fn copy(&self, places: Range<usize>, into: &mut Vec<usize>) {
+        into.clear();
+        match self {
+            Self::Narrow(numbers) => into.extend(numbers[places].iter().map(|&number| number as usize)),
+            Self::Wide(numbers) => into.extend(numbers[places].iter().map(|&number| number as usize)),
         }
     }
 
@@ -142,5 +167,22 @@ impl FromIterator<usize> for CompactNumbers {
             }
         }
         Self::Narrow(narrow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_widen_where_one_does_not_fit() {
+        for longest in [u32::MAX as i64, u32::MAX as i64 + 1, i64::MAX] {
+            let mut lengths: Vec<i64> = (0..20_000).collect();
+            lengths[17_000] = longest;
+            let read = CompactNumbers::read_lengths(lengths.len(), reader_of(&lengths), "sample", |_, _| Ok(()));
+            let read = read.expect("none is negative");
+            assert_eq!(matches!(read, CompactNumbers::Narrow(_)), longest == u32::MAX as i64);
+            assert!(read.iter().eq(lengths.iter().map(|&length| length as usize)));
+        }
     }
 }

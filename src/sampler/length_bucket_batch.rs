@@ -111,7 +111,7 @@ impl LengthBucketBatchSampler {
         let Shuffling::Seeded(seed) = self.shuffling else {
             let mut all: Vec<usize> = (0..len).collect();
             all.sort_by_key(|&sample| Reverse(self.lengths.get(sample)));
-            all.into_iter().enumerate().for_each(|(place, sample)| samples.set(place, sample));
+            samples.set_all(0, all.into_iter());
             return Ok(samples);
         };
         let order = Permutation::for_purpose(Purpose::LengthWindows, len as u64, (seed, epoch), &[]);
@@ -123,7 +123,7 @@ impl LengthBucketBatchSampler {
             order.indices(start as u64, 1, window);
             let direction = if number % 2 == 0 { Direction::Ascending } else { Direction::Descending };
             let sorted = sort.sort(window, &self.lengths, direction);
-            sorted.iter().zip(start..).for_each(|(&sample, place)| samples.set(place, sample));
+            samples.set_all(start, sorted.iter().copied());
         }
         Ok(samples)
     }
@@ -208,7 +208,6 @@ impl EpochBatches for LengthBucketBatches {
         let len = self.len();
         assert!(batch_in_epoch < len, "batch {batch_in_epoch} of an epoch of {len} batches");
         let batch = self.order.as_ref().map_or(batch_in_epoch, |order| order.index_at(batch_in_epoch as u64) as usize);
-        into.clear();
-        into.extend((self.starts.get(batch)..self.starts.get(batch + 1)).map(|place| self.samples.get(place)));
+        self.samples.copy(self.starts.get(batch)..self.starts.get(batch + 1), into);
     }
 }

@@ -51,6 +51,11 @@ impl EpochOrder for SequentialOrder {
 
     fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {
         check_positions(start, step, into.len(), self.len);
+        if step == 1 {
+            // Without a product: several at once.
+            into.iter_mut().zip(start..).for_each(|(index, position)| *index = position);
+            return;
+        }
         for (place, index) in into.iter_mut().enumerate() {
             *index = start + place * step;
         }

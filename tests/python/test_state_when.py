@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sized
+from collections.abc import Iterator, Mapping, Sized
 from typing import Any
 
 import pytest
@@ -232,6 +232,67 @@ def test_an_iterator_taken_before_a_state_is_loaded_is_abandoned(persistent_work
     for worker in workers:
         worker.join(20)
         assert worker.exitcode is not None
+
+
+class DrawnAtOnce(torch.utils.data.Sampler):
+    """Draws its order when its iterator is made."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(torch.randperm(SIZE).tolist())
+
+    def __len__(self) -> int:
+        return SIZE
+
+
+@pytest.mark.parametrize("resumed", [0, 1, 3])
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("sampler", [None, DrawnAtOnce()], ids=["shuffle", "own sampler"])
+def test_what_was_not_drawn_yet_is_drawn_where_the_uninterrupted_run_draws_it(
+    sampler: Any, native: bool, resumed: int
+) -> None:
+    # The consumer draws from the same generator, after the sampler and before the next epoch.
+    order = {"shuffle": True} if sampler is None else {"sampler": sampler}
+    dataset: Any = torch.arange(SIZE) if native else Indices(SIZE)
+
+    def run(loader: Any, iterator: Any) -> list[Any]:
+        return [(plain(batch), torch.rand(1).item()) for batch in iterator]
+
+    loader = make("sequential", 0, dataset=dataset, **order)
+    take(iter(loader), 2)
+    iterator = iter(loader)
+    torch.rand(3)
+    state = loader.state_dict()
+    expected = run(loader, iterator)
+    fresh = make("sequential", resumed, dataset=dataset, **order)
+    fresh.load_state_dict(state)
+    torch.manual_seed(99)
+    assert run(fresh, iter(fresh)) == expected
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_a_resume_draws_from_the_users_generator_only_what_was_drawn(native: bool, stop: int) -> None:
+    # After its last index torch's RandomSampler draws once more, for nothing, when the epoch is seen to end.
+    def made() -> tuple[Any, torch.Generator]:
+        generator = torch.Generator().manual_seed(8)
+        dataset: Any = torch.arange(12) if native else Indices(12)
+        return make("sequential", dataset=dataset, batch_size=4, shuffle=True, generator=generator), generator
+
+    loader, generator = made()
+    take(iter(loader), stop)
+    state, before = loader.state_dict(), generator.get_state()
+    expected = [take(loader), take(loader)]
+    fresh, generator = made()
+    fresh.load_state_dict(state)
+    iter(fresh)
+    assert torch.equal(generator.get_state(), before)
+    assert [take(fresh), take(fresh)] == expected
+    ended, _ = made()
+    ended.load_state_dict(state)
+    assert len(take(ended)) == 3 - stop
+    whole, _ = made()
+    take(whole)
+    assert take(ended) == take(whole)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch.utils.data import Dataset, Sampler
 
 import sluicegate
 import streams
 from resuming import take
+from stateful import CongruentRows
 from stateful import GeneratorStream as EagerStream
 from streams import ClosingStream, CountingStream, GeneratorStream, MappedStream, ResettingStream
 
@@ -239,3 +241,76 @@ def test_a_thread_begins_an_epoch_where_the_last_one_ended(
         other = make(stream, 1, **arguments)
         other.load_state_dict(state)
         assert [take(other) for _ in epochs[number:]] == epochs[number:]
+
+
+class AsSampler(Sampler[Any]):
+    """A stream of numbers as a sampler."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.state_dict, self.load_state_dict = stream.state_dict, stream.load_state_dict
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.stream)
+
+    def __len__(self) -> int:
+        return LENGTH
+
+
+class Echo(Dataset[Any]):
+    """A sample is the number that was asked for."""
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+def sampled(stream: str, num_workers: int, **arguments: Any) -> Any:
+    return sluicegate.DataLoader(Echo(), 2, sampler=AsSampler(LAZY[stream]()), num_workers=num_workers, **arguments)
+
+
+def check_left_untouched(made: Callable[[], Any], stop: int) -> None:
+    loader = made()
+    take(loader)
+    take(iter(loader), stop)
+    state = json.loads(json.dumps(loader.state_dict()))
+    expected = [take(loader), take(loader)]
+    resumed = made()
+    resumed.load_state_dict(state)
+    iter(resumed)
+    # What is said of it then, and whoever goes on from that, is the same.
+    again = made()
+    again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
+    iter(again)
+    iterator = iter(again)
+    later = json.loads(json.dumps(again.state_dict()))
+    assert [take(iterator), take(again)] == expected
+    assert [take(resumed), take(resumed)] == expected
+    last = made()
+    last.load_state_dict(later)
+    assert [take(last), take(last)] == expected
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("stop", [1, 3])
+@pytest.mark.parametrize("stream", LAZY)
+@pytest.mark.parametrize("maker", [make, sampled])
+def test_an_epoch_that_was_resumed_and_not_read_is_left_where_it_was(
+    maker: Callable[..., Any], stream: str, stop: int, seed: int | None
+) -> None:
+    check_left_untouched(lambda: maker(stream, 0, seed=seed), stop)
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_persistent_workers_leave_it_where_they_were_with_what_they_had_fetched_ahead(
+    stream: str, seed: int | None
+) -> None:
+    check_left_untouched(lambda: make(stream, 2, seed=seed, prefetch_factor=1), 2)
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_so_they_do_with_a_map_style_dataset_that_has_a_state(seed: int | None) -> None:
+    def made() -> Any:
+        return sluicegate.DataLoader(CongruentRows(20), 2, num_workers=2, persistent_workers=True, seed=seed)
+
+    check_left_untouched(made, 3)
