@@ -7,7 +7,7 @@ UV_VERSION := 0.13.9
 LOCK := tests/python/requirements.txt
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: help demo test test-rust test-python test-tight lint format bench lock clean
+.PHONY: help demo test test-rust test-python test-tight lint format fuzz bench lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -41,7 +41,7 @@ SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order sh
 	state_process state_property shard shard_ranks class_loaders torchdata_resume \
 	stream_place sampler_stream raw folder tokens pack paths safetensors json_lines tfrecord csv mds formats_spawn \
 	tar write_tar conformance write_tokens write_parquet sharded_output tar_listing native_stream \
-	native_stream_damage
+	native_stream_damage bad_files
 
 test-tight: $(VENV)/.built ## Run the Python tests with two slots and a prefetch of one
 	SLUICEGATE_SOAK_SECONDS=10 $(BIN)/python -m pytest --quiet --tight tests/python \
@@ -62,6 +62,22 @@ format: $(VENV)/.installed ## Format all code
 	cargo fmt
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# An hour of each finds more: make fuzz FUZZ_SECONDS=3600. One of them: make fuzz FUZZ_TARGETS=tar
+FUZZ_SECONDS := 60
+FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+CARGO_FUZZ := .cache/cargo-fuzz/bin
+
+$(CARGO_FUZZ)/cargo-fuzz:
+	cargo install --quiet --locked --version 0.13.2 --root .cache/cargo-fuzz cargo-fuzz
+
+fuzz: $(CARGO_FUZZ)/cargo-fuzz ## Feed damaged files of every format to their parsers, with the nightly compiler
+	@for target in $(FUZZ_TARGETS); do \
+		mkdir -p .cache/fuzz/$$target; \
+		PATH="$(CURDIR)/$(CARGO_FUZZ):$$PATH" cargo +nightly fuzz run -O -a $$target .cache/fuzz/$$target fuzz/corpus/$$target \
+			-- -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -max_len=4096 \
+			$$(test -e fuzz/dictionaries/$$target && echo -dict=fuzz/dictionaries/$$target) || exit 1; \
+	done
 
 bench: $(VENV)/.built ## Measure against torch and print the tables
 	cargo bench --locked

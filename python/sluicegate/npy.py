@@ -62,7 +62,9 @@ class NpyDataset(NativeDataset):
             names, paths = list(self.paths), list(self.paths.values())
             structure: Any = {name: field for field, name in enumerate(names)}
         else:
-            names, paths = list(self.paths), list(self.paths)
+            paths = list(self.paths)
+            # What errors call them; a path need not be text.
+            names = [os.fsencode(path).decode(errors="replace") for path in paths]
             structure = list(range(len(paths))) if len(paths) > 1 else 0
         parts = [(name, _core.Dataset.npy(name, path)) for name, path in zip(names, paths, strict=True)]
         core = _core.Dataset.stack(parts) if len(parts) > 1 else parts[0][1]

@@ -113,3 +113,27 @@ impl Reply {
         sound.then_some(Self { outcome, number, at: words[2], used, table, envelope })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_the_words_an_answer_lies_in_itself(words in any::<[u64; 8]>(), kind in 0..5_u64, shift in 0..64_u32) {
+            // Small numbers too: of large ones hardly any are in order.
+            let mut words = words.map(|word| word >> shift);
+            words[0] = words[0] & !0xff | kind;
+            if let Some(reply) = Reply::from_words(words) {
+                prop_assert!(reply.table <= reply.envelope && reply.used.start + reply.envelope <= reply.used.end);
+                prop_assert_eq!(Reply::from_words(reply.to_words()), Some(reply));
+            }
+            if let Some(request) = Request::from_words(words) {
+                prop_assert_eq!(Request::from_words(request.to_words()), Some(request));
+            }
+            prop_assert_eq!(Request::from_words(words).is_some(), (1..=3).contains(&kind));
+        }
+    }
+}

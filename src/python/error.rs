@@ -52,10 +52,10 @@ fn os_error(path: &Path, source: &std::io::Error) -> PyErr {
 /// What to do about a limit that was reached.
 fn way_out(source: &std::io::Error) -> &'static str {
     match source.kind() {
-        ErrorKind::OutOfMemory => " (address space for a mapping of the whole file: raise the limit, ulimit -v)",
-        _ if source.raw_os_error() == Some(libc::EMFILE) => {
-            " (each mapped file needs one: close others, or raise the limit, ulimit -n)"
+        ErrorKind::OutOfMemory => {
+            " (address space for a mapping of the whole file: raise the limit, ulimit -v, or for many files vm.max_map_count)"
         }
+        _ if source.raw_os_error() == Some(libc::EMFILE) => " (close other files, or raise the limit, ulimit -n)",
         _ => "",
     }
 }

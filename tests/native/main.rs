@@ -13,6 +13,7 @@ mod datasets;
 mod every_sampler;
 mod fingerprint;
 mod folder;
+mod fuzz;
 mod golden;
 mod json_lines;
 mod loader;

@@ -219,14 +219,18 @@ fn loader(path: &Path, threads: usize) -> DataLoader {
 }
 
 #[test]
-fn an_unlinked_or_replaced_file_is_read_to_its_end() {
+fn an_unlinked_file_is_read_to_its_end_and_another_in_its_place_is_named() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("x.npy");
     fs::write(&path, npy(1, "'|u1'", "False", "(4,)", &[1, 2, 3, 4])).unwrap();
     let dataset = Npy::open("x", &path).unwrap();
+    let loader = loader(&path, 1);
     fs::remove_file(&path).unwrap();
-    File::create(&path).unwrap().write_all(b"something else").unwrap();
     dataset_conformance(&dataset, &[1, 2, 3, 4].map(|value| vec![vec![value]]));
+    File::create(&path).unwrap().write_all(b"something else").unwrap();
+    let error = loader.epoch(0).unwrap().next().unwrap().unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert!(error.to_string().contains("x.npy changed while it was in use: another file"), "{error}");
 }
 
 proptest! {

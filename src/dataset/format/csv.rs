@@ -91,7 +91,13 @@ impl Csv {
             Some(fields) => fields,
             None => infer(&spans, &names, defaults, delimiter)?,
         };
-        let fields = CsvFields::new(names, fields, delimiter)?;
+        let file = spans.pool().files().files().first().map(|file| file.path.display().to_string()).unwrap_or_default();
+        let fields = CsvFields::new(names, fields, delimiter).map_err(|error| match error {
+            Error::InvalidArgument { argument, reason } => {
+                Error::InvalidArgument { argument, reason: format!("{file}: {reason}") }
+            }
+            other => other,
+        })?;
         Ok(Self { decoding: Decoding::new(Rows { spans, fields }) })
     }
 

@@ -5,6 +5,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::process::{Resource, getrlimit};
+
 use super::source_files::{FileFacts, SourceFile, SourceFiles};
 use crate::memory::PerProcess;
 use crate::{Error, Result};
@@ -28,9 +30,15 @@ struct Open {
 }
 
 impl FilePool {
-    /// A pool of `files`, of which `limit` (at least one) stay open.
+    /// A pool of `files`, of which `limit` (at least one) stay open; fewer where the process may not have that many.
     pub(crate) fn new(files: Arc<SourceFiles>, limit: usize) -> Self {
-        Self { files, limit: limit.max(1), open: PerProcess::new() }
+        let allowed = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |all| (all / 8) as usize);
+        Self { files, limit: limit.min(allowed).max(1), open: PerProcess::new() }
+    }
+
+    /// How many files stay open.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
     }
 
     pub(crate) fn files(&self) -> &SourceFiles {
@@ -53,7 +61,15 @@ impl FilePool {
             }
         }
         // Without the lock: on slow storage it takes long, and two threads that open the same file do no harm.
-        let file = Arc::new(OpenFile::open(self.files.files()[number].clone())?);
+        let file = match OpenFile::open(self.files.files()[number].clone()) {
+            Err(error) if is_of_too_many(&error) => {
+                // Those that nobody reads are in the way of the one that is to be read.
+                drop(std::mem::take(&mut *self.lock()));
+                OpenFile::open(self.files.files()[number].clone())
+            }
+            opened => opened,
+        };
+        let file = Arc::new(file?);
         let surplus = {
             let mut open = self.lock();
             open.retain(|other| other.number != number);
@@ -76,6 +92,11 @@ impl FilePool {
     fn lock(&self) -> MutexGuard<'_, Vec<Open>> {
         self.open.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether no file could be opened because so many are.
+fn is_of_too_many(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)))
 }
 
 /// A file that is open for reading at any place, by many threads at once.

@@ -1,17 +1,23 @@
 //! [`MappedFile`]: a file of fixed contents that is read by its address.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::memory::Segment;
 use crate::{Error, Result};
 
-/// The first bytes of a file, memory-mapped, with the checks that make it safe to read while others may cut it: the size
-/// before each batch, and after it whether its pages were there.
+/// The first bytes of a file, memory-mapped, with the checks that make it safe to read while others may cut it: what is
+/// found under its path before each batch, and after it whether its pages were there.
+///
+/// No descriptor stays open: a mapping needs none, and a dataset may have more files than a process may have open. A file
+/// that was removed is read to its end.
 pub(super) struct MappedFile {
     path: PathBuf,
-    file: File,
+    /// Device and inode.
+    identity: (u64, u64),
     segment: Arc<Segment>,
 }
 
@@ -20,7 +26,7 @@ impl MappedFile {
     pub(super) fn open(path: &Path) -> Result<File> {
         let io = |source| Error::Io { path: path.to_path_buf(), source };
         // Opening a pipe would wait until somebody writes to it.
-        if !std::fs::metadata(path).map_err(io)?.is_file() && !path.is_dir() {
+        if !fs::metadata(path).map_err(io)?.is_file() && !path.is_dir() {
             let reason = "this is no regular file, which alone can be mapped: copy its contents to one".into();
             return Err(Error::Format { path: path.to_path_buf(), offset: 0, reason });
         }
@@ -29,10 +35,14 @@ impl MappedFile {
 
     /// The first `bytes` bytes of `file`, which was opened at `path`.
     pub(super) fn new(path: PathBuf, file: File, bytes: usize) -> Result<Self> {
-        match Segment::map_file(&file, bytes) {
-            Ok(segment) => Ok(Self { path, file, segment: Arc::new(segment) }),
-            Err(source) => Err(Error::Io { path, source }),
-        }
+        // Somebody may go to another folder before the next look at it.
+        let absolute = std::path::absolute(&path);
+        let mapped = absolute.and_then(|path| {
+            let found = file.metadata()?;
+            let segment = Arc::new(Segment::map_file(&file, bytes)?);
+            Ok(Self { path, identity: (found.dev(), found.ino()), segment })
+        });
+        mapped.map_err(|source| Error::Io { path, source })
     }
 
     pub(super) fn segment(&self) -> &Arc<Segment> {
@@ -42,18 +52,30 @@ impl MappedFile {
     /// Runs `read`, which copies from the segment.
     ///
     /// # Errors
-    /// Those of `read`, and [`Error::Shrunk`] when the file is shorter than what is mapped, or was while it was copied.
+    /// Those of `read`; [`Error::Shrunk`] when the file is shorter than what is mapped, or was while it was copied;
+    /// [`Error::Changed`] when another one is in its place.
     pub(super) fn read(&self, read: impl FnOnce() -> Result<()>) -> Result<()> {
-        self.check_size()?;
+        self.check()?;
         read()?;
         // Costs no system call.
-        if self.segment.has_lost_pages() { self.check_size() } else { Ok(()) }
+        if self.segment.has_lost_pages() { self.check() } else { Ok(()) }
     }
 
-    fn check_size(&self) -> Result<()> {
+    fn check(&self) -> Result<()> {
         let expected = self.segment.len() as u64;
-        let found = self.file.metadata().map_err(|source| Error::Io { path: self.path.clone(), source })?.len();
+        let found = match fs::metadata(&self.path) {
+            Ok(found) if (found.dev(), found.ino()) != self.identity => {
+                let reason = "another file was put in its place".to_owned();
+                return Err(Error::Changed { path: self.path.clone(), reason });
+            }
+            Ok(found) => found.len(),
+            // Removed: the mapping keeps the contents.
+            Err(error) if error.kind() == ErrorKind::NotFound => expected,
+            Err(source) => return Err(Error::Io { path: self.path.clone(), source }),
+        };
+        // Cut and grown again, or cut and removed.
         if found < expected || self.segment.has_lost_pages() {
+            let found = if found < expected { found } else { 0 };
             return Err(Error::Shrunk { path: self.path.clone(), expected, found });
         }
         Ok(())

@@ -9,6 +9,7 @@ use super::file_pool::{FilePool, OPEN_FILES, OpenFile};
 use super::mds_column::MdsColumn;
 use super::mds_index::{ColumnForm, Packing, Shard, read_index};
 use super::mds_shard::{Unpacked, check, place, unpack};
+use super::room::make_room;
 use super::source_files::SourceFiles;
 use super::typed_field::TypedField;
 use crate::{Error, Result};
@@ -146,7 +147,7 @@ impl Shards {
             let sample: &[u8] = match unpacked {
                 Some(unpacked) => unpacked.bytes(offset, bytes),
                 None => {
-                    buffer.resize(bytes, 0);
+                    make_room(&mut buffer, bytes)?;
                     file.read_at(offset, &mut buffer)?;
                     &buffer
                 }

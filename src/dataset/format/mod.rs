@@ -41,6 +41,7 @@ mod parquet_shards;
 mod protobuf;
 mod raw;
 mod raw_parse;
+mod room;
 mod safetensors;
 mod safetensors_header;
 mod sample_block;

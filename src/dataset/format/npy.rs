@@ -14,7 +14,8 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
 /// than memory. C and Fortran order are read.
 ///
 /// The size of the file is checked before every batch, and whether its pages were there after it: a file that shrank is
-/// [`Error::Shrunk`], also when somebody cuts it while a batch of it is being copied.
+/// [`Error::Shrunk`], also when somebody cuts it while a batch of it is being copied, and one that was replaced
+/// [`Error::Changed`].
 ///
 /// Source: NumPy's format specification (`numpy.lib.format`).
 ///

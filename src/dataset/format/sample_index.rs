@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub(crate) struct SampleIndex {
     /// Nothing where no file could be written: it is in memory then.
     path: Option<PathBuf>,
     expected: u64,
+    inode: u64,
 }
 
 impl SampleIndex {
@@ -148,7 +150,7 @@ impl SampleIndex {
         if columns.len() < file_columns || !has_files {
             return None;
         }
-        Some((Self { columns, file_columns, path: Some(path.to_path_buf()), expected }, key))
+        Some((Self { columns, file_columns, path: Some(path.to_path_buf()), expected, inode: metadata.ino() }, key))
     }
 
     fn in_memory(columns: Vec<IndexColumn>, file_columns: usize) -> Result<Self> {
@@ -162,7 +164,7 @@ impl SampleIndex {
             };
             Ok((Array::contiguous(Arc::new(segment), 0, bytes, &[len])?, bytes))
         });
-        Ok(Self { columns: columns.collect::<Result<_>>()?, file_columns, path: None, expected: 0 })
+        Ok(Self { columns: columns.collect::<Result<_>>()?, file_columns, path: None, expected: 0, inode: 0 })
     }
 
     /// The file that it is in, if it is in one.
@@ -258,6 +260,22 @@ impl SampleIndex {
         array.copy_range(rows, &mut read)?;
         self.check(array)?;
         Ok(read)
+    }
+
+    /// Fails when the index was cut since it was opened. To be asked when a batch was read: what was cut off within a page is
+    /// zeros without anybody being told.
+    ///
+    /// # Errors
+    /// [`Error::Shrunk`].
+    pub(crate) fn check_whole(&self) -> Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        match fs::metadata(path) {
+            // Another one in its place is as long as it likes; ours has lost its name and stays as it is.
+            Ok(found) if found.len() < self.expected && found.ino() == self.inode => {
+                Err(Error::Shrunk { path: path.clone(), expected: self.expected, found: found.len() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Costs no system call as long as all is well.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::file_pool::{FilePool, OPEN_FILES, OpenFile};
 use super::index_columns::{ColumnRole, IndexColumn};
 use super::index_place::IndexPlace;
+use super::room::make_room;
 use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
 use crate::{Error, Result};
@@ -118,8 +119,15 @@ impl Spans {
     pub(super) fn visit(
         &self,
         indices: &[usize],
-        mut visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>,
+        visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
+        let visited = self.visit_all(indices, visit);
+        // First: if the index was cut, this is the reason of whatever went wrong.
+        self.index.check_whole()?;
+        visited
+    }
+
+    fn visit_all(&self, indices: &[usize], mut visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>) -> Result<()> {
         let mut buffer = Vec::new();
         let mut open: Option<(Arc<OpenFile>, std::ops::Range<usize>)> = None;
         let mut run: Vec<Span> = Vec::new();
@@ -159,7 +167,7 @@ impl Spans {
                 );
                 return Err(Error::Format { path: file.source().path.clone(), offset: first.offset, reason });
             }
-            buffer.resize((end - first.offset) as usize, 0);
+            make_room(&mut buffer, (end - first.offset) as usize)?;
             file.read_at(first.offset, &mut buffer)?;
             for span in &run {
                 let start = (span.offset - first.offset) as usize;

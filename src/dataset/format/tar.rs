@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::file_pool::{FilePool, OPEN_FILES, OpenFile};
 use super::index_place::IndexPlace;
+use super::room::make_room;
 use super::sample_index::{IndexColumn, SampleIndex};
 use super::source_files::SourceFiles;
 use super::tar_field::{LONGEST_NUMBER, MayBeMissing, NpyForm, TarField, TarValue, field_of, number};
@@ -141,7 +142,7 @@ impl Tar {
             0 => Ok(Vec::new()),
             _ => {
                 let members = self.index.members(self.sample(0)?)?;
-                members.map(|member| Ok(self.index.extensions()[member?.0 as usize].clone())).collect()
+                members.map(|member| self.index.extension(member?.0).map(<[u8]>::to_vec)).collect()
             }
         }
     }
@@ -251,6 +252,12 @@ impl Tar {
         mut room: &mut [u8],
     ) -> Result<()> {
         let broken = |reason: String| self.broken(index, wanted, file, place, &reason);
+        if place.data.checked_add(place.bytes).is_none_or(|end| end > file.bytes()) {
+            // Before room is made: a damaged index may ask for anything.
+            let reason =
+                format!("it is to have {} bytes, but the file ends before that: its index is damaged", place.bytes);
+            return Err(broken(reason));
+        }
         match wanted.field.value {
             TarValue::Bytes => {
                 if self.on_missing == OnMissing::Empty {
@@ -260,7 +267,8 @@ impl Tar {
                 file.read_at(place.data, room)
             }
             TarValue::Npy => {
-                let mut bytes = vec![0; usize::try_from(place.bytes).unwrap_or(usize::MAX)];
+                let mut bytes = Vec::new();
+                make_room(&mut bytes, usize::try_from(place.bytes).unwrap_or(usize::MAX))?;
                 file.read_at(place.data, &mut bytes)?;
                 let form = wanted.form.as_ref().ok_or_else(|| broken("nothing is known of its arrays".into()))?;
                 form.read(&bytes, room).map_err(broken)
@@ -306,9 +314,12 @@ impl Dataset for Tar {
     }
 
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-        let sample = self.sample(index)?;
-        let file = self.pool.file(self.index.file(sample)?)?;
-        self.fill(index, sample, &file, into)
+        let mut read = || {
+            let sample = self.sample(index)?;
+            let file = self.pool.file(self.index.file(sample)?)?;
+            self.fill(index, sample, &file, into)
+        };
+        self.index.checked(read())
     }
 
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
@@ -322,6 +333,12 @@ impl Dataset for Tar {
 
 impl ReadMany for Tar {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        self.index.checked(self.read_all(indices, into))
+    }
+}
+
+impl Tar {
+    fn read_all(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
         // Each file is asked for once: that takes a lock and a system call.
         let mut files: Vec<(usize, Arc<OpenFile>)> = Vec::new();
         for (row, &index) in indices.iter().enumerate() {
@@ -331,7 +348,7 @@ impl ReadMany for Tar {
                 Some(place) => place,
                 None => {
                     // As few stay open as if they were asked for one by one.
-                    if files.len() == OPEN_FILES {
+                    if files.len() == self.pool.limit() {
                         files.remove(0);
                     }
                     files.push((number, self.pool.file(number)?));
@@ -346,6 +363,12 @@ impl ReadMany for Tar {
 
 impl VariableSize for Tar {
     fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        self.index.checked(self.all_sizes(indices, into))
+    }
+}
+
+impl Tar {
+    fn all_sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
         for (row, &index) in indices.iter().enumerate() {
             let sample = self.sample(index)?;
             for (number, wanted) in self.fields.iter().enumerate() {

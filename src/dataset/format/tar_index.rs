@@ -54,9 +54,8 @@ impl TarIndex {
         let index = SampleIndex::open_or_scan(pool.files(), (FORMAT, &parameters), place, &ROLES, |files| {
             scan(files, |&number| Ok(columns(&TarShard::scan(&*pool.file(number)?, end, damages)?)))
         })?;
-        let text = "the index of the archives is not what was written: remove it, and it is made anew";
         if index.columns() != ROLES.len() {
-            return Err(Error::InvalidArgument { argument: "index", reason: text.into() });
+            return Err(damaged());
         }
         let extensions =
             (0..index.len(EXTENSIONS)).map(|row| read_text(&index, EXTENSIONS, row)).collect::<Result<_>>()?;
@@ -81,6 +80,17 @@ impl TarIndex {
                 Ok(end.saturating_sub(std::mem::replace(&mut start, end)))
             })
             .collect()
+    }
+
+    /// What came of reading a batch by this index, unless it was cut meanwhile: then that is the reason of whatever went wrong.
+    pub(super) fn checked(&self, read: Result<()>) -> Result<()> {
+        self.index.check_whole()?;
+        read
+    }
+
+    /// The extension of that number.
+    pub(super) fn extension(&self, number: u32) -> Result<&[u8]> {
+        self.extensions.get(number as usize).map(Vec::as_slice).ok_or_else(damaged)
     }
 
     /// What was left out of the archives, and why.
@@ -168,6 +178,11 @@ fn columns(shard: &TarShard) -> Vec<IndexColumn> {
     columns
 }
 
+fn damaged() -> Error {
+    let reason = "the index of the archives is damaged: remove it, and it is made anew".into();
+    Error::InvalidArgument { argument: "index", reason }
+}
+
 /// From where to where row `row` reaches, in a column of ends.
 fn bounds(index: &SampleIndex, ends: usize, row: usize) -> Result<(u64, u64)> {
     let mut both = [0; 2];
@@ -176,8 +191,7 @@ fn bounds(index: &SampleIndex, ends: usize, row: usize) -> Result<(u64, u64)> {
         _ => index.get_range(ends, row - 1, &mut both)?,
     }
     if both[0] > both[1] {
-        let reason = "the index of the archives is damaged: remove it, and it is made anew".into();
-        return Err(Error::InvalidArgument { argument: "index", reason });
+        return Err(damaged());
     }
     Ok((both[0], both[1]))
 }

@@ -25,16 +25,18 @@ pub(super) fn number(bytes: &[u8]) -> u32 {
 
 /// The sample in `whole`, which is its bytes and the checksum behind them; fails when that is not theirs.
 pub(super) fn checked<'a>(file: &OpenFile, offset: u64, whole: &'a [u8]) -> Result<&'a [u8]> {
-    let (data, checksum) = whole.split_at(whole.len().saturating_sub(FOOTER as usize));
-    let (expected, found) = (number(checksum), masked(data));
+    let refuse = |reason| Err(Error::Format { path: file.source().path.clone(), offset, reason });
+    let Some((data, checksum)) = whole.split_last_chunk::<{ FOOTER as usize }>() else {
+        return refuse(format!("{} bytes have no room for a checksum: the index of the file is damaged", whole.len()));
+    };
+    let (expected, found) = (u32::from_le_bytes(*checksum), masked(data));
     if expected == found {
         return Ok(data);
     }
-    let reason = format!(
+    refuse(format!(
         "the checksum of the {} bytes from here is {found:08x}, but the file says {expected:08x}: they are damaged",
         data.len()
-    );
-    Err(Error::Format { path: file.source().path.clone(), offset, reason })
+    ))
 }
 
 /// By file, its samples with the checksums behind them. Lengths are checked, the data is not read.

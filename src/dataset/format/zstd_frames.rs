@@ -2,11 +2,12 @@
 
 use std::io::{self, Read};
 
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use ruzstd::decoding::{BlockDecodingStrategy, DEFAULT_MAX_WINDOW_SIZE, FrameDecoder};
 
 /// The frames of a file one after the other, with their checksums compared.
 ///
-/// A frame may ask for a window of 128 MiB, as much as `zstd` itself gives it unless it is told to give more.
+/// A frame may ask for a window of 128 MiB, as much as `zstd` itself gives it unless it is told to give more. What is unpacked
+/// and not yet read has at most twice as much; where there is no memory for that, it is an error.
 pub(super) struct ZstdFrames<R> {
     source: R,
     decoder: FrameDecoder,
@@ -36,7 +37,8 @@ impl<R: Read> ZstdFrames<R> {
                 }
             }
             if u32::from_le_bytes(magic) & 0xffff_fff0 != 0x184d_2a50 {
-                self.decoder.reset(magic.chain(&mut self.source)).map_err(io::Error::other)?;
+                let head = self.head(magic)?;
+                self.decoder.reset(head.chain(&mut self.source)).map_err(io::Error::other)?;
                 self.is_inside = true;
                 return Ok(true);
             }
@@ -48,6 +50,39 @@ impl<R: Read> ZstdFrames<R> {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
+    }
+}
+
+impl<R: Read> ZstdFrames<R> {
+    /// The header of a frame, up to where it says how large its window is; fails where there is no memory for that, with
+    /// which the decoder would panic.
+    fn head(&mut self, magic: [u8; 4]) -> io::Result<Vec<u8>> {
+        let mut head = magic.to_vec();
+        let mut take = |bytes: usize| {
+            let start = head.len();
+            head.resize(start + bytes, 0);
+            self.source.read_exact(&mut head[start..])?;
+            let mut word = [0; 8];
+            word[..bytes].copy_from_slice(&head[start..]);
+            io::Result::Ok(u64::from_le_bytes(word))
+        };
+        let descriptor = take(1)?;
+        let is_single_segment = descriptor & 0x20 != 0;
+        let window = if is_single_segment {
+            // Behind the number of a dictionary; the window is all of the frame.
+            take([0, 1, 2, 4][(descriptor & 3) as usize])?;
+            take(1 << (descriptor >> 6))?
+        } else {
+            let window = take(1)?;
+            let base = 1_u64 << (10 + (window >> 3));
+            base + base / 8 * (window & 7)
+        };
+        // The decoder itself refuses a larger one, in its own words.
+        if window <= DEFAULT_MAX_WINDOW_SIZE && Vec::<u8>::new().try_reserve_exact(2 * window as usize).is_err() {
+            let reason = format!("no memory for twice a window of {window} bytes");
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, reason));
+        }
+        Ok(head)
     }
 }
 

@@ -1,0 +1,224 @@
+"""Writes the inputs that the fuzzer begins with: small files of every format, as other programs write them.
+
+    python fuzz/seeds.py
+
+What a target takes from its input is said there, in `tests/native/fuzz`. What the fuzzer has found (`found-*`) is
+left alone. It takes `zstd` on the path. The indices are written by the test `seeds_of_indices` (see README.md).
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pathlib
+import struct
+import subprocess
+import tarfile
+
+import numpy as np
+
+CORPUS = pathlib.Path(__file__).parent / "corpus"
+
+
+def put(target: str, name: str, *parts: bytes) -> None:
+    """Writes an input."""
+    folder = CORPUS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(b"".join(parts))
+
+
+def part(data: bytes) -> bytes:
+    """A part of an input: its length stands before it."""
+    return struct.pack("<H", len(data)) + data
+
+
+def zstd(data: bytes, *options: str) -> bytes:
+    """`data` in Zstandard, by the program `zstd`."""
+    return subprocess.run(["zstd", "-q", "-c", *options], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+def npy(array: object, version: tuple[int, int] | None = None) -> bytes:
+    """A `.npy` file."""
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.asarray(array), version=version)
+    return file.getvalue()
+
+
+def rows() -> None:
+    """Formats of rows of one size."""
+    put("npy", "c", npy(np.arange(6, dtype="<f4").reshape(3, 2)))
+    put("npy", "fortran", npy(np.asfortranarray(np.arange(12).reshape(3, 4)), (2, 0)))
+    put("npy", "empty", npy(np.zeros((0, 3), "u1"), (3, 0)))
+    put("npy", "scalar", npy(np.float16(1)))
+    put("npy", "structured", npy(np.zeros(2, [("a", "<i4")])))
+    put("raw", "two", struct.pack("<HBB", 4, 6, 2), bytes([0, 0, 0, 0, 2, 2, 4, 1]), bytes(range(22)))
+    put("raw", "none", struct.pack("<HBB", 0, 1, 0), b"abc")
+    put("raw", "huge", struct.pack("<HBB", 0, 8, 1), bytes([3, 0, 255, 0]), bytes(16))
+    tensors = {"a": {"dtype": "BF16", "shape": [3, 2], "data_offsets": [0, 12]}}
+    tensors["b"] = {"dtype": "I64", "shape": [3], "data_offsets": [12, 36]}
+    header = json.dumps({"__metadata__": {"x": "y"}, **tensors}).encode()
+    put("safetensors", "whole", b"\0", struct.pack("<Q", len(header)), header, bytes(36))
+    put("safetensors", "framed", b"\1", part(header), bytes(36))
+    put("safetensors", "scalar", b"\1", part(b'{"a":{"dtype":"F8_E4M3","shape":[],"data_offsets":[0,1]}}'), b"\0")
+    put("safetensors", "small", b"\1", part(b'{"b":{"dtype":"F4","shape":[2,2],"data_offsets":[0,2]}}'), b"\0\0")
+    windows = bytes([3, 2, 1, 0])
+    put("tokens", "flat", windows, bytes([2]), struct.pack("<H", 2), np.arange(20, dtype="<u2").tobytes())
+    put("tokens", "vocabulary", bytes([2, 1, 0, 9, 0, 0, 0]), bytes(range(12)))
+    for name, lengths, pointers, borders in (
+        ("in-order", [3, 0, 5], [0, 6, 6], [0, 1, 3]),
+        ("apart", [3, 5, 2], [10, 0, 0], [0, 0, 2, 3]),
+        ("empty", [], [], [0]),
+    ):
+        index = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, len(lengths), len(borders))
+        index += b"".join(np.array(each, kind).tobytes() for each, kind in ((lengths, "<i4"), (pointers, "<i8")))
+        put("megatron", name, windows, part(index + np.array(borders, "<i8").tobytes()), bytes(range(16)))
+
+
+def texts() -> None:
+    """Texts, patterns of names, and states of loaders."""
+    table = b'a,b,c\r\n1,2.5,"x ""y"", z"\n-3,,"two\nlines"\n\n4,1e9,\xc3\xa9'
+    for name, head in (("inferred", [0, 0, 1, 0]), ("some", [0, 0, 0, 1]), ("numbers", [1, 0, 0, 1])):
+        put("csv", name, bytes(head), part(b""), table)
+    put("csv", "two-files", bytes([0, 3, 0, 2]), part(b"a|b|c\ntrue|1|2"), b"\xef\xbb\xbfa|b|c\n0|1|2\n1|0|\n")
+    lines = b'{"a": 1, "b": [[1, 2], [3.5, -4e2]], "c": "x\\u00e9\\n"}\n\n{"c": "", "b": [], "a": null}\r\n'
+    for kind in range(3):
+        put("json_lines", f"fields-{kind}", bytes([kind]), lines)
+    put("json_lines", "arrays", b"\2", b'{"a": [[true], [false]], "c": [1, 255], "b": {"d": [{}]}}\n{"a": [[0], [1]]}')
+    put("json_lines", "nested", b"\0", b"[" * 126 + b"]" * 126 + b"\n" + b'{"":' * 200)
+    put("json_lines", "utf16", b"\0", "[1]".encode("utf-16"))
+    for number, pattern in enumerate(
+        ["*.jpg", "**/*.PNG", "b/**", "?[!a-c]*", "[[]x]", "a*a*a*a*b", ".*/[", "**/**/**"]
+    ):
+        put("name_pattern", str(number), pattern.encode())
+    state = {"version": 1, "epoch": 3, "batches_received": 1, "received_ahead": [], "position": 3, "dataset_len": 10}
+    state |= {"sampler": "SequentialSampler(len=10)", "batch_size": 3, "rank": 0, "world_size": 1}
+    put("state", "in-order", json.dumps(state).encode())
+    put("state", "ahead", json.dumps(state | {"received_ahead": [2, 3]}).encode())
+    shuffled = {"sampler": "RandomSampler(seed=7, replacement=false, len=10)", "batch_size": None}
+    put("state", "shuffled", json.dumps(state | shuffled).encode())
+
+
+def feature(values: object) -> bytes:
+    """A `Feature` of protocol buffers; all lengths are below 128."""
+    if isinstance(values, bytes):
+        kind, body = 1, b"\x0a" + bytes([len(values)]) + values
+    elif isinstance(values[0], float):
+        packed = struct.pack(f"<{len(values)}f", *values)
+        kind, body = 2, b"\x0a" + bytes([len(packed)]) + packed
+    else:
+        kind, body = 3, b"".join(b"\x08" + bytes([value]) for value in values)
+    return bytes([kind << 3 | 2, len(body)]) + body
+
+
+def example(**features: object) -> bytes:
+    """A `tf.train.Example`."""
+    entries = b""
+    for name, values in features.items():
+        value = feature(values)
+        entry = b"\x0a" + bytes([len(name)]) + name.encode() + b"\x12" + bytes([len(value)]) + value
+        entries += b"\x0a" + bytes([len(entry)]) + entry
+    return b"\x0a" + bytes([len(entries)]) + entries
+
+
+def mds_shard(bodies: list[bytes]) -> bytes:
+    """A shard in MDS of these samples."""
+    start = 8 + 4 * len(bodies)
+    places = [start, *(start := start + len(body) for body in bodies)]
+    return struct.pack(f"<{len(places) + 1}I", len(bodies), *places) + b"".join(bodies)
+
+
+def records() -> None:
+    """TFRecord and MDS."""
+    one, two = example(a=[1], b=[0.5, 2.0], c=b"text"), example(c=b"", a=[5], b=[1.0])
+    for kind in range(4):
+        put("tfrecord", f"framed-{kind}", bytes([kind, 1]), part(one), part(two))
+    put("tfrecord", "booleans", b"\3\1", part(example(a=[0, 1], b=b"\1\0" * 3)))
+    group = b"\x13\x18\x05\x14"
+    put("tfrecord", "group", b"\1\1", part(group + one))
+    # The checksum of a length of 0, and of no data.
+    empty = struct.pack("<Q", 0) + bytes.fromhex("29039807") + bytes.fromhex("d8ea82a2")
+    put("tfrecord", "bare", b"\0\0", empty * 2)
+    # By number, as in `records.rs`.
+    columns = bytes([4, 0, 1, 2, 3])
+    body = struct.pack("<3I", 3, 4, 10) + struct.pack("<q", 5) + b"str" + b"[{}]" + bytes([8, 2 << 2, 3, 2]) + bytes(6)
+    shard = mds_shard([body, body])
+    put("mds", "made", b"\1", part(columns), shard)
+    scalars = struct.pack("<2I", 2, 3) + b"-7" + b"1.5" + bytes(4) + bytes(2) + b"\7"
+    put("mds", "scalars", b"\1", part(bytes([5, 6, 7, 5, 9, 12])), mds_shard([scalars]))
+    entry = {
+        "column_names": ["a"],
+        "column_encodings": ["bytes"],
+        "column_sizes": [None],
+        "format": "mds",
+        "version": 2,
+    }
+    entry |= {"samples": 1, "compression": None, "zip_data": None}
+    raw = mds_shard([struct.pack("<I", 2) + b"ab"])
+    index = {"version": 2, "shards": [entry | {"raw_data": {"basename": "x.mds", "bytes": len(raw)}}]}
+    put("mds", "index", b"\0", part(json.dumps(index).encode()), raw)
+    long = mds_shard([struct.pack("<I", 3000) + bytes(range(100)) * 30])
+    for name, encodings, data, samples, options in (
+        ("whole", columns, shard, 2, ()),
+        ("long", bytes([1, 10]), long, 1, ("-19",)),
+        ("no-checksum", bytes([1, 10]), long, 1, ("--no-check",)),
+    ):
+        head = struct.pack("<I", len(data))[:3] + bytes([samples])
+        put("mds_zstd", name, part(encodings), head, zstd(data, *options))
+    window = struct.pack("<IBB", 0xFD2FB528, 0, 0x88) + b"\1\0\0"
+    put("mds_zstd", "window", part(bytes([1, 10])), struct.pack("<I", 64)[:3] + b"\1", window)
+
+
+def archive(form: int) -> bytes:
+    """An archive of two samples and a link."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=form, errors="surrogateescape", encoding="utf-8") as shard:
+        link = tarfile.TarInfo("link.txt")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        shard.addfile(link)
+        array = npy(np.array([1, 2], "u1"))
+        for key in ("a", "../d/\udcff" + "x" * 101):
+            for extension, contents in (("txt", b"text"), ("npy", array), ("cls", b"7"), ("score", b"1e-3")):
+                member = tarfile.TarInfo(f"{key}.{extension}")
+                member.size = len(contents)
+                shard.addfile(member, io.BytesIO(contents))
+    # Without what tarfile pads it with to a multiple of 10 KiB.
+    return file.getvalue().rstrip(b"\0") + bytes(600)
+
+
+def archives() -> None:
+    """Archives, plain and compressed."""
+    # The kinds bytes, npy, int and float of the four extensions.
+    kinds = bytes([0 | 1 << 2 | 2 << 4 | 3 << 6])
+    ustar = archive(tarfile.GNU_FORMAT)
+    put("tar", "gnu", bytes([0, 0, 0]), kinds, b"\0", ustar)
+    put("tar", "pax", bytes([1, 1, 1]), kinds, b"\1", archive(tarfile.PAX_FORMAT))
+    put("tar", "bytes", bytes([2, 0, 1]), b"\0\1", ustar)
+    put("tar_gz", "whole", bytes([0, 0, 0]), kinds, gzip.compress(ustar, mtime=0))
+    put(
+        "tar_gz",
+        "two-members",
+        bytes([0, 0, 0]),
+        kinds,
+        gzip.compress(ustar[:1000], mtime=0) + gzip.compress(ustar[1000:], 0, mtime=0),
+    )
+    put("tar_gz", "bomb", bytes([0, 0, 0]), kinds, gzip.compress(bytes(1 << 21), mtime=0))
+    put("tar_zst", "whole", bytes([0, 0, 0]), kinds, zstd(ustar))
+    skippable = struct.pack("<II", 0x184D2A53, 3) + b"abc"
+    put(
+        "tar_zst",
+        "frames",
+        bytes([2, 1, 1]),
+        kinds,
+        zstd(ustar[:1000], "--no-check"),
+        skippable,
+        zstd(ustar[1000:], "-19"),
+    )
+    put("tar_zst", "bomb", bytes([0, 0, 0]), kinds, zstd(bytes(1 << 21)))
+
+
+if __name__ == "__main__":
+    rows()
+    texts()
+    records()
+    archives()

@@ -1,0 +1,42 @@
+//! What a fuzzer calls: a target for each parser of bytes that come from outside.
+//!
+//! A target makes files of the bytes it is given, opens them as a dataset and reads every sample, in batches and one by one.
+//! It panics where the two differ, where an error does not name its file, or where a parser does; the rest (memory, time, reads
+//! outside of a file) is seen by whoever calls it. `fuzz/` calls it with millions of inputs; [`corpus`] with those that are
+//! kept, so that every test run does.
+
+mod corpus;
+mod indices;
+mod input;
+mod reading;
+mod records;
+mod rows;
+mod scratch;
+mod state;
+mod tar;
+mod texts;
+
+/// A name, and what is called with an input.
+pub(crate) type Target = (&'static str, fn(&[u8]));
+
+/// All of them. The inputs that are kept lie in `fuzz/corpus/<name>`.
+pub(crate) const TARGETS: [Target; 18] = [
+    ("csv", texts::csv),
+    ("index_of_lines", indices::of_lines),
+    ("index_of_tar", indices::of_tar),
+    ("index_of_tfrecord", indices::of_tfrecord),
+    ("json_lines", texts::json_lines),
+    ("mds", records::mds),
+    ("mds_zstd", records::mds_zstd),
+    ("megatron", rows::megatron),
+    ("name_pattern", texts::name_pattern),
+    ("npy", rows::npy),
+    ("raw", rows::raw),
+    ("safetensors", rows::safetensors),
+    ("state", state::state),
+    ("tar", tar::tar),
+    ("tar_gz", tar::tar_gz),
+    ("tar_zst", tar::tar_zst),
+    ("tfrecord", records::tfrecord),
+    ("tokens", rows::tokens),
+];

@@ -1,0 +1,66 @@
+//! [`read_all`]: every sample, in every way.
+
+use std::sync::Arc;
+
+use sluicegate::memory::Slab;
+use sluicegate::{Batch, Dataset, Error, Fetch, FetchSamples, IndexBatch, Result, StackSamples};
+
+/// So many samples are read of a dataset, whatever it says of its length.
+const MOST_SAMPLES: usize = 40;
+
+/// So many bytes may the variable fields of a batch have.
+const MOST_BYTES: usize = 64 << 20;
+
+/// Opens nothing, but reads what was opened; asserts what an error must say.
+pub(super) fn read_opened<D: Dataset + 'static>(opened: Result<D>) {
+    match opened {
+        Ok(dataset) => read_all(dataset),
+        Err(error) => check_error(&error),
+    }
+}
+
+/// Reads the samples one by one and in batches, and asserts that this is the same.
+pub(super) fn read_all(dataset: impl Dataset + 'static) {
+    let dataset: Arc<dyn Dataset> = Arc::new(dataset);
+    let len = dataset.len();
+    let fetch = FetchSamples::new(Arc::clone(&dataset), Arc::new(StackSamples), Arc::new(Slab::new(1)));
+    let fetch = fetch.with_largest_batch(MOST_BYTES);
+    let fetch = |indices: &[usize]| {
+        let batch = IndexBatch { epoch: 0, batch_in_epoch: 0, indices: indices.to_vec() };
+        fetch.fetch(&batch).inspect_err(check_error)
+    };
+    let mut indices: Vec<usize> = (0..len.min(MOST_SAMPLES)).collect();
+    indices.extend([len / 2, len.wrapping_sub(1)].into_iter().filter(|&index| index < len && index >= MOST_SAMPLES));
+    let single: Vec<Option<Vec<Vec<u8>>>> =
+        indices.iter().map(|&index| fetch(&[index]).ok().map(|batch| sample(&batch, 0))).collect();
+    for (indices, single) in indices.chunks(7).zip(single.chunks(7)) {
+        match fetch(indices) {
+            Ok(batch) => {
+                let rows = (0..indices.len()).map(|row| Some(sample(&batch, row)));
+                assert!(rows.eq(single.iter().cloned()), "samples {indices:?} differ when they are read at once");
+            }
+            Err(error) => {
+                // All of them together may be too large.
+                let is_size = matches!(&error, Error::Sample { reason, .. } if reason.contains("lower batch_size"))
+                    || matches!(error, Error::InvalidArgument { .. } | Error::OutOfMemory { .. });
+                assert!(is_size || single.contains(&None), "samples {indices:?} can be read one by one, but: {error}");
+            }
+        }
+    }
+    assert!(fetch(&[len]).is_err(), "there is a sample behind the last one");
+    assert!(fetch(&[usize::MAX]).is_err());
+}
+
+fn sample(batch: &Batch, row: usize) -> Vec<Vec<u8>> {
+    (0..batch.fields().len()).map(|field| batch.sample(field, row).to_vec()).collect()
+}
+
+/// Asserts that an error of a file names it.
+pub(super) fn check_error(error: &Error) {
+    let text = error.to_string();
+    let is_of_file =
+        matches!(error, Error::Io { .. } | Error::Format { .. } | Error::Changed { .. } | Error::Shrunk { .. });
+    assert!(!is_of_file || text.starts_with('/'), "an error that names no file: {text}");
+    assert!(!matches!(error, Error::Panic { .. }), "{text}");
+    assert!(text.len() < 1 << 16, "an error of {} bytes", text.len());
+}

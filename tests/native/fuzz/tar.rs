@@ -1,0 +1,96 @@
+//! Archives, plain and compressed.
+
+use std::fs;
+use std::path::PathBuf;
+
+use sluicegate::{OnMissing, Tar, TarDamages, TarEnd, TarField, TarOptions, TarValue, UnpackedFolder};
+
+use super::input::Input;
+use super::reading::{check_error, read_all};
+use super::scratch::{NOWHERE, file, scratch};
+
+const BLOCK: usize = 512;
+
+/// So many bytes may be unpacked.
+const UNPACKED: u64 = 1 << 20;
+
+fn options(input: &mut Input<'_>) -> TarOptions {
+    TarOptions {
+        on_missing: input.choice(&[OnMissing::Refuse, OnMissing::Skip, OnMissing::Empty]),
+        end: input.choice(&[TarEnd::ZeroBlock, TarEnd::FileEnd]),
+        damages: input.choice(&[TarDamages::Refuse, TarDamages::LeaveOut]),
+        index_folder: Some(PathBuf::from(NOWHERE)),
+        unpacked: UnpackedFolder { path: Some(scratch("unpacked")), bytes: UNPACKED },
+    }
+}
+
+const VALUES: [TarValue; 4] = [TarValue::Bytes, TarValue::Npy, TarValue::Int, TarValue::Float];
+
+/// Opens the archive at `path` with its first extensions as fields, of kinds that the number `kinds` stands for.
+pub(super) fn read_archive(path: PathBuf, options: &TarOptions, kinds: u8) {
+    let open = |fields| Tar::open(vec![path.clone()], fields, options).inspect_err(check_error);
+    let always = || vec![TarField::new("__key__", TarValue::Key), TarField::new("__url__", TarValue::Url)];
+    let Ok(tar) = open(always()) else { return };
+    let _ = (tar.first_extensions().inspect_err(check_error), tar.damages().inspect_err(check_error));
+    let mut fields = always();
+    for (number, extension) in tar.extensions().iter().take(4).enumerate() {
+        let Ok(name) = String::from_utf8(extension.clone()) else { continue };
+        if !name.is_empty() && !name.contains(';') {
+            fields.push(TarField::new(name, VALUES[usize::from(kinds >> (2 * number)) % VALUES.len()]));
+        }
+    }
+    read_all(tar);
+    if let Ok(tar) = open(fields) {
+        read_all(tar);
+    }
+}
+
+/// Options, kinds of fields, and an archive: as it is, or with the checksums that its headers should have.
+pub(super) fn tar(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let (options, kinds, is_summed) = (options(&mut input), input.byte(), input.byte() % 2 == 1);
+    let mut archive = input.rest().to_vec();
+    if is_summed {
+        write_checksums(&mut archive);
+    }
+    read_archive(file("x.tar", &archive), &options, kinds);
+}
+
+/// Gives what looks like a header the checksum of one.
+fn write_checksums(archive: &mut [u8]) {
+    let mut at = 0;
+    while let Some(header) = archive.get_mut(at..at + BLOCK) {
+        let mut size = 0;
+        if header.iter().any(|&byte| byte != 0) {
+            header[148..156].fill(b' ');
+            let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
+            header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+            let digits = header[124..136].iter().take_while(|byte| byte.is_ascii_digit());
+            size = digits.fold(0_usize, |size, digit| size.wrapping_mul(8).wrapping_add(usize::from(digit & 7)));
+        }
+        at += BLOCK + if size < archive.len() { size.next_multiple_of(BLOCK) } else { 0 };
+    }
+}
+
+fn unpacked(bytes: &[u8], name: &str) {
+    let mut input = Input::new(bytes);
+    let (options, kinds) = (options(&mut input), input.byte());
+    read_archive(file(name, input.rest()), &options, kinds);
+    let folder = scratch("unpacked");
+    for entry in fs::read_dir(&folder).into_iter().flatten() {
+        let entry = entry.unwrap();
+        assert!(entry.metadata().unwrap().len() <= UNPACKED, "more was unpacked than may be");
+        assert!(!entry.file_name().to_string_lossy().ends_with("unfinished"), "something unfinished was left");
+    }
+    let _ = fs::remove_dir_all(folder);
+}
+
+/// Options, kinds of fields, and an archive in gzip.
+pub(super) fn tar_gz(bytes: &[u8]) {
+    unpacked(bytes, "x.tar.gz");
+}
+
+/// Options, kinds of fields, and an archive in Zstandard.
+pub(super) fn tar_zst(bytes: &[u8]) {
+    unpacked(bytes, "x.tar.zst");
+}

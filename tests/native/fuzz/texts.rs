@@ -1,0 +1,74 @@
+//! Texts: CSV, JSON Lines, and the patterns of names.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use sluicegate::{Csv, CsvHeader, DType, Field, Folder, FolderOptions, JsonLines, TypedField};
+
+use super::input::Input;
+use super::reading::read_opened;
+use super::scratch::{file, scratch};
+
+fn number(name: &str, dtype: DType, shape: &[usize]) -> TypedField {
+    TypedField::number(Field::new(name, dtype, shape)).unwrap()
+}
+
+/// Header, delimiter, how the types are known, and two files.
+pub(super) fn csv(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let header = input.choice(&[CsvHeader::FirstRow, CsvHeader::None]);
+    let delimiter = input.choice(b",;\t|\"\xff");
+    let defaults = [("b".to_owned(), "7".to_owned()), ("0".to_owned(), String::new())];
+    let defaults = &defaults[..usize::from(input.byte()) % 3];
+    let names = if header == CsvHeader::None { ["0", "1", "2"] } else { ["a", "b", "c"] };
+    let fields = match input.byte() % 3 {
+        0 => None,
+        1 => Some(vec![TypedField::text(names[0]), number(names[1], DType::Float32, &[])]),
+        _ => {
+            let default = number(names[0], DType::UInt8, &[]).or(vec![9]).unwrap();
+            Some(vec![TypedField::bytes(names[2]), default, number(names[1], DType::Bool, &[])])
+        }
+    };
+    let second = file("1.csv", input.part());
+    let mut paths = vec![file("0.csv", input.rest())];
+    if std::fs::metadata(&second).unwrap().len() > 0 {
+        paths.push(second);
+    }
+    read_opened(Csv::open(paths, fields, defaults, header, delimiter, None));
+}
+
+/// Which fields, and the file.
+pub(super) fn json_lines(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let fields = match input.byte() % 3 {
+        0 => None,
+        1 => Some(vec![
+            number("a", DType::Int64, &[]).or(i64::to_ne_bytes(-1).to_vec()).unwrap(),
+            TypedField::number(Field::variable("b", DType::Float32, [2])).unwrap(),
+            TypedField::text("c"),
+        ]),
+        _ => Some(vec![
+            TypedField::json("b"),
+            number("a", DType::Bool, &[2, 1]),
+            TypedField::number(Field::variable("c", DType::UInt8, [])).unwrap(),
+        ]),
+    };
+    read_opened(JsonLines::open(vec![file("x.jsonl", input.rest())], fields, None));
+}
+
+/// A pattern, of names that are always the same.
+pub(super) fn name_pattern(bytes: &[u8]) {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = scratch("names").with_extension(std::process::id().to_string());
+        for name in ["a.jpg", "b/c.d/e.PNG", "b/.hidden/x", "[x]", "b/ü", "aaaaaaaaaaaaaaaaaaaaaaaa"] {
+            let path = folder.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, name).unwrap();
+        }
+        folder
+    });
+    let Ok(pattern) = std::str::from_utf8(&bytes[..bytes.len().min(2000)]) else { return };
+    let options = FolderOptions { pattern: Some(pattern.to_owned()), ..FolderOptions::default() };
+    read_opened(Folder::open(folder, &options));
+}

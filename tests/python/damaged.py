@@ -1,0 +1,256 @@
+"""Small files of every format, and what is done to them: a bad file is read, or an error names it; nothing else."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import test_mds
+import test_safetensors
+import test_tar
+import test_tfrecord
+import test_tokens
+from sluicegate import (
+    CsvDataset,
+    FolderDataset,
+    JsonLinesDataset,
+    MdsDataset,
+    NpyDataset,
+    RawDataset,
+    SafetensorsDataset,
+    TarDataset,
+    TFRecordDataset,
+    TokensDataset,
+)
+
+# An index that can't be put there stays in memory: that of an earlier file of the same size and time would be used.
+NOWHERE = "/proc/no-folder"
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: `write(folder, stem)` puts some samples there and says what `open` takes (or a list of such)."""
+
+    write: Callable[[Path, str], Path]
+    open: Callable[[list[Path]], Any]
+    # The ends of names of files that are read when they are opened, and not any more then.
+    read_once: tuple[str, ...] = ()
+
+
+def _put(suffix: str, contents: bytes) -> Callable[[Path, str], Path]:
+    def write(folder: Path, stem: str) -> Path:
+        path = folder / (stem + suffix)
+        path.write_bytes(contents)
+        return path
+
+    return write
+
+
+def _npy(order: Any) -> Callable[[Path, str], Path]:
+    def write(folder: Path, stem: str) -> Path:
+        np.save(folder / f"{stem}.npy", np.arange(40, dtype="<f4").reshape(10, 4).copy(order))
+        return folder / f"{stem}.npy"
+
+    return write
+
+
+def _safetensors(folder: Path, stem: str) -> Path:
+    tensors = {"x": torch.arange(10).reshape(5, 2), "y": torch.ones(5).bfloat16()}
+    return Path(test_safetensors.written(folder / f"{stem}.safetensors", tensors))
+
+
+def _megatron(folder: Path, stem: str) -> Path:
+    return Path(test_tokens.megatron(folder, [[[1, 2, 3], [4]], [], [[5, 6]], [[7, 8, 9, 10, 11]]], stem) + ".bin")
+
+
+def _records(folder: Path, stem: str) -> Path:
+    examples = [test_tfrecord.example({"n": [n], "t": [b"text"], "f": [0.5] * n}) for n in range(1, 5)]
+    return Path(test_tfrecord.put(folder / f"{stem}.tfrecord", *examples))
+
+
+def _mds(compression: str | None) -> Callable[[Path, str], Path]:
+    def write(folder: Path, stem: str) -> Path:
+        encoded = [test_mds.sample(n)[0] for n in range(3)]
+        return Path(test_mds.written(folder / stem, test_mds.COLUMNS, [encoded], compression))
+
+    return write
+
+
+def _tar(suffix: str, pack: Callable[[bytes], bytes]) -> Callable[[Path, str], Path]:
+    def write(folder: Path, stem: str) -> Path:
+        plain, path = folder / "plain", folder / (stem + suffix)
+        members = [(f"{n}.{kind}", b"7" * (n * 150 * (kind == "txt") + 1)) for n in range(5) for kind in ("txt", "cls")]
+        test_tar.put(plain, members)
+        # Without the padding to 10 KiB.
+        contents = pack(plain.read_bytes().rstrip(b"\0") + bytes(1024))
+        plain.unlink()
+        path.write_bytes(contents)
+        return path
+
+    return write
+
+
+def _open_tar(paths: list[Path]) -> TarDataset:
+    # Of a file that had the same size and time before, another would still be there.
+    cache = paths[0].parent.with_suffix(".cache")
+    shutil.rmtree(cache, ignore_errors=True)
+    return TarDataset([*paths], {"txt": "bytes", "cls": int}, index_folder=NOWHERE, cache_folder=cache)
+
+
+def _files(folder: Path, stem: str) -> Path:
+    (folder / stem / "a").mkdir(parents=True)
+    for number in range(3):
+        (folder / stem / "a" / f"{number}.txt").write_bytes(b"x" * 100 * number)
+    return folder / stem
+
+
+_TABLE = b'n,t,f\n1,"a ""b"", c",1.5\n-2,"two\nlines",nan\n3,x,1e9\n'
+_LINES = (
+    b'{"n": 1, "t": "\\u00e4", "l": [1, 2.5]}\r\n\n{"n": -2, "t": "\xc3\xb6", "l": []}\n{"l": [[]], "n": 3, "t": ""}'
+)
+
+FORMATS = {
+    "npy": Format(_npy("C"), lambda paths: NpyDataset(paths[0])),
+    "npy-fortran": Format(_npy("F"), lambda paths: NpyDataset(paths[0])),
+    "raw": Format(
+        _put(".raw", bytes(range(70))), lambda paths: RawDataset([*paths], dtype=[("a", ">i2"), ("b", "u1", 5)])
+    ),
+    "safetensors": Format(_safetensors, lambda paths: SafetensorsDataset([*paths])),
+    "tokens": Format(_put(".tokens", bytes(range(80))), lambda paths: TokensDataset([*paths], 5, "uint16")),
+    "megatron": Format(
+        _megatron, lambda paths: TokensDataset([*paths], 2, stride=1, documents="apart"), read_once=(".idx",)
+    ),
+    "csv": Format(_put(".csv", _TABLE), lambda paths: CsvDataset([*paths])),
+    "csv-typed": Format(_put(".csv", _TABLE), lambda paths: CsvDataset([*paths], {"f": float, "n": int})),
+    "json-lines": Format(_put(".jsonl", _LINES), lambda paths: JsonLinesDataset([*paths])),
+    "json-fields": Format(_put(".jsonl", _LINES), lambda paths: JsonLinesDataset([*paths], {"n": int, "t": str})),
+    "tfrecord": Format(_records, lambda paths: TFRecordDataset([*paths], "bytes")),
+    "examples": Format(_records, lambda paths: TFRecordDataset([*paths], {"n": int, "t": str, "f": [float]})),
+    "mds": Format(_mds(None), lambda paths: MdsDataset(paths[0]), read_once=("index.json",)),
+    "mds-zstd": Format(_mds("zstd"), lambda paths: MdsDataset(paths[0]), read_once=("index.json",)),
+    "tar": Format(_tar(".tar", bytes), _open_tar),
+    "tar-gz": Format(_tar(".tar.gz", lambda data: gzip.compress(data, mtime=0)), _open_tar, read_once=(".gz",)),
+    "tar-zst": Format(_tar(".tar.zst", test_mds.zstd), _open_tar, read_once=(".zst",)),
+    "folder": Format(_files, lambda paths: FolderDataset(paths[0]), read_once=(".txt",)),
+}
+
+
+def files_below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def read(dataset: Any) -> list[Any]:
+    """All samples, one by one and several at once."""
+    indices = range(min(len(dataset), 100))
+    samples = [dataset[index] for index in indices]
+    for start in range(0, len(indices), 3):
+        together = dataset.__getitems__([*indices[start : start + 3]])
+        assert str(together) == str(samples[start : start + 3])
+    return samples
+
+
+def names(error: Exception, folder: Path) -> bool:
+    """Whether an error names one of the files below `folder`, or says that no document is as long as a sample."""
+    return (
+        str(error).startswith("length: a window of it is longer")
+        or str(folder) in str(error)
+        or str(folder) in str(getattr(error, "filename", None))
+    )
+
+
+def _damages(whole: bytes, dice: random.Random, most: int) -> Iterator[bytes]:
+    places = range(len(whole)) if len(whole) <= most else sorted(dice.sample(range(len(whole)), most))
+    for place in places:
+        yield whole[:place]
+    for place in places:
+        yield whole[:place] + bytes([whole[place] ^ 1 << dice.randrange(8)]) + whole[place + 1 :]
+    for _ in range(most // 4):
+        start, end = sorted(dice.sample(range(len(whole) + 1), 2))
+        # A piece is gone, doubled, or all of one kind.
+        yield whole[:start] + whole[end:]
+        yield whole[:end] + whole[start:]
+        yield whole[:start] + dice.choice((b"\0", b"\xff", b"9", b"[")) * (end - start) + whole[end:]
+
+
+def damage(name: str, folder: Path, most: int = 80, seed: int = 0) -> int:
+    """Reads every file of a format with damage of every kind, and says how often that was an error."""
+    form, dice, errors = FORMATS[name], random.Random(seed), 0
+    path = form.write(folder, "x")
+    assert read(form.open([path])), "the whole file has samples"
+    for file in files_below(folder):
+        whole = file.read_bytes()
+        for contents in _damages(whole, dice, most) if whole else []:
+            file.write_bytes(contents)
+            try:
+                read(form.open([path]))
+            except (ValueError, OSError) as error:
+                assert names(error, folder), f"an error that names no file: {error!r}"  # noqa: PT017
+                errors += 1
+        file.write_bytes(whole)
+    return errors
+
+
+def large(name: str, path: Path, shift: int = 0) -> Any:
+    """A dataset of a file so large that its index is kept in the folder `indices` beside it."""
+    indices = path.parent / "indices"
+    indices.mkdir(exist_ok=True)
+    rows = [(n + shift, "y" * 4000) for n in range(1200)]
+    if name == "json-lines":
+        path.write_text("".join(json.dumps({"n": n, "t": text}) + "\n" for n, text in rows))
+    elif name == "csv":
+        path.write_text("n,t\n" + "".join(f"{n},{text}\n" for n, text in rows))
+    elif name == "tfrecord":
+        with path.open("wb") as file:
+            header = struct.pack("<Q", 4004)
+            for n, text in rows:
+                # Few contents, for their checksums.
+                data = struct.pack("<i", n % 4) + text.encode()
+                file.write(header + _masked(header) + data + _masked(data))
+    else:
+        test_tar.put(path, [(f"{n:04}.txt", f"{n} {text[:50]}".encode()) for n, text in rows[:100]])
+    return open_large(name, path)
+
+
+def _masked(data: bytes) -> bytes:
+    return _MASKED.get(data) or _MASKED.setdefault(data, test_tfrecord.masked(data))
+
+
+_MASKED: dict[bytes, bytes] = {}
+
+
+def open_large(name: str, path: Path) -> Any:
+    indices = path.parent / "indices"
+    if name == "json-lines":
+        return JsonLinesDataset(path, index_folder=indices)
+    if name == "csv":
+        return CsvDataset(path, index_folder=indices)
+    if name == "tfrecord":
+        return TFRecordDataset(path, "bytes", index_folder=indices)
+    return TarDataset(path, {"txt": "str"}, index_folder=indices)
+
+
+def index_of(path: Path) -> Path:
+    (index,) = (path.parent / "indices").glob("*.sluicegate-index")
+    return index
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def replace(path: Path) -> None:
+    """Another file of the same size takes its place."""
+    other = path.with_name("other")
+    other.write_bytes(path.read_bytes()[::-1])
+    os.replace(other, path)
