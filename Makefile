@@ -29,7 +29,7 @@ demo: $(VENV)/.built ## Train on real photographs with torch's loader and with o
 test: test-rust test-python ## Run all tests
 
 test-rust:
-	cargo test --locked --quiet
+	cargo test --locked --quiet --features parquet
 	RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom cargo test --locked --quiet --release --lib loom
 
 test-python: $(VENV)/.built
@@ -41,7 +41,7 @@ SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order sh
 	state_process state_property shard shard_ranks class_loaders torchdata_resume \
 	stream_place sampler_stream raw folder tokens pack paths safetensors json_lines tfrecord csv mds formats_spawn \
 	tar write_tar conformance write_tokens write_parquet sharded_output tar_listing native_stream \
-	native_stream_damage bad_files
+	native_stream_damage bad_files parquet parquet_files
 
 test-tight: $(VENV)/.built ## Run the Python tests with two slots and a prefetch of one
 	SLUICEGATE_SOAK_SECONDS=10 $(BIN)/python -m pytest --quiet --tight tests/python \
@@ -51,7 +51,7 @@ lint: $(VENV)/.built ## Check formatting, lints, types, the stub and the rules o
 	cargo fmt --check
 	cargo clippy --locked --quiet --all-targets -- --deny warnings
 	cargo clippy --locked --quiet --all-targets --features python -- --deny warnings
-	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps
+	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps --features parquet
 	@! cargo tree --locked --edges normal | grep pyo3 || (echo 'the core must not depend on pyo3' && false)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -59,6 +59,8 @@ mod shard;
 mod state;
 
 pub use collate::{BatchField, BatchLayout, Collate, PadSamples, StackSamples};
+#[cfg(feature = "arrow")]
+pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 pub use dataset::format::{
     Content, Csv, CsvHeader, Documents, Features, Folder, FolderClasses, FolderLinks, FolderOptions, JsonLines, Mds,
     Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDamages, StreamDataset, StreamFormat, StreamPacking,
@@ -68,7 +70,8 @@ pub use dataset::format::{
 };
 #[cfg(feature = "parquet")]
 pub use dataset::format::{
-    ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetOptions, ParquetShards,
+    Parquet, ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetFilter, ParquetOptions,
+    ParquetShardOptions, ParquetShards, Relation,
 };
 pub use dataset::{
     Advance, Concat, Dataset, InMemory, IterableDataset, Ragged, ReadMany, SampleStream, Stack, StopSignal, StreamPart,

@@ -56,6 +56,7 @@ from .json_lines_stream import JsonLinesStream
 from .mds import MdsDataset
 from .npy import NpyDataset
 from .pack import PackCollate
+from .parquet import ParquetDataset
 from .raw import RawDataset
 from .raw_stream import RawStream
 from .rng import sample_rng
@@ -119,6 +120,7 @@ __all__ = [
     "NpyDataset",
     "PackCollate",
     "PackedBatchSampler",
+    "ParquetDataset",
     "RandomSampler",
     "RawDataset",
     "RawStream",

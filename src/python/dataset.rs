@@ -8,10 +8,12 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use super::columnar::{kind_name, structure};
 use super::convert::plain_indices;
 use super::detach::detach;
 use super::error::to_python;
 use super::memory::{ForeignArray, Indices};
+use super::parquet::ParquetArguments;
 use super::tar::TarArguments;
 use super::tokens::{TokenFiles, token_output};
 use super::typed_field::{TypedForm, content_of, typed_fields};
@@ -194,6 +196,21 @@ impl Dataset {
     ) -> PyResult<(Self, Vec<String>, Vec<String>, Vec<usize>)> {
         let (tar, names, damages, samples) = detach(py, || arguments.open(paths))?;
         Ok((Self(Arc::new(tar)), names, damages, samples))
+    }
+
+    /// The rows of the Parquet files at `paths`; how their fields are nested, what each of them is, and the number of rows in
+    /// each row group.
+    #[staticmethod]
+    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
+    fn parquet<'py>(
+        py: Python<'py>,
+        paths: Vec<PathBuf>,
+        arguments: ParquetArguments,
+    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<&'static str>, Vec<usize>)> {
+        let rows = detach(py, || arguments.open(paths))?;
+        let kinds = rows.kinds().iter().map(|&kind| kind_name(kind)).collect();
+        let (structure, sizes) = (structure(py, rows.nesting())?, rows.group_samples());
+        Ok((Self(Arc::new(rows)), structure, kinds, sizes))
     }
 
     /// The samples of `dataset` at `indices`; nothing when one of them is no plain `int` in range.

@@ -4,6 +4,7 @@
 
 mod batch_sampler;
 mod class_index;
+mod columnar;
 mod convert;
 mod dataset;
 mod detach;
@@ -18,6 +19,7 @@ mod json;
 mod memory;
 mod mersenne;
 mod order;
+mod parquet;
 mod plan;
 mod prefetch;
 mod reader;

@@ -9,7 +9,7 @@ use pyo3::pybacked::PyBackedBytes;
 
 use super::detach::detach;
 use crate::{
-    Error, ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetOptions, ParquetShards, Result,
+    Error, ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, Result,
     TarShards, TokenShardLayout, TokenShards, Wait, WrittenShard,
 };
 
@@ -70,7 +70,7 @@ impl Shards {
                 None => ParquetCompression::Uncompressed,
                 Some(other) => return Err(unknown("compression", other)),
             };
-            let options = ParquetOptions { shard_bytes, row_group_rows, compression, threads };
+            let options = ParquetShardOptions { shard_bytes, row_group_rows, compression, threads };
             ParquetShards::new(fields, &options).map(|shards| Kind::Parquet(Box::new(shards)))
         })
     }

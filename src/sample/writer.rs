@@ -131,6 +131,17 @@ impl<'a> BatchWriter<'a> {
         &mut self.bytes[offset + self.rows.start * bytes_per_sample..offset + self.rows.end * bytes_per_sample]
     }
 
+    /// All rows of field `field`, one after the other, if there are no gaps between them: those of a padded field have some.
+    pub fn contiguous(&mut self, field: usize) -> Option<&mut [u8]> {
+        let column = self.columns[field];
+        if matches!(column, Column::Padded { .. }) {
+            return None;
+        }
+        let start = column.end(self.bytes, self.rows.start);
+        let end = column.end(self.bytes, self.rows.end);
+        Some(&mut self.bytes[start..end])
+    }
+
     /// The room of the sample in row `row`.
     pub fn sample(&mut self, row: usize) -> SampleWriter<'_> {
         assert!(row < self.rows.len(), "row {row} of a batch of {}", self.rows.len());
@@ -159,6 +170,11 @@ pub struct SampleWriter<'a> {
 }
 
 impl SampleWriter<'_> {
+    /// The same room, as that of a batch of one sample.
+    pub fn as_batch(&mut self) -> BatchWriter<'_> {
+        BatchWriter { bytes: self.bytes, columns: self.columns, rows: self.row..self.row + 1 }
+    }
+
     /// The bytes of field `field`, in C order; of a variable field as many as the dataset has said before.
     pub fn field(&mut self, field: usize) -> &mut [u8] {
         let range = self.columns[field].sample(self.bytes, self.row);

@@ -23,6 +23,8 @@ mod mixture;
 mod npy;
 mod own_process;
 mod packed;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod pipeline;
 mod plan;
 mod ragged;

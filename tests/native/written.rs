@@ -68,7 +68,7 @@ fn what_is_given_up_leaves_no_file() {
 
 #[cfg(feature = "parquet")]
 mod parquet {
-    use sluicegate::{ParquetColumn, ParquetElement, ParquetField, ParquetOptions, ParquetShards};
+    use sluicegate::{ParquetColumn, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards};
 
     use super::*;
 
@@ -76,8 +76,8 @@ mod parquet {
         ParquetField { name: name.into(), element, is_list, shape: shape.to_vec() }
     }
 
-    fn options(threads: usize) -> ParquetOptions {
-        ParquetOptions {
+    fn options(threads: usize) -> ParquetShardOptions {
+        ParquetShardOptions {
             shard_bytes: 500,
             row_group_rows: 3,
             compression: sluicegate::ParquetCompression::Zstd,

@@ -9,10 +9,18 @@ import torch
 import torch.utils.data
 
 import test_mds
+import test_parquet
 import test_safetensors
 import test_tfrecord
 from equality import assert_same
-from sluicegate import CsvDataset, JsonLinesDataset, MdsDataset, SafetensorsDataset, TFRecordDataset
+from sluicegate import (
+    CsvDataset,
+    JsonLinesDataset,
+    MdsDataset,
+    ParquetDataset,
+    SafetensorsDataset,
+    TFRecordDataset,
+)
 
 
 def test_spawned_workers_open_the_files_again(tmp_path: Path) -> None:
@@ -27,6 +35,7 @@ def test_spawned_workers_open_the_files_again(tmp_path: Path) -> None:
         TFRecordDataset(tmp_path / "x.tfrecord"),
         SafetensorsDataset(tmp_path / "x.safetensors"),
         MdsDataset(test_mds.written(tmp_path / "mds", {"i": "int"}, [encoded], "zstd")),
+        ParquetDataset(test_parquet.written(tmp_path / "x.parquet", {"n": range(6), "t": list("abcdef")})),
     ]
     all_of_them = torch.utils.data.StackDataset(*datasets)
     here = list(torch.utils.data.DataLoader(all_of_them, batch_size=4))

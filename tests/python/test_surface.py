@@ -34,6 +34,7 @@ OWN_NAMES = [
     "NpyDataset",
     "PackCollate",
     "PackedBatchSampler",
+    "ParquetDataset",
     "RawDataset",
     "RawStream",
     "RepeatSampler",

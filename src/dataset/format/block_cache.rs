@@ -94,6 +94,22 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
         Ok(block)
     }
 
+    /// The block of `key`, if it is there or somebody reads it.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn peek(&self, key: &K) -> Option<Arc<B>> {
+        let mut blocks = self.shelf.get_or_make(Shelf::default).lock();
+        blocks.clock += 1;
+        let now = blocks.clock;
+        match blocks.entries.get_mut(key)? {
+            Entry::Kept { block, asked, .. } => {
+                *asked = now;
+                Some(Arc::clone(block))
+            }
+            Entry::GivenUp(block) => block.upgrade(),
+            Entry::Decoding => None,
+        }
+    }
+
     /// The size of what is kept, in bytes.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {

@@ -2,6 +2,8 @@
 
 mod block_cache;
 mod byte_stream;
+#[cfg(feature = "arrow")]
+mod columnar;
 mod csv;
 mod csv_fields;
 mod csv_parse;
@@ -35,9 +37,21 @@ mod npy;
 mod npy_header;
 mod number;
 #[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(feature = "parquet")]
 mod parquet_columns;
 #[cfg(feature = "parquet")]
+mod parquet_file;
+#[cfg(feature = "parquet")]
+mod parquet_filter;
+#[cfg(feature = "parquet")]
+mod parquet_groups;
+#[cfg(feature = "parquet")]
+mod parquet_reuse;
+#[cfg(feature = "parquet")]
 mod parquet_shards;
+#[cfg(feature = "parquet")]
+mod parquet_source;
 mod protobuf;
 mod raw;
 mod raw_parse;
@@ -83,7 +97,11 @@ mod typed_field;
 mod unpacked;
 mod zstd_frames;
 
+#[cfg(feature = "parquet")]
+pub use self::parquet::{Parquet, ParquetOptions};
 pub use byte_stream::StreamPacking;
+#[cfg(feature = "arrow")]
+pub use columnar::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 pub use csv::{Csv, CsvHeader};
 pub use folder::Folder;
 pub use folder_walk::{FolderClasses, FolderLinks, FolderOptions};
@@ -93,7 +111,9 @@ pub use npy::Npy;
 #[cfg(feature = "parquet")]
 pub use parquet_columns::{ParquetColumn, ParquetElement, ParquetField};
 #[cfg(feature = "parquet")]
-pub use parquet_shards::{ParquetCompression, ParquetOptions, ParquetShards};
+pub use parquet_filter::{ParquetFilter, Relation};
+#[cfg(feature = "parquet")]
+pub use parquet_shards::{ParquetCompression, ParquetShardOptions, ParquetShards};
 pub use raw::{Raw, RawField};
 pub use safetensors::Safetensors;
 pub use sample_block::SampleBlock;

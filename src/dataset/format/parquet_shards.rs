@@ -42,7 +42,7 @@ pub enum ParquetCompression {
 
 /// How Parquet files are written.
 #[derive(Debug, Clone)]
-pub struct ParquetOptions {
+pub struct ParquetShardOptions {
     /// The samples of a file take at most so many bytes before they are encoded, or it has one sample.
     pub shard_bytes: u64,
     /// A row group has at most so many samples.
@@ -58,12 +58,12 @@ pub struct ParquetOptions {
 ///
 /// # Example
 /// ```
-/// use sluicegate::{DType, ParquetColumn, ParquetElement, ParquetField, ParquetOptions, ParquetShards, Wait};
+/// use sluicegate::{DType, ParquetColumn, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, Wait};
 /// # let folder = tempfile::TempDir::new().unwrap();
 /// # let path = folder.path().join("a.parquet");
 /// let element = ParquetElement::Number(DType::UInt8);
 /// let field = ParquetField { name: "x".into(), element, is_list: false, shape: vec![2] };
-/// let options = ParquetOptions { shard_bytes: 1 << 20, row_group_rows: 1000, compression: Default::default(), threads: 1 };
+/// let options = ParquetShardOptions { shard_bytes: 1 << 20, row_group_rows: 1000, compression: Default::default(), threads: 1 };
 /// let mut shards = ParquetShards::new(vec![field], &options)?;
 /// shards.begin(path.clone());
 /// let column = ParquetColumn { values: &[1, 2, 3, 4, 5, 6], ..ParquetColumn::default() };
@@ -79,7 +79,7 @@ pub struct ParquetShards {
     encoders: ThreadPool,
     form: Arc<Form>,
     fields: Vec<ParquetField>,
-    options: ParquetOptions,
+    options: ParquetShardOptions,
     current: Option<Current>,
 }
 
@@ -108,7 +108,7 @@ impl ParquetShards {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when a field can't be written, or there is none; [`Error::Threads`].
-    pub fn new(fields: Vec<ParquetField>, options: &ParquetOptions) -> Result<Self> {
+    pub fn new(fields: Vec<ParquetField>, options: &ParquetShardOptions) -> Result<Self> {
         if fields.is_empty() {
             let reason = "at least one is needed".into();
             return Err(Error::InvalidArgument { argument: "fields", reason });

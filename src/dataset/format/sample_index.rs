@@ -153,7 +153,8 @@ impl SampleIndex {
         Some((Self { columns, file_columns, path: Some(path.to_path_buf()), expected, inode: metadata.ino() }, key))
     }
 
-    fn in_memory(columns: Vec<IndexColumn>, file_columns: usize) -> Result<Self> {
+    /// These columns, of which the first `file_columns` say where the rows of each file end in another one.
+    pub(super) fn in_memory(columns: Vec<IndexColumn>, file_columns: usize) -> Result<Self> {
         let columns = columns.into_iter().map(|column| {
             let (bytes, len) = column.form();
             // As they are in a file.

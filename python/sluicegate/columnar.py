@@ -1,0 +1,109 @@
+"""What formats with columns as Arrow has them share: which columns are read, and what each becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from . import _core
+from .native_dataset import Kind, fill_bytes
+
+# A value that takes the place of nulls, or "error", "mask", ("fill", value).
+Nulls: TypeAlias = Any
+Lists: TypeAlias = "str | tuple[str, Any]"
+Columns: TypeAlias = "str | Sequence[str] | None"
+
+# What the core says that a field is, and what it is in Python.
+_KINDS: Mapping[str, Kind] = {
+    "tensor": "tensor",
+    "raw": "ragged",
+    "str": "str",
+    "bytes": "bytes",
+    "optional str": ("optional", "str"),
+    "optional bytes": ("optional", "bytes"),
+}
+
+
+def checked_columns(columns: Any) -> str | tuple[str, ...] | None:
+    """A copy of the argument `columns`; a TypeError where it is no name, and no list of names."""
+    if columns is None or isinstance(columns, str):
+        return columns
+    if isinstance(columns, Sequence) and all(isinstance(column, str) for column in columns):
+        return tuple(columns)
+    raise TypeError(f"columns: expected names of columns, but got {columns!r}")
+
+
+def columnar_arguments(columns: Columns, nulls: Nulls, strings: str, lists: Lists, decimals: str) -> dict[str, Any]:
+    """The arguments that such formats have in common, as the core takes them.
+
+    Raises:
+        ValueError: an argument that is none of the words that it may be.
+    """
+    for name, found, words in (("strings", strings, ("str", "bytes")), ("decimals", decimals, ("float", "int"))):
+        if found not in words:
+            raise ValueError(f"{name}: expected {words[0]!r} or {words[1]!r}, but got {found!r}")
+    if lists != "ragged" and not (isinstance(lists, tuple) and len(lists) == 2 and lists[0] == "padded"):
+        raise ValueError(f"lists: expected 'ragged' or ('padded', fill), but got {lists!r}")
+    of_columns = nulls if isinstance(nulls, Mapping) else {None: nulls}
+    rules = [(name, *_rule(name, rule)) for name, rule in of_columns.items()]
+    names = [columns] if isinstance(columns, str) else columns
+    return {
+        "columns": None if names is None else list(names),
+        "nulls": rules,
+        "strings": strings,
+        "decimals": decimals,
+    }
+
+
+def _rule(name: Any, rule: Any) -> tuple[str, Any]:
+    if isinstance(rule, str) and rule in ("error", "mask"):
+        return rule, None
+    if isinstance(rule, tuple) and len(rule) == 2 and rule[0] == "fill":
+        rule = rule[1]
+    of = "" if name is None else f"[{name!r}]"
+    return "fill", plain_value(f"nulls{of}", rule)
+
+
+def plain_value(argument: str, value: Any) -> bool | int | float | str | bytes:
+    """`value` as one of Python's own types; a TypeError, with the name of the argument, where it is none."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (bool, int, float, str, bytes)):
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            raise ValueError(f"{argument}: {value} is no number of 64 bits")
+        return value
+    raise TypeError(f"{argument}: expected a bool, int, float, str or bytes, but got {value!r}")
+
+
+def kinds_of(core: _core.Dataset, kinds: Sequence[str], lists: Lists) -> list[Kind]:
+    """What the fields of `core` are in Python, where the core says that they are `kinds`."""
+    return [_kind(field, kind, lists) for field, kind in zip(core.fields, kinds, strict=True)]
+
+
+def _kind(field: tuple[str, str, list[int]], kind: str, lists: Lists) -> Kind:
+    name, dtype, _ = field
+    if kind != "list":
+        return _KINDS[kind]
+    if isinstance(lists, str):
+        return "ragged"
+    fill = lists[1]
+    try:
+        return "padded", fill_bytes(fill, dtype)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ValueError(f"lists: {fill!r} is no {dtype}, as column `{name}` has them ({error})") from None
+
+
+def structure_of(structure: Any, columns: Columns) -> Any:
+    """How samples are nested: as `structure`, or as the one column that `columns` names without a list."""
+    if not isinstance(columns, str):
+        return structure
+    while isinstance(structure, dict) and len(structure) == 1:
+        (name, inner), *_ = structure.items()
+        if columns == name:
+            return inner
+        if not columns.startswith(f"{name}."):
+            break
+        structure, columns = inner, columns[len(name) + 1 :]
+    return structure

@@ -1,0 +1,160 @@
+"""`ParquetDataset`: the rows of Parquet files."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from . import _core
+from .columnar import Lists, checked_columns, columnar_arguments, kinds_of, plain_value, structure_of
+from .native_dataset import NativeDataset, native_format
+from .paths import Paths, expand, listed
+
+Condition: TypeAlias = tuple[str, str, Any]
+
+_RELATIONS = ("==", "!=", "<", "<=", ">", ">=", "in", "not in")
+
+
+@native_format
+class ParquetDataset(NativeDataset):
+    """The rows of one or more Parquet files: a dict of the columns of each.
+
+    pyarrow is not needed. What the values of a column become, in a sample and in a batch:
+
+    - numbers and booleans: tensors in their own data type, float16 too;
+    - dates, times, timestamps and durations: int64 in the unit of the column; dates count days;
+    - decimals: the nearest float64, or with `decimals="int"` int64 without the point (an error where it does not fit);
+    - lists of fixed size, and such lists in them: rows of a tensor;
+    - lists of any length, of those: a tensor in a sample, `{"values", "offsets"}` in a batch, or as `lists` says;
+    - texts `str`, byte strings (of fixed size, too) `bytes`, and a list of them in a batch; with `strings="bytes"`
+      tensors of uint8, as lists are, without an object for each;
+    - structs: dicts of their parts; lists of structs: dicts of lists;
+    - dictionaries: what they stand for.
+
+    Maps, lists of lists of any length, lists of texts, and intervals are errors: leave them out by naming the others in
+    `columns`.
+
+    Only footers are read when files are opened, several at a time; of 64 files and more the number of rows in each is
+    kept in a file beside the first one (in the user's cache folder where that can't be). A row group is decoded as a
+    whole, in Rust, the columns that are asked for and no others, and kept in memory as long as there is room for it. To
+    shuffle what is larger than `cache_bytes`, take `BlockShuffleSampler(dataset, dataset.block_size, window=...)` with
+    a window that fits: each row group is then decoded once an epoch. With `shuffle=True` samples come from everywhere.
+    Then only the pages are decoded that hold them, where the file has an index of pages (pyarrow writes one with
+    `write_page_index=True`); where it has none, whole row groups are, again and again.
+
+    A map-style dataset as any other, under torch's own loader too (with `collate_fn=dataset.collate` where there are
+    lists of any length, or texts that may be missing). It can be pickled: the arguments travel. Threads may share it.
+
+    Args:
+        paths: a file, several, or a pattern (`train-{00000..00015}.parquet`, `data/*.parquet`); one after the other.
+            All must have the columns that are read, with equal types, whatever else they have.
+        columns: the names of the columns that make up a sample, in this order; `"a.b"` is part `b` of the struct `a`.
+            All by default. One name that is no list makes samples of that column alone.
+        filter: `(column, relation, value)`, or a list of them that must all hold: only such rows are samples. Relations
+            are `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` and `not in`; a null is in none. Times are integers. Row groups
+            that can't have such rows, by the statistics in the footer, are passed over; of the others these columns
+            are decoded once when the dataset is opened. What is left is kept in a file beside the first one (or where
+            `index_folder` says), a bit a row.
+        nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in lists
+            that of each null; a list that is null is empty); "mask": a column that may have nulls is `{"values",
+            "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None. Or a dict of
+            these by column: `{"a": 0, "b.c": "mask"}`. `("fill", "mask")` is the text itself.
+        strings: "str" for `str` and `bytes`, or "bytes" for tensors.
+        lists: "ragged", or `("padded", fill)`: a batch is `{"values", "lengths"}`, padded with `fill`.
+        decimals: "float" or "int".
+        cache_bytes: how many bytes of decoded row groups are kept; 256 MiB by default. A row group may have 4 GiB, or
+            as many as this.
+        index_folder: where the index is kept.
+
+    Attributes:
+        row_group_sizes: the number of samples in each row group, one file after the other.
+        block_size: that of most row groups: what `BlockShuffleSampler` needs. Where it is that of all but the last,
+            blocks and row groups are the same.
+
+    Raises:
+        FileNotFoundError: there is no such file, or none that matches a pattern.
+        ValueError: a file is no Parquet file, or has other columns than the first one; a column is not there, or can't
+            be read; while reading: a null, or a file that is damaged (file, row group and column are named).
+        OSError: while reading: a file changed since it was opened.
+
+    Example:
+        >>> from sluicegate import ParquetDataset
+        >>> dataset = ParquetDataset("train-*.parquet", columns=["text", "label"])  # doctest: +SKIP
+        >>> dataset[0]  # doctest: +SKIP
+        {'text': 'a dog', 'label': tensor(3)}
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        columns: str | Sequence[str] | None = None,
+        *,
+        filter: Condition | Sequence[Condition] | None = None,
+        nulls: Any = "error",
+        strings: Literal["str", "bytes"] = "str",
+        lists: Lists = "ragged",
+        decimals: Literal["float", "int"] = "float",
+        cache_bytes: int | None = None,
+        index_folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.paths = expand(paths)
+        self.columns = checked_columns(columns)
+        self.filter = _conditions(filter)
+        self.nulls = nulls
+        self.strings = strings
+        self.lists = lists
+        self.decimals = decimals
+        self.cache_bytes = None if cache_bytes is None else operator.index(cache_bytes)
+        if self.cache_bytes is not None and self.cache_bytes < 0:
+            raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
+        self._open()
+
+    def _open(self) -> None:
+        core, structure, kinds, sizes = _core.Dataset.parquet(
+            self.paths,
+            {
+                "columns": columnar_arguments(self.columns, self.nulls, self.strings, self.lists, self.decimals),
+                "filter": self.filter,
+                "cache_bytes": self.cache_bytes,
+                "index_folder": self.index_folder,
+            },
+        )
+        self.row_group_sizes = sizes
+        self._set_core(core, structure_of(structure, self.columns), kinds_of(core, kinds, self.lists))
+
+    @property
+    def block_size(self) -> int:
+        """The number of samples that most row groups have; at least 1."""
+        sizes = [size for size in self.row_group_sizes if size]
+        return max(set(sizes), key=lambda size: (sizes.count(size), size), default=1)
+
+    def __repr__(self) -> str:
+        """The constructor's call, as far as it says which samples there are."""
+        more = f", filter={self.filter!r}" if self.filter else ""
+        columns = list(self.columns) if isinstance(self.columns, tuple) else self.columns
+        return f"ParquetDataset({listed(self.paths)}, columns={columns!r}{more})"
+
+
+def _conditions(filter: Any) -> list[tuple[str, str, list[Any]]]:
+    """The conditions, each with a list of values."""
+    if filter is None:
+        return []
+    conditions = [filter] if isinstance(filter, tuple) else filter
+    checked = []
+    for condition in conditions:
+        if not (isinstance(condition, (tuple, list)) and len(condition) == 3 and isinstance(condition[0], str)):
+            raise TypeError(f"filter: expected (column, relation, value), but got {condition!r}")
+        column, relation, value = condition
+        if relation not in _RELATIONS:
+            raise ValueError(f"filter: expected one of {', '.join(_RELATIONS)}, but got {relation!r}")
+        if relation in ("in", "not in"):
+            if isinstance(value, (str, bytes)):
+                raise TypeError(f"filter: {relation!r} takes a list of values, but got {value!r}")
+            values = list(value)
+        else:
+            values = [value]
+        checked.append((column, relation, [plain_value("filter", each) for each in values]))
+    return checked

@@ -1,0 +1,202 @@
+//! [`Block`]: the samples of one record batch, as bytes.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_buffer::{Buffer, NullBuffer};
+use arrow_schema::DataType;
+
+use super::fixed::FixedValues;
+use super::leaf::{Form, Leaf, LeafNulls};
+use super::nulls::{overwritten, union};
+use super::rule::rule_of;
+use super::variable::{Offsets, VariableValues};
+use super::{Columns, Decimals, Reason};
+
+/// The samples of one record batch.
+#[derive(Debug)]
+pub(in crate::dataset::format) struct Block {
+    leaves: Vec<LeafBlock>,
+    rows: usize,
+}
+
+/// One leaf of a block.
+#[derive(Debug)]
+pub(super) struct LeafBlock {
+    pub(super) values: BlockValues,
+    /// Which samples are null.
+    pub(super) nulls: Option<NullBuffer>,
+    /// Which samples have a null in them.
+    pub(super) broken: Option<NullBuffer>,
+}
+
+#[derive(Debug)]
+pub(super) enum BlockValues {
+    Fixed { bytes: Buffer, width: usize },
+    Variable(VariableValues),
+}
+
+impl Block {
+    /// What `columns` make of `batch`, which may have columns that nobody asks for.
+    ///
+    /// # Errors
+    /// In words, with the name of the column: it is not there, of another type, or has values that can't be converted.
+    pub(in crate::dataset::format) fn new(columns: &Columns, batch: &RecordBatch) -> Result<Self, Reason> {
+        let rows = batch.num_rows();
+        if u32::try_from(rows).is_err() {
+            return Err(format!("{rows} rows in one piece"));
+        }
+        let leaf = |leaf: &Leaf| {
+            let array = leaf.path.first().and_then(|name| batch.column_by_name(name));
+            let array = array.ok_or_else(|| "it is not there".to_owned());
+            let block = array.and_then(|array| leaf_block(leaf, array, &leaf.path[1..], None, columns.decimals()));
+            block.map_err(|reason| format!("column `{}`: {reason}", leaf.name()))
+        };
+        Ok(Self { leaves: columns.leaves().iter().map(leaf).collect::<Result<_, _>>()?, rows })
+    }
+
+    /// The number of samples.
+    pub(in crate::dataset::format) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The size of all values, in bytes.
+    pub(in crate::dataset::format) fn bytes(&self) -> usize {
+        let nulls = |nulls: &Option<NullBuffer>| nulls.as_ref().map_or(0, |nulls| nulls.len() / 8);
+        let values = |values: &BlockValues| match values {
+            BlockValues::Fixed { bytes, .. } => bytes.len(),
+            BlockValues::Variable(values) => values.size(),
+        };
+        self.leaves.iter().map(|leaf| values(&leaf.values) + nulls(&leaf.nulls) + nulls(&leaf.broken)).sum()
+    }
+
+    pub(super) fn leaf(&self, number: usize) -> &LeafBlock {
+        &self.leaves[number]
+    }
+}
+
+/// The leaf that `path` leads to from `array`, below which `outer` are null.
+fn leaf_block(
+    leaf: &Leaf,
+    array: &ArrayRef,
+    path: &[String],
+    outer: Option<&NullBuffer>,
+    decimals: Decimals,
+) -> Result<LeafBlock, Reason> {
+    if let DataType::Struct(_) = array.data_type() {
+        let (child, path) = child_of(array, path)?;
+        return leaf_block(leaf, child, path, union(outer, array.nulls()).as_ref(), decimals);
+    }
+    let (values, nulls, broken) = match leaf.form {
+        Form::List => return list_block(leaf, array, path, outer, decimals),
+        Form::Fixed => return fixed_block(leaf, array, path, outer, decimals),
+        Form::Strings | Form::OptionalStrings => match array.data_type() {
+            DataType::FixedSizeBinary(_) => {
+                let fixed = FixedValues::of(&**array, decimals, &leaf.nulls)?;
+                (VariableValues::of_fixed(fixed.bytes, fixed.width, array.len())?, fixed.nulls, fixed.broken)
+            }
+            _ => {
+                let (values, nulls) = VariableValues::strings(&**array)?;
+                (values, nulls, None)
+            }
+        },
+    };
+    ended(path)?;
+    let nulls = union(outer, nulls.as_ref());
+    Ok(match (&leaf.nulls, nulls) {
+        (LeafNulls::Fill(fill), Some(nulls)) => {
+            LeafBlock { values: BlockValues::Variable(values.filled(&nulls, fill)), nulls: None, broken }
+        }
+        (LeafNulls::Mask, Some(nulls)) if leaf.form == Form::Strings => {
+            LeafBlock { values: BlockValues::Variable(values.filled(&nulls, &[])), nulls: Some(nulls), broken }
+        }
+        (_, nulls) => LeafBlock { values: BlockValues::Variable(values), nulls, broken },
+    })
+}
+
+fn fixed_block(
+    leaf: &Leaf,
+    array: &ArrayRef,
+    path: &[String],
+    outer: Option<&NullBuffer>,
+    decimals: Decimals,
+) -> Result<LeafBlock, Reason> {
+    ended(path)?;
+    is_as_planned(leaf, array.data_type(), decimals)?;
+    let FixedValues { mut bytes, width, nulls, broken } = FixedValues::of(&**array, decimals, &leaf.nulls)?;
+    let mut nulls = union(outer, nulls.as_ref());
+    match (&leaf.nulls, &nulls) {
+        (LeafNulls::Fill(fill), Some(null)) => {
+            bytes = overwritten(&bytes, width, null, fill);
+            nulls = None;
+        }
+        (LeafNulls::Mask, Some(null)) => bytes = overwritten(&bytes, width, null, &[]),
+        _ => {}
+    }
+    Ok(LeafBlock { values: BlockValues::Fixed { bytes, width }, nulls, broken })
+}
+
+fn list_block(
+    leaf: &Leaf,
+    array: &ArrayRef,
+    path: &[String],
+    outer: Option<&NullBuffer>,
+    decimals: Decimals,
+) -> Result<LeafBlock, Reason> {
+    let (offsets, items) = match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            (Offsets::Small(list.offsets().inner().clone()), list.values())
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            (Offsets::Large(list.offsets().inner().clone()), list.values())
+        }
+        other => return Err(format!("values of type {other} where lists are expected")),
+    };
+    let (mut path, mut items, mut inside) = (path, items, None);
+    while let DataType::Struct(_) = items.data_type() {
+        inside = union(inside.as_ref(), items.nulls());
+        (items, path) = child_of(items, path)?;
+    }
+    ended(path)?;
+    is_as_planned(leaf, items.data_type(), decimals)?;
+    let mut fixed = FixedValues::of(&**items, decimals, &leaf.nulls)?;
+    inside = union(inside.as_ref(), fixed.nulls.as_ref());
+    if let (LeafNulls::Fill(fill), Some(null)) = (&leaf.nulls, &inside) {
+        fixed.bytes = overwritten(&fixed.bytes, fixed.width, null, fill);
+        inside = None;
+    }
+    inside = union(inside.as_ref(), fixed.broken.as_ref());
+    let values = VariableValues::new(offsets, fixed.bytes, fixed.width, array.len())?;
+    let nulls = union(outer, array.nulls());
+    let broken = inside.map(|inside| {
+        let is_whole = |row| values.elements(row).all(|item| inside.is_valid(item));
+        NullBuffer::from_iter((0..array.len()).map(is_whole))
+    });
+    let values = match &nulls {
+        // A list that is null may have elements all the same.
+        Some(nulls) if leaf.nulls != LeafNulls::Refuse => values.filled(nulls, &[]),
+        _ => values,
+    };
+    let nulls = nulls.filter(|_| !matches!(leaf.nulls, LeafNulls::Fill(_)));
+    Ok(LeafBlock { values: BlockValues::Variable(values), nulls, broken: union(broken.as_ref(), None) })
+}
+
+fn child_of<'a, 'b>(array: &'a ArrayRef, path: &'b [String]) -> Result<(&'a ArrayRef, &'b [String]), Reason> {
+    let (name, rest) = path.split_first().ok_or("a struct where values are expected")?;
+    let child = array.as_struct().column_by_name(name);
+    child.map(|child| (child, rest)).ok_or_else(|| format!("there is no `{name}`"))
+}
+
+fn ended(path: &[String]) -> Result<(), Reason> {
+    path.first().map_or(Ok(()), |name| Err(format!("values where a struct with `{name}` is expected")))
+}
+
+/// Fails when values of type `found` are not what was said of the leaf when the dataset was opened.
+fn is_as_planned(leaf: &Leaf, found: &DataType, decimals: Decimals) -> Result<(), Reason> {
+    let meaning = rule_of(found, decimals)?;
+    match leaf.meaning.is_like(&meaning) {
+        true => Ok(()),
+        false => Err(format!("values of type {found}, which are no {}", leaf.describe())),
+    }
+}

@@ -1,0 +1,164 @@
+//! [`Columns`]: what of a schema becomes which field.
+
+use arrow_schema::Schema as ArrowSchema;
+
+use super::leaf::{Form, Leaf};
+use super::rule::Rule;
+use super::select::{leaves, places, starts_with, unknown};
+use super::{ColumnarOptions, Decimals, Nesting, Reason, Strings};
+use crate::{Field, Schema};
+
+/// What a field is in the language that reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ColumnKind {
+    /// Samples of one shape.
+    Tensor,
+    /// Lists of numbers, of any length.
+    List,
+    /// Byte strings that are to stay arrays of bytes, of any length.
+    Raw,
+    /// Texts.
+    Text,
+    /// Byte strings.
+    Bytes,
+    /// Texts, of which some are missing: one byte stands before those that are not.
+    OptionalText,
+    /// Byte strings, of which some are missing, as of texts.
+    OptionalBytes,
+}
+
+/// The columns of a schema that are read, and the fields that they become: that of the values of each, and behind it that of
+/// its mask, if it has one.
+#[derive(Debug)]
+pub(in crate::dataset::format) struct Columns {
+    leaves: Vec<Leaf>,
+    schema: Schema,
+    kinds: Vec<ColumnKind>,
+    nesting: Nesting,
+    decimals: Decimals,
+}
+
+impl Columns {
+    /// The columns of `schema` that `options` ask for.
+    ///
+    /// # Errors
+    /// In words, with the name of the column: it is not there, or there is no rule for it.
+    pub(in crate::dataset::format) fn new(schema: &ArrowSchema, options: &ColumnarOptions) -> Result<Self, Reason> {
+        let all = leaves(schema.fields());
+        let mut asked: Vec<usize> = Vec::with_capacity(all.len());
+        let mut is_asked = vec![false; all.len()];
+        match &options.columns {
+            None => asked.extend(0..all.len()),
+            Some(columns) => {
+                for column in columns {
+                    let found = places(&all, column);
+                    if found.is_empty() {
+                        return Err(unknown(&all, column));
+                    }
+                    asked.extend(found.into_iter().filter(|&place| !std::mem::replace(&mut is_asked[place], true)));
+                }
+            }
+        }
+        for (name, _) in &options.nulls {
+            if let Some(name) = name
+                && !asked.iter().any(|&place| starts_with(&all[place].path, name))
+            {
+                return Err(format!("nulls: {}", unknown(&all, name)));
+            }
+        }
+        if asked.is_empty() {
+            return Err("there are no columns to read".into());
+        }
+        let (nesting, decimals) = (Nesting::Dict(Vec::new()), options.decimals);
+        let mut columns = Self { leaves: Vec::new(), schema: Schema::new([]), kinds: Vec::new(), nesting, decimals };
+        let mut fields: Vec<Field> = Vec::new();
+        for place in asked {
+            let found = &all[place];
+            let name = found.path.join(".");
+            let leaf = Leaf::new(found, options).map_err(|reason| {
+                format!("column `{name}`: {reason}: leave it out by naming the others in `columns`")
+            })?;
+            let values = Nesting::Field(fields.len());
+            fields.push(leaf.field());
+            columns.kinds.push(kind_of(&leaf));
+            let part = match leaf.mask() {
+                None => values,
+                Some(mask) => {
+                    fields.push(mask);
+                    columns.kinds.push(ColumnKind::Tensor);
+                    let valid = Nesting::Field(fields.len() - 1);
+                    Nesting::Dict(vec![("values".into(), values), ("valid".into(), valid)])
+                }
+            };
+            let nested = columns.nesting.insert(&leaf.path, part);
+            nested.ok_or_else(|| format!("there are two columns `{name}`: name the others in `columns`"))?;
+            columns.leaves.push(leaf);
+        }
+        columns.schema = Schema::new(fields);
+        Ok(columns)
+    }
+
+    /// The fields of a sample.
+    pub(in crate::dataset::format) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// What each field is.
+    pub(in crate::dataset::format) fn kinds(&self) -> &[ColumnKind] {
+        &self.kinds
+    }
+
+    /// How they are nested.
+    pub(in crate::dataset::format) fn nesting(&self) -> &Nesting {
+        &self.nesting
+    }
+
+    /// The places of the leaves that are read, among all of the schema, depth first.
+    pub(in crate::dataset::format) fn leaf_places(&self) -> Vec<usize> {
+        self.leaves.iter().map(|leaf| leaf.place).collect()
+    }
+
+    /// The columns of the schema itself in which they lie.
+    #[allow(dead_code, reason = "what is read by leaves does not need it")]
+    pub(in crate::dataset::format) fn top_level(&self, schema: &ArrowSchema) -> Vec<usize> {
+        let names: Vec<&String> = self.leaves.iter().filter_map(|leaf| leaf.path.first()).collect();
+        let fields = schema.fields().iter().enumerate();
+        fields.filter(|(_, field)| names.contains(&field.name())).map(|(place, _)| place).collect()
+    }
+
+    pub(super) fn decimals(&self) -> Decimals {
+        self.decimals
+    }
+
+    pub(super) fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
+    /// The first column that `other`, of another file, has in another form, with words for both; nothing when samples of both
+    /// can stand in one batch.
+    pub(in crate::dataset::format) fn difference(&self, other: &Self) -> Option<(String, String, String)> {
+        for leaf in &self.leaves {
+            let same = other.leaves.iter().find(|other| other.path == leaf.path);
+            match same {
+                Some(same) if leaf.is_like(same) => {}
+                Some(same) => return Some((leaf.name(), leaf.describe(), same.describe())),
+                None => return Some((leaf.name(), leaf.describe(), "not there".into())),
+            }
+        }
+        let extra = other.leaves.iter().find(|other| !self.leaves.iter().any(|leaf| leaf.path == other.path))?;
+        Some((extra.name(), "not there".into(), extra.describe()))
+    }
+}
+
+fn kind_of(leaf: &Leaf) -> ColumnKind {
+    match (&leaf.meaning.rule, leaf.form, leaf.strings) {
+        (Rule::Fixed { .. }, Form::List, _) => ColumnKind::List,
+        (Rule::Fixed { .. }, ..) | (Rule::FixedBytes(_), _, Strings::Bytes) => ColumnKind::Tensor,
+        (_, _, Strings::Bytes) => ColumnKind::Raw,
+        (Rule::Text, Form::OptionalStrings, _) => ColumnKind::OptionalText,
+        (_, Form::OptionalStrings, _) => ColumnKind::OptionalBytes,
+        (Rule::Text, ..) => ColumnKind::Text,
+        _ => ColumnKind::Bytes,
+    }
+}

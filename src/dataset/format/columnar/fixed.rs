@@ -1,0 +1,149 @@
+//! [`FixedValues`]: arrays whose values all have one size, as bytes.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type};
+use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray};
+use arrow_buffer::{Buffer, NullBuffer};
+use arrow_schema::DataType;
+
+use super::leaf::LeafNulls;
+use super::nulls::{of_rows, overwritten, union};
+use super::rule::{Conversion, Rule, rule_of};
+use super::{Decimals, Reason};
+
+/// Values of one size, one behind the other.
+pub(super) struct FixedValues {
+    pub(super) bytes: Buffer,
+    /// Of one value.
+    pub(super) width: usize,
+    /// Which values are null.
+    pub(super) nulls: Option<NullBuffer>,
+    /// Which values have a null in them.
+    pub(super) broken: Option<NullBuffer>,
+}
+
+impl FixedValues {
+    /// Those of `array`. A fill takes the place of nulls inside of the values; nulls of whole values are the caller's.
+    pub(super) fn of(array: &dyn Array, decimals: Decimals, rule: &LeafNulls) -> Result<Self, Reason> {
+        let whole = |bytes, width| Self { bytes, width, nulls: array.nulls().cloned(), broken: None };
+        match array.data_type() {
+            DataType::FixedSizeList(_, len) => {
+                let list = array.as_fixed_size_list();
+                let len = usize::try_from(*len).map_err(|_| "a list of negative length".to_owned())?;
+                let items = Self::of(&**list.values(), decimals, rule)?;
+                let mut bytes = items.bytes;
+                let mut nulls = items.nulls;
+                if let (LeafNulls::Fill(fill), Some(null)) = (rule, &nulls) {
+                    bytes = overwritten(&bytes, items.width, null, fill);
+                    nulls = None;
+                }
+                let broken = union(nulls.as_ref(), items.broken.as_ref());
+                let broken = of_rows(broken.as_ref(), len, list.len());
+                Ok(Self { bytes, width: items.width * len, nulls: list.nulls().cloned(), broken })
+            }
+            DataType::Dictionary(..) => {
+                let dictionary = array.as_any_dictionary();
+                let values = Self::of(&**dictionary.values(), decimals, rule)?;
+                if dictionary.values().is_empty() {
+                    let bytes = Buffer::from_vec(vec![0_u8; values.width * array.len()]);
+                    return Ok(Self { bytes, width: values.width, nulls: array.nulls().cloned(), broken: None });
+                }
+                let keys = dictionary.normalized_keys();
+                let mut bytes: Vec<u8> = Vec::with_capacity(keys.len() * values.width);
+                for &key in &keys {
+                    bytes.extend(&values.bytes[key * values.width..(key + 1) * values.width]);
+                }
+                let taken = |nulls: Option<NullBuffer>| {
+                    nulls.map(|nulls| NullBuffer::from_iter(keys.iter().map(|&key| nulls.is_valid(key))))
+                };
+                let nulls = union(taken(values.nulls).as_ref(), array.nulls());
+                Ok(Self { bytes: Buffer::from_vec(bytes), width: values.width, nulls, broken: taken(values.broken) })
+            }
+            DataType::FixedSizeBinary(width) => {
+                let width = usize::try_from(*width).map_err(|_| "byte strings of negative length".to_owned())?;
+                Ok(whole(values_buffer(array, width)?, width))
+            }
+            DataType::Boolean => {
+                let bits = array.as_boolean().values();
+                Ok(whole(Buffer::from_vec(bits.iter().map(u8::from).collect::<Vec<u8>>()), 1))
+            }
+            of => {
+                let Rule::Fixed { conversion, dtype, .. } = rule_of(of, decimals)?.rule else {
+                    return Err(format!("values of type {of} where those of one size are expected"));
+                };
+                let bytes = match conversion {
+                    Conversion::Plain => values_buffer(array, dtype.bytes())?,
+                    Conversion::Widen => {
+                        let narrow = values_buffer(array, size_of::<i32>())?;
+                        let (numbers, _) = narrow.as_chunks();
+                        collect(numbers.iter().map(|number| i64::from(i32::from_ne_bytes(*number))))
+                    }
+                    Conversion::Days => {
+                        const DAY: i64 = 24 * 60 * 60 * 1000;
+                        collect(array.as_primitive::<Date64Type>().values().iter().map(|number| number.div_euclid(DAY)))
+                    }
+                    Conversion::Float(_) | Conversion::Unscaled => {
+                        return decimal(array, conversion).map(|bytes| whole(bytes, 8));
+                    }
+                    Conversion::Bits => return Err("bits where bytes are expected".into()),
+                };
+                Ok(whole(bytes, dtype.bytes()))
+            }
+        }
+    }
+}
+
+/// The values of an array whose elements lie in memory one behind the other, `width` bytes each.
+fn values_buffer(array: &dyn Array, width: usize) -> Result<Buffer, Reason> {
+    let data = array.to_data();
+    let buffer = data.buffers().first().ok_or("an array without values")?;
+    let (start, len) = (data.offset() * width, data.len() * width);
+    match start.checked_add(len).is_some_and(|end| end <= buffer.len()) {
+        true => Ok(buffer.slice_with_length(start, len)),
+        false => Err("an array with fewer values than it says".into()),
+    }
+}
+
+fn collect(numbers: impl Iterator<Item = i64>) -> Buffer {
+    Buffer::from_vec(numbers.collect::<Vec<i64>>())
+}
+
+fn decimal(array: &dyn Array, conversion: Conversion) -> Result<Buffer, Reason> {
+    match array.data_type() {
+        DataType::Decimal32(..) => decimals(array.as_primitive::<Decimal32Type>(), conversion),
+        DataType::Decimal64(..) => decimals(array.as_primitive::<Decimal64Type>(), conversion),
+        DataType::Decimal128(..) => decimals(array.as_primitive::<Decimal128Type>(), conversion),
+        DataType::Decimal256(..) => decimals(array.as_primitive::<Decimal256Type>(), conversion),
+        other => Err(format!("values of type {other} where decimals are expected")),
+    }
+}
+
+/// Decimals as floats or as whole numbers. What is null is a zero.
+fn decimals<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, conversion: Conversion) -> Result<Buffer, Reason>
+where
+    T::Native: std::fmt::Display,
+{
+    let texts = (0..array.len()).map(|row| match array.is_null(row) {
+        true => "0".to_owned(),
+        false => array.value(row).to_string(),
+    });
+    let small = |text: &str| text.parse::<i64>().ok();
+    match conversion {
+        Conversion::Float(scale) => {
+            let float = |digits: String| match small(&digits) {
+                // Both are exact, so that there is one rounding.
+                Some(number) if number.unsigned_abs() < 1 << 53 && (0..=22).contains(&scale) => {
+                    number as f64 / 10_f64.powi(i32::from(scale))
+                }
+                _ => format!("{digits}e{}", -i32::from(scale)).parse().unwrap_or(f64::NAN),
+            };
+            Ok(Buffer::from_vec(texts.map(float).collect::<Vec<f64>>()))
+        }
+        _ => {
+            let whole = |digits: String| {
+                small(&digits).ok_or_else(|| format!("the decimal {digits} (without its point) is no int64"))
+            };
+            Ok(Buffer::from_vec(texts.map(whole).collect::<Result<Vec<i64>, Reason>>()?))
+        }
+    }
+}

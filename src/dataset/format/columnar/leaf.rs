@@ -1,0 +1,165 @@
+//! [`Leaf`]: a column without children that is read, and what it becomes.
+
+use super::rule::{Meaning, Rule};
+use super::select::{Found, starts_with};
+use super::{ColumnarOptions, FillValue, NullRule, Reason, Strings};
+use crate::{DType, Field};
+
+/// What becomes of the nulls of one leaf.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum LeafNulls {
+    Refuse,
+    Mask,
+    /// The bytes of an element, or of a whole byte string.
+    Fill(Vec<u8>),
+}
+
+/// How the samples of a leaf are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Samples of one size.
+    Fixed,
+    /// Elements of one size, any number of them.
+    List,
+    /// Byte strings.
+    Strings,
+    /// Byte strings with one byte more before each; nothing at all for what is missing.
+    OptionalStrings,
+}
+
+/// A column without children, and what it becomes.
+#[derive(Debug, Clone)]
+pub(super) struct Leaf {
+    pub(super) path: Vec<String>,
+    /// Its place among all leaves of the schema.
+    pub(super) place: usize,
+    pub(super) meaning: Meaning,
+    pub(super) form: Form,
+    pub(super) nulls: LeafNulls,
+    /// Whether byte strings become objects.
+    pub(super) strings: Strings,
+}
+
+impl Leaf {
+    /// What `found` becomes.
+    pub(super) fn new(found: &Found<'_>, options: &ColumnarOptions) -> Result<Self, Reason> {
+        let meaning = super::rule::rule_of(found.values, options.decimals)?;
+        let is_text = matches!(meaning.rule, Rule::Text | Rule::Bytes | Rule::FixedBytes(_));
+        if found.is_list && is_text {
+            return Err("it has lists of texts or byte strings, for which there is no tensor".into());
+        }
+        let nulls = nulls_of(found, &meaning.rule, options)?;
+        let may_be_missing = nulls == LeafNulls::Mask && options.strings == Strings::Objects;
+        let form = match meaning.rule {
+            Rule::Fixed { .. } if found.is_list => Form::List,
+            _ if is_text && may_be_missing => Form::OptionalStrings,
+            Rule::Fixed { .. } | Rule::FixedBytes(_) => Form::Fixed,
+            Rule::Text | Rule::Bytes => Form::Strings,
+        };
+        let strings = options.strings;
+        Ok(Self { path: found.path.clone(), place: found.leaf, meaning, form, nulls, strings })
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.path.join(".")
+    }
+
+    /// The field of its values.
+    pub(super) fn field(&self) -> Field {
+        let name = self.name();
+        match (&self.meaning.rule, self.form) {
+            (Rule::Fixed { dtype, shape, .. }, Form::List) => Field::variable(name, *dtype, shape.clone()),
+            (Rule::Fixed { dtype, shape, .. }, _) => Field::new(name, *dtype, shape.clone()),
+            (Rule::FixedBytes(bytes), Form::Fixed) => Field::new(name, DType::UInt8, [*bytes]),
+            _ => Field::variable(name, DType::UInt8, []),
+        }
+    }
+
+    /// The field that says where there is a value, if nulls are told apart by one.
+    pub(super) fn mask(&self) -> Option<Field> {
+        let is_masked = self.nulls == LeafNulls::Mask && self.form != Form::OptionalStrings;
+        is_masked.then(|| Field::new(format!("{}.valid", self.name()), DType::Bool, []))
+    }
+
+    /// What the values are, in words, for the error of files that differ.
+    pub(super) fn describe(&self) -> String {
+        let unit = if self.meaning.unit.is_empty() { String::new() } else { format!(" ({})", self.meaning.unit) };
+        let what = match &self.meaning.rule {
+            Rule::Fixed { dtype, shape, .. } if shape.is_empty() => format!("{dtype}{unit}"),
+            Rule::Fixed { dtype, shape, .. } => format!("{dtype}{shape:?}{unit}"),
+            Rule::FixedBytes(bytes) => format!("byte strings of {bytes} bytes"),
+            Rule::Text => "texts".into(),
+            Rule::Bytes => "byte strings".into(),
+        };
+        if self.form == Form::List { format!("lists of {what}") } else { what }
+    }
+
+    /// Whether the samples of both can be those of one field. The nulls that one may have and the other not do not matter:
+    /// the rule of the first one is for both.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.meaning.is_like(&other.meaning) && (self.form == Form::List) == (other.form == Form::List)
+    }
+}
+
+/// The rule for the nulls of `found`: that of the innermost column that is named, or else the one for all.
+fn nulls_of(found: &Found<'_>, rule: &Rule, options: &ColumnarOptions) -> Result<LeafNulls, Reason> {
+    let named = options.nulls.iter().filter_map(|(name, nulls)| Some((name.as_ref()?, nulls)));
+    let named = named.filter(|(name, _)| starts_with(&found.path, name)).max_by_key(|(name, _)| name.len());
+    let all = options.nulls.iter().find(|(name, _)| name.is_none()).map(|(_, nulls)| nulls);
+    let (nulls, is_named) = match (named, all) {
+        (Some((_, nulls)), _) => (nulls, true),
+        (None, Some(nulls)) => (nulls, false),
+        (None, None) => return Ok(LeafNulls::Refuse),
+    };
+    match nulls {
+        NullRule::Refuse => Ok(LeafNulls::Refuse),
+        NullRule::Mask => Ok(if found.is_nullable { LeafNulls::Mask } else { LeafNulls::Refuse }),
+        NullRule::Fill(value) => match fill_bytes(value, rule) {
+            Some(bytes) => Ok(LeafNulls::Fill(bytes)),
+            None if is_named => Err(format!("nulls: {value:?} is no value of it")),
+            None => Ok(LeafNulls::Refuse),
+        },
+    }
+}
+
+/// The bytes of `value` as an element of what `rule` makes; nothing when it is none.
+fn fill_bytes(value: &FillValue, rule: &Rule) -> Option<Vec<u8>> {
+    let dtype = match (rule, value) {
+        (Rule::Text, FillValue::Text(text)) => return Some(text.as_bytes().to_vec()),
+        (Rule::Bytes, FillValue::Bytes(bytes)) => return Some(bytes.clone()),
+        (Rule::FixedBytes(len), FillValue::Bytes(bytes)) if bytes.len() == *len => return Some(bytes.clone()),
+        (Rule::Fixed { dtype, .. }, _) => *dtype,
+        _ => return None,
+    };
+    macro_rules! int {
+        ($number:expr, $type:ty) => {
+            <$type>::try_from($number).ok()?.to_ne_bytes().to_vec()
+        };
+    }
+    Some(match (value, dtype) {
+        (FillValue::Bool(value), DType::Bool) => vec![u8::from(*value)],
+        (FillValue::Int(0), DType::Bool) => vec![0],
+        (FillValue::Int(1), DType::Bool) => vec![1],
+        (FillValue::Int(number), DType::Int8) => int!(*number, i8),
+        (FillValue::Int(number), DType::Int16) => int!(*number, i16),
+        (FillValue::Int(number), DType::Int32) => int!(*number, i32),
+        (FillValue::Int(number), DType::Int64) => int!(*number, i64),
+        (FillValue::Int(number), DType::UInt8) => int!(*number, u8),
+        (FillValue::Int(number), DType::UInt16) => int!(*number, u16),
+        (FillValue::Int(number), DType::UInt32) => int!(*number, u32),
+        (FillValue::Int(number), DType::UInt64) => int!(*number, u64),
+        (FillValue::Int(number), dtype) => return float_bytes(*number as f64, dtype),
+        (FillValue::Float(number), dtype) => return float_bytes(*number, dtype),
+        _ => return None,
+    })
+}
+
+fn float_bytes(number: f64, dtype: DType) -> Option<Vec<u8>> {
+    type Half = <arrow_array::types::Float16Type as arrow_array::ArrowPrimitiveType>::Native;
+    Some(match dtype {
+        DType::Float16 => Half::from_f64(number).to_ne_bytes().to_vec(),
+        DType::Float32 => (number as f32).to_ne_bytes().to_vec(),
+        DType::Float64 => number.to_ne_bytes().to_vec(),
+        _ => return None,
+    })
+}

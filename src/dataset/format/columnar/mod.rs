@@ -1,0 +1,29 @@
+//! Columns as Arrow has them: what of a schema becomes which field, and how rows of arrays get into a batch.
+//!
+//! [`Columns`] holds the rules for a schema. A [`Block`] is what they make of one record batch: plain bytes, sample behind
+//! sample, with nulls apart. [`Picks`] are the rows of blocks that a batch is made of, which are written column by column.
+
+mod block;
+mod columns;
+mod fixed;
+mod leaf;
+mod nesting;
+mod nulls;
+mod options;
+mod picks;
+mod rule;
+mod select;
+mod value;
+mod variable;
+
+pub(in crate::dataset::format) use block::Block;
+pub use columns::ColumnKind;
+pub(in crate::dataset::format) use columns::Columns;
+pub use nesting::Nesting;
+pub use options::{ColumnarOptions, Decimals, FillValue, NullRule, Strings};
+pub(in crate::dataset::format) use picks::Picks;
+pub(in crate::dataset::format) use select::count_leaves;
+pub(in crate::dataset::format) use value::Value;
+
+/// Why something can't be read, in words; who knows the file makes an error of it.
+pub(super) type Reason = String;

@@ -1,0 +1,245 @@
+//! [`Picks`]: rows of blocks, in the order of a batch, and how they are written column by column.
+
+use super::block::{Block, BlockValues, LeafBlock};
+use super::leaf::{Form, LeafNulls};
+use super::{Columns, Reason};
+use crate::{BatchWriter, SizesWriter};
+
+/// On average so many rows must follow each other for whole runs to be copied.
+const WORTH_RUNS: usize = 8;
+
+/// Rows of blocks.
+pub(in crate::dataset::format) struct Picks<'a> {
+    blocks: Vec<&'a Block>,
+    /// By row of the batch: the place of its block, and its row there.
+    places: &'a [(u32, u32)],
+    parts: Vec<Part>,
+}
+
+/// The rows of a batch that come from one block.
+struct Part {
+    block: usize,
+    rows: Rows,
+}
+
+enum Rows {
+    /// Those of the block from `row` on, to those of the batch from `into` on.
+    Run { into: usize, row: usize, len: usize },
+    /// (row of the batch, row of the block)
+    Scattered(Vec<(u32, u32)>),
+}
+
+/// A sample that can't be in a batch.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::dataset::format) struct Refusal {
+    /// Its row in the batch.
+    pub(in crate::dataset::format) row: usize,
+    /// The column.
+    pub(in crate::dataset::format) column: String,
+    /// What is wrong with it.
+    pub(in crate::dataset::format) reason: Reason,
+}
+
+impl Rows {
+    fn each(&self, mut visit: impl FnMut(usize, usize)) {
+        match self {
+            Self::Run { into, row, len } => (0..*len).for_each(|step| visit(into + step, row + step)),
+            Self::Scattered(rows) => rows.iter().for_each(|&(into, row)| visit(into as usize, row as usize)),
+        }
+    }
+}
+
+impl<'a> Picks<'a> {
+    /// The rows of a batch: by row the place in `blocks`, and the row there.
+    pub(in crate::dataset::format) fn new(blocks: Vec<&'a Block>, places: &'a [(u32, u32)]) -> Self {
+        let follows = |a: (u32, u32), b: (u32, u32)| a.0 == b.0 && a.1.checked_add(1) == Some(b.1);
+        let breaks = places.windows(2).filter(|pair| !follows(pair[0], pair[1])).count();
+        if (breaks + 1) * WORTH_RUNS <= places.len() || breaks == 0 {
+            let mut into = 0;
+            let runs = places.chunk_by(|a, b| follows(*a, *b)).map(|run| {
+                let (block, row) = (run[0].0 as usize, run[0].1 as usize);
+                into += run.len();
+                Part { block, rows: Rows::Run { into: into - run.len(), row, len: run.len() } }
+            });
+            let parts = runs.collect();
+            return Self { blocks, places, parts };
+        }
+        let mut scattered = vec![Vec::new(); blocks.len()];
+        if let [only] = &mut scattered[..] {
+            only.reserve(places.len());
+        }
+        for (into, &(block, row)) in places.iter().enumerate() {
+            scattered[block as usize].push((into as u32, row));
+        }
+        let parts = scattered.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty());
+        let parts = parts.map(|(block, rows)| Part { block, rows: Rows::Scattered(rows) }).collect();
+        Self { blocks, places, parts }
+    }
+
+    /// Says how large the samples are.
+    pub(in crate::dataset::format) fn sizes(&self, columns: &Columns, into: &mut SizesWriter<'_>) {
+        let mut field = 0;
+        for (number, leaf) in columns.leaves().iter().enumerate() {
+            let is_optional = leaf.form == Form::OptionalStrings;
+            if leaf.form != Form::Fixed {
+                for part in &self.parts {
+                    let LeafBlock { values, nulls, .. } = self.blocks[part.block].leaf(number);
+                    let BlockValues::Variable(values) = values else { continue };
+                    part.rows.each(|row, source| {
+                        let size = match nulls {
+                            Some(nulls) if is_optional && nulls.is_null(source) => 0,
+                            _ => values.elements(source).len() + usize::from(is_optional),
+                        };
+                        into.set(row, field, size);
+                    });
+                }
+            }
+            field += 1 + usize::from(leaf.mask().is_some());
+        }
+    }
+
+    /// Writes the samples.
+    ///
+    /// # Errors
+    /// The first sample that is null, or has a null in it, where that is refused.
+    pub(in crate::dataset::format) fn write(
+        &self,
+        columns: &Columns,
+        into: &mut BatchWriter<'_>,
+    ) -> Result<(), Refusal> {
+        let mut field = 0;
+        for (number, leaf) in columns.leaves().iter().enumerate() {
+            self.check(number, &leaf.nulls).map_err(|(row, reason)| {
+                let column = leaf.name();
+                Refusal { row, column, reason }
+            })?;
+            match leaf.form {
+                Form::Fixed => self.write_fixed(number, into.field(field)),
+                Form::List | Form::Strings | Form::OptionalStrings => {
+                    self.write_variable(number, leaf.form == Form::OptionalStrings, field, into);
+                }
+            }
+            field += 1;
+            if leaf.mask().is_some() {
+                self.write_mask(number, into.field(field));
+                field += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, leaf: usize, rule: &LeafNulls) -> Result<(), (usize, Reason)> {
+        let mut first: Option<(usize, bool)> = None;
+        for part in &self.parts {
+            let LeafBlock { nulls, broken, .. } = self.blocks[part.block].leaf(leaf);
+            let nulls = nulls.as_ref();
+            if nulls.is_none() && broken.is_none() {
+                continue;
+            }
+            part.rows.each(|into, row| {
+                let is_null = nulls.is_some_and(|nulls| nulls.is_null(row));
+                let is_broken = !is_null && broken.as_ref().is_some_and(|broken| broken.is_null(row));
+                let is_refused = is_broken || is_null && *rule == LeafNulls::Refuse;
+                if is_refused && first.is_none_or(|(other, _)| into < other) {
+                    first = Some((into, is_null));
+                }
+            });
+        }
+        match first {
+            None => Ok(()),
+            Some((row, true)) => Err((row, "it is null: say by `nulls` what is to take its place".into())),
+            Some((row, false)) => Err((row, "it has a null in it: give a value for its place in `nulls`".into())),
+        }
+    }
+
+    fn write_fixed(&self, leaf: usize, into: &mut [u8]) {
+        for part in &self.parts {
+            let BlockValues::Fixed { bytes, width } = &self.blocks[part.block].leaf(leaf).values else { continue };
+            match &part.rows {
+                Rows::Run { into: start, row, len } => {
+                    let source = &bytes[row * width..(row + len) * width];
+                    into[start * width..(start + len) * width].copy_from_slice(source);
+                }
+                Rows::Scattered(rows) => match width {
+                    1 => gather::<1>(bytes, rows, into),
+                    2 => gather::<2>(bytes, rows, into),
+                    4 => gather::<4>(bytes, rows, into),
+                    8 => gather::<8>(bytes, rows, into),
+                    &width => {
+                        for &(start, row) in rows {
+                            let (start, row) = (start as usize * width, row as usize * width);
+                            into[start..start + width].copy_from_slice(&bytes[row..row + width]);
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    fn write_variable(&self, leaf: usize, is_optional: bool, field: usize, into: &mut BatchWriter<'_>) {
+        let values = self.blocks.iter().map(|block| {
+            let LeafBlock { values, nulls, .. } = block.leaf(leaf);
+            match values {
+                BlockValues::Variable(values) => Some((values, nulls.as_ref().filter(|_| is_optional))),
+                BlockValues::Fixed { .. } => None,
+            }
+        });
+        let values: Vec<_> = values.collect();
+        let Some(mut rest) = into.contiguous(field) else {
+            for (row, &(block, source)) in self.places.iter().enumerate() {
+                let Some((values, _)) = &values[block as usize] else { continue };
+                into.sample(row).field(field).copy_from_slice(values.get(source as usize));
+            }
+            return;
+        };
+        let is_in_runs = self.parts.iter().all(|part| matches!(part.rows, Rows::Run { .. }));
+        if is_in_runs && !is_optional {
+            for part in &self.parts {
+                let (Rows::Run { row, len, .. }, Some((values, _))) = (&part.rows, &values[part.block]) else {
+                    continue;
+                };
+                let rows = *row..row + len;
+                match values.run(rows.clone()) {
+                    Some(bytes) => put(&mut rest, bytes),
+                    None => rows.for_each(|row| put(&mut rest, values.get(row))),
+                }
+            }
+            return;
+        }
+        for &(block, source) in self.places {
+            let Some((values, nulls)) = &values[block as usize] else { continue };
+            let source = source as usize;
+            if is_optional {
+                if nulls.is_some_and(|nulls| nulls.is_null(source)) {
+                    continue;
+                }
+                put(&mut rest, &[1]);
+            }
+            put(&mut rest, values.get(source));
+        }
+    }
+
+    fn write_mask(&self, leaf: usize, into: &mut [u8]) {
+        into.fill(1);
+        for part in &self.parts {
+            if let Some(nulls) = &self.blocks[part.block].leaf(leaf).nulls {
+                part.rows.each(|row, source| into[row] = u8::from(nulls.is_valid(source)));
+            }
+        }
+    }
+}
+
+/// Moves `bytes` to the start of `rest`, which then begins behind them.
+#[inline]
+fn put(rest: &mut &mut [u8], bytes: &[u8]) {
+    let (here, behind) = std::mem::take(rest).split_at_mut(bytes.len());
+    here.copy_from_slice(bytes);
+    *rest = behind;
+}
+
+fn gather<const WIDTH: usize>(bytes: &[u8], rows: &[(u32, u32)], into: &mut [u8]) {
+    let (source, into) = (bytes.as_chunks::<WIDTH>().0, into.as_chunks_mut::<WIDTH>().0);
+    for &(row, of) in rows {
+        into[row as usize] = source[of as usize];
+    }
+}

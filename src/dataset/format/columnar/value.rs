@@ -1,0 +1,122 @@
+//! [`Value`]: one value of a column, to be compared.
+
+use std::cmp::Ordering;
+
+use super::block::BlockValues;
+use super::leaf::Form;
+use super::rule::Rule;
+use super::{Block, Columns, FillValue, Reason};
+use crate::DType;
+
+/// One value of a column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::dataset::format) enum Value<'a> {
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Bytes(&'a [u8]),
+}
+
+impl Value<'_> {
+    /// Its order to `other`, exactly; nothing where they are in none.
+    pub(in crate::dataset::format) fn compare(&self, other: &FillValue) -> Option<Ordering> {
+        match (*self, other) {
+            (Self::Bool(a), FillValue::Bool(b)) => Some(a.cmp(b)),
+            (Self::Int(a), FillValue::Int(b)) => Some(a.cmp(b)),
+            (Self::Float(a), FillValue::Float(b)) => a.partial_cmp(b),
+            (Self::Int(a), FillValue::Float(b)) => int_to_float(a, *b),
+            (Self::Float(a), FillValue::Int(b)) => int_to_float(*b, a).map(Ordering::reverse),
+            (Self::Bytes(a), FillValue::Text(b)) => Some(a.cmp(b.as_bytes())),
+            (Self::Bytes(a), FillValue::Bytes(b)) => Some(a.cmp(b)),
+            _ => None,
+        }
+    }
+}
+
+/// The order of a whole number to a float, without rounding either.
+fn int_to_float(int: i128, float: f64) -> Option<Ordering> {
+    if float.is_nan() {
+        return None;
+    }
+    // What is larger saturates, and is beyond any number of 64 bits.
+    let whole = float.floor() as i128;
+    Some(int.cmp(&whole).then(if float > float.floor() { Ordering::Less } else { Ordering::Equal }))
+}
+
+impl Columns {
+    /// Fails, in words, where the values of the one column are not to be compared with `others`.
+    pub(in crate::dataset::format) fn check_comparable(&self, name: &str, others: &[FillValue]) -> Result<(), Reason> {
+        let [leaf] = self.leaves() else {
+            return Err(format!("column `{name}` has several parts: name one of them"));
+        };
+        let is_one = |other: &FillValue| match (&leaf.meaning.rule, other) {
+            (Rule::Fixed { dtype: DType::Bool, .. }, other) => matches!(other, FillValue::Bool(_)),
+            (Rule::Fixed { .. }, other) => matches!(other, FillValue::Int(_) | FillValue::Float(_)),
+            (Rule::Text, other) => matches!(other, FillValue::Text(_)),
+            (Rule::Bytes | Rule::FixedBytes(_), other) => matches!(other, FillValue::Bytes(_)),
+        };
+        let is_scalar = match &leaf.meaning.rule {
+            Rule::Fixed { shape, .. } => shape.is_empty() && leaf.form == Form::Fixed,
+            _ => true,
+        };
+        match (is_scalar, others.iter().find(|other| !is_one(other))) {
+            (true, None) => Ok(()),
+            (true, Some(other)) => {
+                Err(format!("column `{name}` holds {}, which are not to be compared with {other:?}", leaf.describe()))
+            }
+            (false, _) => Err(format!("column `{name}` holds {}, which are not to be compared", leaf.describe())),
+        }
+    }
+
+    /// The name of the one column, if it is not nested.
+    pub(in crate::dataset::format) fn only_top_level(&self) -> Option<&str> {
+        match self.leaves() {
+            [leaf] if leaf.path.len() == 1 => leaf.path.first().map(String::as_str),
+            _ => None,
+        }
+    }
+}
+
+impl Block {
+    /// The value of the one column of `columns` in row `row`; nothing where it is null.
+    pub(in crate::dataset::format) fn value(&self, columns: &Columns, row: usize) -> Option<Value<'_>> {
+        let leaf = self.leaf(0);
+        if leaf.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            return None;
+        }
+        match &leaf.values {
+            BlockValues::Variable(values) => Some(Value::Bytes(values.get(row))),
+            BlockValues::Fixed { bytes, width } => {
+                let bytes = &bytes[row * width..(row + 1) * width];
+                match columns.leaves().first().map(|leaf| &leaf.meaning.rule) {
+                    Some(Rule::Fixed { dtype, .. }) => number(bytes, *dtype),
+                    _ => Some(Value::Bytes(bytes)),
+                }
+            }
+        }
+    }
+}
+
+fn number(bytes: &[u8], dtype: DType) -> Option<Value<'static>> {
+    type Half = <arrow_array::types::Float16Type as arrow_array::ArrowPrimitiveType>::Native;
+    macro_rules! int {
+        ($type:ty) => {
+            Value::Int(i128::from(<$type>::from_ne_bytes(bytes.try_into().ok()?)))
+        };
+    }
+    Some(match dtype {
+        DType::Bool => Value::Bool(bytes != [0]),
+        DType::UInt8 => int!(u8),
+        DType::Int8 => int!(i8),
+        DType::UInt16 => int!(u16),
+        DType::Int16 => int!(i16),
+        DType::UInt32 => int!(u32),
+        DType::Int32 => int!(i32),
+        DType::UInt64 => int!(u64),
+        DType::Int64 => int!(i64),
+        DType::Float16 => Value::Float(Half::from_ne_bytes(bytes.try_into().ok()?).to_f64()),
+        DType::Float32 => Value::Float(f64::from(f32::from_ne_bytes(bytes.try_into().ok()?))),
+        DType::Float64 => Value::Float(f64::from_ne_bytes(bytes.try_into().ok()?)),
+        _ => return None,
+    })
+}

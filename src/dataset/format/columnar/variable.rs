@@ -1,0 +1,166 @@
+//! [`VariableValues`]: arrays whose values differ in size, as bytes and the places between them.
+
+use std::ops::Range;
+
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
+use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow_schema::DataType;
+
+use super::Reason;
+use super::nulls::union;
+
+/// Where values begin, and where the last one ends, in elements.
+#[derive(Debug, Clone)]
+pub(super) enum Offsets {
+    Small(ScalarBuffer<i32>),
+    Large(ScalarBuffer<i64>),
+}
+
+impl Offsets {
+    #[inline]
+    fn get(&self, row: usize) -> Range<usize> {
+        match self {
+            Self::Small(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
+            Self::Large(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Small(offsets) => offsets.len() * 4,
+            Self::Large(offsets) => offsets.len() * 8,
+        }
+    }
+}
+
+/// Values of any size.
+#[derive(Debug, Clone)]
+pub(super) struct VariableValues {
+    offsets: Offsets,
+    bytes: Buffer,
+    /// Of one element.
+    width: usize,
+    /// By row, which of the values it is, where several rows may have the same.
+    keys: Option<Vec<u32>>,
+    rows: usize,
+}
+
+impl VariableValues {
+    /// `rows` values, of elements of `width` bytes.
+    pub(super) fn new(offsets: Offsets, bytes: Buffer, width: usize, rows: usize) -> Result<Self, Reason> {
+        let values = Self { offsets, bytes, width, keys: None, rows };
+        let ends = match &values.offsets {
+            Offsets::Small(offsets) => offsets.first().zip(offsets.last()).map(|(a, b)| (i64::from(*a), i64::from(*b))),
+            Offsets::Large(offsets) => offsets.first().zip(offsets.last()).map(|(a, b)| (*a, *b)),
+        };
+        let elements = values.bytes.len().checked_div(width).unwrap_or(usize::MAX);
+        match ends {
+            Some((start, end)) if start >= 0 && usize::try_from(end).is_ok_and(|end| end <= elements) => Ok(values),
+            _ => Err("its offsets lead out of its values".into()),
+        }
+    }
+
+    /// The byte strings of `array`, and which of them are null.
+    pub(super) fn strings(array: &dyn Array) -> Result<(Self, Option<NullBuffer>), Reason> {
+        let nulls = array.nulls().cloned();
+        let (offsets, bytes) = match array.data_type() {
+            DataType::Utf8 => parts(array.as_string::<i32>(), Offsets::Small),
+            DataType::Binary => parts(array.as_binary::<i32>(), Offsets::Small),
+            DataType::LargeUtf8 => parts(array.as_string::<i64>(), Offsets::Large),
+            DataType::LargeBinary => parts(array.as_binary::<i64>(), Offsets::Large),
+            DataType::Utf8View => gathered(array.as_byte_view::<StringViewType>()),
+            DataType::BinaryView => gathered(array.as_byte_view::<BinaryViewType>()),
+            DataType::Dictionary(..) => return Self::of_dictionary(array),
+            other => return Err(format!("values of type {other} where byte strings are expected")),
+        };
+        Ok((Self::new(offsets, bytes, 1, array.len())?, nulls))
+    }
+
+    fn of_dictionary(array: &dyn Array) -> Result<(Self, Option<NullBuffer>), Reason> {
+        let dictionary = array.as_any_dictionary();
+        let (values, nulls) = Self::strings(&**dictionary.values())?;
+        if values.keys.is_some() {
+            return Err("it is a dictionary of dictionaries".into());
+        }
+        if values.rows == 0 {
+            // All are null.
+            let offsets = Offsets::Large(vec![0; array.len() + 1].into());
+            return Ok((Self::new(offsets, values.bytes, 1, array.len())?, array.nulls().cloned()));
+        }
+        let keys = dictionary.normalized_keys();
+        let of_values = nulls.map(|nulls| NullBuffer::from_iter(keys.iter().map(|&key| nulls.is_valid(key))));
+        let nulls = union(of_values.as_ref(), array.nulls());
+        let keys = keys.into_iter().map(|key| u32::try_from(key).map_err(|_| "too many values".to_owned()));
+        Ok((Self { keys: Some(keys.collect::<Result<_, _>>()?), rows: array.len(), ..values }, nulls))
+    }
+
+    /// Byte strings of `width` bytes each.
+    pub(super) fn of_fixed(bytes: Buffer, width: usize, rows: usize) -> Result<Self, Reason> {
+        let offsets = (0..=rows).map(|row| (row * width) as i64).collect::<Vec<i64>>();
+        Self::new(Offsets::Large(offsets.into()), bytes, 1, rows)
+    }
+
+    /// The same with `fill` in the place of what is null.
+    pub(super) fn filled(&self, nulls: &NullBuffer, fill: &[u8]) -> Self {
+        let (mut bytes, mut offsets) = (Vec::with_capacity(self.bytes.len()), Vec::with_capacity(self.rows + 1));
+        let elements = |bytes: &Vec<u8>| bytes.len().checked_div(self.width).unwrap_or(0) as i64;
+        offsets.push(0);
+        for row in 0..self.rows {
+            bytes.extend(if nulls.is_null(row) { fill } else { self.get(row) });
+            offsets.push(elements(&bytes));
+        }
+        let (offsets, bytes) = (Offsets::Large(offsets.into()), Buffer::from_vec(bytes));
+        Self { offsets, bytes, width: self.width, keys: None, rows: self.rows }
+    }
+
+    /// Where row `row` lies, in elements.
+    #[inline]
+    pub(super) fn elements(&self, row: usize) -> Range<usize> {
+        match &self.keys {
+            Some(keys) => self.offsets.get(keys[row] as usize),
+            None => self.offsets.get(row),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, row: usize) -> &[u8] {
+        let Range { start, end } = self.elements(row);
+        &self.bytes[start * self.width..end * self.width]
+    }
+
+    /// All bytes of some rows that follow each other; nothing where they do not lie like that.
+    pub(super) fn run(&self, rows: Range<usize>) -> Option<&[u8]> {
+        if self.keys.is_some() || rows.is_empty() {
+            return None;
+        }
+        let (start, end) = (self.offsets.get(rows.start).start, self.offsets.get(rows.end - 1).end);
+        Some(&self.bytes[start * self.width..end * self.width])
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.offsets.bytes() + self.bytes.len() + self.keys.as_ref().map_or(0, |keys| keys.len() * 4)
+    }
+}
+
+fn parts<T: arrow_array::types::ByteArrayType>(
+    array: &arrow_array::GenericByteArray<T>,
+    offsets: impl FnOnce(ScalarBuffer<T::Offset>) -> Offsets,
+) -> (Offsets, Buffer) {
+    (offsets(array.offsets().inner().clone()), array.values().clone())
+}
+
+/// The values of views, one behind the other.
+fn gathered<T: ByteViewType + ?Sized>(array: &arrow_array::GenericByteViewArray<T>) -> (Offsets, Buffer) {
+    let (mut bytes, mut offsets) = (Vec::<u8>::new(), Vec::with_capacity(array.len() + 1));
+    offsets.push(0);
+    for row in 0..array.len() {
+        if array.is_valid(row) {
+            let value: &[u8] = array.value(row).as_ref();
+            bytes.extend(value);
+        }
+        offsets.push(bytes.len() as i64);
+    }
+    (Offsets::Large(offsets.into()), Buffer::from_vec(bytes))
+}

@@ -1,0 +1,243 @@
+//! [`Parquet`]: the rows of Parquet files.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::block_cache::{BlockCache, CACHED_BYTES};
+use super::columnar::{ColumnKind, ColumnarOptions, Nesting, Picks};
+use super::parquet_filter::ParquetFilter;
+use super::parquet_reuse::Reuse;
+use super::parquet_source::{DecodedGroup, Pages, ParquetSource};
+use crate::dataset::{Dataset, ReadMany, VariableSize};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
+
+/// How Parquet files are read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ParquetOptions {
+    /// Which columns, and what becomes of nulls, texts and decimals.
+    pub columns: ColumnarOptions,
+    /// Only the rows for which all of these hold are samples.
+    pub filter: Vec<ParquetFilter>,
+    /// So many bytes of decoded row groups are kept; 256 MiB, if nothing is said.
+    pub cache_bytes: Option<usize>,
+    /// Where the index of many files, or of what a filter leaves, is kept; beside the first file, if nothing is said.
+    pub index_folder: Option<PathBuf>,
+}
+
+/// The rows of Parquet files, one file after the other.
+///
+/// Opening reads the footers, side by side, and no data but that of the columns of a filter. A row group is decoded as a whole,
+/// the columns that are asked for and no others, and kept in a cache that is bounded in bytes. Texts are the bytes that the
+/// file has, which are not checked to be UTF-8.
+///
+/// # Example
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_array::{Int64Array, RecordBatch};
+/// # use arrow_schema::{DataType, Field, Schema};
+/// use sluicegate::{Dataset, Parquet, ParquetOptions};
+/// # let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+/// # let schema = Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, true)]));
+/// # let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![5, 6]))]).unwrap();
+/// # let mut writer = parquet::arrow::ArrowWriter::try_new(std::fs::File::create(&path).unwrap(), schema, None).unwrap();
+/// # writer.write(&rows).unwrap();
+/// # writer.close().unwrap();
+/// let rows = Parquet::open(vec![path.to_path_buf()], ParquetOptions::default()).unwrap();
+/// assert_eq!((rows.len(), rows.schema().to_string().as_str()), (2, "(x: int64[])"));
+/// ```
+pub struct Parquet {
+    source: ParquetSource,
+    decoded: BlockCache<usize, DecodedGroup>,
+    reuse: Reuse,
+    /// By the indices of a batch: nothing is kept for longer than somebody reads it.
+    batches: BlockCache<Vec<usize>, Located>,
+}
+
+/// Where the samples of a batch are: in which of the groups, and there in which piece and row.
+struct Located {
+    groups: Vec<Arc<DecodedGroup>>,
+    /// By row, the place among all pieces of the groups, and the row there.
+    places: Vec<(u32, u32)>,
+}
+
+impl Parquet {
+    /// Opens the files at `paths`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when one is no Parquet file, has other columns than the first
+    /// one, or there is no rule for a column; [`Error::InvalidArgument`] for a column that is not there.
+    pub fn open(paths: Vec<PathBuf>, options: ParquetOptions) -> Result<Self> {
+        let cache_bytes = options.cache_bytes.unwrap_or(CACHED_BYTES);
+        Ok(Self {
+            source: ParquetSource::open(paths, options)?,
+            decoded: BlockCache::new(cache_bytes),
+            reuse: Reuse::new(cache_bytes),
+            batches: BlockCache::new(0),
+        })
+    }
+
+    /// What each field is.
+    #[must_use]
+    pub fn kinds(&self) -> &[ColumnKind] {
+        self.source.columns.kinds()
+    }
+
+    /// How the fields are nested.
+    #[must_use]
+    pub fn nesting(&self) -> &Nesting {
+        self.source.columns.nesting()
+    }
+
+    /// The number of samples in each row group, of one file after the other: what a sampler needs that reads by blocks.
+    #[must_use]
+    pub fn group_samples(&self) -> Vec<usize> {
+        (0..self.source.groups.len()).map(|group| self.source.groups.samples_of(group).len()).collect()
+    }
+
+    /// Row group `group`, or at least those of its samples that `wanted` tells, `count` of them.
+    ///
+    /// As a whole it can be kept for others to come. Where they do not come, as in a shuffle of more than the cache holds,
+    /// it is much cheaper to decode the pages that have the samples, if the file says where pages are.
+    fn group(&self, group: usize, count: usize, wanted: impl FnOnce() -> Vec<usize>) -> Result<Arc<DecodedGroup>> {
+        let samples = self.source.groups.samples_of(group).len();
+        if let Some(decoded) = self.decoded.peek(&group) {
+            self.reuse.touch(group, decoded.bytes(), samples, count);
+            return Ok(decoded);
+        }
+        let place = self.source.groups.place(group);
+        let bytes = self.source.footer(place.file, Pages::Unknown)?.bytes_of(place.in_file);
+        let share = self.reuse.touch(group, bytes, samples, count);
+        if share < 0.5 && count < samples / 4 {
+            let pages = self.source.footer(place.file, Pages::Known)?.pages_of(place.in_file);
+            let by_pages = pages.map(|pages| (count as f64 / pages.max(1) as f64).min(1.0));
+            // The same share of the group, so many samples at a time.
+            let times = samples as f64 * share / count.max(1) as f64;
+            if by_pages.is_some_and(|cost| cost * times < 1.0) {
+                return self.source.decode(group, Some(wanted())).map(Arc::new);
+            }
+        }
+        self.decoded.get(&group, || {
+            let decoded = self.source.decode(group, None)?;
+            let bytes = decoded.bytes().max(1);
+            Ok((decoded, bytes))
+        })
+    }
+
+    fn locate(&self, indices: &[usize]) -> Result<Located> {
+        let mut of_rows: Vec<usize> = Vec::with_capacity(indices.len());
+        let mut last: Option<(usize, std::ops::Range<usize>)> = None;
+        for &index in indices {
+            if last.as_ref().is_none_or(|(_, samples)| !samples.contains(&index)) {
+                let group = self.source.groups.of_sample(index)?;
+                last = Some((group, self.source.groups.samples_of(group)));
+            }
+            of_rows.extend(last.as_ref().map(|(group, _)| *group));
+        }
+        let mut distinct = of_rows.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let mut counts = vec![0; distinct.len()];
+        let mut last = 0;
+        for &group in &of_rows {
+            if distinct[last] != group {
+                last = distinct.partition_point(|&other| other < group);
+            }
+            counts[last] += 1;
+        }
+        let groups = distinct.iter().zip(counts).map(|(&group, count)| {
+            self.group(group, count, || {
+                let of_group = indices.iter().zip(&of_rows).filter(|(_, of)| **of == group);
+                let start = self.source.groups.samples_of(group).start;
+                let mut wanted: Vec<usize> = of_group.map(|(index, _)| index - start).collect();
+                wanted.sort_unstable();
+                wanted.dedup();
+                wanted
+            })
+        });
+        let groups = groups.collect::<Result<Vec<_>>>()?;
+        let mut pieces = 0;
+        let starts = distinct.iter().zip(&groups).map(|(&group, decoded)| {
+            let start = Start { group, sample: self.source.groups.samples_of(group).start, piece: pieces };
+            pieces += decoded.pieces.len();
+            start
+        });
+        let starts: Vec<Start> = starts.collect();
+        let mut places = Vec::with_capacity(indices.len());
+        let mut last = 0;
+        for (&index, &group) in indices.iter().zip(&of_rows) {
+            if starts[last].group != group {
+                last = starts.partition_point(|start| start.group < group);
+            }
+            let (piece, row) = groups[last].place(index - starts[last].sample);
+            places.push(((starts[last].piece + piece) as u32, row as u32));
+        }
+        Ok(Located { groups, places })
+    }
+
+    /// The samples of a batch, found again if their sizes were asked for before.
+    fn batch(&self, indices: &[usize]) -> Result<Arc<Located>> {
+        if !self.source.columns.schema().is_variable() {
+            return self.locate(indices).map(Arc::new);
+        }
+        self.batches.get(&indices.to_vec(), || Ok((self.locate(indices)?, 1)))
+    }
+
+    fn write(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let located = self.batch(indices)?;
+        located.picks().write(&self.source.columns, into).map_err(|refusal| {
+            let index = indices[refusal.row];
+            let origin = self.source.origin(index).unwrap_or_else(|error| error.to_string());
+            Error::Sample { index, field: refusal.column, reason: format!("{origin}: {}", refusal.reason) }
+        })
+    }
+}
+
+/// Where a group begins in its dataset, and in the pieces of a batch.
+struct Start {
+    group: usize,
+    sample: usize,
+    piece: usize,
+}
+
+impl Located {
+    fn picks(&self) -> Picks<'_> {
+        Picks::new(self.groups.iter().flat_map(|group| &group.pieces).collect(), &self.places)
+    }
+}
+
+impl Dataset for Parquet {
+    fn len(&self) -> usize {
+        self.source.groups.samples()
+    }
+
+    fn schema(&self) -> &Schema {
+        self.source.columns.schema()
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.write(&[index], &mut into.as_batch())
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        self.schema().is_variable().then_some(self)
+    }
+}
+
+impl ReadMany for Parquet {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        self.write(indices, into)
+    }
+}
+
+impl VariableSize for Parquet {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        let located = self.batch(indices)?;
+        located.picks().sizes(&self.source.columns, into);
+        into.keep(located);
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! [`Reuse`]: whether a row group that is decoded as a whole will be read again before it has to go.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use crate::memory::PerProcess;
+
+/// Watches which row groups are read, as a cache of all that was ever read whole would have to: what goes from that cache
+/// tells how large a share of a group is read while it could be kept. Reading in order it is all, by blocks as well; in a
+/// shuffle of much more than the cache holds next to nothing.
+pub(super) struct Reuse {
+    limit: usize,
+    seen: PerProcess<Mutex<Seen>>,
+}
+
+struct Seen {
+    /// The one read last comes last.
+    groups: VecDeque<SeenGroup>,
+    bytes: usize,
+    /// The share to be expected of a group of which nothing is known.
+    share: f64,
+}
+
+struct SeenGroup {
+    group: usize,
+    bytes: usize,
+    share: f64,
+}
+
+impl Reuse {
+    /// For a cache of `limit` bytes.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, seen: PerProcess::new() }
+    }
+
+    /// Says that `count` of the `samples` samples of `group` are read, which has so many `bytes`. Returns the share of it that
+    /// is likely to be read while it can be kept.
+    pub(super) fn touch(&self, group: usize, bytes: usize, samples: usize, count: usize) -> f64 {
+        let first = || Mutex::new(Seen { groups: VecDeque::new(), bytes: 0, share: 1.0 });
+        let mut seen = self.seen.get_or_make(first).lock().unwrap_or_else(PoisonError::into_inner);
+        let place = seen.groups.iter().rposition(|seen| seen.group == group);
+        let mut found = match place.and_then(|place| seen.groups.remove(place)) {
+            Some(found) => found,
+            None => {
+                seen.bytes = seen.bytes.saturating_add(bytes);
+                SeenGroup { group, bytes, share: 0.0 }
+            }
+        };
+        found.share += count as f64 / samples.max(1) as f64;
+        let of_group = found.share;
+        seen.groups.push_back(found);
+        while seen.bytes > self.limit {
+            let Some(gone) = seen.groups.pop_front() else { break };
+            seen.bytes = seen.bytes.saturating_sub(gone.bytes);
+            seen.share = (seen.share + gone.share.min(1.0)) / 2.0;
+        }
+        seen.share.max(of_group).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_order_all_of_a_group_is_read() {
+        let reuse = Reuse::new(100);
+        for group in 0..50 {
+            for _ in 0..10 {
+                assert!(reuse.touch(group, 40, 1000, 100) >= 0.9);
+            }
+        }
+    }
+
+    #[test]
+    fn at_random_little_of_it_is_until_it_fits() {
+        let reuse = Reuse::new(100);
+        for step in 0..100 {
+            reuse.touch(step * 7 % 50, 40, 1000, 1);
+        }
+        assert!(reuse.touch(3, 40, 1000, 1) < 0.01);
+        for _ in 0..50 {
+            reuse.touch(3, 40, 1000, 20);
+        }
+        assert!(reuse.touch(3, 40, 1000, 1) > 0.9);
+    }
+}

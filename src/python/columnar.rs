@@ -1,0 +1,104 @@
+//! Columns of Arrow's: how they are read, as Python says it, and what they are in Python.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::{ColumnKind, ColumnarOptions, Decimals, Error, FillValue, Nesting, NullRule, Result, Strings};
+
+/// How columns are read, as Python says it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct ColumnarArguments {
+    columns: Option<Vec<String>>,
+    /// (column, or nothing for all others; "error", "mask" or "fill"; the value that fills)
+    nulls: Vec<(Option<String>, String, Option<ValueForm>)>,
+    /// "str" or "bytes".
+    strings: String,
+    /// "float" or "int".
+    decimals: String,
+}
+
+/// A value of a column, in the order in which Python's types are tried.
+#[derive(FromPyObject, Debug)]
+pub(super) enum ValueForm {
+    Bool(bool),
+    Int(i64),
+    Unsigned(u64),
+    Float(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<ValueForm> for FillValue {
+    fn from(form: ValueForm) -> Self {
+        match form {
+            ValueForm::Bool(value) => Self::Bool(value),
+            ValueForm::Int(number) => Self::Int(number.into()),
+            ValueForm::Unsigned(number) => Self::Int(number.into()),
+            ValueForm::Float(number) => Self::Float(number),
+            ValueForm::Text(text) => Self::Text(text),
+            ValueForm::Bytes(bytes) => Self::Bytes(bytes),
+        }
+    }
+}
+
+impl ColumnarArguments {
+    /// The core's options.
+    pub(super) fn options(self) -> Result<ColumnarOptions> {
+        let rule = |(name, rule, value): (Option<String>, String, Option<ValueForm>)| {
+            let rule = match (rule.as_str(), value) {
+                ("error", None) => NullRule::Refuse,
+                ("mask", None) => NullRule::Mask,
+                ("fill", Some(value)) => NullRule::Fill(value.into()),
+                (other, _) => return Err(unknown("nulls", other)),
+            };
+            Ok((name, rule))
+        };
+        Ok(ColumnarOptions {
+            columns: self.columns,
+            nulls: self.nulls.into_iter().map(rule).collect::<Result<_>>()?,
+            strings: match self.strings.as_str() {
+                "str" => Strings::Objects,
+                "bytes" => Strings::Bytes,
+                other => return Err(unknown("strings", other)),
+            },
+            decimals: match self.decimals.as_str() {
+                "float" => Decimals::Float,
+                "int" => Decimals::Unscaled,
+                other => return Err(unknown("decimals", other)),
+            },
+        })
+    }
+}
+
+/// The error of a word that is none of those that an argument may be.
+pub(super) fn unknown(argument: &'static str, found: &str) -> Error {
+    Error::InvalidArgument { argument, reason: format!("`{found}` is not known") }
+}
+
+/// How fields are nested: numbers of fields in dicts.
+pub(super) fn structure<'py>(py: Python<'py>, nesting: &Nesting) -> PyResult<Bound<'py, PyAny>> {
+    match nesting {
+        Nesting::Field(number) => Ok(number.into_pyobject(py)?.into_any()),
+        Nesting::Dict(parts) => {
+            let dict = PyDict::new(py);
+            for (name, part) in parts {
+                dict.set_item(name, structure(py, part)?)?;
+            }
+            Ok(dict.into_any())
+        }
+    }
+}
+
+/// What a field is: "tensor", "list", "raw", "str", "bytes", "optional str" or "optional bytes".
+pub(super) fn kind_name(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Tensor => "tensor",
+        ColumnKind::List => "list",
+        ColumnKind::Raw => "raw",
+        ColumnKind::Text => "str",
+        ColumnKind::Bytes => "bytes",
+        ColumnKind::OptionalText => "optional str",
+        ColumnKind::OptionalBytes => "optional bytes",
+    }
+}

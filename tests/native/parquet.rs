@@ -1,0 +1,201 @@
+//! Parquet files: what is read, and what is refused.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    ArrayRef, BooleanArray, DictionaryArray, Float32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
+};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+use proptest::prelude::*;
+use sluicegate::{
+    ColumnKind, ColumnarOptions, DataLoader, Dataset, Error, FillValue, Nesting, NullRule, Parquet, ParquetFilter,
+    ParquetOptions, Relation, Strings,
+};
+use tempfile::TempDir;
+
+use crate::conformance::dataset_conformance;
+
+fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
+}
+
+/// A file of these rows, in groups of so many.
+fn put(folder: &TempDir, name: &str, rows: &RecordBatch, group: usize) -> PathBuf {
+    let path = folder.path().join(name);
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
+    let mut writer = ArrowWriter::try_new(File::create(&path).unwrap(), rows.schema(), Some(properties)).unwrap();
+    writer.write(rows).unwrap();
+    writer.close().unwrap();
+    path
+}
+
+fn some_rows() -> RecordBatch {
+    let numbers = Int64Array::from_iter_values(0..10);
+    let texts = StringArray::from_iter_values((0..10).map(|n| "ab".repeat(n % 3)));
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>((0..10).map(|n| Some(vec![Some(n); n as usize % 4])));
+    let flags = BooleanArray::from_iter((0..10).map(|n| Some(n % 2 == 1)));
+    let inner = StructArray::try_from(vec![("flag", Arc::new(flags) as ArrayRef)]).unwrap();
+    let names: DictionaryArray<Int32Type> = (0..10).map(|n| if n < 5 { "low" } else { "high" }).collect();
+    rows(vec![
+        ("n", Arc::new(numbers)),
+        ("t", Arc::new(texts)),
+        ("l", Arc::new(lists)),
+        ("s", Arc::new(inner)),
+        ("d", Arc::new(names)),
+    ])
+}
+
+fn sample(n: i32) -> Vec<Vec<u8>> {
+    vec![
+        i64::from(n).to_ne_bytes().to_vec(),
+        "ab".repeat(n as usize % 3).into_bytes(),
+        n.to_ne_bytes().repeat(n as usize % 4),
+        vec![u8::from(n % 2 == 1)],
+        if n < 5 { b"low".to_vec() } else { b"high".to_vec() },
+    ]
+}
+
+#[test]
+fn columns_keep_the_contract_whatever_is_cached() {
+    let folder = TempDir::new().unwrap();
+    let paths = vec![put(&folder, "a", &some_rows(), 3), put(&folder, "b", &some_rows(), 100)];
+    for cache_bytes in [None, Some(0), Some(150)] {
+        let options = ParquetOptions { cache_bytes, ..ParquetOptions::default() };
+        let dataset = Parquet::open(paths.clone(), options).unwrap();
+        let schema = "(n: int64[], t: uint8[*], l: int32[*], s.flag: bool[], d: uint8[*])";
+        assert_eq!(dataset.schema().to_string(), schema);
+        assert_eq!(dataset.group_samples(), [3, 3, 3, 1, 10]);
+        let kinds = [ColumnKind::Tensor, ColumnKind::Text, ColumnKind::List, ColumnKind::Tensor, ColumnKind::Text];
+        assert_eq!(dataset.kinds(), kinds);
+        let Nesting::Dict(parts) = dataset.nesting() else { panic!("a dict of columns") };
+        assert_eq!(parts[3], ("s".into(), Nesting::Dict(vec![("flag".into(), Nesting::Field(3))])));
+        let samples: Vec<_> = (0..10).chain(0..10).map(sample).collect();
+        dataset_conformance(&dataset, &samples);
+    }
+}
+
+#[test]
+fn some_columns_of_some_rows_keep_the_contract() {
+    let folder = TempDir::new().unwrap();
+    let path = put(&folder, "a", &some_rows(), 4);
+    let filter = |column: &str, relation| ParquetFilter { column: column.into(), relation };
+    let options = ParquetOptions {
+        columns: ColumnarOptions {
+            columns: Some(vec!["t".into(), "n".into()]),
+            strings: Strings::Bytes,
+            ..ColumnarOptions::default()
+        },
+        filter: vec![
+            filter("n", Relation::GreaterOrEqual(FillValue::Float(1.5))),
+            filter("s.flag", Relation::Equal(FillValue::Bool(true))),
+            filter("d", Relation::In(vec![FillValue::Text("low".into()), FillValue::Text("high".into())])),
+        ],
+        ..ParquetOptions::default()
+    };
+    let dataset = Parquet::open(vec![path.clone(), path], options).unwrap();
+    assert_eq!(dataset.kinds(), [ColumnKind::Raw, ColumnKind::Tensor]);
+    let of = |n| sample(n)[..2].iter().rev().cloned().collect::<Vec<_>>();
+    dataset_conformance(&dataset, &[3, 5, 7, 9, 3, 5, 7, 9].map(of));
+}
+
+#[test]
+fn nulls_are_refused_filled_or_masked() {
+    let folder = TempDir::new().unwrap();
+    let rows = rows(vec![
+        ("x", Arc::new(Float32Array::from(vec![Some(1.5), None]))),
+        ("t", Arc::new(StringArray::from(vec![None, Some("b")]))),
+    ]);
+    let path = put(&folder, "a", &rows, 10);
+    let open = |nulls: Vec<(Option<String>, NullRule)>| {
+        let columns = ColumnarOptions { nulls, ..ColumnarOptions::default() };
+        Parquet::open(vec![path.clone()], ParquetOptions { columns, ..ParquetOptions::default() })
+    };
+    let loader = DataLoader::builder(Arc::new(open(vec![]).unwrap())).batch_size(2).build().unwrap();
+    let error = loader.epoch(0).unwrap().next().unwrap().unwrap_err();
+    assert!(matches!(&error, Error::Sample { index: 1, field, .. } if field == "x"), "{error}");
+    assert!(error.to_string().contains("row 1 of "), "{error}");
+    let one_and_a_half = 1.5_f32.to_ne_bytes().to_vec();
+    let zero = vec![0; 4];
+    let masked = open(vec![(None, NullRule::Mask)]).unwrap();
+    assert_eq!(masked.schema().to_string(), "(x: float32[], x.valid: bool[], t: uint8[*])");
+    assert_eq!(masked.kinds()[2], ColumnKind::OptionalText);
+    dataset_conformance(
+        &masked,
+        &[vec![one_and_a_half.clone(), vec![1], vec![]], vec![zero, vec![0], b"\x01b".to_vec()]],
+    );
+    let fill = |value| NullRule::Fill(value);
+    let filled = vec![(None, fill(FillValue::Int(2))), (Some("t".into()), fill(FillValue::Text("none".into())))];
+    dataset_conformance(
+        &open(filled).unwrap(),
+        &[vec![one_and_a_half, b"none".to_vec()], vec![2_f32.to_ne_bytes().to_vec(), b"b".to_vec()]],
+    );
+    let error = open(vec![(Some("x".into()), fill(FillValue::Text("a".into())))]).err().unwrap();
+    assert!(matches!(error, Error::InvalidArgument { argument: "columns", .. }), "{error}");
+}
+
+#[test]
+fn every_cut_is_an_error_of_the_format() {
+    let folder = TempDir::new().unwrap();
+    let whole = fs::read(put(&folder, "a", &some_rows(), 4)).unwrap();
+    for end in (0..whole.len()).step_by(7) {
+        fs::write(folder.path().join("cut"), &whole[..end]).unwrap();
+        let error = Parquet::open(vec![folder.path().join("cut")], ParquetOptions::default()).err().unwrap();
+        assert!(matches!(error, Error::Format { .. }), "{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn damage_is_refused_or_read(flips in prop::collection::vec((any::<prop::sample::Index>(), 0..8), 1..4)) {
+        let folder = TempDir::new().unwrap();
+        let mut bytes = fs::read(put(&folder, "a", &some_rows(), 4)).unwrap();
+        for (place, bit) in flips {
+            let place = place.index(bytes.len());
+            bytes[place] ^= 1_u8 << bit;
+        }
+        fs::write(folder.path().join("b"), &bytes).unwrap();
+        if let Ok(dataset) = Parquet::open(vec![folder.path().join("b")], ParquetOptions::default())
+            && dataset.len() < 1000
+        {
+            let loader = DataLoader::builder(Arc::new(dataset)).batch_size(5).build().unwrap();
+            let _ = loader.epoch(0).unwrap().take(10).try_for_each(|batch| batch.map(drop));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_read_again_is_read_by_pages() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("a");
+    let numbers = Int64Array::from_iter_values(0..4000);
+    let texts = StringArray::from_iter_values((0..4000).map(|n| n.to_string()));
+    let rows = rows(vec![("n", Arc::new(numbers)), ("t", Arc::new(texts))]);
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(1000))
+        .set_data_page_row_count_limit(20)
+        .set_write_batch_size(20)
+        .build();
+    let mut writer = ArrowWriter::try_new(File::create(&path).unwrap(), rows.schema(), Some(properties)).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+    let not = Relation::NotIn((0..4000).step_by(3).map(FillValue::Int).collect());
+    for filter in [vec![], vec![ParquetFilter { column: "n".into(), relation: not }]] {
+        let left: Vec<i64> = (0..4000).filter(|n| filter.is_empty() || n % 3 != 0).collect();
+        let options = ParquetOptions { filter, cache_bytes: Some(20_000), ..ParquetOptions::default() };
+        let dataset = Arc::new(Parquet::open(vec![path.clone()], options).unwrap());
+        assert_eq!(dataset.len(), left.len());
+        let loader = DataLoader::builder(dataset).batch_size(3).shuffle(5).build().unwrap();
+        for batch in loader.epoch(0).unwrap().with_ids() {
+            let (batch, ids) = batch.unwrap();
+            let expected: Vec<i64> = ids.indices.iter().map(|&index| left[index]).collect();
+            assert_eq!(batch.to_vec::<i64>(0).unwrap(), expected);
+            let texts = (0..expected.len()).map(|row| String::from_utf8(batch.sample(1, row).to_vec()).unwrap());
+            assert!(texts.eq(expected.iter().map(i64::to_string)));
+        }
+    }
+}
