@@ -60,6 +60,8 @@ mod state;
 
 pub use collate::{BatchField, BatchLayout, Collate, PadSamples, StackSamples};
 #[cfg(feature = "arrow")]
+pub use dataset::format::Arrow;
+#[cfg(feature = "arrow")]
 pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 pub use dataset::format::{
     Content, Csv, CsvHeader, Documents, Features, Folder, FolderClasses, FolderLinks, FolderOptions, JsonLines, Mds,

@@ -45,6 +45,7 @@ from torch.utils.data import (
 )
 
 from ._core import __version__
+from .arrow import ArrowDataset
 from .class_loaders import ClassLoaders, class_loaders
 from .csv import CsvDataset
 from .csv_stream import CsvStream
@@ -93,6 +94,7 @@ from .write_tar import write_tar
 from .write_tokens import write_tokens
 
 __all__ = [
+    "ArrowDataset",
     "BalancedBatchSampler",
     "BatchIds",
     "BatchSampler",

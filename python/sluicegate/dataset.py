@@ -1,9 +1,10 @@
 """Which datasets the core can read by itself, and how.
 
 A dataset is *native* when reading it in Rust can't be told from outside: it is exactly a plain CPU tensor, a NumPy
-array, a `TensorDataset`, one of our formats, or torch's `Subset`, `ConcatDataset` or `StackDataset` over native ones. A
-subclass may override anything, so it is a Python dataset, as is everything that torch would treat in a way of its own
-(tensors that require grad, arrays of strings, parts of unequal type).
+array, a `TensorDataset`, one of our formats, a dataset of Hugging Face's in torch's format, or torch's `Subset`,
+`ConcatDataset` or `StackDataset` over native ones. A subclass may override anything, so it is a Python dataset, as is
+everything that torch would treat in a way of its own (tensors that require grad, arrays of strings, parts of unequal
+type).
 """
 
 from __future__ import annotations
@@ -91,6 +92,8 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
         return _tensors([dataset], 0, (), in_worker)
     if type(dataset) in (np.ndarray, np.memmap):
         return _array(dataset, in_worker)
+    if type(dataset).__module__ == "datasets.arrow_dataset":
+        return _hugging_face(dataset)
     if not _is_untouched(dataset):
         return None
     if type(dataset) is TensorDataset:
@@ -106,6 +109,16 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
     if type(dataset) is StackDataset:
         return _stack(dataset, in_worker)
     return None
+
+
+def _hugging_face(dataset: Any) -> Source | None:
+    from . import hugging_face  # Not before the package is there that it is about.
+
+    found = hugging_face.native_parts(dataset) if hugging_face.is_dataset(dataset) else None
+    if found is None:
+        return None
+    (core, structure, kinds), is_same = found
+    return Source(core, structure, kinds, (is_same,))
 
 
 def _is_untouched(dataset: Any) -> bool:

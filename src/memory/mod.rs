@@ -3,9 +3,13 @@
 
 mod arena;
 mod array;
+#[cfg(feature = "arrow")]
+mod arrow_buffer;
 mod bell;
 mod event;
 mod fault;
+#[cfg(all(feature = "python", feature = "arrow"))]
+mod foreign_table;
 #[cfg(feature = "python")]
 mod foreign_words;
 mod fork;
@@ -31,6 +35,8 @@ mod worker_slot;
 pub use arena::Arena;
 pub use array::Array;
 pub use bell::{Bell, EventBell, EventWoken, Woken};
+#[cfg(all(feature = "python", feature = "arrow"))]
+pub(crate) use foreign_table::ForeignTable;
 #[cfg(feature = "python")]
 pub(crate) use foreign_words::ForeignWords;
 pub(crate) use fork::{PerProcess, generation};

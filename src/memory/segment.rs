@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -147,13 +148,18 @@ impl Segment {
         &self.backing
     }
 
-    /// Runs `copy`, which reads bytes of this segment and writes elsewhere.
-    pub(super) fn read_by(&self, copy: impl FnOnce()) {
+    /// Runs `copy`, which reads bytes of this segment and writes elsewhere. Of a mapped file that was cut it reads zeros.
+    pub(crate) fn read_by(&self, copy: impl FnOnce()) {
         let Backing::File { lost_pages, .. } = &self.backing else { return copy() };
-        let start = self.address.addr().get();
-        if !fault::guarded(start..start + self.len, copy) {
+        if !fault::guarded(self.addresses(), copy) {
             lost_pages.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// The addresses of its bytes.
+    pub(super) fn addresses(&self) -> Range<usize> {
+        let start = self.address.addr().get();
+        start..start + self.len
     }
 
     /// The address of the byte at `offset`, which may be one past the end.

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyCapsule, PyList};
 
-use super::columnar::{kind_name, structure};
+use super::arrow_table::{self, ColumnForm};
+use super::columnar::{ColumnarArguments, kind_name, structure};
 use super::convert::plain_indices;
 use super::detach::detach;
 use super::error::to_python;
@@ -18,7 +19,7 @@ use super::tar::TarArguments;
 use super::tokens::{TokenFiles, token_output};
 use super::typed_field::{TypedForm, content_of, typed_fields};
 use crate::{
-    Concat, CsvHeader, Field, FolderClasses, FolderLinks, FolderOptions, InMemory, Npy, Ragged, RawField, Stack,
+    Arrow, Concat, CsvHeader, Field, FolderClasses, FolderLinks, FolderOptions, InMemory, Npy, Ragged, RawField, Stack,
     Subset, TokenWindows, Tokens,
 };
 
@@ -183,6 +184,29 @@ impl Dataset {
         let samples = detach(py, || crate::Mds::open(folder, fields.as_deref()))?;
         let contents = samples.fields().iter().map(content_of).collect();
         Ok((Self(Arc::new(samples)), contents))
+    }
+
+    /// The rows of the Arrow files at `paths`, of whose unpacked batches `cache_bytes` bytes are kept; how their fields are
+    /// nested, what each of them is, and the number of rows in each batch.
+    #[staticmethod]
+    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
+    fn arrow<'py>(
+        py: Python<'py>,
+        paths: Vec<PathBuf>,
+        columns: ColumnarArguments,
+        cache_bytes: usize,
+    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<&'static str>, Vec<usize>)> {
+        let rows = detach(py, || Arrow::open(paths, &columns.options()?, cache_bytes))?;
+        let kinds = rows.kinds().iter().map(|&kind| kind_name(kind)).collect();
+        let (structure, sizes) = (structure(py, rows.nesting())?, rows.block_sizes().collect());
+        Ok((Self(Arc::new(rows)), structure, kinds, sizes))
+    }
+
+    /// The `columns` of the table that the capsule `stream` holds, in the data types that torch works with; nothing when it
+    /// has nulls, lists of unequal lengths, or columns of other types.
+    #[staticmethod]
+    fn arrow_table(py: Python<'_>, stream: &Bound<'_, PyCapsule>, columns: Vec<ColumnForm>) -> PyResult<Option<Self>> {
+        Ok(arrow_table::read(py, stream, columns)?.map(|table| Self(Arc::new(table))))
     }
 
     /// The samples in the archives at `paths`, the names of their fields, what was left out of damaged archives, and how many

@@ -2,6 +2,7 @@
 //!
 //! A method converts, enters the core by [`detach`], and wraps; decisions are the core's or the Python package's.
 
+mod arrow_table;
 mod batch_sampler;
 mod class_index;
 mod columnar;

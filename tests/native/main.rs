@@ -4,6 +4,8 @@
 
 mod architecture;
 mod arena;
+#[cfg(feature = "arrow")]
+mod arrow;
 mod class_batches;
 mod collate;
 mod conformance;

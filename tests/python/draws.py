@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import torch
 
-from datasets import (
+from doubles import (
     BatchedRows,
     Failing,
     OwnTensorDataset,

@@ -12,7 +12,7 @@ import numpy
 import pytest
 import torch
 
-from datasets import Items, Nested, Point, Record, Tags, clone_all
+from doubles import Items, Nested, Point, Record, Tags, clone_all
 from equality import assert_same, error_of
 
 NUMPY_SCALARS = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]

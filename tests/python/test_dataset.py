@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from datasets import Plain, Rows, SizedStream, Stream
+from doubles import Plain, Rows, SizedStream, Stream
 from equality import assert_same, error_of
 
 

@@ -8,12 +8,14 @@ from pathlib import Path
 import torch
 import torch.utils.data
 
+import test_arrow
 import test_mds
 import test_parquet
 import test_safetensors
 import test_tfrecord
 from equality import assert_same
 from sluicegate import (
+    ArrowDataset,
     CsvDataset,
     JsonLinesDataset,
     MdsDataset,
@@ -34,6 +36,7 @@ def test_spawned_workers_open_the_files_again(tmp_path: Path) -> None:
         CsvDataset(tmp_path / "x.csv"),
         TFRecordDataset(tmp_path / "x.tfrecord"),
         SafetensorsDataset(tmp_path / "x.safetensors"),
+        ArrowDataset(test_arrow.written(tmp_path / "x.arrow", test_arrow.table(6)), columns=["id", "text"]),
         MdsDataset(test_mds.written(tmp_path / "mds", {"i": "int"}, [encoded], "zstd")),
         ParquetDataset(test_parquet.written(tmp_path / "x.parquet", {"n": range(6), "t": list("abcdef")})),
     ]

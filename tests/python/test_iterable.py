@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from datasets import BrokenStream, Plain, SizedStream, Stream, UnevenStream, UninitialisedStream
+from doubles import BrokenStream, Plain, SizedStream, Stream, UnevenStream, UninitialisedStream
 from equality import assert_same, error_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.utils.data
 
-from datasets import Marked, OwnTensorDataset, summed
+from doubles import Marked, OwnTensorDataset, summed
 from equality import assert_same, assert_same_outcome, outcome_of
 
 pytestmark = [

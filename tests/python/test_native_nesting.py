@@ -10,7 +10,7 @@ import numpy
 import pytest
 import torch
 
-from datasets import Plain
+from doubles import Plain
 from equality import assert_same
 from test_native import Build, array_of, assert_as_torch
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from datasets import BatchedRows, IndexTypes, Plain, Rows, WorkerProbe
+from doubles import BatchedRows, IndexTypes, Plain, Rows, WorkerProbe
 from equality import assert_same
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

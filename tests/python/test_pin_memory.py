@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from datasets import Point, Rows
+from doubles import Point, Rows
 from equality import assert_same
 
 pytestmark = [

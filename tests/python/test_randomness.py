@@ -10,7 +10,7 @@ import numpy
 import pytest
 import torch
 
-from datasets import RandomRows, Rows, WorkerProbe, is_even, seed_of_worker, times_ten
+from doubles import RandomRows, Rows, WorkerProbe, is_even, seed_of_worker, times_ten
 from equality import assert_same
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch.autograd import forward_ad
 
 import sluicegate
-from datasets import Items, Point, Tags
+from doubles import Items, Point, Tags
 from equality import assert_same, assert_same_outcome, outcome_of
 from sluicegate import _core
 from sluicegate.collate import KINDS, SCALARS, stacking

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from datasets import UnevenStream
+from doubles import UnevenStream
 from resuming import make, take
 from stateful import CongruentRows, GeneratorStream, Indices
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from datasets import Rows
+from doubles import Rows
 from equality import assert_same
 from resuming import KINDS, MAP_KINDS, SIZE, make, plain, take
 from stateful import Indices

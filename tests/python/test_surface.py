@@ -14,10 +14,11 @@ import torch.utils.data
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 import sluicegate
-from datasets import Rows, Stream
+from doubles import Rows, Stream
 from equality import assert_same
 
 OWN_NAMES = [
+    "ArrowDataset",
     "BalancedBatchSampler",
     "BatchIds",
     "BlockShuffleSampler",

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from datasets import Rows
+from doubles import Rows
 from equality import error_of
 from sluicegate import DataLoader
 

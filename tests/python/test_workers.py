@@ -17,7 +17,7 @@ import pytest
 import torch
 import torch.utils.data
 
-from datasets import Failing, Growing, Rows, WorkerProbe, broken_init
+from doubles import Failing, Growing, Rows, WorkerProbe, broken_init
 from equality import assert_same, error_of, outcome_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
@@ -293,7 +293,7 @@ import sys, warnings
 warnings.simplefilter("ignore")
 from {module} import DataLoader
 sys.path[:0] = {path!r}
-from datasets import Rows
+from doubles import Rows
 for batch in DataLoader(Rows(40), num_workers=2, persistent_workers=True, pin_memory=True):
     break
 """

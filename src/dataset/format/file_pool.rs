@@ -9,6 +9,8 @@ use rustix::process::{Resource, getrlimit};
 
 use super::source_files::{FileFacts, SourceFile, SourceFiles};
 use crate::memory::PerProcess;
+#[cfg(feature = "arrow")]
+use crate::memory::Segment;
 use crate::{Error, Result};
 
 /// So many files are open at a time, unless the caller says otherwise: far below the usual limit of 1,024 of a process.
@@ -139,6 +141,16 @@ impl OpenFile {
             Some(reason) => Err(Error::Changed { path: self.source.path.clone(), reason }),
             None => Ok(()),
         }
+    }
+
+    /// Maps all of it. Only what is read by [`Segment::read_by`] survives a cut.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the operating system refuses.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn map(&self) -> Result<Segment> {
+        let mapped = Segment::map_file(&self.file, self.bytes() as usize);
+        mapped.map_err(|source| Error::Io { path: self.source.path.clone(), source })
     }
 
     /// Fills `into` with the bytes from `offset` on.

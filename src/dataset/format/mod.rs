@@ -1,5 +1,17 @@
 //! One file per format on disk, and what they share.
 
+#[cfg(feature = "arrow")]
+mod arrow;
+#[cfg(feature = "arrow")]
+mod arrow_batch;
+#[cfg(all(feature = "arrow", feature = "python"))]
+mod arrow_column;
+#[cfg(feature = "arrow")]
+mod arrow_files;
+#[cfg(feature = "arrow")]
+mod arrow_index;
+#[cfg(all(feature = "arrow", feature = "python"))]
+mod arrow_table;
 mod block_cache;
 mod byte_stream;
 #[cfg(feature = "arrow")]
@@ -99,6 +111,10 @@ mod zstd_frames;
 
 #[cfg(feature = "parquet")]
 pub use self::parquet::{Parquet, ParquetOptions};
+#[cfg(feature = "arrow")]
+pub use arrow::Arrow;
+#[cfg(all(feature = "arrow", feature = "python"))]
+pub(crate) use arrow_table::{ArrowTable, TableValue};
 pub use byte_stream::StreamPacking;
 #[cfg(feature = "arrow")]
 pub use columnar::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};

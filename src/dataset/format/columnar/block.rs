@@ -61,10 +61,17 @@ impl Block {
 
     /// The size of all values, in bytes.
     pub(in crate::dataset::format) fn bytes(&self) -> usize {
-        let nulls = |nulls: &Option<NullBuffer>| nulls.as_ref().map_or(0, |nulls| nulls.len() / 8);
+        self.bytes_outside(&[])
+    }
+
+    /// The size of what does not lie in `mapping`, and takes memory of its own.
+    pub(in crate::dataset::format) fn bytes_outside(&self, mapping: &[u8]) -> usize {
+        let mapping = mapping.as_ptr_range();
+        let own = |bytes: &[u8]| if mapping.contains(&bytes.as_ptr()) { 0 } else { bytes.len() };
+        let nulls = |nulls: &Option<NullBuffer>| nulls.as_ref().map_or(0, |nulls| own(nulls.validity()));
         let values = |values: &BlockValues| match values {
-            BlockValues::Fixed { bytes, .. } => bytes.len(),
-            BlockValues::Variable(values) => values.size(),
+            BlockValues::Fixed { bytes, .. } => own(bytes),
+            BlockValues::Variable(values) => values.size(own),
         };
         self.leaves.iter().map(|leaf| values(&leaf.values) + nulls(&leaf.nulls) + nulls(&leaf.broken)).sum()
     }

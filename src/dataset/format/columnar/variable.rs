@@ -27,10 +27,10 @@ impl Offsets {
         }
     }
 
-    fn bytes(&self) -> usize {
+    fn bytes(&self) -> &[u8] {
         match self {
-            Self::Small(offsets) => offsets.len() * 4,
-            Self::Large(offsets) => offsets.len() * 8,
+            Self::Small(offsets) => offsets.inner(),
+            Self::Large(offsets) => offsets.inner(),
         }
     }
 }
@@ -139,8 +139,9 @@ impl VariableValues {
         Some(&self.bytes[start * self.width..end * self.width])
     }
 
-    pub(super) fn size(&self) -> usize {
-        self.offsets.bytes() + self.bytes.len() + self.keys.as_ref().map_or(0, |keys| keys.len() * 4)
+    /// The size of all that it is made of, by what `size` says of the bytes.
+    pub(super) fn size(&self, size: impl Fn(&[u8]) -> usize) -> usize {
+        size(self.offsets.bytes()) + size(&self.bytes) + self.keys.as_ref().map_or(0, |keys| keys.len() * 4)
     }
 }
 

@@ -1,0 +1,123 @@
+"""`ArrowDataset`: the rows of Arrow files and streams."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from . import _core
+from .columnar import Lists, checked_columns, columnar_arguments, kinds_of, structure_of
+from .native_dataset import NativeDataset, native_format
+from .paths import Paths, expand, listed
+
+# What was unpacked or converted is kept up to this size.
+_CACHE_BYTES = 256 << 20
+
+
+@native_format
+class ArrowDataset(NativeDataset):
+    """The rows of one or more Arrow files: a dict of the columns of each.
+
+    Read are IPC files (`.arrow`; Feather 2 is another name for them) and IPC streams (those that Hugging Face's
+    datasets keep in their cache, too), not compressed or by LZ4 or zstd, with dictionaries that are replaced or added
+    to on the way. pyarrow is not needed. What the values of a column become, in a sample and in a batch:
+
+    - numbers and booleans: tensors in their own data type, float16 too;
+    - dates, times, timestamps and durations: int64 in the unit of the column; dates count days;
+    - decimals: the nearest float64, or with `decimals="int"` int64 without the point (an error where that does not
+      fit);
+    - lists of fixed size, and such lists in them: rows of a tensor;
+    - lists of any length, of those: a tensor in a sample, `{"values", "offsets"}` in a batch, or as `lists` says;
+    - texts `str`, byte strings (of fixed size, too) `bytes`, and a list of them in a batch; with `strings="bytes"`
+      tensors of uint8 as lists are, without an object for each;
+    - structs: dicts of their parts; lists of structs: dicts of lists;
+    - dictionaries: what they stand for.
+
+    Maps, lists of lists of any length, lists of texts, unions, and intervals are errors: leave them out by naming the
+    others in `columns`.
+
+    Files are memory-mapped, and may be larger than memory. When they are opened, the place of each batch is looked up:
+    in the footer of a file, and in a stream from one batch to the next. What is not compressed is copied once, from the
+    file into a batch of the loader, in any order of the rows. What is compressed, and booleans, dates and decimals, are
+    decoded by whole batches of the file, in Rust, the columns that are asked for and no others, and kept in memory as
+    long as there is room for it. To shuffle compressed files that are larger than `cache_bytes`, take
+    `BlockShuffleSampler(dataset, dataset.block_size, window=...)`: each batch is then unpacked once an epoch.
+
+    A file that changes while it is read is an error. What its metadata say is checked; the values have no checksum in
+    this format. A batch that unpacks to more than 4 GiB is an error, be it a bomb or just large.
+
+    A map-style dataset as any other, under torch's own loader too (with `collate_fn=dataset.collate` where there are
+    lists of any length, or texts that may be missing). It can be pickled: the arguments travel. Threads may share it.
+
+    Args:
+        paths: a file, several, or a pattern (`data-{00000..00015}-of-00016.arrow`, `data/*.arrow`); one after the
+            other. All must have the columns that are read, with equal types; whatever else they have.
+        columns: the names of the columns that make up a sample, in this order; `"a.b"` is part `b` of the struct `a`.
+            All by default. One name that is no list makes samples of that column alone.
+        nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in
+            lists, that of each null; a list that is null is empty); "mask": a column that may have nulls is
+            `{"values", "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None.
+            Or a dict of these by column: `{"a": 0, "b.c": "mask"}`. `("fill", "mask")` is the text itself.
+        strings: "str" for `str` and `bytes`, or "bytes" for tensors.
+        lists: "ragged", or `("padded", fill)`: a batch is `{"values", "lengths"}`, padded with `fill`.
+        decimals: "float" or "int".
+        cache_bytes: how many bytes of what was unpacked or converted are kept; 256 MiB by default.
+
+    Attributes:
+        batch_sizes: the number of samples in each batch of the files, one file after the other.
+        block_size: that of most batches: what `BlockShuffleSampler` needs.
+
+    Raises:
+        FileNotFoundError: there is no such file, or none that matches a pattern.
+        ValueError: a file is neither an Arrow file nor a stream (Feather 1 is neither), is damaged, or has other
+            columns than the first one; a column is not there, or can't be read; while reading: a null, or a batch that
+            is damaged (file and place are named).
+        OSError: while reading: a file changed since it was opened.
+
+    Example:
+        >>> from sluicegate import ArrowDataset
+        >>> dataset = ArrowDataset("train-*.arrow", columns=["text", "label"])  # doctest: +SKIP
+        >>> dataset[0]  # doctest: +SKIP
+        {'text': 'a dog', 'label': tensor(3)}
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        columns: str | Sequence[str] | None = None,
+        *,
+        nulls: Any = "error",
+        strings: Literal["str", "bytes"] = "str",
+        lists: Lists = "ragged",
+        decimals: Literal["float", "int"] = "float",
+        cache_bytes: int = _CACHE_BYTES,
+    ) -> None:
+        self.paths = expand(paths)
+        self.columns = checked_columns(columns)
+        self.nulls = nulls
+        self.strings = strings
+        self.lists = lists
+        self.decimals = decimals
+        self.cache_bytes = operator.index(cache_bytes)
+        if self.cache_bytes < 0:
+            raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self._open()
+
+    def _open(self) -> None:
+        arguments = columnar_arguments(self.columns, self.nulls, self.strings, self.lists, self.decimals)
+        core, structure, kinds, sizes = _core.Dataset.arrow(self.paths, arguments, self.cache_bytes)
+        self.batch_sizes = sizes
+        self._set_core(core, structure_of(structure, self.columns), kinds_of(core, kinds, self.lists))
+
+    @property
+    def block_size(self) -> int:
+        """The number of samples that most batches have; at least 1."""
+        counts = Counter(size for size in self.batch_sizes if size)
+        return max(counts, key=lambda size: (counts[size], size), default=1)
+
+    def __repr__(self) -> str:
+        """The constructor's call, as far as it says which samples there are."""
+        columns = list(self.columns) if isinstance(self.columns, tuple) else self.columns
+        return f"ArrowDataset({listed(self.paths)}, columns={columns!r})"

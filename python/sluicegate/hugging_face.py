@@ -1,0 +1,224 @@
+"""Hugging Face's datasets, as the core reads them: by the Arrow table that each of them is.
+
+The core reads one only if nobody can tell: with torch's format, and samples of numbers, equal lists of them, texts and
+byte strings. Any other one is a Python dataset, as is one with a transform of its own, with nulls, or with lists whose
+lengths differ. Imported only when the package `datasets` is.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import default_collate
+
+from . import _core
+from .native_dataset import Kind, hand_over
+
+# What a column is for the core, and what it is in Python.
+_TEXT = ("bytes without zeros", "str")
+_BYTES = ("bytes without zeros", "bytes")
+
+# What makes samples of a dataset's table. Somebody may replace one of these.
+_METHODS = ("__getitem__", "__getitems__", "_getitem", "__len__")
+# What is asked for when a sample is read: `set_format` changes some of it in place.
+_STATE = (
+    "_data",
+    "_indices",
+    "_format_type",
+    "_format_kwargs",
+    "_format_columns",
+    "_output_all_columns",
+    "_info",
+)
+
+# So many pieces of columns are looked at and held, one object each: a table of more is left to Python.
+_MOST_PIECES = 2_000_000
+
+# By dataset: its state, and what it was found to be. Nothing of it holds the dataset itself.
+_KNOWN: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Any]] = weakref.WeakKeyDictionary()
+
+Parts = tuple[_core.Dataset, Any, tuple[Kind, ...]]
+
+
+def is_dataset(dataset: Any) -> bool:
+    """Whether `dataset` is a map-style dataset of Hugging Face's, and not one of a subclass."""
+    module = sys.modules.get("datasets.arrow_dataset")
+    return module is not None and type(dataset) is getattr(module, "Dataset", None)
+
+
+def native_parts(dataset: Any) -> tuple[Parts, Callable[[], bool]] | None:
+    """The core's dataset, structure and kinds of `dataset`, and whether they are still those of it.
+
+    Args:
+        dataset: what `is_dataset` is true of.
+    """
+    if not _is_plain():
+        return None
+    state = _state(dataset)
+    known = _KNOWN.get(dataset)
+    if known is None or not _is_same(known[0], state):
+        try:
+            parts = _parts(dataset)
+        except Exception:  # A version of the package that is another inside: it reads its datasets itself.
+            parts = None
+        known = (state, parts)
+        _KNOWN[dataset] = known
+    parts = known[1]
+    if parts is None:
+        return None
+    return parts, lambda: _is_same(state, _state(dataset)) and _is_plain()
+
+
+def _state(dataset: Any) -> tuple[Any, ...]:
+    attributes = vars(dataset)
+    columns, kwargs = attributes.get("_format_columns"), attributes.get("_format_kwargs")
+    inside = (tuple(columns) if isinstance(columns, list) else columns, None if not kwargs else object())
+    own = any(name in attributes for name in _METHODS)
+    return (*(attributes.get(name) for name in _STATE), type(dataset), inside, own)
+
+
+def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    *objects, columns, own = one
+    *now, columns_now, own_now = other
+    return all(map(_is, objects, now)) and columns == columns_now and own == own_now
+
+
+def _is(one: Any, other: Any) -> bool:
+    # Lists of columns are compared by what is in them: `set_format` may get the same one, changed.
+    return one is other
+
+
+def _is_plain() -> bool:
+    """Whether the package's methods and torch's defaults are those that the core stands in for."""
+    formatting = sys.modules["datasets.formatting"]
+    formatter: Any = formatting._FORMAT_TYPES.get("torch")
+    cls: Any = sys.modules["datasets.arrow_dataset"].Dataset
+    functions = [getattr(cls, name, None) for name in _METHODS]
+    functions += [getattr(formatter, name, None) for name in ("__call__", "format_batch", "recursive_tensorize")]
+    return (
+        getattr(formatter, "__module__", None) == "datasets.formatting.torch_formatter"
+        and all(_is_the_packages(function) for function in functions)
+        and torch.get_default_dtype() is torch.float32
+        and torch.get_default_device().type == "cpu"
+    )
+
+
+def _is_the_packages(function: Any) -> bool:
+    return getattr(function, "__module__", "").startswith("datasets.") and hasattr(function, "__code__")
+
+
+def _parts(dataset: Any) -> Parts | None:
+    """What the core reads in place of `dataset`; None where it can't."""
+    attributes = vars(dataset)
+    if attributes["_format_type"] != "torch" or attributes["_format_kwargs"] or not len(dataset):
+        return None
+    if any(name in attributes for name in _METHODS):
+        return None
+    table: Any = dataset.data.table
+    columns = _columns(dataset, table)
+    if columns is None:
+        return None
+    fields: list[tuple[str, list[str], str]] = []
+    kinds: list[Kind] = []
+    structure = {}
+    for name in columns:
+        part = _column(table.schema.field(name), dataset.features.get(name), [name], fields, kinds)
+        if part is None:
+            return None
+        structure[name] = part
+    table = table.select(columns)
+    if sum(column.num_chunks for column in table.columns) > _MOST_PIECES:
+        return None
+    core: _core.Dataset | None = _core.Dataset.arrow_table(table.__arrow_c_stream__(), fields)
+    if core is None or len(core) != len(table):
+        return None
+    indices = attributes["_indices"]
+    if indices is not None:
+        places = indices.column(0).to_numpy().astype("int64")
+        core = _core.Dataset.subset(core, _core.Indices(places.ctypes.data, len(places), places))
+    if core is None or len(core) != len(dataset):
+        return None
+    parts = (core, structure, tuple(kinds))
+    return parts if _gives_the_same(dataset, parts) else None
+
+
+def _columns(dataset: Any, table: Any) -> list[str] | None:
+    """The columns that make up a sample, in order; None where Python's own objects are among them."""
+    names: list[str] = table.column_names
+    if len(set(names)) != len(names):
+        return None
+    chosen = dataset._format_columns
+    if chosen is None or set(names) <= set(chosen):
+        return names or None
+    if dataset._output_all_columns:
+        return None
+    return [name for name in names if name in chosen] or None
+
+
+def _column(
+    field: Any, feature: Any, path: Sequence[str], fields: list[tuple[str, list[str], str]], kinds: list[Kind]
+) -> Any:
+    """How the column at `path` is nested, whose parts are put behind `fields` and `kinds`; None if it is not read."""
+    pyarrow: Any = sys.modules["pyarrow"]
+    types = pyarrow.types
+    values = field.type
+    if isinstance(values, pyarrow.ExtensionType):  # Arrays of two and more axes.
+        values = values.storage_type
+    if hasattr(feature, "decode_example"):  # Images and the like.
+        return None
+    if types.is_struct(values):
+        if feature is None or not isinstance(feature, dict):
+            return None
+        structure = {}
+        for inner in (values.field(place) for place in range(values.num_fields)):
+            part = _column(inner, feature.get(inner.name), [*path, inner.name], fields, kinds)
+            if part is None or inner.name in structure:
+                return None
+            structure[inner.name] = part
+        return structure or None
+    form = _form(types, values, is_nested=len(path) > 1)
+    if form is None:
+        return None
+    value, kind = form
+    fields.append((".".join(path), list(path), value))
+    kinds.append(kind)
+    return len(kinds) - 1
+
+
+def _form(types: Any, values: Any, *, is_nested: bool) -> tuple[str, Kind] | None:
+    if types.is_string(values) or types.is_large_string(values):
+        # Texts in a struct are Python's objects; others go through an array of NumPy's, which drops zeros at the end.
+        return ("bytes", "str") if is_nested else _TEXT
+    if types.is_binary(values) or types.is_large_binary(values) or types.is_fixed_size_binary(values):
+        return ("bytes", "bytes") if is_nested else _BYTES
+    while types.is_list(values) or types.is_large_list(values) or types.is_fixed_size_list(values):
+        values = values.value_type
+    if types.is_float16(values) and is_nested:
+        return None
+    is_number = types.is_integer(values) or types.is_floating(values) or types.is_boolean(values)
+    return ("numbers", "tensor") if is_number and not types.is_uint64(values) else None
+
+
+def _gives_the_same(dataset: Any, parts: Parts) -> bool:
+    """Whether the first samples, and the last one, are the same by both ways: other versions may do otherwise."""
+    last = len(dataset) - 1
+    for places in ([0], [0, last // 2, last]):
+        reader = _core.Reader(parts[0], hand_over(*parts))
+        if not _equal(reader.batch(places), default_collate(dataset.__getitems__(places))):
+            return False
+    return True
+
+
+def _equal(ours: Any, theirs: Any) -> bool:
+    if type(ours) is not type(theirs):
+        return False
+    if isinstance(ours, dict):
+        return list(ours) == list(theirs) and all(_equal(ours[name], theirs[name]) for name in ours)
+    if isinstance(ours, torch.Tensor):
+        same = ours.dtype == theirs.dtype and ours.shape == theirs.shape and ours.stride() == theirs.stride()
+        return same and torch.equal(ours.contiguous().view(torch.uint8), theirs.contiguous().view(torch.uint8))
+    return bool(ours == theirs)

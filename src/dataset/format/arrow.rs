@@ -1,0 +1,143 @@
+//! [`Arrow`]: the rows of Arrow files.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::arrow_files::{ArrowBatch, ArrowFiles};
+use super::columnar::{ColumnKind, ColumnarOptions, Columns, Nesting, Picks};
+use crate::dataset::{Dataset, ReadMany, VariableSize};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
+
+/// The rows of Arrow files: IPC files (Feather 2 is another name for them) and IPC streams, compressed with LZ4 or zstd or not.
+///
+/// The files are memory-mapped. What is not compressed is copied once, from there into a batch; batches of rows that had to be
+/// unpacked or converted are kept in a cache. Damaged files are errors, and so is a batch that unpacks to more than 4 GiB.
+/// What the metadata say is checked when a batch is first read; the values have no checksum.
+///
+/// Source: the description of the IPC format in Arrow's documentation.
+pub struct Arrow {
+    files: ArrowFiles,
+    columns: Columns,
+}
+
+impl Arrow {
+    /// Opens the files at `paths`: the columns that `options` ask for. Of what has to be unpacked or converted, `cache_bytes`
+    /// bytes are kept.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a file can't be read; [`Error::Format`] when it is no Arrow file or stream, or a damaged one;
+    /// [`Error::InvalidArgument`] for columns that are not there or can't be read, and files whose columns differ.
+    pub fn open(paths: Vec<PathBuf>, options: &ColumnarOptions, cache_bytes: usize) -> Result<Self> {
+        let mut files = ArrowFiles::open(paths, cache_bytes)?;
+        let refuse = |reason| Error::InvalidArgument { argument: "columns", reason };
+        let mut first: Option<(&PathBuf, &arrow_schema::SchemaRef, Columns)> = None;
+        for (path, schema) in files.schemas() {
+            if first.as_ref().is_some_and(|(_, known, _)| Arc::ptr_eq(known, schema)) {
+                continue;
+            }
+            let columns =
+                Columns::new(schema, options).map_err(|reason| refuse(format!("{}: {reason}", path.display())))?;
+            let Some((other, _, known)) = &first else {
+                first = Some((path, schema, columns));
+                continue;
+            };
+            if let Some((column, expected, found)) = known.difference(&columns) {
+                let (other, path) = (other.display(), path.display());
+                let reason = format!("column `{column}` is {expected} in {other}, but {found} in {path}");
+                return Err(refuse(reason));
+            }
+        }
+        let (_, _, columns) = first.ok_or_else(|| refuse("there is no file".into()))?;
+        files.choose(&columns);
+        Ok(Self { files, columns })
+    }
+
+    /// What each field is.
+    #[must_use]
+    pub fn kinds(&self) -> &[ColumnKind] {
+        self.columns.kinds()
+    }
+
+    /// How the fields are nested in a sample.
+    #[must_use]
+    pub fn nesting(&self) -> &Nesting {
+        self.columns.nesting()
+    }
+
+    /// The number of rows of each batch in the files: blocks that lie together.
+    pub fn block_sizes(&self) -> impl Iterator<Item = usize> {
+        self.files.batch_rows()
+    }
+
+    /// The batches that the rows at `indices` are in, and by row the place of its batch there, and its row in it.
+    fn find(&self, indices: &[usize]) -> Result<(Vec<Arc<ArrowBatch>>, Vec<(u32, u32)>)> {
+        let mut found: Vec<(usize, usize)> = Vec::with_capacity(indices.len());
+        for &index in indices {
+            // Most rows follow the one before.
+            let place = match found.last() {
+                Some(&(batch, row)) if self.files.follows((batch, row), index) => (batch, row + 1),
+                _ => self.files.place(index)?,
+            };
+            found.push(place);
+        }
+        let mut numbers: Vec<usize> = found.iter().map(|place| place.0).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let batches = numbers.iter().map(|&number| self.files.batch(&self.columns, number)).collect::<Result<_>>()?;
+        let place = |(batch, row)| (numbers.partition_point(|&number| number < batch) as u32, row as u32);
+        Ok((batches, found.into_iter().map(place).collect()))
+    }
+
+    fn write(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let (batches, places) = self.find(indices)?;
+        let blocks = batches.iter().map(|batch| &batch.block).collect();
+        let written = self.files.read(&batches, || Ok(Picks::new(blocks, &places).write(&self.columns, into)))?;
+        written.map_err(|refusal| {
+            let index = indices[refusal.row];
+            let file = self.files.place(index).map(|(batch, _)| self.files.file_of(batch).display().to_string());
+            let reason = format!("{}, of {}", refusal.reason, file.unwrap_or_default());
+            Error::Sample { index, field: refusal.column, reason }
+        })
+    }
+}
+
+impl Dataset for Arrow {
+    fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        self.columns.schema()
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.write(&[index], &mut into.as_batch())
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        self.schema().is_variable().then_some(self)
+    }
+}
+
+impl ReadMany for Arrow {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        self.write(indices, into)
+    }
+}
+
+impl VariableSize for Arrow {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        let (batches, places) = self.find(indices)?;
+        let blocks = batches.iter().map(|batch| &batch.block).collect();
+        self.files.read(&batches, || {
+            Picks::new(blocks, &places).sizes(&self.columns, into);
+            Ok(())
+        })?;
+        batches.into_iter().for_each(|batch| into.keep(batch));
+        Ok(())
+    }
+}

@@ -1,0 +1,289 @@
+//! [`TableColumn`]: the values of one column of an Arrow table, where they lie.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::ByteArrayType;
+use arrow_array::{Array, ArrayRef, GenericByteArray, GenericListArray, OffsetSizeTrait, RecordBatch};
+use arrow_buffer::{BooleanBuffer, Buffer};
+use arrow_schema::DataType;
+
+use super::arrow_table::TableValue;
+use crate::memory::widen;
+use crate::{DType, Field};
+
+/// A column, batch by batch.
+pub(super) struct TableColumn {
+    pub(super) form: Form,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// What all batches of a column have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Numbers of `from`, in lists of `sizes`, the outermost first.
+    Numbers { from: Number, sizes: Vec<usize> },
+    /// Bytes, with or without the zeros at the end.
+    Bytes { keeps_zeros: bool },
+}
+
+/// The numbers that a table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Number {
+    Bool,
+    Integer(DType),
+    Float16,
+    Float32,
+    Float64,
+}
+
+impl Number {
+    fn of(data_type: &DataType) -> Option<Self> {
+        Some(match data_type {
+            DataType::Boolean => Self::Bool,
+            DataType::Int8 => Self::Integer(DType::Int8),
+            DataType::Int16 => Self::Integer(DType::Int16),
+            DataType::Int32 => Self::Integer(DType::Int32),
+            DataType::Int64 => Self::Integer(DType::Int64),
+            DataType::UInt8 => Self::Integer(DType::UInt8),
+            DataType::UInt16 => Self::Integer(DType::UInt16),
+            DataType::UInt32 => Self::Integer(DType::UInt32),
+            DataType::Float16 => Self::Float16,
+            DataType::Float32 => Self::Float32,
+            DataType::Float64 => Self::Float64,
+            _ => return None,
+        })
+    }
+
+    /// The size of one in the table; of a bit nothing.
+    fn bytes(self) -> Option<usize> {
+        match self {
+            Self::Bool => None,
+            Self::Integer(dtype) => Some(dtype.bytes()),
+            Self::Float16 => Some(2),
+            Self::Float32 => Some(4),
+            Self::Float64 => Some(8),
+        }
+    }
+
+    fn in_batch(self) -> DType {
+        match self {
+            Self::Bool => DType::Bool,
+            Self::Integer(_) => DType::Int64,
+            Self::Float16 | Self::Float32 | Self::Float64 => DType::Float32,
+        }
+    }
+
+    /// Writes the numbers in `from` to `into`, as they are in a batch.
+    fn convert(self, from: &[u8], into: &mut [u8]) {
+        match self {
+            Self::Bool | Self::Float32 => into.copy_from_slice(from),
+            Self::Integer(dtype) => widen(dtype, from, into),
+            Self::Float16 => {
+                each::<2>(from, into, |bytes| f32::from(half(u16::from_ne_bytes(bytes))));
+            }
+            Self::Float64 => each::<8>(from, into, |bytes| f64::from_ne_bytes(bytes) as f32),
+        }
+    }
+}
+
+fn each<const BYTES: usize>(from: &[u8], into: &mut [u8], value: impl Fn([u8; BYTES]) -> f32) {
+    for (from, into) in from.as_chunks::<BYTES>().0.iter().zip(into.as_chunks_mut::<4>().0) {
+        *into = value(*from).to_ne_bytes();
+    }
+}
+
+/// The value of a float of 16 bits.
+fn half(bits: u16) -> f32 {
+    let (sign, exponent, fraction) = (u32::from(bits >> 15) << 31, u32::from(bits >> 10) & 31, u32::from(bits) & 0x3ff);
+    match exponent {
+        // A multiple of 2^-24, which float32 has exactly.
+        0 => f32::from_bits((fraction as f32 * 2_f32.powi(-24)).to_bits() | sign),
+        31 => f32::from_bits(sign | 0x7f80_0000 | (fraction << 13)),
+        _ => f32::from_bits(sign | ((exponent + 112) << 23) | (fraction << 13)),
+    }
+}
+
+impl Form {
+    pub(super) fn is_variable(&self) -> bool {
+        matches!(self, Self::Bytes { .. })
+    }
+
+    /// The field of that `name`.
+    pub(super) fn field(&self, name: &str) -> Field {
+        match self {
+            Self::Numbers { from, sizes } => Field::new(name, from.in_batch(), sizes.clone()),
+            Self::Bytes { .. } => Field::variable(name, DType::UInt8, []),
+        }
+    }
+}
+
+/// The values of a column in one batch. What its offsets say is looked at when it is read.
+pub(super) enum Piece {
+    /// Row after row, each of which begins where the one before it ends.
+    Numbers(Buffer),
+    /// The same, bit by bit.
+    Bits(BooleanBuffer),
+    Bytes {
+        offsets: Offsets,
+        bytes: Buffer,
+    },
+}
+
+/// Where each text begins and the last one ends.
+pub(super) enum Offsets {
+    Narrow(Buffer),
+    Wide(Buffer),
+    /// All of one size.
+    Equal(usize),
+}
+
+impl Offsets {
+    fn pair(&self, row: usize) -> Option<(usize, usize)> {
+        match self {
+            Self::Narrow(buffer) => {
+                let all = buffer.as_chunks::<4>().0;
+                let at = |row: usize| usize::try_from(i32::from_ne_bytes(*all.get(row)?)).ok();
+                Some((at(row)?, at(row + 1)?))
+            }
+            Self::Wide(buffer) => {
+                let all = buffer.as_chunks::<8>().0;
+                let at = |row: usize| usize::try_from(i64::from_ne_bytes(*all.get(row)?)).ok();
+                Some((at(row)?, at(row + 1)?))
+            }
+            Self::Equal(size) => Some((row.checked_mul(*size)?, (row + 1).checked_mul(*size)?)),
+        }
+    }
+}
+
+impl Piece {
+    /// The column at `path` of `batch`, and its form; nothing when it has nulls, lists of unequal lengths, or is of a type
+    /// that is not read.
+    pub(super) fn of(batch: &RecordBatch, path: &[String], value: TableValue) -> Option<(Form, Self)> {
+        let (first, rest) = path.split_first()?;
+        let mut array = batch.column_by_name(first)?.clone();
+        for name in rest {
+            if array.null_count() > 0 {
+                return None;
+            }
+            array = array.as_struct_opt()?.column_by_name(name)?.clone();
+        }
+        match value {
+            TableValue::Numbers => numbers(array),
+            TableValue::Bytes => bytes(&array, true),
+            TableValue::BytesWithoutZeros => bytes(&array, false),
+        }
+    }
+}
+
+fn numbers(mut array: ArrayRef) -> Option<(Form, Piece)> {
+    let mut sizes = Vec::new();
+    loop {
+        if array.null_count() > 0 {
+            return None;
+        }
+        let (inner, size) = match array.data_type() {
+            DataType::List(_) => equal_lists(array.as_list::<i32>())?,
+            DataType::LargeList(_) => equal_lists(array.as_list::<i64>())?,
+            DataType::FixedSizeList(_, size) => {
+                (array.as_fixed_size_list().values().clone(), usize::try_from(*size).ok()?)
+            }
+            _ => break,
+        };
+        // Of lists without an element nobody could tell what they would hold.
+        if size == 0 {
+            return None;
+        }
+        sizes.push(size);
+        array = inner;
+    }
+    let from = Number::of(array.data_type())?;
+    let piece = match from {
+        Number::Bool => Piece::Bits(array.as_boolean().values().clone()),
+        _ => {
+            let data = array.to_data();
+            let width = from.bytes()?;
+            let (start, bytes) = (data.offset().checked_mul(width)?, data.len().checked_mul(width)?);
+            let buffer = data.buffers().first()?;
+            if start.checked_add(bytes)? > buffer.len() {
+                return None;
+            }
+            Piece::Numbers(buffer.slice_with_length(start, bytes))
+        }
+    };
+    Some((Form::Numbers { from, sizes }, piece))
+}
+
+/// The elements of lists, and how many each list has; nothing when they differ.
+fn equal_lists<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> Option<(ArrayRef, usize)> {
+    let offsets = lists.value_offsets();
+    let (first, last) = (offsets.first()?.as_usize(), offsets.last()?.as_usize());
+    let size = if lists.is_empty() { 0 } else { offsets[1].as_usize().checked_sub(first)? };
+    let are_equal = offsets.windows(2).all(|pair| pair[0].as_usize().checked_add(size) == Some(pair[1].as_usize()));
+    let is_inside = first <= last && last <= lists.values().len();
+    (are_equal && is_inside).then(|| (lists.values().slice(first, last - first), size))
+}
+
+fn bytes(array: &ArrayRef, keeps_zeros: bool) -> Option<(Form, Piece)> {
+    if array.null_count() > 0 {
+        return None;
+    }
+    let (offsets, bytes) = match array.data_type() {
+        DataType::Utf8 => of_bytes(array.as_string::<i32>()),
+        DataType::Binary => of_bytes(array.as_binary::<i32>()),
+        DataType::LargeUtf8 => of_bytes(array.as_string::<i64>()),
+        DataType::LargeBinary => of_bytes(array.as_binary::<i64>()),
+        DataType::FixedSizeBinary(size) => {
+            let array = array.as_fixed_size_binary();
+            let size = usize::try_from(*size).ok()?;
+            (Offsets::Equal(size), Buffer::from(array.values().clone()))
+        }
+        _ => return None,
+    };
+    Some((Form::Bytes { keeps_zeros }, Piece::Bytes { offsets, bytes }))
+}
+
+fn of_bytes<T: ByteArrayType>(array: &GenericByteArray<T>) -> (Offsets, Buffer) {
+    let offsets = array.offsets().inner().inner().clone();
+    let offsets = if T::Offset::IS_LARGE { Offsets::Wide(offsets) } else { Offsets::Narrow(offsets) };
+    (offsets, array.values().clone())
+}
+
+impl TableColumn {
+    /// The bytes of the row at `place` (batch, row); nothing of a column of numbers, and where the offsets make no sense.
+    pub(super) fn bytes(&self, place: (usize, usize)) -> Option<&[u8]> {
+        let Form::Bytes { keeps_zeros } = self.form else { return None };
+        let Piece::Bytes { offsets, bytes } = &self.pieces[place.0] else { return None };
+        let (start, end) = offsets.pair(place.1)?;
+        let mut bytes = bytes.get(start..end)?;
+        while let (false, [rest @ .., 0]) = (keeps_zeros, bytes) {
+            bytes = rest;
+        }
+        Some(bytes)
+    }
+
+    /// Writes the numbers of the rows at `places` to `into`, row after row.
+    pub(super) fn gather(&self, places: &[(usize, usize)], into: &mut [u8]) {
+        let Form::Numbers { from, sizes } = &self.form else { panic!("bytes have no fixed size") };
+        let elements: usize = sizes.iter().product();
+        let room = elements * from.in_batch().bytes();
+        let (mut rest, mut into) = (places, into);
+        while let Some(&(batch, row)) = rest.first() {
+            // Rows that follow each other are converted as one.
+            let run = rest.iter().zip(row..).take_while(|&(&place, row)| place == (batch, row)).count();
+            let (room, behind) = into.split_at_mut(run * room);
+            match &self.pieces[batch] {
+                Piece::Numbers(values) => {
+                    let bytes = elements * from.bytes().expect("bits are in another piece");
+                    from.convert(&values[row * bytes..(row + run) * bytes], room);
+                }
+                Piece::Bits(values) => {
+                    for (place, byte) in room.iter_mut().enumerate() {
+                        *byte = u8::from(values.value(row * elements + place));
+                    }
+                }
+                Piece::Bytes { .. } => unreachable!("a column of numbers has no bytes"),
+            }
+            into = behind;
+            rest = &rest[run..];
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! [`ArrowTable`]: columns of a table in memory, as tensors of the data types that torch works with.
+
+use arrow_array::RecordBatch;
+
+use super::arrow_column::{Piece, TableColumn};
+use crate::dataset::{Dataset, ReadMany, VariableSize};
+use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter};
+
+/// The rows of an Arrow table whose values lie in memory, or in files that somebody else has mapped: nothing of it is
+/// copied before it is read.
+///
+/// It holds what has one meaning alone: numbers without a null, lists of them that are all as long as each other, and texts.
+/// Integers become int64, floats float32, as Hugging Face's datasets make them. Any other table is not for it.
+pub(crate) struct ArrowTable {
+    columns: Vec<TableColumn>,
+    schema: Schema,
+    rows: Rows,
+}
+
+/// What is to be read of a table: (name of the field, the path to its column through structs, what it is in a sample).
+pub(crate) type ColumnPath = (String, Vec<String>, TableValue);
+
+/// What a column is in a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TableValue {
+    /// A number, or as many numbers in each row: int64, float32 or bool.
+    Numbers,
+    /// Bytes of any number.
+    Bytes,
+    /// The same without the zeros at its end, as NumPy's arrays of bytes and texts have it.
+    BytesWithoutZeros,
+}
+
+/// Where each batch ends, in rows of the table.
+struct Rows {
+    ends: Vec<usize>,
+    /// The rows of each batch but the last, where they are equal.
+    usual: usize,
+}
+
+impl Rows {
+    fn len(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The batch that row `index` is in, and the row in it.
+    fn place(&self, index: usize) -> Result<(usize, usize)> {
+        let start = |batch: usize| if batch == 0 { 0 } else { self.ends[batch - 1] };
+        // Most tables have batches of one size; the others are searched.
+        let guess = index.checked_div(self.usual).unwrap_or(0);
+        if self.ends.get(guess).is_some_and(|&end| index < end) && start(guess) <= index {
+            return Ok((guess, index - start(guess)));
+        }
+        let batch = self.ends.partition_point(|&end| end <= index);
+        if batch == self.ends.len() {
+            return Err(Error::IndexOutOfRange { index, len: self.len() });
+        }
+        Ok((batch, index - start(batch)))
+    }
+
+    fn places(&self, indices: &[usize]) -> Result<Vec<(usize, usize)>> {
+        indices.iter().map(|&index| self.place(index)).collect()
+    }
+}
+
+impl ArrowTable {
+    /// The columns at `paths` of the table that `batches` make up; nothing when one of them is not as it must be.
+    ///
+    /// # Errors
+    /// Those of `batches`.
+    pub(crate) fn new(
+        batches: impl Iterator<Item = Result<RecordBatch>>,
+        paths: &[ColumnPath],
+    ) -> Result<Option<Self>> {
+        let mut columns: Vec<Option<TableColumn>> = paths.iter().map(|_| None).collect();
+        let mut ends: Vec<usize> = Vec::new();
+        for batch in batches {
+            let batch = batch?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            for (column, (_, path, value)) in columns.iter_mut().zip(paths) {
+                let Some((form, piece)) = Piece::of(&batch, path, *value) else { return Ok(None) };
+                match column {
+                    None => *column = Some(TableColumn { form, pieces: vec![piece] }),
+                    Some(column) if column.form == form => column.pieces.push(piece),
+                    Some(_) => return Ok(None),
+                }
+            }
+            ends.push(ends.last().copied().unwrap_or(0) + batch.num_rows());
+        }
+        let Some(columns) = columns.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let fields =
+            paths.iter().zip(&columns).map(|((name, ..), column)| column.form.field(name)).collect::<Vec<Field>>();
+        let usual = ends.first().copied().unwrap_or(0);
+        Ok(Some(Self { columns, schema: Schema::new(fields), rows: Rows { ends, usual } }))
+    }
+
+    fn refuse(&self, index: usize, field: usize) -> Error {
+        let field = self.schema.fields()[field].name().to_owned();
+        Error::Sample { index, field, reason: "its offsets lie outside of the table: it is damaged".into() }
+    }
+}
+
+impl Dataset for ArrowTable {
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        let place = self.rows.place(index)?;
+        for (number, column) in self.columns.iter().enumerate() {
+            let room = into.field(number);
+            match column.bytes(place) {
+                Some(bytes) if bytes.len() == room.len() && column.form.is_variable() => room.copy_from_slice(bytes),
+                None if !column.form.is_variable() => column.gather(&[place], room),
+                _ => return Err(self.refuse(index, number)),
+            }
+        }
+        Ok(())
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        self.schema.is_variable().then_some(self)
+    }
+}
+
+impl ReadMany for ArrowTable {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let places = self.rows.places(indices)?;
+        for (number, column) in self.columns.iter().enumerate() {
+            if !column.form.is_variable() {
+                column.gather(&places, into.field(number));
+                continue;
+            }
+            for (row, &place) in places.iter().enumerate() {
+                let mut sample = into.sample(row);
+                let room = sample.field(number);
+                // Somebody may have written to the table since its size was asked for.
+                let bytes = column.bytes(place).filter(|bytes| bytes.len() == room.len());
+                room.copy_from_slice(bytes.ok_or_else(|| self.refuse(indices[row], number))?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl VariableSize for ArrowTable {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        let places = self.rows.places(indices)?;
+        for (number, column) in self.columns.iter().enumerate().filter(|(_, column)| column.form.is_variable()) {
+            for (row, &place) in places.iter().enumerate() {
+                let bytes = column.bytes(place).ok_or_else(|| self.refuse(indices[row], number))?;
+                into.set(row, number, bytes.len());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! Tables of Arrow's that Python holds.
+
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::columnar::unknown;
+use super::detach::detach;
+use crate::dataset::format::{ArrowTable, TableValue};
+use crate::memory::ForeignTable;
+
+/// (name of the field, names that lead to its column, what it is: "numbers", "bytes" or "bytes without zeros").
+pub(super) type ColumnForm = (String, Vec<String>, String);
+
+/// The columns of the table in `stream`, a capsule as Arrow's stream interface has it, which is empty afterwards; nothing when
+/// they are not as they must be.
+pub(super) fn read(
+    py: Python<'_>,
+    stream: &Bound<'_, PyCapsule>,
+    columns: Vec<ColumnForm>,
+) -> PyResult<Option<ArrowTable>> {
+    let address = stream.pointer_checked(Some(c"arrow_array_stream"))?.as_ptr().expose_provenance();
+    detach(py, || {
+        let column = |(name, path, value): ColumnForm| {
+            let value = match value.as_str() {
+                "numbers" => TableValue::Numbers,
+                "bytes" => TableValue::Bytes,
+                "bytes without zeros" => TableValue::BytesWithoutZeros,
+                other => return Err(unknown("columns", other)),
+            };
+            Ok((name, path, value))
+        };
+        let paths = columns.into_iter().map(column).collect::<crate::Result<Vec<_>>>()?;
+        ArrowTable::new(ForeignTable::at(address)?, &paths)
+    })
+}
