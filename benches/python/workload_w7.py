@@ -136,9 +136,8 @@ def _torch(path: str) -> Epoch:
 
 
 def _hugging_face(path: str) -> Epoch:
-    import torch.utils.data
-
     import datasets
+    import torch.utils.data
 
     rows = datasets.Dataset.from_parquet(path, cache_dir=str(CACHE / "w7-datasets")).with_format("torch")
     loader = torch.utils.data.DataLoader(rows, batch_size=BATCH_SIZE)

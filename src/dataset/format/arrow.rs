@@ -20,6 +20,9 @@ pub struct Arrow {
     columns: Columns,
 }
 
+/// Batches, and by row the place of its batch among them, and its row in it.
+type Found = (Vec<Arc<ArrowBatch>>, Vec<(u32, u32)>);
+
 impl Arrow {
     /// Opens the files at `paths`: the columns that `options` ask for. Of what has to be unpacked or converted, `cache_bytes`
     /// bytes are kept.
@@ -70,7 +73,7 @@ impl Arrow {
     }
 
     /// The batches that the rows at `indices` are in, and by row the place of its batch there, and its row in it.
-    fn find(&self, indices: &[usize]) -> Result<(Vec<Arc<ArrowBatch>>, Vec<(u32, u32)>)> {
+    fn find(&self, indices: &[usize]) -> Result<Found> {
         let mut found: Vec<(usize, usize)> = Vec::with_capacity(indices.len());
         for &index in indices {
             // Most rows follow the one before.

@@ -78,7 +78,7 @@ impl Number {
             Self::Bool | Self::Float32 => into.copy_from_slice(from),
             Self::Integer(dtype) => widen(dtype, from, into),
             Self::Float16 => {
-                each::<2>(from, into, |bytes| f32::from(half(u16::from_ne_bytes(bytes))));
+                each::<2>(from, into, |bytes| half(u16::from_ne_bytes(bytes)));
             }
             Self::Float64 => each::<8>(from, into, |bytes| f64::from_ne_bytes(bytes) as f32),
         }
@@ -234,7 +234,7 @@ fn bytes(array: &ArrayRef, keeps_zeros: bool) -> Option<(Form, Piece)> {
         DataType::FixedSizeBinary(size) => {
             let array = array.as_fixed_size_binary();
             let size = usize::try_from(*size).ok()?;
-            (Offsets::Equal(size), Buffer::from(array.values().clone()))
+            (Offsets::Equal(size), array.values().clone())
         }
         _ => return None,
     };
