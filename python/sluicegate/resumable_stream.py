@@ -138,8 +138,8 @@ class ResumableStream(IterableDataset[_T_co]):
         if place.loaded is not None:
             return copy.deepcopy(place.loaded)
         if place.iterator is not None:
-            number = place.iterator.reader.number
             # The first of a loader's stream, and whoever reads without a loader's seed, says nothing of it.
+            number = place.iterator.reader.number if place.iterator.reader is not None else None
             return self._state(place.iterator.position() | ({"reader": number} if number else {}))
         consumer = Consumer.here(self.shard, self._inherited)
         return self._state(self._start(place.next_epoch, place.seed, consumer))

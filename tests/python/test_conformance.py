@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.ipc
+import pyarrow.parquet
 import pytest
 import torch
 
@@ -28,6 +31,44 @@ Case = tuple[Any, list[Any]]
 
 def _array(index: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.random.default_rng(index).random((2, 3), np.float32)
+
+
+def _table() -> pyarrow.Table:
+    arrays = pyarrow.FixedSizeListArray.from_arrays(np.arange(3 * SAMPLES, dtype=np.float32), 3)
+    columns = {
+        "id": pyarrow.array(range(SAMPLES), pyarrow.int64()),
+        "score": pyarrow.array([index / 7 for index in range(SAMPLES)], pyarrow.float32()),
+        "name": pyarrow.array(["é" * index for index in range(SAMPLES)]),
+        "raw": pyarrow.array([bytes(range(index)) for index in range(SAMPLES)], pyarrow.binary()),
+        "flag": pyarrow.array([index % 3 == 0 for index in range(SAMPLES)]),
+        "place": arrays,
+        "nested": pyarrow.array([{"a": index, "b": str(index)} for index in range(SAMPLES)]),
+    }
+    return pyarrow.table(columns)
+
+
+def _rows(table: pyarrow.Table) -> list[Any]:
+    """What `to_pylist` says of the rows, numbers as tensors of their columns' data types."""
+    rows = table.to_pylist()
+    for row in rows:
+        row["id"] = torch.tensor(row["id"])
+        row["score"] = torch.tensor(row["score"], dtype=torch.float32)
+        row["flag"] = torch.tensor(row["flag"])
+        row["place"] = torch.tensor(row["place"], dtype=torch.float32)
+        row["nested"]["a"] = torch.tensor(row["nested"]["a"])
+    return rows
+
+
+def _arrow(folder: Path) -> Case:
+    with pyarrow.ipc.new_file(folder / "x.arrow", _table().schema) as writer:
+        writer.write_table(_table(), max_chunksize=4)
+    with pyarrow.memory_map(str(folder / "x.arrow")) as file:
+        return sluicegate.ArrowDataset(folder / "x.arrow"), _rows(pyarrow.ipc.open_file(file).read_all())
+
+
+def _parquet(folder: Path) -> Case:
+    pyarrow.parquet.write_table(_table(), folder / "x.parquet", row_group_size=4)
+    return sluicegate.ParquetDataset(folder / "x.parquet"), _rows(pyarrow.parquet.read_table(folder / "x.parquet"))
 
 
 def _csv(folder: Path) -> Case:
@@ -166,11 +207,13 @@ def _tokens(folder: Path) -> Case:
 
 
 CASES: dict[type, Callable[[Path], Case]] = {
+    sluicegate.ArrowDataset: _arrow,
     sluicegate.CsvDataset: _csv,
     sluicegate.FolderDataset: _folder,
     sluicegate.JsonLinesDataset: _json_lines,
     sluicegate.MdsDataset: _mds,
     sluicegate.NpyDataset: _npy,
+    sluicegate.ParquetDataset: _parquet,
     sluicegate.RawDataset: _raw,
     sluicegate.SafetensorsDataset: _safetensors,
     sluicegate.TarDataset: _tar,
