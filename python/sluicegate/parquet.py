@@ -55,8 +55,8 @@ class ParquetDataset(NativeDataset):
         filter: `(column, relation, value)`, or a list of them that must all hold: only such rows are samples. Relations
             are `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` and `not in`; a null is in none. Times are integers. Row groups
             that can't have such rows, by the statistics in the footer, are passed over; of the others these columns
-            are decoded once when the dataset is opened. What is left is kept in a file beside the first one (or where
-            `index_folder` says), a bit a row.
+            are decoded once when the dataset is opened. For files of 4 MiB and more what is left is kept, a bit a row,
+            in a file beside the first one (in the user's cache folder where that can't be).
         nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in lists
             that of each null; a list that is null is empty); "mask": a column that may have nulls is `{"values",
             "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None. Or a dict of

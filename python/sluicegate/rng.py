@@ -190,19 +190,19 @@ class SampleSeeding:
 
         Within `reading_ahead` the global generators are not put back after each; after those inside of one they are.
         """
-        if not _current.is_ahead:
-            with self.batch():
-                self.sample(index)
-                return fetch()
-        outer, _current.is_ahead = (_current.key, _current.generators), False
         if self._seed_globals:
+            if not _current.is_ahead:
+                with self.batch():
+                    self.sample(index)
+                    return fetch()
             self._globals = global_generators()
+        outer = _current.key, _current.generators, _current.is_ahead
+        _current.is_ahead = False
         try:
             self.sample(index)
             return fetch()
         finally:
-            _current.key, _current.generators = outer
-            _current.is_ahead = True
+            _current.key, _current.generators, _current.is_ahead = outer
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_globals": None}

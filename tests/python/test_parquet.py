@@ -355,7 +355,7 @@ def test_a_filter_leaves_the_rows_for_which_it_holds(tmp_path: Path, row_group_s
         ("n", "==", 1000),
         ("n", ">=", 0),
     ):
-        dataset = ParquetDataset(path, ["id", "t"], filter=condition, index_folder=tmp_path)
+        dataset = ParquetDataset(path, ["id", "t"], filter=condition)
         expected = filtered(rows, *condition)
         assert len(dataset) == len(expected), condition
         assert sum(dataset.row_group_sizes) == len(expected)
@@ -367,8 +367,32 @@ def test_a_filter_leaves_the_rows_for_which_it_holds(tmp_path: Path, row_group_s
     both = ParquetDataset(path, "id", filter=[("n", ">", 5), ("t", ">=", "k05"), ("b", "==", False)])
     expected = filtered(filtered(filtered(rows, "n", ">", 5), "t", ">=", "k05"), "b", "==", False)
     assert both[:].tolist() == [row["id"] for row in expected]
-    again = ParquetDataset([path, path], "id", filter=("t", "<", "k10"), index_folder=tmp_path)
+    again = ParquetDataset([path, path], "id", filter=("t", "<", "k10"))
     assert len(again) == 2 * len(filtered(rows, "t", "<", "k10"))
+
+
+def test_what_a_filter_leaves_is_kept_beside_large_files(tmp_path: Path) -> None:
+    values = np.random.default_rng(3).integers(0, 2**62, 700_000)
+    path = written(tmp_path / "x.parquet", {"x": values}, row_group_size=100_000)
+    expected = torch.from_numpy(values[values % 2**62 > 2**61])
+    for attempt in range(2):
+        before = set(tmp_path.iterdir())
+        dataset = ParquetDataset(path, "x", filter=("x", ">", 2**61))
+        assert (len(set(tmp_path.iterdir()) - before) == 1) == (attempt == 0)
+        order = torch.randperm(len(expected), generator=torch.Generator().manual_seed(attempt))[:1000]
+        assert torch.equal(dataset[order.tolist()], expected[order])
+    assert len(ParquetDataset(path, "x", filter=("x", "<=", 2**61))) == 700_000 - len(expected)
+
+
+def test_a_batch_from_everywhere_holds_no_more_than_the_cache(tmp_path: Path) -> None:
+    rows = 64_000
+    columns = {"x": range(rows), "t": [None if n % 5 == 0 else str(n) for n in range(rows)]}
+    path = written(tmp_path / "x.parquet", columns, row_group_size=1000)
+    dataset = ParquetDataset(path, cache_bytes=50_000, nulls="mask")
+    order = random.Random(2).sample(range(rows), 500)
+    batch = dataset[order]
+    assert batch["x"]["values"].tolist() == order
+    assert batch["t"] == [columns["t"][n] for n in order]
 
 
 def test_an_error_of_a_filtered_row_names_the_row_of_the_file(tmp_path: Path) -> None:

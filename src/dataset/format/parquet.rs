@@ -26,9 +26,10 @@ pub struct ParquetOptions {
 
 /// The rows of Parquet files, one file after the other.
 ///
-/// Opening reads the footers, side by side, and no data but that of the columns of a filter. A row group is decoded as a whole,
-/// the columns that are asked for and no others, and kept in a cache that is bounded in bytes. Texts are the bytes that the
-/// file has, which are not checked to be UTF-8.
+/// Opening reads the footers, side by side, and no data but that of the columns of a filter. A row group is decoded as a
+/// whole, the columns that are asked for and no others, and kept in a cache that is bounded in bytes; or only the pages
+/// that are needed, where the file says where they are and row groups are found to go from the cache hardly used. Texts
+/// are the bytes that the file has, which are not checked to be UTF-8.
 ///
 /// # Example
 /// ```
@@ -49,6 +50,7 @@ pub struct Parquet {
     source: ParquetSource,
     decoded: BlockCache<usize, DecodedGroup>,
     reuse: Reuse,
+    cache_bytes: usize,
     /// By the indices of a batch: nothing is kept for longer than somebody reads it.
     batches: BlockCache<Vec<usize>, Located>,
 }
@@ -72,6 +74,7 @@ impl Parquet {
             source: ParquetSource::open(paths, options)?,
             decoded: BlockCache::new(cache_bytes),
             reuse: Reuse::new(cache_bytes),
+            cache_bytes,
             batches: BlockCache::new(0),
         })
     }
@@ -144,15 +147,20 @@ impl Parquet {
             }
             counts[last] += 1;
         }
+        // No more of them than may be cached are held for one batch, which may be from everywhere.
+        let mut held = 0_usize;
         let groups = distinct.iter().zip(counts).map(|(&group, count)| {
-            self.group(group, count, || {
+            let wanted = || {
                 let of_group = indices.iter().zip(&of_rows).filter(|(_, of)| **of == group);
                 let start = self.source.groups.samples_of(group).start;
                 let mut wanted: Vec<usize> = of_group.map(|(index, _)| index - start).collect();
                 wanted.sort_unstable();
                 wanted.dedup();
                 wanted
-            })
+            };
+            let decoded = self.group(group, count, wanted)?;
+            held = held.saturating_add(decoded.bytes());
+            Ok(if held > self.cache_bytes && distinct.len() > 1 { Arc::new(decoded.taken(wanted())) } else { decoded })
         });
         let groups = groups.collect::<Result<Vec<_>>>()?;
         let mut pieces = 0;

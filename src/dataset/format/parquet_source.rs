@@ -23,6 +23,9 @@ use crate::{Error, Result};
 /// damaged file can stand for any number of rows.
 pub(super) const LARGEST_GROUP: usize = 4 << 30;
 
+/// Below so many bytes in all files a filter costs less than a file to keep in what it leaves.
+const SMALL: u64 = 4 << 20;
+
 /// So many bytes of footers are kept.
 const FOOTER_BYTES: usize = 64 << 20;
 
@@ -71,7 +74,8 @@ impl ParquetSource {
             .map_err(|reason| Error::InvalidArgument { argument: "filter", reason: of_file(&pool, 0, &reason) })?;
         let parameters = format!("{:?} {:?}", options.columns, options.filter);
         let folder = options.index_folder.clone();
-        let groups = Groups::open(&pool, &parameters, folder, filter.is_some(), || {
+        let bytes = pool.files().files().iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add);
+        let groups = Groups::open(&pool, &parameters, folder, filter.is_some() && bytes >= SMALL, || {
             find_groups(&pool, &columns, &options, filter.as_ref())
         })?;
         Ok(Self { pool, columns, options, groups, footers: BlockCache::new(FOOTER_BYTES) })
@@ -184,6 +188,19 @@ impl KnownFooter {
 impl DecodedGroup {
     fn samples(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Only the samples `rows`, which are sorted, in memory of their own.
+    pub(super) fn taken(&self, rows: Vec<usize>) -> Self {
+        let mut taken = Self { pieces: Vec::new(), ends: Vec::new(), rows: None };
+        let places: Vec<(usize, usize)> = rows.iter().map(|&row| self.place(row)).collect();
+        for of_piece in places.chunk_by(|a, b| a.0 == b.0) {
+            let rows: Vec<usize> = of_piece.iter().map(|(_, row)| *row).collect();
+            taken.pieces.push(self.pieces[of_piece[0].0].taken(&rows));
+            taken.ends.push(taken.samples() + rows.len());
+        }
+        taken.rows = Some(rows);
+        taken
     }
 
     /// The size in memory, in bytes.

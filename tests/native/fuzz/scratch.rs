@@ -8,12 +8,26 @@ use tempfile::TempDir;
 /// A folder that can't be made: an index that is to be put there stays in memory.
 pub(super) const NOWHERE: &str = "/proc/no-folder";
 
+const PREFIX: &str = "sluicegate-fuzz-";
+
 thread_local! {
     static FOLDER: TempDir = {
         let memory = Path::new("/dev/shm");
         let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
-        TempDir::with_prefix_in("sluicegate-fuzz-", parent).unwrap()
+        remove_left(&parent);
+        TempDir::with_prefix_in(format!("{PREFIX}{}-", std::process::id()), parent).unwrap()
     };
+}
+
+/// Removes the folders of processes that are gone: a fuzzer ends without giving anything back.
+fn remove_left(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// The path of `name` in a folder of this thread.

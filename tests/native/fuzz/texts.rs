@@ -1,8 +1,5 @@
 //! Texts: CSV, JSON Lines, and the patterns of names.
 
-use std::path::PathBuf;
-use std::sync::OnceLock;
-
 use sluicegate::{Csv, CsvHeader, DType, Field, Folder, FolderOptions, JsonLines, TypedField};
 
 use super::input::Input;
@@ -58,17 +55,15 @@ pub(super) fn json_lines(bytes: &[u8]) {
 
 /// A pattern, of names that are always the same.
 pub(super) fn name_pattern(bytes: &[u8]) {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let folder = scratch("names").with_extension(std::process::id().to_string());
+    let folder = scratch("names");
+    if !folder.exists() {
         for name in ["a.jpg", "b/c.d/e.PNG", "b/.hidden/x", "[x]", "b/ü", "aaaaaaaaaaaaaaaaaaaaaaaa"] {
             let path = folder.join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, name).unwrap();
         }
-        folder
-    });
+    }
     let Ok(pattern) = std::str::from_utf8(&bytes[..bytes.len().min(2000)]) else { return };
     let options = FolderOptions { pattern: Some(pattern.to_owned()), ..FolderOptions::default() };
-    read_opened(Folder::open(folder, &options));
+    read_opened(Folder::open(&folder, &options));
 }

@@ -76,8 +76,33 @@ impl Block {
         self.leaves.iter().map(|leaf| values(&leaf.values) + nulls(&leaf.nulls) + nulls(&leaf.broken)).sum()
     }
 
+    /// Some of its samples, in memory of their own.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    pub(in crate::dataset::format) fn taken(&self, rows: &[usize]) -> Self {
+        Self { leaves: self.leaves.iter().map(|leaf| leaf.taken(rows)).collect(), rows: rows.len() }
+    }
+
     pub(super) fn leaf(&self, number: usize) -> &LeafBlock {
         &self.leaves[number]
+    }
+}
+
+impl LeafBlock {
+    fn taken(&self, rows: &[usize]) -> Self {
+        let nulls = |nulls: &Option<NullBuffer>| {
+            let nulls = nulls.as_ref()?;
+            union(Some(&NullBuffer::from_iter(rows.iter().map(|&row| nulls.is_valid(row)))), None)
+        };
+        let values = match &self.values {
+            BlockValues::Variable(values) => BlockValues::Variable(values.taken(rows)),
+            BlockValues::Fixed { bytes, width } => {
+                let rows = rows.iter().map(|row| &bytes[row * width..(row + 1) * width]);
+                BlockValues::Fixed { bytes: Buffer::from_vec(rows.collect::<Vec<_>>().concat()), width: *width }
+            }
+        };
+        Self { values, nulls: nulls(&self.nulls), broken: nulls(&self.broken) }
     }
 }
 

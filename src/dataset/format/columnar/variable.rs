@@ -104,15 +104,26 @@ impl VariableValues {
 
     /// The same with `fill` in the place of what is null.
     pub(super) fn filled(&self, nulls: &NullBuffer, fill: &[u8]) -> Self {
-        let (mut bytes, mut offsets) = (Vec::with_capacity(self.bytes.len()), Vec::with_capacity(self.rows + 1));
-        let elements = |bytes: &Vec<u8>| bytes.len().checked_div(self.width).unwrap_or(0) as i64;
-        offsets.push(0);
-        for row in 0..self.rows {
-            bytes.extend(if nulls.is_null(row) { fill } else { self.get(row) });
-            offsets.push(elements(&bytes));
+        self.collected((0..self.rows).map(|row| if nulls.is_null(row) { fill } else { self.get(row) }))
+    }
+
+    /// Some of them, in memory of their own.
+    pub(super) fn taken(&self, rows: &[usize]) -> Self {
+        self.collected(rows.iter().map(|&row| self.get(row)))
+    }
+
+    /// Values of such elements, one behind the other.
+    fn collected<'a>(&self, values: impl Iterator<Item = &'a [u8]>) -> Self {
+        let (mut bytes, mut offsets) = (Vec::<u8>::new(), vec![0]);
+        let mut elements = 0;
+        for value in values {
+            bytes.extend(value);
+            elements += value.len().checked_div(self.width).unwrap_or(0) as i64;
+            offsets.push(elements);
         }
+        let rows = offsets.len() - 1;
         let (offsets, bytes) = (Offsets::Large(offsets.into()), Buffer::from_vec(bytes));
-        Self { offsets, bytes, width: self.width, keys: None, rows: self.rows }
+        Self { offsets, bytes, width: self.width, keys: None, rows }
     }
 
     /// Where row `row` lies, in elements.
