@@ -29,8 +29,8 @@ demo: $(VENV)/.built ## Train on real photographs with torch's loader and with o
 test: test-rust test-python ## Run all tests
 
 test-rust:
-	cargo test --locked --quiet --features parquet
-	RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom cargo test --locked --quiet --release --lib loom
+	+cargo test --locked --quiet --features parquet
+	+RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom cargo test --locked --quiet --release --lib loom
 
 test-python: $(VENV)/.built
 	$(BIN)/python -m pytest --quiet
