@@ -223,7 +223,9 @@ CASES: dict[type, Callable[[Path], Case]] = {
 
 
 def test_every_format_is_here() -> None:
-    assert {format_class for format_class, _ in FORMAT_METHODS} == set(CASES)
+    formats = {format_class for format_class, _ in FORMAT_METHODS}
+    # Other tests have some of their own.
+    assert {each for each in formats if each.__module__.partition(".")[0] == "sluicegate"} == set(CASES)
 
 
 @pytest.fixture(params=CASES, ids=lambda format_class: format_class.__name__)
