@@ -30,9 +30,22 @@ class Reporter:
         self._batches = 0
         # What the dataset said last, and after how many samples of the stream.
         self._told: dict[str, Any] | None = None
+        self._start: Any = None
 
-    def begin(self, fetcher: MapFetcher | StreamFetcher | None) -> None:
-        """Takes note of where an epoch begins."""
+    def generators(self) -> Any:
+        """The global generators as they are; None where they are not watched."""
+        return None if self._generators is None else self._generators.take()
+
+    def begin(self, fetcher: MapFetcher | StreamFetcher | None, start: Any = None) -> None:
+        """Takes note of where an epoch begins.
+
+        Args:
+            fetcher: of the epoch.
+            start: what `generators` returned before it was made, unless the consumer knows that: a stream without a
+                state is read again from there.
+        """
+        is_told = isinstance(fetcher, StreamFetcher) and not fetcher.place.is_stateful
+        self._start = start if is_told else None
         self._batches = 0
         self._told = None
         # A lazy stream says nothing yet of the epoch that begins.
@@ -53,9 +66,10 @@ class Reporter:
         state = None
         if isinstance(fetcher, StreamFetcher) or (fetcher is not None and fetcher.place.tell is not None):
             state = pickled(lambda: self._state(fetcher))
-        if state is None and generators is None and last is None:
+        start, self._start = self._start, None
+        if state is None and generators is None and last is None and start is None:
             return b""
-        return pickle.dumps((last, state, generators))
+        return pickle.dumps((last, state, generators, start))
 
     def _state(self, fetcher: MapFetcher | StreamFetcher) -> dict[str, Any] | None:
         if isinstance(fetcher, MapFetcher):

@@ -23,6 +23,8 @@ class Reports:
         self._places = [*places, *[None] * (num_workers - len(places))]
         self._states: list[bytes | None] = [None] * num_workers
         self._generators: list[Any] = [None] * num_workers
+        # The generators when the worker began the epoch, of those that worked in one before.
+        self._starts: list[Any] = [None] * num_workers
         self._next = next_worker
         # Of streams that have ended, while batches of theirs may still wait for their turn.
         self._last_words: dict[int, bytes] = {}
@@ -32,7 +34,8 @@ class Reports:
         self._next = (worker + 1) % len(self._places)
         if not report:
             return None
-        last, state, generators = pickle.loads(report)
+        last, state, generators, start = pickle.loads(report)
+        self._starts[worker] = start if start is not None else self._starts[worker]
         self._states[worker] = state if state is not None else self._states[worker]
         self._generators[worker] = generators if generators is not None else self._generators[worker]
         told: tuple[int, int, list[Any] | None] | None = last
@@ -47,7 +50,7 @@ class Reports:
         self._last_words[worker] = report
 
     def end(self) -> None:
-        """Takes note that the epoch is over: the streams were all received to their end."""
+        """Takes note that the epoch is over, or was left: those streams that have ended are at their end."""
         turn = self._next
         for worker, report in self._last_words.items():
             self.deliver(worker, report)
@@ -78,4 +81,6 @@ class Reports:
             place |= unpickled(state, f"the dataset of worker {worker}") or {}
         if generators is not None:
             place["rng"] = as_text(generators)
+        if (start := self._starts[worker]) is not None:
+            place["start"] = as_text(start)
         return place

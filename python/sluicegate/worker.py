@@ -118,6 +118,8 @@ class _Loop:
         self.before: dict[str, Any] | None = None
         # What went wrong before the first batch of an epoch; it is the answer to the next request.
         self.failure: bytes | None = None
+        # Whether the generators are no longer as the consumer knows them to be when a worker starts.
+        self.has_begun = False
         self.ended = False
         self.shared_rng = torch.Generator()
         self.worker = worker
@@ -144,6 +146,7 @@ class _Loop:
                     self._begin(resumed, None)
                 self._put_back(resumed)
                 resumed, self.before = None, resumed
+                self.has_begun = True
             self._begin(resumed, duty.epoch)
 
     def _set_up(self, payload: Payload, channel: Channel, worker: int) -> None:
@@ -192,6 +195,10 @@ class _Loop:
             seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, number)
             seeding.take_over()
         try:
+            if resumed is not None and resumed.get("start") is not None and not resumed["over"]:
+                set_global_state(resumed["start"])
+            start = self.reporter.generators() if self.has_begun else None
+            self.has_begun = True
             if epoch is not None:
                 if self.is_stream:
                     self.epoch = None  # One that was left before its first batch begins again.
@@ -211,7 +218,7 @@ class _Loop:
             )
             # After all that draws: the next sample goes on from here.
             self._put_back(resumed)
-            self.reporter.begin(self.fetcher)
+            self.reporter.begin(self.fetcher, start)
         except Exception as error:
             self.failure = self._packed(error)
 

@@ -105,6 +105,7 @@ class WorkerIterator(EpochIterator):
         reports, self._places = self._reports, []
         for number in sorted(self._answers):
             reports.note(self._answers[number])
+        reports.end()
         # Should the wait below be interrupted, there is no epoch, rather than one that nobody works on.
         self._begin_nothing()
         if self._crew.closed or self._crew.is_foreign:

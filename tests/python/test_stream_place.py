@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch.utils.data import Dataset, Sampler
+import torch
+from torch.utils.data import Dataset, IterableDataset, Sampler
 
 import sluicegate
 import streams
 from resuming import take
-from stateful import CongruentRows
+from stateful import CongruentRows, EpochStream
 from stateful import GeneratorStream as EagerStream
 from streams import ClosingStream, CountingStream, GeneratorStream, MappedStream, ResettingStream
 
@@ -40,6 +42,17 @@ STREAMS: dict[str, Callable[[], Any]] = {
     **{f"shuffled: {name}": lambda make=make: sluicegate.ShuffleBuffer(make(), 3, 5) for name, make in INNER.items()},
     **{f"sharded: {name}": lambda make=make: sluicegate.shard_iterable(make()) for name, make in INNER.items()},
 }
+
+
+class ShuffledStream(IterableDataset[tuple[int, float]]):
+    """Without a state; draws its order when it begins, and with every sample."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __iter__(self) -> Iterator[tuple[int, float]]:
+        for index in random.sample(range(self.length), self.length):
+            yield index, random.random()
 
 
 def make(stream: str, num_workers: int, **arguments: Any) -> Any:
@@ -87,6 +100,63 @@ def test_persistent_workers_are_where_their_streams_were_left(stream: str, stops
     arguments = {"snapshot_every_n_steps": every, "prefetch_factor": 1}
     state, expected = left(stream, stops, 2, **arguments)
     assert resumed(stream, state, 2, **arguments) == expected
+
+
+@pytest.mark.parametrize("every", [1, 0, 7])
+def test_so_is_one_whose_stream_had_ended_when_the_others_were_left(every: int) -> None:
+    # The second worker's stream ends early, and begins its next epoch, which the first one's does not.
+    def make() -> Any:
+        return sluicegate.DataLoader(
+            EpochStream([14, 5, 14]),
+            4,
+            num_workers=3,
+            drop_last=True,
+            persistent_workers=True,
+            snapshot_every_n_steps=every,
+        )
+
+    loader = make()
+    assert len(take(iter(loader), 6)) == 6
+    iterator = iter(loader)
+    state = json.loads(json.dumps(loader.state_dict()))
+    expected = [take(iterator), take(loader)]
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert [take(resumed), take(resumed)] == expected
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("every", [1, 0, 3])
+@pytest.mark.filterwarnings("ignore:.*read again:UserWarning")
+def test_a_stream_that_draws_its_order_at_first_draws_it_again_in_any_epoch(num_workers: int, every: int) -> None:
+    def make() -> Any:
+        return sluicegate.DataLoader(
+            ShuffledStream(LENGTH),
+            2,
+            num_workers=num_workers,
+            persistent_workers=True,
+            snapshot_every_n_steps=every,
+            generator=torch.Generator().manual_seed(3),
+        )
+
+    loader = make()
+    take(loader)
+    iterator = iter(loader)
+    states, expected = [], []
+    while batch := take(iterator, 1):
+        expected += batch
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    following = take(loader)
+    for received, state in enumerate(states, 1):
+        resumed = make()
+        resumed.load_state_dict(state)
+        iterator = iter(resumed)
+        rest = take(iterator, 1)
+        again = make()
+        again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
+        assert rest + take(iterator) == expected[received:]
+        assert take(resumed) == following
+        assert take(again) == (expected[received + 1 :] if rest else following)
 
 
 @pytest.mark.parametrize("every", [1, 0, 3])
