@@ -193,6 +193,8 @@ def _begun(loader: DataLoader[Any]) -> Progress:
     if before is not None:
         if pending is None:
             progress.place_before = before.leave()
+            if not before.is_drawn:
+                progress.sampler_untold = before.sampler_state_before()
             if not before.finished:
                 left = before.leave_sampler()
                 progress.sampler_before = lambda: left

@@ -118,6 +118,8 @@ class Progress:
         self.sampler_end: bytes | None = None
         # How the epoch before tells what its sampler said last.
         self.sampler_before: Callable[[], Any] | None = None
+        # What a state says of the sampler that was loaded for an epoch before this one, which asked it for nothing.
+        self.sampler_untold: Any = None
         # Where its stream was left, with `num_workers=0`; a lazy one says nothing of this epoch before that has begun.
         self.place_before: dict[str, Any] | None = None
         # How to ask where the stream of this one was left, where it must be asked before another epoch begins.
@@ -223,6 +225,8 @@ class Progress:
     def sampler_state_before(self) -> Any:
         """What a stateful sampler said at the end of the epoch before, when nothing of this one was received yet."""
         resumed = self.resumed
+        if self.sampler_untold is not None:
+            return copy.deepcopy(self.sampler_untold)
         if resumed is None or not resumed["sampler_is_over"]:
             return None
         return copy.deepcopy(resumed["sampler"])
