@@ -3,11 +3,14 @@
     python fuzz/seeds.py
 
 What a target takes from its input is said there, in `tests/native/fuzz`. What the fuzzer has found (`found-*`) is
-left alone. It takes `zstd` on the path. The indices are written by the test `seeds_of_indices` (see README.md).
+left alone. It takes PyArrow, and `zstd` on the path. The indices are written by the test `seeds_of_indices` (see
+README.md).
 """
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import gzip
 import io
 import json
@@ -17,6 +20,8 @@ import subprocess
 import tarfile
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 
 CORPUS = pathlib.Path(__file__).parent / "corpus"
 
@@ -217,8 +222,109 @@ def archives() -> None:
     put("tar_zst", "bomb", bytes([0, 0, 0]), kinds, zstd(bytes(1 << 21)))
 
 
+def table(rows: int, *, nulls: bool) -> pa.Table:
+    """A table with a column of each kind."""
+
+    def some(values: list[object]) -> list[object]:
+        return [None if nulls and number % 3 == 1 else value for number, value in enumerate(values)]
+
+    numbers = range(rows)
+    days = [datetime.date(2020, 1, 1 + number) for number in numbers]
+    return pa.table(
+        {
+            "n": pa.array(some([*numbers]), pa.int64()),
+            "t": pa.array(some(["ab" * (number % 3) for number in numbers]), pa.string()),
+            "f": pa.array(some([number / 2 for number in numbers]), pa.float32()),
+            "l": pa.array(some([[number] * (number % 3) for number in numbers]), pa.list_(pa.int16())),
+            "s": pa.array(some([{"flag": number % 2 == 1} for number in numbers]), pa.struct([("flag", pa.bool_())])),
+            "d": pa.array(some(["low" if number < rows // 2 else "high" for number in numbers])).dictionary_encode(),
+            "when": pa.array(some([*days]), pa.date32()),
+            "price": pa.array(some([decimal.Decimal(number) / 4 for number in numbers]), pa.decimal128(9, 2)),
+            "b": pa.array(some([bytes([number, 7]) for number in numbers]), pa.binary(2)),
+        }
+    )
+
+
+def put_columns(target: str, name: str, head: bytes, whole: bytes, magic: bytes) -> None:
+    """Writes two inputs: a file as it is, and in the parts that a target makes one of."""
+    put(target, name, head, b"\0", whole)
+    begin, end = len(magic) + -len(magic) % 4, len(whole) - len(magic) - 4
+    footer = end - int.from_bytes(whole[end : end + 4], "little")
+    put(target, f"{name}-framed", head, b"\1", part(whole[footer:end]), whole[begin:footer])
+
+
+def columns() -> None:
+    """Parquet and Arrow."""
+    nulls = table(7, nulls=True)
+    few = nulls.select(["n", "t", "l"])
+    # Pages of a row each, and the places of these.
+    paged = {"write_page_index": True, "data_page_size": 1, "write_batch_size": 1, "use_dictionary": False}
+    # How nulls, columns, texts and decimals are read, and how much is kept; before that, what filters.
+    forms = (
+        ("all", nulls, [1, 0, 0, 0, 0], [0, 0, 0, 3, 5], {"row_group_size": 4, "store_schema": False}),
+        ("bytes", table(5, nulls=False), [0, 0, 1, 1, 1], [0, 1, 2, 1, 1], {"compression": "zstd"}),
+        ("paged", table(12, nulls=False).select(["n", "t"]), [0, 0, 1, 0, 1], [0, 0, 0, 2, 4], paged),
+        ("pages-2", few, [3, 0, 0, 0, 2], [0, 4, 1, 2, 2], {"data_page_version": "2.0", "compression": "gzip"}),
+        ("checked", few, [3, 2, 0, 0, 0], [1, 0, 0, 1, 6, 1, 1, 3, 7], {"write_page_checksum": True}),
+        ("delta", few.select(["n"]), [2, 0, 0, 0, 0], [0, 0, 0, 1, 1], {"column_encoding": "DELTA_BINARY_PACKED"}),
+    )
+    for name, contents, head, condition, options in forms:
+        file = io.BytesIO()
+        options = {"use_dictionary": name in ("all", "bytes")} | options
+        pyarrow.parquet.write_table(contents, file, **options)
+        put_columns("parquet", name, bytes(head), file.getvalue(), b"PAR1")
+        put_columns("parquet_filter", name, bytes(condition + head), file.getvalue(), b"PAR1")
+    for name, contents, head, compression in (
+        ("all", nulls, [1, 0, 0, 0, 0], None),
+        ("bytes", table(5, nulls=False), [0, 0, 1, 1, 1], None),
+        ("lz4", few, [3, 0, 0, 0, 0], "lz4"),
+        ("zstd", few, [2, 2, 0, 0, 0], "zstd"),
+    ):
+        options = pa.ipc.IpcWriteOptions(compression=compression)
+        for form, open_writer in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
+            file = io.BytesIO()
+            with open_writer(file, contents.schema, options=options) as writer:
+                writer.write_table(contents, 4)
+            if form == "file":
+                put_columns("arrow", name, bytes(head), file.getvalue(), b"ARROW1")
+            else:
+                put("arrow", f"{name}-stream", bytes(head), b"\0", file.getvalue())
+
+
+def streams() -> None:
+    """What is read from front to back: the inputs of the other targets, read in some way, and packed ones."""
+    whole, unpacked, leaves_out = bytes([0, 0, 2]), bytes([0, 1, 1]), bytes([1, 0, 0])
+    for format_name in ("json_lines", "csv", "tfrecord", "raw", "tar"):
+        known = format_name == "tar"
+        for file in sorted((CORPUS / format_name).iterdir()):
+            if file.name.startswith("found"):
+                continue
+            contents = file.read_bytes()
+            if format_name == "csv":
+                # There is no second file.
+                contents = contents[:4] + contents[6 + int.from_bytes(contents[4:6], "little") :]
+            if known:
+                contents = contents[:4] + b"\1" + contents[4:]
+            put(f"{format_name}_stream", file.name, whole, contents)
+    lines = b'{"a": 1, "b": [[1, 2]], "c": "x"}\n\n{"a": 2, "c": 3}\n'
+    put("json_lines_stream", "gzip", unpacked, b"\0", gzip.compress(lines, mtime=0))
+    put("json_lines_stream", "zstd", unpacked, b"\1", zstd(lines))
+    put("json_lines_stream", "damaged", leaves_out, b"\1", lines)
+    put("csv_stream", "gzip", unpacked, bytes([0, 0, 1, 0]), gzip.compress(b"a,b\n1,2\n", mtime=0))
+    put("csv_stream", "damaged", leaves_out, bytes([0, 0, 0, 1]), b"a,b,c\n1,2\n1,2,3\n4,x,\n")
+    put(
+        "raw_stream", "gzip", unpacked, struct.pack("<HBB", 1, 1, 1), bytes([0, 0, 0, 0]), gzip.compress(b"12", mtime=0)
+    )
+    put("tfrecord_stream", "damaged", leaves_out, bytes([2, 1]), part(example(a=[1])), part(b"\1"))
+    archive_of_two = archive(tarfile.GNU_FORMAT)
+    put("tar_stream", "unknown", leaves_out, bytes([0, 0, 0, 0, 0, 0]), archive_of_two)
+    put("tar_stream", "gzip", unpacked, bytes([1, 0, 1, 0xE4, 1, 0]), gzip.compress(archive_of_two, mtime=0))
+
+
 if __name__ == "__main__":
     rows()
     texts()
     records()
     archives()
+    columns()
+    streams()

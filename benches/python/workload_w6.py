@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import os
 import random
+import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +64,7 @@ def _prepare() -> None:
                     member.size = len(contents)
                     archive.addfile(member, io.BytesIO(contents))
         os.replace(f"{path}.unfinished", path)
+    _convert()
 
 
 def _check(_source: list[str], batch: Any) -> npt.NDArray[np.int64]:
@@ -155,6 +158,66 @@ def _webdataset(workers: int) -> Contender:
     return Contender(f"WebDataset, {workers} workers", make, (*IMPORTS["torch"], "webdataset"), column)
 
 
+def _write_litdata(folder: Path) -> None:
+    from litdata.streaming.writer import BinaryWriter
+
+    writer = BinaryWriter(str(folder), chunk_bytes="64MB")
+    for index in range(SAMPLES):
+        writer[index] = {"__key__": f"{index:08d}", "jpg": _image(index), "json": _label(index)}
+    writer.done()
+    writer.merge()
+
+
+def _write_streaming(folder: Path) -> None:
+    import streaming
+
+    columns = {"__key__": "str", "jpg": "bytes", "json": "json"}
+    with streaming.MDSWriter(out=str(folder), columns=columns, size_limit=64 << 20) as writer:
+        for index in range(SAMPLES):
+            writer.write({"__key__": f"{index:08d}", "jpg": _image(index), "json": _label(index)})
+
+
+# Who wants the samples in a format of its own.
+_CONVERTED = {"litdata": _write_litdata, "streaming": _write_streaming}
+
+
+def _convert() -> None:
+    for package, write in _CONVERTED.items():
+        folder = _FOLDER / package
+        if importlib.util.find_spec(package) is None or folder.exists():
+            continue
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        write(unfinished)
+        unfinished.rename(folder)
+
+
+def _litdata(_paths: list[str]) -> Epoch:
+    """Its own loader, shuffled as it does."""
+    import litdata
+
+    dataset = litdata.StreamingDataset(str(_FOLDER / "litdata"), shuffle=True, seed=6)
+    loader = litdata.StreamingDataLoader(dataset, batch_size=BATCH_SIZE, num_workers=0, collate_fn=_lists)
+    return lambda: iter(loader)
+
+
+def _streaming(_paths: list[str]) -> Epoch:
+    """Their own dataset under torch's loader, shuffled over as many samples as the others."""
+    import streaming
+    import torch.utils.data
+
+    dataset = streaming.StreamingDataset(
+        local=str(_FOLDER / "streaming"),
+        shuffle=True,
+        shuffle_algo="py1e",
+        shuffle_block_size=WINDOW,
+        batch_size=BATCH_SIZE,
+    )
+    loader = torch.utils.data.DataLoader(dataset, batch_size=BATCH_SIZE, collate_fn=_lists)
+    return lambda: iter(loader)
+
+
 def _bytes_alone(paths: list[str]) -> Epoch:
     """One call of the system for both files of a sample, into a buffer that is reused; blocks of an archive in turn."""
     files = [os.open(path, os.O_RDONLY) for path in paths]
@@ -188,6 +251,8 @@ WORKLOAD = Workload(
                 _torch(2),
                 _webdataset(0),
                 _webdataset(2),
+                Contender("LitData, 0 workers, its own format", _litdata, (*IMPORTS["torch"], "litdata")),
+                Contender("Streaming, 0 workers, its own format", _streaming, (*IMPORTS["torch"], "streaming")),
                 Contender("reading the bytes alone", _bytes_alone, is_limit=True),
                 _ours(0, "json"),
                 _ours(2, "json"),

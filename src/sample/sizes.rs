@@ -104,6 +104,15 @@ impl SizesWriter<'_> {
         self.elements[place * self.samples + self.rows.start + row] = elements;
     }
 
+    /// The sizes in variable field `field`, by row, in elements.
+    ///
+    /// # Panics
+    /// When the field has a fixed size.
+    pub fn field(&mut self, field: usize) -> &mut [usize] {
+        let place = self.places[field].expect("only variable fields have sizes");
+        &mut self.elements[place * self.samples..][self.rows.clone()]
+    }
+
     /// Keeps `block` until the batch is read: what was decoded to learn its sizes need not be decoded again.
     pub fn keep(&mut self, block: Arc<dyn Any + Send + Sync>) {
         self.kept.push(block);

@@ -213,3 +213,33 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn millions_of_empty_lines_are_passed_over_in_little_stack() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x");
+    fs::write(&path, [&b"a\n"[..], &b"\n".repeat(2 << 20), b"1\n"].concat()).unwrap();
+    let csv = StreamFormat::Csv { fields: None, defaults: Vec::new(), header: CsvHeader::FirstRow, delimiter: b',' };
+    // The first line is no JSON.
+    for format in [csv, StreamFormat::JsonLines(None)] {
+        let dataset = StreamDataset::new(vec![StreamSource::Path(path.clone())], format);
+        let dataset = dataset.on_damage(StreamDamages::LeaveOut);
+        let found = thread::Builder::new().stack_size(256 << 10).spawn(move || all(&dataset).len());
+        assert_eq!(found.unwrap().join().unwrap(), 1);
+    }
+}
+
+#[test]
+fn an_archive_that_was_cut_in_padding_is_told() {
+    let folder = TempDir::new().unwrap();
+    let (path, format) = formats(folder.path()).swap_remove(0);
+    let whole = fs::read(&path).unwrap();
+    let begin = whole.windows(5).position(|name| name == b"0.cls").unwrap();
+    for kept in [1, 2, 400, 511] {
+        // Contents of one byte, and of the block that they are in as many as this.
+        fs::write(&path, &whole[..(begin / 512 + 1) * 512 + kept]).unwrap();
+        let dataset = StreamDataset::new(vec![StreamSource::Path(path.clone())], format.clone());
+        let error = read(&dataset, StreamPart::WHOLE, StreamPosition::default()).unwrap_err();
+        assert!(error.to_string().contains("511 bytes of padding are expected here"), "{error}");
+    }
+}

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import torch
 
 import test_mds
@@ -22,11 +24,13 @@ import test_tar
 import test_tfrecord
 import test_tokens
 from sluicegate import (
+    ArrowDataset,
     CsvDataset,
     FolderDataset,
     JsonLinesDataset,
     MdsDataset,
     NpyDataset,
+    ParquetDataset,
     RawDataset,
     SafetensorsDataset,
     TarDataset,
@@ -44,7 +48,7 @@ class Format:
 
     write: Callable[[Path, str], Path]
     open: Callable[[list[Path]], Any]
-    # The ends of names of files that are read when they are opened, and not any more then.
+    # The ends of names of files that are read when they are opened, or whose samples are kept, and not any more then.
     read_once: tuple[str, ...] = ()
 
 
@@ -115,6 +119,38 @@ def _files(folder: Path, stem: str) -> Path:
     return folder / stem
 
 
+_COLUMNS = pa.table(
+    {
+        "n": pa.array([1, None, 3, 4, 5]),
+        "t": pa.array(["a", "\u00e4b", "", None, "cd"]),
+        "l": pa.array([[1.5], [], [2.5, 3.5], [4.5], [5.5] * 4], pa.list_(pa.float32())),
+        "s": pa.array([{"flag": n % 2 == 0} for n in range(5)]),
+    }
+)
+
+
+def _parquet(**options: Any) -> Callable[[Path, str], Path]:
+    def write(folder: Path, stem: str) -> Path:
+        path = folder / f"{stem}.parquet"
+        # Its name may be one that PyArrow does not take.
+        with path.open("wb") as file:
+            pyarrow.parquet.write_table(_COLUMNS, file, row_group_size=3, **options)
+        return path
+
+    return write
+
+
+def _arrow(open_writer: Callable[..., Any], compression: str | None) -> Callable[[Path, str], Path]:
+    def write(folder: Path, stem: str) -> Path:
+        path = folder / f"{stem}.arrow"
+        options = pa.ipc.IpcWriteOptions(compression=compression)
+        with path.open("wb") as file, open_writer(file, _COLUMNS.schema, options=options) as writer:
+            writer.write_table(_COLUMNS, 3)
+        return path
+
+    return write
+
+
 _TABLE = b'n,t,f\n1,"a ""b"", c",1.5\n-2,"two\nlines",nan\n3,x,1e9\n'
 _LINES = (
     b'{"n": 1, "t": "\\u00e4", "l": [1, 2.5]}\r\n\n{"n": -2, "t": "\xc3\xb6", "l": []}\n{"l": [[]], "n": 3, "t": ""}'
@@ -142,6 +178,19 @@ FORMATS = {
     "tar": Format(_tar(".tar", bytes), _open_tar),
     "tar-gz": Format(_tar(".tar.gz", lambda data: gzip.compress(data, mtime=0)), _open_tar, read_once=(".gz",)),
     "tar-zst": Format(_tar(".tar.zst", test_mds.zstd), _open_tar, read_once=(".zst",)),
+    "parquet": Format(
+        _parquet(write_page_checksum=True),
+        lambda paths: ParquetDataset([*paths], nulls="mask"),
+        read_once=(".parquet",),
+    ),
+    "parquet-filter": Format(
+        _parquet(compression="none", write_page_index=True),
+        lambda paths: ParquetDataset([*paths], ["t", "n"], nulls="mask", filter=[("n", ">", 1)], index_folder=NOWHERE),
+        read_once=(".parquet",),
+    ),
+    "arrow": Format(_arrow(pa.ipc.new_file, None), lambda paths: ArrowDataset([*paths], nulls="mask")),
+    "arrow-zstd": Format(_arrow(pa.ipc.new_file, "zstd"), lambda paths: ArrowDataset([*paths], nulls="mask")),
+    "arrow-stream": Format(_arrow(pa.ipc.new_stream, None), lambda paths: ArrowDataset([*paths], nulls="mask")),
     "folder": Format(_files, lambda paths: FolderDataset(paths[0]), read_once=(".txt",)),
 }
 

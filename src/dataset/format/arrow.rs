@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::arrow_files::{ArrowBatch, ArrowFiles};
-use super::columnar::{ColumnKind, ColumnarOptions, Columns, Nesting, Picks};
+use super::block_starts::FoundBlocks;
+use super::columnar::{ColumnKind, ColumnarOptions, Columns, Nesting, Picks, Places};
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
@@ -21,7 +22,7 @@ pub struct Arrow {
 }
 
 /// Batches, and by row the place of its batch among them, and its row in it.
-type Found = (Vec<Arc<ArrowBatch>>, Vec<(u32, u32)>);
+type Found = (Vec<Arc<ArrowBatch>>, Places);
 
 impl Arrow {
     /// Opens the files at `paths`: the columns that `options` ask for. Of what has to be unpacked or converted, `cache_bytes`
@@ -69,26 +70,17 @@ impl Arrow {
 
     /// The number of rows of each batch in the files: blocks that lie together.
     pub fn block_sizes(&self) -> impl Iterator<Item = usize> {
-        self.files.batch_rows()
+        (0..self.files.starts.len()).map(|batch| self.files.starts.samples_of(batch).len())
     }
 
     /// The batches that the rows at `indices` are in, and by row the place of its batch there, and its row in it.
     fn find(&self, indices: &[usize]) -> Result<Found> {
-        let mut found: Vec<(usize, usize)> = Vec::with_capacity(indices.len());
-        for &index in indices {
-            // Most rows follow the one before.
-            let place = match found.last() {
-                Some(&(batch, row)) if self.files.follows((batch, row), index) => (batch, row + 1),
-                _ => self.files.place(index)?,
-            };
-            found.push(place);
-        }
-        let mut numbers: Vec<usize> = found.iter().map(|place| place.0).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let batches = numbers.iter().map(|&number| self.files.batch(&self.columns, number)).collect::<Result<_>>()?;
-        let place = |(batch, row)| (numbers.partition_point(|&number| number < batch) as u32, row as u32);
-        Ok((batches, found.into_iter().map(place).collect()))
+        let starts = &self.files.starts;
+        let FoundBlocks { blocks, of_rows, .. } = starts.find(indices)?;
+        let batches = blocks.iter().map(|&batch| self.files.batch(&self.columns, batch)).collect::<Result<_>>()?;
+        let first: Vec<usize> = blocks.iter().map(|&batch| starts.samples_of(batch).start).collect();
+        let rows = indices.iter().zip(&of_rows).map(|(&index, &of)| (of, (index - first[of as usize]) as u32));
+        Ok((batches, Places::new(blocks.len(), rows.collect())))
     }
 
     fn write(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
@@ -97,7 +89,7 @@ impl Arrow {
         let written = self.files.read(&batches, || Ok(Picks::new(blocks, &places).write(&self.columns, into)))?;
         written.map_err(|refusal| {
             let index = indices[refusal.row];
-            let file = self.files.place(index).map(|(batch, _)| self.files.file_of(batch).display().to_string());
+            let file = self.files.starts.of_sample(index).map(|batch| self.files.file_of(batch).display().to_string());
             let reason = format!("{}, of {}", refusal.reason, file.unwrap_or_default());
             Error::Sample { index, field: refusal.column, reason }
         })
@@ -106,7 +98,7 @@ impl Arrow {
 
 impl Dataset for Arrow {
     fn len(&self) -> usize {
-        self.files.len()
+        self.files.starts.samples()
     }
 
     fn schema(&self) -> &Schema {

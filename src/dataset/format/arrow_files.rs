@@ -8,6 +8,7 @@ use arrow_buffer::Buffer;
 use super::arrow_batch::{Dictionaries, is_aligned, read_batch, read_dictionaries};
 use super::arrow_index::{ArrowIndex, BatchPlace, Refused, without_panic};
 use super::block_cache::BlockCache;
+use super::block_starts::BlockStarts;
 use super::columnar::{Block, Columns};
 use super::data_file::MAPPED_FILES;
 use super::file_pool::{FilePool, OPEN_FILES};
@@ -23,8 +24,8 @@ const BYTES_PER_BATCH: usize = 16 << 10;
 pub(super) struct ArrowFiles {
     pool: FilePool,
     files: Vec<IndexedFile>,
-    /// By batch of all files: the rows up to its end.
-    row_ends: Vec<usize>,
+    /// Which batch of all files a row is in.
+    pub(super) starts: BlockStarts,
     mapped: BlockCache<usize, Mapped>,
     /// By file, and the number of dictionaries that were read.
     dictionaries: BlockCache<(usize, u32), Dictionaries>,
@@ -83,18 +84,7 @@ impl ArrowFiles {
         }
         let mapped = BlockCache::new(MAPPED_FILES);
         let (dictionaries, batches) = (BlockCache::new(cache_bytes), BlockCache::new(cache_bytes));
-        Ok(Self { pool, files, row_ends, mapped, dictionaries, batches })
-    }
-
-    /// The number of rows.
-    pub(super) fn len(&self) -> usize {
-        self.row_ends.last().copied().unwrap_or(0)
-    }
-
-    /// The number of rows of each batch.
-    pub(super) fn batch_rows(&self) -> impl Iterator<Item = usize> {
-        let starts = [0].into_iter().chain(self.row_ends.iter().copied());
-        self.row_ends.iter().zip(starts).map(|(end, start)| end - start)
+        Ok(Self { pool, files, starts: BlockStarts::new(row_ends), mapped, dictionaries, batches })
     }
 
     /// The files: path and schema.
@@ -107,21 +97,6 @@ impl ArrowFiles {
         for file in &mut self.files {
             file.projection = columns.top_level(&file.index.schema);
         }
-    }
-
-    /// The batch that row `index` is in, and the row in it.
-    pub(super) fn place(&self, index: usize) -> Result<(usize, usize)> {
-        let batch = self.row_ends.partition_point(|&end| end <= index);
-        if batch == self.row_ends.len() {
-            return Err(Error::IndexOutOfRange { index, len: self.len() });
-        }
-        Ok((batch, index - if batch == 0 { 0 } else { self.row_ends[batch - 1] }))
-    }
-
-    /// Whether row `index` is in batch `batch` too, behind row `row` of it.
-    pub(super) fn follows(&self, (batch, row): (usize, usize), index: usize) -> bool {
-        let start = if batch == 0 { 0 } else { self.row_ends[batch - 1] };
-        start + row + 1 == index && index < self.row_ends[batch]
     }
 
     /// The file of batch `batch`.

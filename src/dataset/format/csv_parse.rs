@@ -53,7 +53,7 @@ impl CsvParse {
     /// The end of the next row that is not empty; nothing at the end.
     fn row(&mut self, bytes: &mut ByteStream) -> Found<Option<RowEnd>> {
         let (mut at, mut place, mut quote) = (0, Place::Plain, 0);
-        loop {
+        'window: loop {
             let window = bytes.window();
             while at < window.len() {
                 match place {
@@ -77,7 +77,8 @@ impl CsvParse {
                                 return Err(self.long(bytes, newline + 1));
                             }
                             self.take(bytes, newline + 1);
-                            return self.row(bytes);
+                            at = 0;
+                            continue 'window;
                         }
                         Some(found) => {
                             at += found + 1;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::batch_key::BatchKey;
 use super::block_cache::BlockCache;
 use super::typed_field::TypedField;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
@@ -110,7 +111,7 @@ pub(super) struct Decoding<D> {
     decoder: D,
     schema: Schema,
     /// By the indices of a batch: nothing is kept for longer than somebody reads it.
-    batches: BlockCache<Vec<usize>, Decoded>,
+    batches: BlockCache<BatchKey, Decoded>,
 }
 
 impl<D: Decode> Decoding<D> {
@@ -130,7 +131,7 @@ impl<D: Decode> Decoding<D> {
     }
 
     fn batch(&self, indices: &[usize]) -> Result<Arc<Decoded>> {
-        self.batches.get(&indices.to_vec(), || {
+        self.batches.get(&BatchKey::of(indices), || {
             let decoded = self.decode(indices)?;
             let bytes = decoded.bytes();
             Ok((decoded, bytes.max(1)))

@@ -12,7 +12,10 @@ mod arrow_files;
 mod arrow_index;
 #[cfg(all(feature = "arrow", feature = "python"))]
 mod arrow_table;
+mod batch_key;
 mod block_cache;
+#[cfg(feature = "arrow")]
+mod block_starts;
 mod byte_stream;
 #[cfg(feature = "arrow")]
 mod columnar;

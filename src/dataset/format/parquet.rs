@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::batch_key::BatchKey;
 use super::block_cache::{BlockCache, CACHED_BYTES};
-use super::columnar::{ColumnKind, ColumnarOptions, Nesting, Picks};
+use super::block_starts::FoundBlocks;
+use super::columnar::{ColumnKind, ColumnarOptions, Nesting, Picks, Places};
 use super::parquet_filter::ParquetFilter;
 use super::parquet_reuse::Reuse;
 use super::parquet_source::{DecodedGroup, Pages, ParquetSource};
@@ -52,14 +54,14 @@ pub struct Parquet {
     reuse: Reuse,
     cache_bytes: usize,
     /// By the indices of a batch: nothing is kept for longer than somebody reads it.
-    batches: BlockCache<Vec<usize>, Located>,
+    batches: BlockCache<BatchKey, Located>,
 }
 
 /// Where the samples of a batch are: in which of the groups, and there in which piece and row.
 struct Located {
     groups: Vec<Arc<DecodedGroup>>,
-    /// By row, the place among all pieces of the groups, and the row there.
-    places: Vec<(u32, u32)>,
+    /// Among all pieces of the groups.
+    places: Places,
 }
 
 impl Parquet {
@@ -94,7 +96,8 @@ impl Parquet {
     /// The number of samples in each row group, of one file after the other: what a sampler needs that reads by blocks.
     #[must_use]
     pub fn group_samples(&self) -> Vec<usize> {
-        (0..self.source.groups.len()).map(|group| self.source.groups.samples_of(group).len()).collect()
+        let starts = &self.source.groups.starts;
+        (0..starts.len()).map(|group| starts.samples_of(group).len()).collect()
     }
 
     /// Row group `group`, or at least those of its samples that `wanted` tells, `count` of them.
@@ -102,7 +105,7 @@ impl Parquet {
     /// As a whole it can be kept for others to come. Where they do not come, as in a shuffle of more than the cache holds,
     /// it is much cheaper to decode the pages that have the samples, if the file says where pages are.
     fn group(&self, group: usize, count: usize, wanted: impl FnOnce() -> Vec<usize>) -> Result<Arc<DecodedGroup>> {
-        let samples = self.source.groups.samples_of(group).len();
+        let samples = self.source.groups.starts.samples_of(group).len();
         if let Some(decoded) = self.decoded.peek(&group) {
             self.reuse.touch(group, decoded.bytes(), samples, count);
             return Ok(decoded);
@@ -127,32 +130,14 @@ impl Parquet {
     }
 
     fn locate(&self, indices: &[usize]) -> Result<Located> {
-        let mut of_rows: Vec<usize> = Vec::with_capacity(indices.len());
-        let mut last: Option<(usize, std::ops::Range<usize>)> = None;
-        for &index in indices {
-            if last.as_ref().is_none_or(|(_, samples)| !samples.contains(&index)) {
-                let group = self.source.groups.of_sample(index)?;
-                last = Some((group, self.source.groups.samples_of(group)));
-            }
-            of_rows.extend(last.as_ref().map(|(group, _)| *group));
-        }
-        let mut distinct = of_rows.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        let mut counts = vec![0; distinct.len()];
-        let mut last = 0;
-        for &group in &of_rows {
-            if distinct[last] != group {
-                last = distinct.partition_point(|&other| other < group);
-            }
-            counts[last] += 1;
-        }
+        let starts = &self.source.groups.starts;
+        let FoundBlocks { blocks, counts, of_rows } = starts.find(indices)?;
         // No more of them than may be cached are held for one batch, which may be from everywhere.
         let mut held = 0_usize;
-        let groups = distinct.iter().zip(counts).map(|(&group, count)| {
+        let groups = blocks.iter().zip(counts).enumerate().map(|(place, (&group, count))| {
             let wanted = || {
-                let of_group = indices.iter().zip(&of_rows).filter(|(_, of)| **of == group);
-                let start = self.source.groups.samples_of(group).start;
+                let of_group = indices.iter().zip(&of_rows).filter(|(_, of)| **of as usize == place);
+                let start = starts.samples_of(group).start;
                 let mut wanted: Vec<usize> = of_group.map(|(index, _)| index - start).collect();
                 wanted.sort_unstable();
                 wanted.dedup();
@@ -160,26 +145,22 @@ impl Parquet {
             };
             let decoded = self.group(group, count, wanted)?;
             held = held.saturating_add(decoded.bytes());
-            Ok(if held > self.cache_bytes && distinct.len() > 1 { Arc::new(decoded.taken(wanted())) } else { decoded })
+            Ok(if held > self.cache_bytes && blocks.len() > 1 { Arc::new(decoded.taken(wanted())) } else { decoded })
         });
         let groups = groups.collect::<Result<Vec<_>>>()?;
         let mut pieces = 0;
-        let starts = distinct.iter().zip(&groups).map(|(&group, decoded)| {
-            let start = Start { group, sample: self.source.groups.samples_of(group).start, piece: pieces };
+        let first = blocks.iter().zip(&groups).map(|(&group, decoded)| {
             pieces += decoded.pieces.len();
-            start
+            (starts.samples_of(group).start, pieces - decoded.pieces.len())
         });
-        let starts: Vec<Start> = starts.collect();
-        let mut places = Vec::with_capacity(indices.len());
-        let mut last = 0;
-        for (&index, &group) in indices.iter().zip(&of_rows) {
-            if starts[last].group != group {
-                last = starts.partition_point(|start| start.group < group);
-            }
-            let (piece, row) = groups[last].place(index - starts[last].sample);
-            places.push(((starts[last].piece + piece) as u32, row as u32));
-        }
-        Ok(Located { groups, places })
+        let first: Vec<(usize, usize)> = first.collect();
+        let place = |(&index, &of): (&usize, &u32)| {
+            let (first_sample, first_piece) = first[of as usize];
+            let (piece, row) = groups[of as usize].place(index - first_sample);
+            ((first_piece + piece) as u32, row as u32)
+        };
+        let rows = indices.iter().zip(&of_rows).map(place).collect();
+        Ok(Located { places: Places::new(pieces, rows), groups })
     }
 
     /// The samples of a batch, found again if their sizes were asked for before.
@@ -187,7 +168,7 @@ impl Parquet {
         if !self.source.columns.schema().is_variable() {
             return self.locate(indices).map(Arc::new);
         }
-        self.batches.get(&indices.to_vec(), || Ok((self.locate(indices)?, 1)))
+        self.batches.get(&BatchKey::of(indices), || Ok((self.locate(indices)?, 1)))
     }
 
     fn write(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
@@ -200,13 +181,6 @@ impl Parquet {
     }
 }
 
-/// Where a group begins in its dataset, and in the pieces of a batch.
-struct Start {
-    group: usize,
-    sample: usize,
-    piece: usize,
-}
-
 impl Located {
     fn picks(&self) -> Picks<'_> {
         Picks::new(self.groups.iter().flat_map(|group| &group.pieces).collect(), &self.places)
@@ -215,7 +189,7 @@ impl Located {
 
 impl Dataset for Parquet {
     fn len(&self) -> usize {
-        self.source.groups.samples()
+        self.source.groups.starts.samples()
     }
 
     fn schema(&self) -> &Schema {

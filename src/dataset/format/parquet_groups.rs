@@ -1,8 +1,8 @@
 //! [`Groups`]: which row group of which file a sample is in, by arithmetic.
 
-use std::ops::Range;
 use std::path::PathBuf;
 
+use super::block_starts::BlockStarts;
 use super::file_pool::FilePool;
 use super::index_place::IndexPlace;
 use super::sample_index::{IndexColumn, SampleIndex};
@@ -39,9 +39,8 @@ const WORDS: usize = 3;
 pub(super) struct Groups {
     /// By file, the number of groups up to its end.
     group_ends: Vec<usize>,
-    /// By group, the number of samples up to its end.
-    sample_ends: Vec<usize>,
-    groups_per_sample: f64,
+    /// Which of the groups a sample is in.
+    pub(super) starts: BlockStarts,
     index: SampleIndex,
 }
 
@@ -90,40 +89,7 @@ impl Groups {
         if !fits {
             return Err(damaged());
         }
-        let size = if sample_ends.len() > 1 { sample_ends[0] } else { usize::MAX };
-        Ok(Self { group_ends, sample_ends, groups_per_sample: 1.0 / size.max(1) as f64, index })
-    }
-
-    /// The number of samples.
-    pub(super) fn samples(&self) -> usize {
-        self.sample_ends.last().copied().unwrap_or(0)
-    }
-
-    /// The number of row groups.
-    pub(super) fn len(&self) -> usize {
-        self.sample_ends.len()
-    }
-
-    /// The samples in row group `group`.
-    pub(super) fn samples_of(&self, group: usize) -> Range<usize> {
-        if group == 0 { 0..self.sample_ends[0] } else { self.sample_ends[group - 1]..self.sample_ends[group] }
-    }
-
-    /// The row group that has sample `index`.
-    ///
-    /// # Errors
-    /// [`Error::IndexOutOfRange`].
-    pub(super) fn of_sample(&self, index: usize) -> Result<usize> {
-        // Where all are of one size it is this one.
-        let guess = (index as f64 * self.groups_per_sample) as usize;
-        if guess < self.len() && self.samples_of(guess).contains(&index) {
-            return Ok(guess);
-        }
-        let group = self.sample_ends.partition_point(|&end| end <= index);
-        match group < self.sample_ends.len() {
-            true => Ok(group),
-            false => Err(Error::IndexOutOfRange { index, len: self.samples() }),
-        }
+        Ok(Self { group_ends, starts: BlockStarts::new(sample_ends), index })
     }
 
     pub(super) fn place(&self, group: usize) -> GroupPlace {

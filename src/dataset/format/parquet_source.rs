@@ -116,7 +116,7 @@ impl ParquetSource {
             rows: selected,
             most_bytes: limit,
         };
-        let expected = rows.as_ref().map_or(self.groups.samples_of(group).len(), Vec::len);
+        let expected = rows.as_ref().map_or(self.groups.starts.samples_of(group).len(), Vec::len);
         let mut decoded = DecodedGroup { pieces: Vec::new(), ends: Vec::new(), rows };
         let mut bytes = 0_usize;
         request.decode(&file, |batch| {
@@ -141,11 +141,11 @@ impl ParquetSource {
 
     /// In which file sample `index` is, and in which row.
     pub(super) fn origin(&self, index: usize) -> Result<String> {
-        let group = self.groups.of_sample(index)?;
+        let group = self.groups.starts.of_sample(index)?;
         let place = self.groups.place(group);
         let known = self.footer(place.file, Pages::Unknown)?;
         let rows = |group: usize| known.footer.groups().get(group).map_or(0, |group| group.num_rows() as usize);
-        let within = index - self.groups.samples_of(group).start;
+        let within = index - self.groups.starts.samples_of(group).start;
         let in_group = match self.groups.bits(group, rows(place.in_file))? {
             None => within,
             Some(bits) => {

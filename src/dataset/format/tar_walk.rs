@@ -164,10 +164,15 @@ pub(super) fn pass_over(bytes: &mut ByteStream, at: u64, name: &[u8], size: u64)
     if found < size { Err(cut(at, name, size, found)) } else { pass_padding(bytes, size) }
 }
 
-/// Passes over what fills up the last block of `size` bytes; the last one of an archive may lack it.
+/// Passes over what fills up the last block of `size` bytes: where that is missing, what should follow is missing too.
 pub(super) fn pass_padding(bytes: &mut ByteStream, size: u64) -> Found<()> {
-    let padding = size.wrapping_neg() % BLOCK as u64;
-    bytes.skip(padding).map(drop)
+    let (at, padding) = (bytes.offset(), size.wrapping_neg() % BLOCK as u64);
+    let found = bytes.skip(padding)?;
+    if found < padding {
+        let reason = format!("{padding} bytes of padding are expected here, but {found} are left: it was cut");
+        return Err(rest(at, reason));
+    }
+    Ok(())
 }
 
 /// The trouble of a member that has only `found` of its bytes.

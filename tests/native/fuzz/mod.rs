@@ -5,6 +5,8 @@
 //! outside of a file) is seen by whoever calls it. `fuzz/` calls it with millions of inputs; [`corpus`] with those that are
 //! kept, so that every test run does.
 
+#[cfg(feature = "arrow")]
+mod columns;
 mod corpus;
 mod indices;
 mod input;
@@ -13,6 +15,7 @@ mod records;
 mod rows;
 mod scratch;
 mod state;
+mod streams;
 mod tar;
 mod texts;
 
@@ -20,23 +23,34 @@ mod texts;
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them. The inputs that are kept lie in `fuzz/corpus/<name>`.
-pub(crate) const TARGETS: [Target; 18] = [
+pub(crate) const TARGETS: &[Target] = &[
+    #[cfg(feature = "arrow")]
+    ("arrow", columns::arrow),
     ("csv", texts::csv),
+    ("csv_stream", streams::csv),
     ("index_of_lines", indices::of_lines),
     ("index_of_tar", indices::of_tar),
     ("index_of_tfrecord", indices::of_tfrecord),
     ("json_lines", texts::json_lines),
+    ("json_lines_stream", streams::json_lines),
     ("mds", records::mds),
     ("mds_zstd", records::mds_zstd),
     ("megatron", rows::megatron),
     ("name_pattern", texts::name_pattern),
     ("npy", rows::npy),
+    #[cfg(feature = "parquet")]
+    ("parquet", columns::parquet),
+    #[cfg(feature = "parquet")]
+    ("parquet_filter", columns::parquet_filter),
     ("raw", rows::raw),
+    ("raw_stream", streams::raw),
     ("safetensors", rows::safetensors),
     ("state", state::state),
     ("tar", tar::tar),
     ("tar_gz", tar::tar_gz),
+    ("tar_stream", streams::archive),
     ("tar_zst", tar::tar_zst),
     ("tfrecord", records::tfrecord),
+    ("tfrecord_stream", streams::tfrecord),
     ("tokens", rows::tokens),
 ];

@@ -11,16 +11,43 @@ const MOST_SAMPLES: usize = 40;
 /// So many bytes may the variable fields of a batch have.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Opens nothing, but reads what was opened; asserts what an error must say.
-pub(super) fn read_opened<D: Dataset + 'static>(opened: Result<D>) {
-    match opened {
-        Ok(dataset) => read_all(dataset),
-        Err(error) => check_error(&error),
+/// The bytes of a sample, by field.
+pub(super) type Values = Vec<Vec<u8>>;
+
+/// What was read of a dataset: the first samples and, of one that is large, two others; nothing for those that are damaged.
+#[derive(Debug)]
+pub(super) struct Samples {
+    pub(super) samples: Vec<Option<Values>>,
+    len: usize,
+}
+
+impl Samples {
+    /// Whether these are all of them, and none is damaged.
+    pub(super) fn is_whole(&self) -> bool {
+        self.samples.len() == self.len && !self.samples.contains(&None)
     }
 }
 
+/// Opens nothing, but reads what was opened; asserts what an error must say.
+pub(super) fn read_opened<D: Dataset + 'static>(opened: Result<D>) -> Option<Samples> {
+    opened.inspect_err(check_error).ok().map(read_all)
+}
+
 /// Reads the samples one by one and in batches, and asserts that this is the same.
-pub(super) fn read_all(dataset: impl Dataset + 'static) {
+pub(super) fn read_all(dataset: impl Dataset + 'static) -> Samples {
+    read_in(dataset, Ways::Same)
+}
+
+/// Whether what is read in one way must be what is read in the other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ways {
+    Same,
+    /// They look at different parts of a file, which contradict each other where it is damaged.
+    Apart,
+}
+
+/// Reads the samples one by one and in batches.
+pub(super) fn read_in(dataset: impl Dataset + 'static, ways: Ways) -> Samples {
     let dataset: Arc<dyn Dataset> = Arc::new(dataset);
     let len = dataset.len();
     let fetch = FetchSamples::new(Arc::clone(&dataset), Arc::new(StackSamples), Arc::new(Slab::new(1)));
@@ -31,10 +58,14 @@ pub(super) fn read_all(dataset: impl Dataset + 'static) {
     };
     let mut indices: Vec<usize> = (0..len.min(MOST_SAMPLES)).collect();
     indices.extend([len / 2, len.wrapping_sub(1)].into_iter().filter(|&index| index < len && index >= MOST_SAMPLES));
-    let single: Vec<Option<Vec<Vec<u8>>>> =
+    let single: Vec<Option<Values>> =
         indices.iter().map(|&index| fetch(&[index]).ok().map(|batch| sample(&batch, 0))).collect();
     for (indices, single) in indices.chunks(7).zip(single.chunks(7)) {
-        match fetch(indices) {
+        let batch = fetch(indices);
+        if ways == Ways::Apart {
+            continue;
+        }
+        match batch {
             Ok(batch) => {
                 let rows = (0..indices.len()).map(|row| Some(sample(&batch, row)));
                 assert!(rows.eq(single.iter().cloned()), "samples {indices:?} differ when they are read at once");
@@ -49,9 +80,10 @@ pub(super) fn read_all(dataset: impl Dataset + 'static) {
     }
     assert!(fetch(&[len]).is_err(), "there is a sample behind the last one");
     assert!(fetch(&[usize::MAX]).is_err());
+    Samples { samples: single, len }
 }
 
-fn sample(batch: &Batch, row: usize) -> Vec<Vec<u8>> {
+fn sample(batch: &Batch, row: usize) -> Values {
     (0..batch.fields().len()).map(|field| batch.sample(field, row).to_vec()).collect()
 }
 

@@ -27,11 +27,10 @@ fn features(kind: u8) -> Features {
 }
 
 /// Which features, and the file: as it is, or made of samples with the lengths and checksums that they should have.
-pub(super) fn tfrecord(bytes: &[u8]) {
-    let mut input = Input::new(bytes);
+pub(super) fn framed_samples(mut input: Input<'_>) -> (Features, Vec<u8>) {
     let (features, is_framed) = (features(input.byte()), input.byte() % 2 == 1);
-    let path = match is_framed {
-        false => file("x.tfrecord", input.rest()),
+    let whole = match is_framed {
+        false => input.rest().to_vec(),
         true => {
             let mut whole = Vec::new();
             while !input.is_empty() {
@@ -40,10 +39,16 @@ pub(super) fn tfrecord(bytes: &[u8]) {
                 let checksum = |bytes| crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes();
                 whole.extend([&length[..], &checksum(&length), sample, &checksum(sample)].concat());
             }
-            file("x.tfrecord", &whole)
+            whole
         }
     };
-    read_opened(TfRecord::open(vec![path], features, None));
+    (features, whole)
+}
+
+/// Features and file.
+pub(super) fn tfrecord(bytes: &[u8]) {
+    let (features, whole) = framed_samples(Input::new(bytes));
+    read_opened(TfRecord::open(vec![file("x.tfrecord", &whole)], features, None));
 }
 
 const ENCODINGS: [(&str, &str); 14] = [

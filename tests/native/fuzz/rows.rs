@@ -27,9 +27,8 @@ pub(super) fn npy(bytes: &[u8]) {
     read_opened(Npy::open("x", file("x.npy", bytes)));
 }
 
-/// The size of the header, that of a sample, the number of fields, these (data type, place, axis, order), and the file.
-pub(super) fn raw(bytes: &[u8]) {
-    let mut input = Input::new(bytes);
+/// The size of the header, that of a sample, the number of fields, and these (data type, place, axis, order).
+pub(super) fn raw_layout(input: &mut Input<'_>) -> (usize, usize, Vec<RawField>) {
     let (header, sample) = (input.word(), usize::from(input.byte()));
     let fields = (0..input.byte() % 4).map(|number| {
         let dtype = input.choice(&DTYPES);
@@ -43,6 +42,13 @@ pub(super) fn raw(bytes: &[u8]) {
         if input.byte() % 2 == 1 { field.swapped() } else { field }
     });
     let fields = fields.collect();
+    (header, sample, fields)
+}
+
+/// The layout, and the file.
+pub(super) fn raw(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let (header, sample, fields) = raw_layout(&mut input);
     read_opened(Raw::open(file("x.raw", input.rest()), header, sample, fields));
 }
 

@@ -14,7 +14,7 @@ const BLOCK: usize = 512;
 /// So many bytes may be unpacked.
 const UNPACKED: u64 = 1 << 20;
 
-fn options(input: &mut Input<'_>) -> TarOptions {
+pub(super) fn options(input: &mut Input<'_>) -> TarOptions {
     TarOptions {
         on_missing: input.choice(&[OnMissing::Refuse, OnMissing::Skip, OnMissing::Empty]),
         end: input.choice(&[TarEnd::ZeroBlock, TarEnd::FileEnd]),
@@ -26,6 +26,11 @@ fn options(input: &mut Input<'_>) -> TarOptions {
 
 const VALUES: [TarValue; 4] = [TarValue::Bytes, TarValue::Npy, TarValue::Int, TarValue::Float];
 
+/// The kind of the field of that number, of the first four, for which `kinds` stands.
+pub(super) fn kind(kinds: u8, number: usize) -> TarValue {
+    VALUES[usize::from(kinds >> (2 * number)) % VALUES.len()]
+}
+
 /// Opens the archive at `path` with its first extensions as fields, of kinds that the number `kinds` stands for.
 pub(super) fn read_archive(path: PathBuf, options: &TarOptions, kinds: u8) {
     let open = |fields| Tar::open(vec![path.clone()], fields, options).inspect_err(check_error);
@@ -36,7 +41,7 @@ pub(super) fn read_archive(path: PathBuf, options: &TarOptions, kinds: u8) {
     for (number, extension) in tar.extensions().iter().take(4).enumerate() {
         let Ok(name) = String::from_utf8(extension.clone()) else { continue };
         if !name.is_empty() && !name.contains(';') {
-            fields.push(TarField::new(name, VALUES[usize::from(kinds >> (2 * number)) % VALUES.len()]));
+            fields.push(TarField::new(name, kind(kinds, number)));
         }
     }
     read_all(tar);
@@ -45,15 +50,21 @@ pub(super) fn read_archive(path: PathBuf, options: &TarOptions, kinds: u8) {
     }
 }
 
-/// Options, kinds of fields, and an archive: as it is, or with the checksums that its headers should have.
+/// Options, kinds of fields, and an archive.
 pub(super) fn tar(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let (options, kinds, is_summed) = (options(&mut input), input.byte(), input.byte() % 2 == 1);
+    let (options, kinds) = (options(&mut input), input.byte());
+    read_archive(file("x.tar", &summed(input)), &options, kinds);
+}
+
+/// An archive: as it is, or with the checksums that its headers should have.
+pub(super) fn summed(mut input: Input<'_>) -> Vec<u8> {
+    let is_summed = input.byte() % 2 == 1;
     let mut archive = input.rest().to_vec();
     if is_summed {
         write_checksums(&mut archive);
     }
-    read_archive(file("x.tar", &archive), &options, kinds);
+    archive
 }
 
 /// Gives what looks like a header the checksum of one.

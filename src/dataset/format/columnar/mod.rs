@@ -21,7 +21,7 @@ pub use columns::ColumnKind;
 pub(in crate::dataset::format) use columns::Columns;
 pub use nesting::Nesting;
 pub use options::{ColumnarOptions, Decimals, FillValue, NullRule, Strings};
-pub(in crate::dataset::format) use picks::Picks;
+pub(in crate::dataset::format) use picks::{Picks, Places};
 pub(in crate::dataset::format) use select::count_leaves;
 pub(in crate::dataset::format) use value::Value;
 

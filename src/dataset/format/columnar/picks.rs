@@ -8,12 +8,21 @@ use crate::{BatchWriter, SizesWriter};
 /// On average so many rows must follow each other for whole runs to be copied.
 const WORTH_RUNS: usize = 8;
 
+/// Texts up to this many bytes are moved as if they had so many, and the next one written over what is too much: a move of
+/// a size that is known takes no call and no guess.
+const SHORT: usize = 32;
+
+/// Which rows of which blocks a batch is made of, in its order.
+pub(in crate::dataset::format) struct Places {
+    /// By row of the batch: the place of its block, and its row there.
+    rows: Vec<(u32, u32)>,
+    parts: Vec<Part>,
+}
+
 /// Rows of blocks.
 pub(in crate::dataset::format) struct Picks<'a> {
     blocks: Vec<&'a Block>,
-    /// By row of the batch: the place of its block, and its row there.
-    places: &'a [(u32, u32)],
-    parts: Vec<Part>,
+    places: &'a Places,
 }
 
 /// The rows of a batch that come from one block.
@@ -49,31 +58,37 @@ impl Rows {
     }
 }
 
-impl<'a> Picks<'a> {
-    /// The rows of a batch: by row the place in `blocks`, and the row there.
-    pub(in crate::dataset::format) fn new(blocks: Vec<&'a Block>, places: &'a [(u32, u32)]) -> Self {
+impl Places {
+    /// Those of a batch: by row the place of its block among `blocks` of them, and the row there.
+    pub(in crate::dataset::format) fn new(blocks: usize, rows: Vec<(u32, u32)>) -> Self {
         let follows = |a: (u32, u32), b: (u32, u32)| a.0 == b.0 && a.1.checked_add(1) == Some(b.1);
-        let breaks = places.windows(2).filter(|pair| !follows(pair[0], pair[1])).count();
-        if (breaks + 1) * WORTH_RUNS <= places.len() || breaks == 0 {
+        let breaks = rows.windows(2).filter(|pair| !follows(pair[0], pair[1])).count();
+        if (breaks + 1) * WORTH_RUNS <= rows.len() || breaks == 0 {
             let mut into = 0;
-            let runs = places.chunk_by(|a, b| follows(*a, *b)).map(|run| {
+            let runs = rows.chunk_by(|a, b| follows(*a, *b)).map(|run| {
                 let (block, row) = (run[0].0 as usize, run[0].1 as usize);
                 into += run.len();
                 Part { block, rows: Rows::Run { into: into - run.len(), row, len: run.len() } }
             });
             let parts = runs.collect();
-            return Self { blocks, places, parts };
+            return Self { rows, parts };
         }
-        let mut scattered = vec![Vec::new(); blocks.len()];
-        if let [only] = &mut scattered[..] {
-            only.reserve(places.len());
-        }
-        for (into, &(block, row)) in places.iter().enumerate() {
+        let mut counts = vec![0; blocks];
+        rows.iter().for_each(|&(block, _)| counts[block as usize] += 1);
+        let mut scattered: Vec<Vec<(u32, u32)>> = counts.into_iter().map(Vec::with_capacity).collect();
+        for (into, &(block, row)) in rows.iter().enumerate() {
             scattered[block as usize].push((into as u32, row));
         }
         let parts = scattered.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty());
         let parts = parts.map(|(block, rows)| Part { block, rows: Rows::Scattered(rows) }).collect();
-        Self { blocks, places, parts }
+        Self { rows, parts }
+    }
+}
+
+impl<'a> Picks<'a> {
+    /// The rows at `places` of `blocks`.
+    pub(in crate::dataset::format) fn new(blocks: Vec<&'a Block>, places: &'a Places) -> Self {
+        Self { blocks, places }
     }
 
     /// Says how large the samples are.
@@ -82,16 +97,27 @@ impl<'a> Picks<'a> {
         for (number, leaf) in columns.leaves().iter().enumerate() {
             let is_optional = leaf.form == Form::OptionalStrings;
             if leaf.form != Form::Fixed {
-                for part in &self.parts {
+                let lengths = into.field(field);
+                for part in &self.places.parts {
                     let LeafBlock { values, nulls, .. } = self.blocks[part.block].leaf(number);
                     let BlockValues::Variable(values) = values else { continue };
-                    part.rows.each(|row, source| {
-                        let size = match nulls {
-                            Some(nulls) if is_optional && nulls.is_null(source) => 0,
-                            _ => values.elements(source).len() + usize::from(is_optional),
-                        };
-                        into.set(row, field, size);
-                    });
+                    match &part.rows {
+                        Rows::Run { into, row, len } => {
+                            let rows = (0..*len).map(|step| (into + step, row + step));
+                            values.lengths(rows, |row, length| lengths[row] = length);
+                        }
+                        Rows::Scattered(rows) => {
+                            let rows = rows.iter().map(|&(into, row)| (into as usize, row as usize));
+                            values.lengths(rows, |row, length| lengths[row] = length);
+                        }
+                    }
+                    if is_optional {
+                        // A text that is there has a mark before it.
+                        part.rows.each(|row, source| {
+                            let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(source));
+                            lengths[row] = if is_null { 0 } else { lengths[row] + 1 };
+                        });
+                    }
                 }
             }
             field += 1 + usize::from(leaf.mask().is_some());
@@ -130,7 +156,7 @@ impl<'a> Picks<'a> {
 
     fn check(&self, leaf: usize, rule: &LeafNulls) -> Result<(), (usize, Reason)> {
         let mut first: Option<(usize, bool)> = None;
-        for part in &self.parts {
+        for part in &self.places.parts {
             let LeafBlock { nulls, broken, .. } = self.blocks[part.block].leaf(leaf);
             let nulls = nulls.as_ref();
             if nulls.is_none() && broken.is_none() {
@@ -153,7 +179,7 @@ impl<'a> Picks<'a> {
     }
 
     fn write_fixed(&self, leaf: usize, into: &mut [u8]) {
-        for part in &self.parts {
+        for part in &self.places.parts {
             let BlockValues::Fixed { bytes, width } = &self.blocks[part.block].leaf(leaf).values else { continue };
             match &part.rows {
                 Rows::Run { into: start, row, len } => {
@@ -186,15 +212,15 @@ impl<'a> Picks<'a> {
         });
         let values: Vec<_> = values.collect();
         let Some(mut rest) = into.contiguous(field) else {
-            for (row, &(block, source)) in self.places.iter().enumerate() {
+            for (row, &(block, source)) in self.places.rows.iter().enumerate() {
                 let Some((values, _)) = &values[block as usize] else { continue };
                 into.sample(row).field(field).copy_from_slice(values.get(source as usize));
             }
             return;
         };
-        let is_in_runs = self.parts.iter().all(|part| matches!(part.rows, Rows::Run { .. }));
+        let is_in_runs = self.places.parts.iter().all(|part| matches!(part.rows, Rows::Run { .. }));
         if is_in_runs && !is_optional {
-            for part in &self.parts {
+            for part in &self.places.parts {
                 let (Rows::Run { row, len, .. }, Some((values, _))) = (&part.rows, &values[part.block]) else {
                     continue;
                 };
@@ -206,7 +232,7 @@ impl<'a> Picks<'a> {
             }
             return;
         }
-        for &(block, source) in self.places {
+        for &(block, source) in &self.places.rows {
             let Some((values, nulls)) = &values[block as usize] else { continue };
             let source = source as usize;
             if is_optional {
@@ -215,13 +241,20 @@ impl<'a> Picks<'a> {
                 }
                 put(&mut rest, &[1]);
             }
-            put(&mut rest, values.get(source));
+            let (bytes, len) = values.from(source);
+            match (bytes.first_chunk::<SHORT>(), rest.first_chunk_mut::<SHORT>()) {
+                (Some(source), Some(into)) if len <= SHORT => {
+                    *into = *source;
+                    rest = &mut std::mem::take(&mut rest)[len..];
+                }
+                _ => put(&mut rest, &bytes[..len]),
+            }
         }
     }
 
     fn write_mask(&self, leaf: usize, into: &mut [u8]) {
         into.fill(1);
-        for part in &self.parts {
+        for part in &self.places.parts {
             if let Some(nulls) = &self.blocks[part.block].leaf(leaf).nulls {
                 part.rows.each(|row, source| into[row] = u8::from(nulls.is_valid(source)));
             }

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
+use arrow_array::{Array, OffsetSizeTrait};
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
@@ -126,6 +126,23 @@ impl VariableValues {
         Self { offsets, bytes, width: self.width, keys: None, rows }
     }
 
+    /// Says of each of `rows`, which are pairs of a number and a row, how many elements it has.
+    ///
+    /// What kind of offsets there are is asked once and not for each row.
+    #[inline]
+    pub(super) fn lengths(&self, rows: impl Iterator<Item = (usize, usize)>, say: impl FnMut(usize, usize)) {
+        match (&self.offsets, &self.keys) {
+            (Offsets::Small(offsets), None) => lengths_of(offsets, rows, say),
+            (Offsets::Large(offsets), None) => lengths_of(offsets, rows, say),
+            (Offsets::Small(offsets), Some(keys)) => {
+                lengths_of(offsets, rows.map(|(of, row)| (of, keys[row] as usize)), say)
+            }
+            (Offsets::Large(offsets), Some(keys)) => {
+                lengths_of(offsets, rows.map(|(of, row)| (of, keys[row] as usize)), say)
+            }
+        }
+    }
+
     /// Where row `row` lies, in elements.
     #[inline]
     pub(super) fn elements(&self, row: usize) -> Range<usize> {
@@ -141,6 +158,13 @@ impl VariableValues {
         &self.bytes[start * self.width..end * self.width]
     }
 
+    /// All bytes from the first one of a row on, and how many of them are the row's.
+    #[inline]
+    pub(super) fn from(&self, row: usize) -> (&[u8], usize) {
+        let Range { start, end } = self.elements(row);
+        (&self.bytes[start * self.width..], (end - start) * self.width)
+    }
+
     /// All bytes of some rows that follow each other; nothing where they do not lie like that.
     pub(super) fn run(&self, rows: Range<usize>) -> Option<&[u8]> {
         if self.keys.is_some() || rows.is_empty() {
@@ -154,6 +178,15 @@ impl VariableValues {
     pub(super) fn size(&self, size: impl Fn(&[u8]) -> usize) -> usize {
         size(self.offsets.bytes()) + size(&self.bytes) + self.keys.as_ref().map_or(0, |keys| keys.len() * 4)
     }
+}
+
+#[inline]
+fn lengths_of<T: OffsetSizeTrait>(
+    offsets: &[T],
+    rows: impl Iterator<Item = (usize, usize)>,
+    mut say: impl FnMut(usize, usize),
+) {
+    rows.for_each(|(of, row)| say(of, offsets[row + 1].as_usize().saturating_sub(offsets[row].as_usize())));
 }
 
 fn parts<T: arrow_array::types::ByteArrayType>(
