@@ -48,7 +48,7 @@ class Format:
 
     write: Callable[[Path, str], Path]
     open: Callable[[list[Path]], Any]
-    # The ends of names of files that are read when they are opened, or whose samples are kept, and not any more then.
+    # The ends of names of files that are read when they are opened, and not any more then.
     read_once: tuple[str, ...] = ()
 
 
@@ -181,12 +181,10 @@ FORMATS = {
     "parquet": Format(
         _parquet(write_page_checksum=True),
         lambda paths: ParquetDataset([*paths], nulls="mask"),
-        read_once=(".parquet",),
     ),
     "parquet-filter": Format(
         _parquet(compression="none", write_page_index=True),
         lambda paths: ParquetDataset([*paths], ["t", "n"], nulls="mask", filter=[("n", ">", 1)], index_folder=NOWHERE),
-        read_once=(".parquet",),
     ),
     "arrow": Format(_arrow(pa.ipc.new_file, None), lambda paths: ArrowDataset([*paths], nulls="mask")),
     "arrow-zstd": Format(_arrow(pa.ipc.new_file, "zstd"), lambda paths: ArrowDataset([*paths], nulls="mask")),

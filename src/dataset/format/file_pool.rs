@@ -83,6 +83,25 @@ impl FilePool {
         Ok(file)
     }
 
+    /// Whether file `number`, of which something is kept that was read before, is still what it was; none is opened for that.
+    /// One that was only removed is.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when nothing can be said of it; [`Error::Changed`] when it was written to or replaced.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn check(&self, number: usize) -> Result<()> {
+        if let Some(file) = self.take_open(number) {
+            return file.check();
+        }
+        let source = &self.files.files()[number];
+        let reason = match std::fs::metadata(&source.path) {
+            Ok(found) => source.facts.difference(&FileFacts::of(&found)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::Io { path: source.path.clone(), source: error }),
+        };
+        reason.map_or(Ok(()), |reason| Err(Error::Changed { path: source.path.clone(), reason }))
+    }
+
     /// File `number`, if it is open, which is from now on the one read last.
     fn take_open(&self, number: usize) -> Option<Arc<OpenFile>> {
         let mut open = self.lock();

@@ -132,6 +132,8 @@ impl Parquet {
     fn locate(&self, indices: &[usize]) -> Result<Located> {
         let starts = &self.source.groups.starts;
         let FoundBlocks { blocks, counts, of_rows } = starts.find(indices)?;
+        // What is kept of a file that is another now is not mixed with what is read of it.
+        self.source.check(&blocks)?;
         // No more of them than may be cached are held for one batch, which may be from everywhere.
         let mut held = 0_usize;
         let groups = blocks.iter().zip(counts).enumerate().map(|(place, (&group, count))| {

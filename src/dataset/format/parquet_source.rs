@@ -89,6 +89,18 @@ impl ParquetSource {
         })
     }
 
+    /// Fails when a file that has one of `groups`, which are sorted, is another than it was.
+    pub(super) fn check(&self, groups: &[usize]) -> Result<()> {
+        let mut checked = None;
+        for &group in groups {
+            let file = self.groups.place(group).file;
+            if checked.replace(file) != Some(file) {
+                self.pool.check(file)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Decodes row group `group`, or only the samples `rows` of it, which are sorted.
     pub(super) fn decode(&self, group: usize, rows: Option<Vec<usize>>) -> Result<DecodedGroup> {
         let place = self.groups.place(group);
