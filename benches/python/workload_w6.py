@@ -158,12 +158,16 @@ def _webdataset(workers: int) -> Contender:
     return Contender(f"WebDataset, {workers} workers", make, (*IMPORTS["torch"], "webdataset"), column)
 
 
+def _sample(index: int) -> dict[str, Any]:
+    return {"__key__": f"{index:08d}", "jpg": _image(index), "json": _label(index)}
+
+
 def _write_litdata(folder: Path) -> None:
     from litdata.streaming.writer import BinaryWriter
 
     writer = BinaryWriter(str(folder), chunk_bytes="64MB")
     for index in range(SAMPLES):
-        writer[index] = {"__key__": f"{index:08d}", "jpg": _image(index), "json": _label(index)}
+        writer[index] = _sample(index)
     writer.done()
     writer.merge()
 
@@ -174,7 +178,7 @@ def _write_streaming(folder: Path) -> None:
     columns = {"__key__": "str", "jpg": "bytes", "json": "json"}
     with streaming.MDSWriter(out=str(folder), columns=columns, size_limit=64 << 20) as writer:
         for index in range(SAMPLES):
-            writer.write({"__key__": f"{index:08d}", "jpg": _image(index), "json": _label(index)})
+            writer.write(_sample(index))
 
 
 # Who wants the samples in a format of its own.

@@ -194,7 +194,7 @@ def _begun(loader: DataLoader[Any]) -> Progress:
         if pending is None:
             progress.place_before = before.leave()
             if not before.is_drawn:
-                progress.sampler_untold = before.sampler_state_before()
+                progress.sampler_untold = before.sampler_untold
             if not before.finished:
                 left = before.leave_sampler()
                 progress.sampler_before = lambda: left

@@ -118,8 +118,9 @@ class Progress:
         self.sampler_end: bytes | None = None
         # How the epoch before tells what its sampler said last.
         self.sampler_before: Callable[[], Any] | None = None
-        # What a state says of the sampler that was loaded for an epoch before this one, which asked it for nothing.
-        self.sampler_untold: Any = None
+        # What a state says that the sampler left, where it has not been told yet: of this epoch, or of one before that
+        # asked it for nothing.
+        self.sampler_untold: Any = resumed["sampler"] if resumed is not None and resumed["sampler_is_over"] else None
         # Where its stream was left, with `num_workers=0`; a lazy one says nothing of this epoch before that has begun.
         self.place_before: dict[str, Any] | None = None
         # How to ask where the stream of this one was left, where it must be asked before another epoch begins.
@@ -224,12 +225,7 @@ class Progress:
 
     def sampler_state_before(self) -> Any:
         """What a stateful sampler said at the end of the epoch before, when nothing of this one was received yet."""
-        resumed = self.resumed
-        if self.sampler_untold is not None:
-            return copy.deepcopy(self.sampler_untold)
-        if resumed is None or not resumed["sampler_is_over"]:
-            return None
-        return copy.deepcopy(resumed["sampler"])
+        return copy.deepcopy(self.sampler_untold)
 
     def fetching_state(self) -> dict[str, Any]:
         """Which worker's turn is next, and what each says of its dataset and of its place in it."""

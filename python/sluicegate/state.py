@@ -93,27 +93,30 @@ _PLACE = ("state", "at", "samples", "ended", "rng", "over")
 
 def _packed(state: dict[str, Any]) -> dict[str, Any]:
     """`state` with the same keys at any time: what comes and goes is in lists, which checkpoints keep whole."""
-    places = [None if place is None else [place[name] for name in _PLACE] for place in state["workers"]]
-    for place, told in zip(places, state["workers"], strict=True):
-        if place is not None:
-            place[0], place[4] = place[0] or None, _pairs(place[4])
-            if told.get("start") is not None:
-                place.append(_pairs(told["start"]))
-    return state | {"workers": places, "draws": _pairs(state["draws"]), "rng": _pairs(state["rng"])}
+    workers = [None if place is None else _packed_place(place) for place in state["workers"]]
+    return state | {"workers": workers, "draws": _pairs(state["draws"]), "rng": _pairs(state["rng"])}
 
 
 def _unpacked(state: dict[str, Any]) -> dict[str, Any]:
     """What `_packed` was given."""
-    places: list[dict[str, Any] | None] = []
-    for told in state["workers"]:
-        names = _PLACE if told is None or len(told) == len(_PLACE) else (*_PLACE, "start")
-        places.append(None if told is None else dict(zip(names, told, strict=True)))
-    for place in places:
-        if place is not None:
-            place |= {"state": place["state"] or {}, "rng": _mapping(place["rng"])}
-            if "start" in place:
-                place["start"] = _mapping(place["start"])
-    return state | {"workers": places, "draws": _mapping(state["draws"]), "rng": _mapping(state["rng"])}
+    workers = [None if packed is None else _unpacked_place(packed) for packed in state["workers"]]
+    return state | {"workers": workers, "draws": _mapping(state["draws"]), "rng": _mapping(state["rng"])}
+
+
+def _packed_place(place: dict[str, Any]) -> list[Any]:
+    packed = place | {"state": place["state"] or None, "rng": _pairs(place["rng"])}
+    start = place.get("start")
+    return [packed[name] for name in _PLACE] + ([] if start is None else [_pairs(start)])
+
+
+def _unpacked_place(packed: list[Any]) -> dict[str, Any]:
+    # The last is there only where a stream is read again from the generators that its worker began the epoch with.
+    packed, starts = packed[: len(_PLACE)], packed[len(_PLACE) :]
+    place = dict(zip(_PLACE, packed, strict=True))
+    place |= {"state": place["state"] or {}, "rng": _mapping(place["rng"])}
+    if starts:
+        place["start"] = _mapping(*starts)
+    return place
 
 
 def _pairs(mapping: dict[str, str] | None) -> list[list[str]] | None:

@@ -195,9 +195,9 @@ class _Loop:
             seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, number)
             seeding.take_over()
         try:
-            if resumed is not None and resumed.get("start") is not None and not resumed["over"]:
+            if resumed is not None and resumed.get("start") is not None:
                 set_global_state(resumed["start"])
-            start = self.reporter.generators() if self.has_begun else None
+            start = self.reporter.generators() if self.is_stream and self.has_begun else None
             self.has_begun = True
             if epoch is not None:
                 if self.is_stream:

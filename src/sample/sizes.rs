@@ -100,8 +100,7 @@ impl SizesWriter<'_> {
     /// When there is no such row, or the field has a fixed size.
     pub fn set(&mut self, row: usize, field: usize, elements: usize) {
         assert!(row < self.rows.len(), "row {row} of a batch of {}", self.rows.len());
-        let place = self.places[field].expect("only variable fields have sizes");
-        self.elements[place * self.samples + self.rows.start + row] = elements;
+        self.field(field)[row] = elements;
     }
 
     /// The sizes in variable field `field`, by row, in elements.

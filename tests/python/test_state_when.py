@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Iterator, Mapping, Sized
 from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import Sampler
 
-import sluicegate
 from doubles import Rows
 from equality import assert_same
 from resuming import KINDS, MAP_KINDS, SIZE, make, plain, take
@@ -309,58 +306,3 @@ def test_a_native_dataset_resumes_like_any_other(num_workers: int) -> None:
     fresh = make("native", num_workers, dataset=rows)
     fresh.load_state_dict(state)
     assert take(fresh) == rest
-
-
-@pytest.mark.parametrize("seed", [None, 7])
-@pytest.mark.parametrize("asked", [0, 1, 2], ids="{} times".format)
-@pytest.mark.parametrize("is_begun", [False, True])
-def test_a_samplers_state_is_not_forgotten_by_epochs_that_ask_for_nothing(
-    seed: int | None, asked: int, is_begun: bool
-) -> None:
-    def make() -> Any:
-        return sluicegate.DataLoader(Indices(5), 2, sampler=CountingSampler(5), seed=seed)
-
-    loader = make()
-    for _ in range(2):
-        take(loader)
-    if is_begun:
-        iter(loader)
-    state = json.loads(json.dumps(loader.state_dict()))
-    expected = [take(loader), take(loader)]
-    resumed = make()
-    resumed.load_state_dict(state)
-    for _ in range(asked):
-        iter(resumed)
-    again = make()
-    again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
-    assert [take(resumed), take(resumed)] == expected
-    assert [take(again), take(again)] == expected
-
-
-class CountingSampler(Sampler[int]):
-    """Counts its epochs at their ends; each has another order."""
-
-    def __init__(self, length: int) -> None:
-        self.length = length
-        self.epoch = self.position = self.start = 0
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __iter__(self) -> Iterator[int]:
-        self.position, self.start = self.start, 0
-        return self._from(self.position)
-
-    def _from(self, start: int) -> Iterator[int]:
-        for index in range(start, self.length):
-            self.position += 1
-            yield (index + self.epoch) % self.length
-        self.epoch += 1
-        self.position = 0
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.epoch = state["epoch"]
-        self.position = self.start = state["position"]

@@ -384,3 +384,29 @@ def test_so_they_do_with_a_map_style_dataset_that_has_a_state(seed: int | None) 
         return sluicegate.DataLoader(CongruentRows(20), 2, num_workers=2, persistent_workers=True, seed=seed)
 
     check_left_untouched(made, 3)
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("asked", [0, 1, 2], ids="{} times".format)
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_samplers_state_is_not_forgotten_by_epochs_that_ask_for_nothing(
+    seed: int | None, asked: int, is_begun: bool
+) -> None:
+    def make() -> Any:
+        return sampled("restarts at its end", 0, seed=seed)
+
+    loader = make()
+    for _ in range(2):
+        take(loader)
+    if is_begun:
+        iter(loader)
+    state = json.loads(json.dumps(loader.state_dict()))
+    expected = [take(loader), take(loader)]
+    resumed = make()
+    resumed.load_state_dict(state)
+    for _ in range(asked):
+        iter(resumed)
+    again = make()
+    again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
+    assert [take(resumed), take(resumed)] == expected
+    assert [take(again), take(again)] == expected

@@ -3,6 +3,7 @@
 use arrow_array::RecordBatch;
 
 use super::arrow_column::{Piece, TableColumn};
+use super::block_starts::BlockStarts;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter};
 
@@ -14,7 +15,8 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter
 pub(crate) struct ArrowTable {
     columns: Vec<TableColumn>,
     schema: Schema,
-    rows: Rows,
+    /// Which batch a row is in.
+    starts: BlockStarts,
 }
 
 /// What is to be read of a table: (name of the field, the path to its column through structs, what it is in a sample).
@@ -29,38 +31,6 @@ pub(crate) enum TableValue {
     Bytes,
     /// The same without the zeros at its end, as NumPy's arrays of bytes and texts have it.
     BytesWithoutZeros,
-}
-
-/// Where each batch ends, in rows of the table.
-struct Rows {
-    ends: Vec<usize>,
-    /// The rows of each batch but the last, where they are equal.
-    usual: usize,
-}
-
-impl Rows {
-    fn len(&self) -> usize {
-        self.ends.last().copied().unwrap_or(0)
-    }
-
-    /// The batch that row `index` is in, and the row in it.
-    fn place(&self, index: usize) -> Result<(usize, usize)> {
-        let start = |batch: usize| if batch == 0 { 0 } else { self.ends[batch - 1] };
-        // Most tables have batches of one size; the others are searched.
-        let guess = index.checked_div(self.usual).unwrap_or(0);
-        if self.ends.get(guess).is_some_and(|&end| index < end) && start(guess) <= index {
-            return Ok((guess, index - start(guess)));
-        }
-        let batch = self.ends.partition_point(|&end| end <= index);
-        if batch == self.ends.len() {
-            return Err(Error::IndexOutOfRange { index, len: self.len() });
-        }
-        Ok((batch, index - start(batch)))
-    }
-
-    fn places(&self, indices: &[usize]) -> Result<Vec<(usize, usize)>> {
-        indices.iter().map(|&index| self.place(index)).collect()
-    }
 }
 
 impl ArrowTable {
@@ -92,8 +62,11 @@ impl ArrowTable {
         let Some(columns) = columns.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
         let fields =
             paths.iter().zip(&columns).map(|((name, ..), column)| column.form.field(name)).collect::<Vec<Field>>();
-        let usual = ends.first().copied().unwrap_or(0);
-        Ok(Some(Self { columns, schema: Schema::new(fields), rows: Rows { ends, usual } }))
+        Ok(Some(Self { columns, schema: Schema::new(fields), starts: BlockStarts::new(ends) }))
+    }
+
+    fn places(&self, indices: &[usize]) -> Result<Vec<(usize, usize)>> {
+        indices.iter().map(|&index| self.starts.place(index)).collect()
     }
 
     fn refuse(&self, index: usize, field: usize) -> Error {
@@ -104,7 +77,7 @@ impl ArrowTable {
 
 impl Dataset for ArrowTable {
     fn len(&self) -> usize {
-        self.rows.len()
+        self.starts.samples()
     }
 
     fn schema(&self) -> &Schema {
@@ -112,7 +85,7 @@ impl Dataset for ArrowTable {
     }
 
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-        let place = self.rows.place(index)?;
+        let place = self.starts.place(index)?;
         for (number, column) in self.columns.iter().enumerate() {
             let room = into.field(number);
             match column.bytes(place) {
@@ -135,7 +108,7 @@ impl Dataset for ArrowTable {
 
 impl ReadMany for ArrowTable {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        let places = self.rows.places(indices)?;
+        let places = self.places(indices)?;
         for (number, column) in self.columns.iter().enumerate() {
             if !column.form.is_variable() {
                 column.gather(&places, into.field(number));
@@ -155,7 +128,7 @@ impl ReadMany for ArrowTable {
 
 impl VariableSize for ArrowTable {
     fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
-        let places = self.rows.places(indices)?;
+        let places = self.places(indices)?;
         for (number, column) in self.columns.iter().enumerate().filter(|(_, column)| column.form.is_variable()) {
             for (row, &place) in places.iter().enumerate() {
                 let bytes = column.bytes(place).ok_or_else(|| self.refuse(indices[row], number))?;

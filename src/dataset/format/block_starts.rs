@@ -58,6 +58,16 @@ impl BlockStarts {
         if block < self.len() { Ok(block) } else { Err(Error::IndexOutOfRange { index, len: self.samples() }) }
     }
 
+    /// The block that has sample `index`, and its place in it.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfRange`].
+    #[cfg(feature = "python")]
+    pub(super) fn place(&self, index: usize) -> Result<(usize, usize)> {
+        let block = self.of_sample(index)?;
+        Ok((block, index - self.starts[block]))
+    }
+
     /// The blocks that the samples at `indices` are in.
     ///
     /// # Errors

@@ -94,12 +94,11 @@ impl FilePool {
             return file.check();
         }
         let source = &self.files.files()[number];
-        let reason = match std::fs::metadata(&source.path) {
-            Ok(found) => source.facts.difference(&FileFacts::of(&found)),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(Error::Io { path: source.path.clone(), source: error }),
-        };
-        reason.map_or(Ok(()), |reason| Err(Error::Changed { path: source.path.clone(), reason }))
+        match std::fs::metadata(&source.path) {
+            Ok(found) => source.check(&FileFacts::of(&found)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Error::Io { path: source.path.clone(), source: error }),
+        }
     }
 
     /// File `number`, if it is open, which is from now on the one read last.
@@ -156,10 +155,7 @@ impl OpenFile {
         {
             now = FileFacts::of(&other);
         }
-        match self.source.facts.difference(&now) {
-            Some(reason) => Err(Error::Changed { path: self.source.path.clone(), reason }),
-            None => Ok(()),
-        }
+        self.source.check(&now)
     }
 
     /// Maps all of it. Only what is read by [`Segment::read_by`] survives a cut.

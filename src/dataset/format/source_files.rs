@@ -14,6 +14,19 @@ pub(crate) struct SourceFile {
     pub(crate) facts: FileFacts,
 }
 
+impl SourceFile {
+    /// Fails unless `now` is the same file with the same contents.
+    ///
+    /// # Errors
+    /// [`Error::Changed`].
+    pub(crate) fn check(&self, now: &FileFacts) -> Result<()> {
+        match self.facts.difference(now) {
+            Some(reason) => Err(Error::Changed { path: self.path.clone(), reason }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What changes when a file is written to or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileFacts {

@@ -10,6 +10,8 @@ mod columns;
 mod corpus;
 mod indices;
 mod input;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod reading;
 mod records;
 mod rows;
@@ -39,9 +41,9 @@ pub(crate) const TARGETS: &[Target] = &[
     ("name_pattern", texts::name_pattern),
     ("npy", rows::npy),
     #[cfg(feature = "parquet")]
-    ("parquet", columns::parquet),
+    ("parquet", parquet::parquet),
     #[cfg(feature = "parquet")]
-    ("parquet_filter", columns::parquet_filter),
+    ("parquet_filter", parquet::parquet_filter),
     ("raw", rows::raw),
     ("raw_stream", streams::raw),
     ("safetensors", rows::safetensors),

@@ -241,14 +241,8 @@ impl<'a> Picks<'a> {
                 }
                 put(&mut rest, &[1]);
             }
-            let (bytes, len) = values.from(source);
-            match (bytes.first_chunk::<SHORT>(), rest.first_chunk_mut::<SHORT>()) {
-                (Some(source), Some(into)) if len <= SHORT => {
-                    *into = *source;
-                    rest = &mut std::mem::take(&mut rest)[len..];
-                }
-                _ => put(&mut rest, &bytes[..len]),
-            }
+            let (bytes, len) = values.starting_at(source);
+            put_first(&mut rest, bytes, len);
         }
     }
 
@@ -268,6 +262,18 @@ fn put(rest: &mut &mut [u8], bytes: &[u8]) {
     let (here, behind) = std::mem::take(rest).split_at_mut(bytes.len());
     here.copy_from_slice(bytes);
     *rest = behind;
+}
+
+/// As `put` with the first `len` of `bytes`; what is behind them may be written behind there too.
+#[inline]
+fn put_first(rest: &mut &mut [u8], bytes: &[u8], len: usize) {
+    match (bytes.first_chunk::<SHORT>(), rest.first_chunk_mut::<SHORT>()) {
+        (Some(source), Some(into)) if len <= SHORT => {
+            *into = *source;
+            *rest = &mut std::mem::take(rest)[len..];
+        }
+        _ => put(rest, &bytes[..len]),
+    }
 }
 
 fn gather<const WIDTH: usize>(bytes: &[u8], rows: &[(u32, u32)], into: &mut [u8]) {

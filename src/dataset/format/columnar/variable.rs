@@ -160,7 +160,7 @@ impl VariableValues {
 
     /// All bytes from the first one of a row on, and how many of them are the row's.
     #[inline]
-    pub(super) fn from(&self, row: usize) -> (&[u8], usize) {
+    pub(super) fn starting_at(&self, row: usize) -> (&[u8], usize) {
         let Range { start, end } = self.elements(row);
         (&self.bytes[start * self.width..], (end - start) * self.width)
     }
