@@ -25,6 +25,7 @@ class Assignment:
     """
 
     def __init__(self, num_workers: int, prefetch_factor: int, in_order: bool, first: int = 0) -> None:
+        self._prefetch_factor = prefetch_factor
         self.capacity = num_workers * prefetch_factor
         self.in_order = in_order
         # Whether a worker's stream goes on; those of map-style datasets always do.
@@ -40,6 +41,14 @@ class Assignment:
                 self.under_way[worker] += 1
                 return worker
         return None
+
+    @property
+    def ahead(self) -> int:
+        """How many batches are under way, as long as there are more to fetch.
+
+        A worker's end is answered with one request to the others: from the first end on it is one more than theirs.
+        """
+        return self.capacity if all(self.active) else sum(self.active) * self._prefetch_factor + 1
 
     def done(self, worker: int) -> None:
         """Takes note that `worker` is done with a batch."""

@@ -26,8 +26,8 @@ class Reports:
         # The generators when the worker began the epoch, of those that worked in one before.
         self._starts: list[Any] = [None] * num_workers
         self._next = next_worker
-        # Of streams that have ended, while batches of theirs may still wait for their turn.
-        self._last_words: dict[int, bytes] = {}
+        # Those whose stream has ended, and who are not asked any more.
+        self.retired = {worker for worker, place in enumerate(places) if place is not None and place.get("retired")}
 
     def deliver(self, worker: int, report: bytes) -> tuple[int, int, list[Any] | None] | None:
         """Takes note of a batch that is received, and returns which samples of its stream are in it."""
@@ -45,16 +45,12 @@ class Reports:
         """Takes note of what a worker said beside a batch that nobody receives."""
         self.deliver(answer.worker, answer.report)
 
-    def last_word(self, worker: int, report: bytes) -> None:
-        """Keeps what a worker said when its stream had ended."""
-        self._last_words[worker] = report
-
-    def end(self) -> None:
-        """Takes note that the epoch is over, or was left: those streams that have ended are at their end."""
+    def retire(self, worker: int, report: bytes) -> None:
+        """Takes note of what a worker said when its turn came and its stream had ended."""
         turn = self._next
-        for worker, report in self._last_words.items():
-            self.deliver(worker, report)
+        self.deliver(worker, report)
         self._next = turn
+        self.retired.add(worker)
 
     def state(self) -> dict[str, Any]:
         """As a state keeps it, wherever the consumer is.
@@ -83,4 +79,6 @@ class Reports:
             place["rng"] = as_text(generators)
         if (start := self._starts[worker]) is not None:
             place["start"] = as_text(start)
+        if worker in self.retired:
+            place["retired"] = True
         return place

@@ -87,7 +87,9 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
     return state
 
 
-# What is known of a worker, in the sequence in which a state lists it.
+# What is known of a worker, in the sequence in which a state lists it. Behind that, under its name, what is known of
+# some: the generators at the epoch's start, where a stream is read again from them ("start"), and that its stream's end
+# was heard of, so that it is not asked any more ("retired").
 _PLACE = ("state", "at", "samples", "ended", "rng", "over")
 
 
@@ -105,17 +107,19 @@ def _unpacked(state: dict[str, Any]) -> dict[str, Any]:
 
 def _packed_place(place: dict[str, Any]) -> list[Any]:
     packed = place | {"state": place["state"] or None, "rng": _pairs(place["rng"])}
-    start = place.get("start")
-    return [packed[name] for name in _PLACE] + ([] if start is None else [_pairs(start)])
+    told = [packed[name] for name in _PLACE]
+    if (start := place.get("start")) is not None:
+        told.append(["start", _pairs(start)])
+    if place.get("retired"):
+        told.append(["retired", True])
+    return told
 
 
 def _unpacked_place(packed: list[Any]) -> dict[str, Any]:
-    # The last is there only where a stream is read again from the generators that its worker began the epoch with.
-    packed, starts = packed[: len(_PLACE)], packed[len(_PLACE) :]
-    place = dict(zip(_PLACE, packed, strict=True))
+    place: dict[str, Any] = dict(zip(_PLACE, packed[: len(_PLACE)], strict=True))
     place |= {"state": place["state"] or {}, "rng": _mapping(place["rng"])}
-    if starts:
-        place["start"] = _mapping(*starts)
+    for name, told in packed[len(_PLACE) :]:
+        place[name] = _mapping(told) if name == "start" else told
     return place
 
 

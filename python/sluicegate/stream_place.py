@@ -147,7 +147,7 @@ def over(place: dict[str, Any] | None) -> dict[str, Any] | None:
     """`place` as that of an epoch that is over, be it ended or left: what the next one begins from."""
     if place is None or place.get("over"):
         return place
-    left = {name: value for name, value in place.items() if name not in ("mark", "start")} | {"over": True}
+    left = {name: value for name, value in place.items() if name not in ("mark", "start", "retired")} | {"over": True}
     mark = place.get("mark")
     if mark is None or place["ended"]:
         return left

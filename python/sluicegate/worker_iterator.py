@@ -105,7 +105,6 @@ class WorkerIterator(EpochIterator):
         reports, self._places = self._reports, []
         for number in sorted(self._answers):
             reports.note(self._answers[number])
-        reports.end()
         # Should the wait below be interrupted, there is no epoch, rather than one that nobody works on.
         self._begin_nothing()
         if self._crew.closed or self._crew.is_foreign:
@@ -132,6 +131,8 @@ class WorkerIterator(EpochIterator):
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)
         progress.out_of_turn = not self._in_order and not self._is_stream
         self._reports = Reports(self._num_workers, self._places, first)
+        for worker in self._reports.retired:
+            self._retire(worker)
         progress.fetching = self._reports.state
         self._open(self._engine)
         self._exhausted = self._primed = False
@@ -159,7 +160,7 @@ class WorkerIterator(EpochIterator):
     def _prime(self) -> None:
         if self._watch is not None:
             self._watch.arm()
-        for _ in range(self._assignment.capacity - len(self._under_way)):
+        for _ in range(self._assignment.ahead - len(self._under_way)):
             self._ask_for_one_more()
         self._primed = True
 
@@ -204,6 +205,9 @@ class WorkerIterator(EpochIterator):
             turn = self._turn()
             number = turn if turn in self._answers else self._await(turn)
             if number is None:
+                continue
+            if self._answers[number].ended:
+                self._end_stream(number)
                 continue
             # In this order: should a signal's exception come in between, a batch is lost, and nobody waits for it.
             if self._watch is not None:
@@ -267,7 +271,6 @@ class WorkerIterator(EpochIterator):
                 # Its stream ended before this batch.
                 del self._under_way[self._next_number], self._ids[self._next_number]
             self._next_number += 1
-        self._reports.end()
         self._progress.finished = True
         if not self._persistent_workers:
             self._shutdown_workers()
@@ -283,19 +286,26 @@ class WorkerIterator(EpochIterator):
         return answer.number if ready and (answer.number == number or not self._in_order) else None
 
     def _take(self, answer: ProcessAnswer | ThreadAnswer) -> bool:
-        """Keeps what came for the running epoch; True when it is a batch."""
+        """Keeps what came for the running epoch; False of one that was left, or of a stream that has ended."""
         if answer.epoch != self._epoch or answer.number not in self._under_way:
-            return False  # Of an epoch that was left, or of a stream that has ended.
-        if not answer.ended:
-            self._answers[answer.number] = answer
-            return True
+            return False
+        self._answers[answer.number] = answer
+        return True
+
+    def _end_stream(self, number: int) -> None:
+        """Hears of a stream's end when it is its turn: how far the others read ahead must not depend on time."""
+        answer = self._answers[number]
         if self._assignment.active[answer.worker]:
-            self._assignment.end(answer.worker)
-            self._reports.last_word(answer.worker, answer.report)
-            if not self._persistent_workers:
-                self._crew.dismiss(answer.worker)
+            self._reports.retire(answer.worker, answer.report)
+            self._retire(answer.worker)
             self._ask_for_one_more()
-        return False
+        # Last of all: should a signal's exception come before, the end is heard of once more.
+        del self._under_way[number], self._ids[number], self._answers[number]
+
+    def _retire(self, worker: int) -> None:
+        self._assignment.end(worker)
+        if not self._persistent_workers:
+            self._crew.dismiss(worker)
 
     def _wait(self, worker: int) -> None:
         """Waits until an answer is in the inbox; when that takes too long, `worker` is the one to tell of."""
