@@ -48,13 +48,13 @@ def _label(index: int) -> dict[str, Any]:
     return {"id": index, "caption": f"a photograph of thing number {index}", "width": 640, "height": 480}
 
 
-def _paths() -> list[str]:
+def paths() -> list[str]:
     return [str(_FOLDER / f"{shard:05d}.tar") for shard in range(SHARDS)]
 
 
 def _prepare() -> None:
     _FOLDER.mkdir(parents=True, exist_ok=True)
-    for shard, path in enumerate(_paths()):
+    for shard, path in enumerate(paths()):
         if Path(path).exists():
             continue
         with tarfile.open(f"{path}.unfinished", "w") as archive:
@@ -246,7 +246,7 @@ WORKLOAD = Workload(
         Case(
             name="tar",
             title="20 archives of 5,000 samples, page cache warm",
-            open=_paths,
+            open=paths,
             samples=SAMPLES,
             batch_size=BATCH_SIZE,
             check=_check,

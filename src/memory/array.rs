@@ -154,6 +154,22 @@ impl Array {
         Ok(())
     }
 
+    /// Has the operating system begin to read the rows at `indices` of a mapped file; those that are none are passed over.
+    pub(crate) fn will_read(&self, indices: &[usize]) {
+        let mut rows = indices.iter().filter(|&&index| index < self.len).peekable();
+        while let Some(&first) = rows.next() {
+            let mut last = first;
+            while let Some(&next) = rows.next_if(|&&next| next == last + 1) {
+                last = next;
+            }
+            // Rows whose elements lie apart are not worth a call for each.
+            if self.row.is_contiguous() {
+                let start = self.offset + first * self.stride;
+                self.segment.will_read(start..self.offset + last * self.stride + self.bytes_per_row());
+            }
+        }
+    }
+
     /// Copies rows that are known to be there.
     fn copy_rows(&self, indices: &[usize], into: &mut [u8]) {
         if !self.row.is_contiguous() {

@@ -6,6 +6,7 @@ mod array;
 #[cfg(feature = "arrow")]
 mod arrow_buffer;
 mod bell;
+mod disk_reads;
 mod event;
 mod fault;
 #[cfg(all(feature = "python", feature = "arrow"))]
@@ -35,6 +36,7 @@ mod worker_slot;
 pub use arena::Arena;
 pub use array::Array;
 pub use bell::{Bell, EventBell, EventWoken, Woken};
+pub(crate) use disk_reads::disk_reads;
 #[cfg(all(feature = "python", feature = "arrow"))]
 pub(crate) use foreign_table::ForeignTable;
 #[cfg(feature = "python")]

@@ -102,6 +102,29 @@ impl Segment {
         Ok(Self { address: start, len, backing: Backing::File { len: mapped, lost_pages: AtomicBool::new(false) } })
     }
 
+    /// Has the operating system begin to read these bytes of a mapped file, which will be asked for soon.
+    ///
+    /// # Panics
+    /// When the segment has no such bytes.
+    pub(crate) fn will_read(&self, bytes: Range<usize>) {
+        assert!(bytes.start <= bytes.end && bytes.end <= self.len, "{bytes:?} of a segment of {}", self.len);
+        if let Backing::File { .. } = self.backing {
+            let start = bytes.start / rustix::param::page_size() * rustix::param::page_size();
+            // SAFETY: the range is inside of this mapping, which begins at a page; advice changes no contents. Where it is
+            // refused, reading takes longer.
+            let _ = unsafe { madvise(self.at(start).as_ptr().cast(), bytes.end - start, Advice::WillNeed) };
+        }
+    }
+
+    /// Tells the operating system that what lies beside a byte that is read need not be read too: by itself it reads up to
+    /// some MiB around each page that is not in memory.
+    pub(crate) fn expect_any_order(&self) {
+        if let Backing::File { len, .. } = self.backing {
+            // SAFETY: the range is this mapping's own; advice changes no contents. Where it is refused, more is read.
+            let _ = unsafe { madvise(self.address.as_ptr().cast(), len, Advice::Random) };
+        }
+    }
+
     /// The first `len` bytes of a mapping at `address` that is as wide as `backing` says.
     pub(super) fn from_mapping(address: NonNull<u8>, len: usize, backing: Backing) -> Self {
         Self { address, len, backing }
@@ -154,6 +177,17 @@ impl Segment {
         if !fault::guarded(self.addresses(), copy) {
             lost_pages.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Copies the bytes from `offset` on, as many as `into` has room for.
+    ///
+    /// # Panics
+    /// When the segment has fewer.
+    pub(crate) fn copy_to(&self, offset: usize, into: &mut [u8]) {
+        let is_inside = offset.checked_add(into.len()).is_some_and(|end| end <= self.len);
+        assert!(is_inside, "{} bytes from {offset} on, of a segment of {}", into.len(), self.len);
+        // SAFETY: these bytes lie in the segment, as asserted; `into` is exclusively borrowed, so the two do not overlap.
+        self.read_by(|| unsafe { ptr::copy_nonoverlapping(self.at(offset).as_ptr(), into.as_mut_ptr(), into.len()) });
     }
 
     /// The addresses of its bytes.

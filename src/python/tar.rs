@@ -54,7 +54,7 @@ impl TarArguments {
         let tar = Tar::open(paths, tar_fields(fields)?, &options)?;
         let fields = tar.schema().fields().iter();
         let names = fields.map(|field| field.name().to_owned()).collect();
-        let (damages, samples) = (tar.damages()?, tar.samples_by_archive()?);
+        let (damages, samples) = (tar.damages()?, tar.samples_by_archive());
         Ok((tar, names, damages, samples))
     }
 }

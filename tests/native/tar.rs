@@ -298,7 +298,7 @@ fn offsets_of_samples_are_used_only_where_they_are_right() {
         let folder = TempDir::new().unwrap();
         let tar = with_offsets(folder.path(), change);
         let expected: Vec<_> = (0..5000).map(|sample| vec![sample.to_string().into_bytes()]).collect();
-        assert_eq!((tar.len(), tar.samples_by_archive().unwrap()), (5000, vec![5000]));
+        assert_eq!((tar.len(), tar.samples_by_archive()), (5000, vec![5000]));
         if number < 2 {
             dataset_conformance(&tar, &expected);
         }

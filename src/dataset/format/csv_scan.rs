@@ -1,6 +1,7 @@
 //! Where the rows of a CSV file are: a line feed in quotes ends none.
 
-use super::file_pool::{FilePool, OpenFile};
+use super::file_pool::FilePool;
+use super::open_file::OpenFile;
 use super::scan::scan;
 use super::spans::Span;
 use super::text_file::{blocks, refuse_line, text_start};

@@ -82,6 +82,14 @@ impl DataFile {
         }
     }
 
+    /// Has the operating system begin to read bytes that will be asked for soon.
+    pub(super) fn will_read(&self, offset: u64, bytes: usize) {
+        if let Some(mapping) = &self.mapping {
+            let start = (offset as usize).min(mapping.len());
+            mapping.will_read(start..start.saturating_add(bytes).min(mapping.len()));
+        }
+    }
+
     /// Fails when the file was cut or replaced before what was read of it last had been copied.
     pub(super) fn check(&self) -> Result<()> {
         let Some(mapping) = &self.mapping else { return Ok(()) };

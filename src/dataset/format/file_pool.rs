@@ -1,16 +1,17 @@
 //! [`FilePool`]: open files, as few at a time as are needed.
 
-use std::fs::File;
+#[cfg(feature = "parquet")]
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Resource, getrlimit};
 
-use super::source_files::{FileFacts, SourceFile, SourceFiles};
+use super::open_file::OpenFile;
+use super::page_cache::PageCache;
+#[cfg(feature = "parquet")]
+use super::source_files::FileFacts;
+use super::source_files::SourceFiles;
 use crate::memory::PerProcess;
-#[cfg(feature = "arrow")]
-use crate::memory::Segment;
 use crate::{Error, Result};
 
 /// So many files are open at a time, unless the caller says otherwise: far below the usual limit of 1,024 of a process.
@@ -24,6 +25,7 @@ pub(crate) struct FilePool {
     files: Arc<SourceFiles>,
     limit: usize,
     open: PerProcess<Mutex<Vec<Open>>>,
+    page_cache: PageCache,
 }
 
 struct Open {
@@ -35,7 +37,7 @@ impl FilePool {
     /// A pool of `files`, of which `limit` (at least one) stay open; fewer where the process may not have that many.
     pub(crate) fn new(files: Arc<SourceFiles>, limit: usize) -> Self {
         let allowed = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |all| (all / 8) as usize);
-        Self { files, limit: limit.min(allowed).max(1), open: PerProcess::new() }
+        Self { files, limit: limit.min(allowed).max(1), open: PerProcess::new(), page_cache: PageCache::new() }
     }
 
     /// How many files stay open.
@@ -45,6 +47,11 @@ impl FilePool {
 
     pub(crate) fn files(&self) -> &SourceFiles {
         &self.files
+    }
+
+    /// Whether the files lie in memory.
+    pub(crate) fn page_cache(&self) -> &PageCache {
+        &self.page_cache
     }
 
     /// File `number`, open. To be asked for once for all samples of a batch that are read from it: each time the operating
@@ -119,75 +126,6 @@ fn is_of_too_many(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)))
 }
 
-/// A file that is open for reading at any place, by many threads at once.
-#[derive(Debug)]
-pub(crate) struct OpenFile {
-    file: File,
-    source: SourceFile,
-}
-
-impl OpenFile {
-    fn open(source: SourceFile) -> Result<Self> {
-        let file = File::open(&source.path).map_err(|error| Error::Io { path: source.path.clone(), source: error })?;
-        let open = Self { file, source };
-        open.check()?;
-        Ok(open)
-    }
-
-    /// The size, in bytes.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.source.facts.bytes
-    }
-
-    pub(crate) fn source(&self) -> &SourceFile {
-        &self.source
-    }
-
-    /// Fails when the file was written to, cut or replaced since it was looked at. One that was only removed can be read to
-    /// its end.
-    fn check(&self) -> Result<()> {
-        let io = |error| Error::Io { path: self.source.path.clone(), source: error };
-        let found = self.file.metadata().map_err(io)?;
-        let mut now = FileFacts::of(&found);
-        // It has lost its name: to another file, or to none.
-        if found.nlink() == 0
-            && let Ok(other) = std::fs::metadata(&self.source.path)
-        {
-            now = FileFacts::of(&other);
-        }
-        self.source.check(&now)
-    }
-
-    /// Maps all of it. Only what is read by [`Segment::read_by`] survives a cut.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when the operating system refuses.
-    #[cfg(feature = "arrow")]
-    pub(crate) fn map(&self) -> Result<Segment> {
-        let mapped = Segment::map_file(&self.file, self.bytes() as usize);
-        mapped.map_err(|source| Error::Io { path: self.source.path.clone(), source })
-    }
-
-    /// Fills `into` with the bytes from `offset` on.
-    ///
-    /// # Errors
-    /// [`Error::Io`]; [`Error::Format`] when they are not all in the file; [`Error::Changed`] when they were.
-    pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        let path = &self.source.path;
-        if offset.checked_add(into.len() as u64).is_none_or(|end| end > self.bytes()) {
-            let reason = format!("{} bytes are expected here, but the file has {} in all", into.len(), self.bytes());
-            return Err(Error::Format { path: path.clone(), offset, reason });
-        }
-        match self.file.read_exact_at(into, offset) {
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                let reason = "it was cut".into();
-                Err(Error::Changed { path: path.clone(), reason })
-            }
-            result => result.map_err(|source| Error::Io { path: path.clone(), source }),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -245,7 +183,7 @@ mod tests {
                 thread::sleep(std::time::Duration::from_millis(20));
                 change();
                 for _ in 0..2 {
-                    let error = pool.file(0).unwrap_err();
+                    let error = pool.file(0).map(drop).unwrap_err();
                     assert!(matches!(&error, Error::Changed { path: of, .. } if *of == path(0)), "{error}");
                     assert!(error.to_string().contains(words), "{error}");
                 }

@@ -1,6 +1,7 @@
 //! Where the lines of a text are.
 
-use super::file_pool::{FilePool, OpenFile};
+use super::file_pool::FilePool;
+use super::open_file::OpenFile;
 use super::scan::scan;
 use super::spans::Span;
 use super::text_file::{blocks, parts, text_start};

@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::memory::Segment;
-use crate::{Error, Result};
+use super::page_cache::PageCache;
+use crate::memory::{Array, Segment};
+use crate::{BatchWriter, Error, Result};
 
 /// The first bytes of a file, memory-mapped, with the checks that make it safe to read while others may cut it: what is
 /// found under its path before each batch, and after it whether its pages were there.
@@ -19,7 +20,11 @@ pub(super) struct MappedFile {
     /// Device and inode.
     identity: (u64, u64),
     segment: Arc<Segment>,
+    page_cache: PageCache,
 }
+
+/// Batches of fewer bytes are not announced: what is read around one sample that is not in memory has most of the others.
+const SMALL: usize = 64 << 10;
 
 impl MappedFile {
     /// Opens the file at `path`, for [`new`](Self::new).
@@ -40,7 +45,7 @@ impl MappedFile {
         let mapped = absolute.and_then(|path| {
             let found = file.metadata()?;
             let segment = Arc::new(Segment::map_file(&file, bytes)?);
-            Ok(Self { path, identity: (found.dev(), found.ino()), segment })
+            Ok(Self { path, identity: (found.dev(), found.ino()), segment, page_cache: PageCache::new() })
         });
         mapped.map_err(|source| Error::Io { path, source })
     }
@@ -59,6 +64,29 @@ impl MappedFile {
         read()?;
         // Costs no system call.
         if self.segment.has_lost_pages() { self.check() } else { Ok(()) }
+    }
+
+    /// Has `gather` read the rows at `indices` of these `arrays` of the file.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(super) fn read_rows<'a>(
+        &self,
+        arrays: impl Iterator<Item = &'a Array> + Clone,
+        indices: &[usize],
+        into: &mut BatchWriter<'_>,
+        mut gather: impl FnMut(&[usize], &mut BatchWriter<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let bytes = arrays.clone().map(Array::bytes_per_row).fold(0, usize::saturating_add);
+        if indices.len() < 2 || bytes.saturating_mul(indices.len()) < SMALL {
+            return self.read(|| gather(indices, into));
+        }
+        self.read(|| {
+            let mut batch = self.page_cache.batch(|| arrays.for_each(|array| array.will_read(indices)));
+            gather(&indices[..1], &mut into.rows_mut(0..1))?;
+            batch.was_read();
+            gather(&indices[1..], &mut into.rows_mut(1..indices.len()))
+        })
     }
 
     fn check(&self) -> Result<()> {

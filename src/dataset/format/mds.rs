@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::block_cache::{BlockCache, CACHED_BYTES};
 use super::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
-use super::file_pool::{FilePool, OPEN_FILES, OpenFile};
+use super::file_pool::{FilePool, OPEN_FILES};
 use super::mds_column::MdsColumn;
 use super::mds_index::{ColumnForm, Packing, Shard, read_index};
 use super::mds_shard::{Unpacked, check, place, unpack};
+use super::open_file::OpenFile;
+use super::recent_files::RecentFiles;
 use super::room::make_room;
 use super::source_files::SourceFiles;
 use super::typed_field::TypedField;
@@ -117,14 +119,12 @@ impl Shards {
     /// Reads the samples at `indices` and calls `visit` for each: with the file, where the sample begins in its shard, and
     /// its values by column.
     fn visit(&self, indices: &[usize], mut visit: impl FnMut(&OpenFile, u64, &[&[u8]]) -> Result<()>) -> Result<()> {
+        // Whatever is wrong will be said when it is read.
+        let mut batch = self.pool.page_cache().batch(|| drop(self.announce(indices)));
         let mut buffer = Vec::new();
         let mut open: Option<(usize, Arc<OpenFile>, Option<Arc<Unpacked>>)> = None;
         for &index in indices {
-            let number = self.ends.partition_point(|&end| end <= index);
-            let Some(shard) = self.shards.get(number) else {
-                return Err(Error::IndexOutOfRange { index, len: self.len() });
-            };
-            let within = index - if number == 0 { 0 } else { self.ends[number - 1] };
+            let (number, shard, within) = self.find(index)?;
             if open.as_ref().is_none_or(|(opened, ..)| *opened != number) {
                 let file = self.pool.file(number)?;
                 let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
@@ -142,17 +142,40 @@ impl Shards {
             let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
             let (offset, bytes) = match unpacked {
                 Some(unpacked) => place(shard, within, |at, into| unpacked.read(at, into), refuse)?,
-                None => place(shard, within, |at, into| file.read_at(at, into), refuse)?,
+                None => place(shard, within, |at, into| file.copy_at(at, into), refuse)?,
             };
             let sample: &[u8] = match unpacked {
                 Some(unpacked) => unpacked.bytes(offset, bytes),
                 None => {
                     make_room(&mut buffer, bytes)?;
-                    file.read_at(offset, &mut buffer)?;
+                    file.copy_at(offset, &mut buffer)?;
+                    batch.was_read();
                     &buffer
                 }
             };
             visit(file, offset, &self.values(sample).map_err(|reason| refuse(offset, reason))?)?;
+        }
+        Ok(())
+    }
+
+    /// The shard that sample `index` lies in, and which one of that shard's it is.
+    fn find(&self, index: usize) -> Result<(usize, &Shard, usize)> {
+        let number = self.ends.partition_point(|&end| end <= index);
+        let shard = self.shards.get(number).ok_or(Error::IndexOutOfRange { index, len: self.len() })?;
+        Ok((number, shard, index - if number == 0 { 0 } else { self.ends[number - 1] }))
+    }
+
+    /// Has the operating system begin to read the samples at `indices`, where they can be read one by one.
+    fn announce(&self, indices: &[usize]) -> Result<()> {
+        let mut files = RecentFiles::of(&self.pool);
+        for &index in indices {
+            let (number, shard, within) = self.find(index)?;
+            if shard.packing == Packing::None {
+                let file = files.file(number)?;
+                let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
+                let (offset, bytes) = place(shard, within, |at, into| file.copy_at(at, into), refuse)?;
+                file.will_read(offset, bytes as u64);
+            }
         }
         Ok(())
     }

@@ -7,8 +7,8 @@
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 
-use super::file_pool::OpenFile;
 use super::mds_index::Shard;
+use super::open_file::OpenFile;
 use super::zstd_frames::ZstdFrames;
 use crate::{Error, Result};
 

@@ -115,6 +115,7 @@ impl Dataset for Npy {
 
 impl ReadMany for Npy {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        self.file.read(|| self.array.gather(indices, into.field(0)))
+        let arrays = std::iter::once(&self.array);
+        self.file.read_rows(arrays, indices, into, |indices, into| self.array.gather(indices, into.field(0)))
     }
 }

@@ -18,7 +18,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::file_pool::OpenFile;
+use super::open_file::OpenFile;
 use crate::{Error, Result};
 
 /// So many rows are decoded at a time: what a damaged file promises is not asked of the memory at once.

@@ -181,7 +181,8 @@ impl ReadMany for Raw {
         if let Some(&index) = indices.iter().find(|&&index| index >= self.len) {
             return Err(Error::IndexOutOfRange { index, len: self.len });
         }
-        self.file.read(|| {
+        let arrays = self.arrays.iter().map(|(array, _)| array);
+        self.file.read_rows(arrays, indices, into, |indices, into| {
             self.arrays.iter().enumerate().try_for_each(|(field, (array, unit))| {
                 array.gather(indices, into.field(field))?;
                 swap(into.field(field), *unit);

@@ -175,7 +175,9 @@ impl Dataset for Safetensors {
 
 impl ReadMany for Safetensors {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        let mut arrays = self.arrays.iter().enumerate();
-        self.file.read(|| arrays.try_for_each(|(field, array)| array.gather(indices, into.field(field))))
+        self.file.read_rows(self.arrays.iter(), indices, into, |indices, into| {
+            let mut arrays = self.arrays.iter().enumerate();
+            arrays.try_for_each(|(field, array)| array.gather(indices, into.field(field)))
+        })
     }
 }

@@ -236,8 +236,16 @@ impl SampleIndex {
     pub(crate) fn get_range(&self, column: usize, start: usize, into: &mut [u64]) -> Result<()> {
         let (array, bytes) = &self.columns[self.file_columns + column];
         let end = start.saturating_add(into.len());
-        let mut read = vec![0; into.len() * bytes];
-        array.copy_range(start..end, &mut read)?;
+        // Mostly these are a few, for which no memory has to be asked for.
+        let (mut few, mut many) = ([0; 128], Vec::new());
+        let read = match few.get_mut(..into.len() * bytes) {
+            Some(few) => few,
+            None => {
+                many.resize(into.len() * bytes, 0);
+                &mut many[..]
+            }
+        };
+        array.copy_range(start..end, read)?;
         self.check(array)?;
         for (number, read) in into.iter_mut().zip(read.chunks_exact(*bytes)) {
             let mut word = [0; 8];
@@ -252,15 +260,27 @@ impl SampleIndex {
     /// # Errors
     /// As [`get`](Self::get).
     pub(crate) fn get_bytes(&self, column: usize, rows: Range<usize>) -> Result<Vec<u8>> {
-        let (array, bytes) = &self.columns[self.file_columns + column];
-        let len = array.len();
-        if *bytes != 1 || rows.start > rows.end || rows.end > len {
+        let len = self.len(column);
+        if rows.start > rows.end || rows.end > len {
             return Err(Error::IndexOutOfRange { index: rows.end, len });
         }
         let mut read = vec![0; rows.len()];
-        array.copy_range(rows, &mut read)?;
-        self.check(array)?;
+        self.copy_bytes(column, rows.start, &mut read)?;
         Ok(read)
+    }
+
+    /// The bytes from `start` on of column `column`, whose numbers are bytes: as many as there is room for.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub(crate) fn copy_bytes(&self, column: usize, start: usize, into: &mut [u8]) -> Result<()> {
+        let (array, bytes) = &self.columns[self.file_columns + column];
+        let end = start.saturating_add(into.len());
+        if *bytes != 1 {
+            return Err(Error::IndexOutOfRange { index: end, len: array.len() });
+        }
+        array.copy_range(start..end, into)?;
+        self.check(array)
     }
 
     /// Fails when the index was cut since it was opened. To be asked when a batch was read: what was cut off within a page is

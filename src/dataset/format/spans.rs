@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::file_pool::{FilePool, OPEN_FILES, OpenFile};
+use super::file_pool::{FilePool, OPEN_FILES};
 use super::index_columns::{ColumnRole, IndexColumn};
 use super::index_place::IndexPlace;
+use super::open_file::OpenFile;
 use super::room::make_room;
 use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
@@ -127,7 +128,30 @@ impl Spans {
         visited
     }
 
+    /// Has the operating system begin to read the samples at `indices`.
+    fn announce(&self, indices: &[usize]) -> Result<()> {
+        let mut open: Option<(Arc<OpenFile>, std::ops::Range<usize>)> = None;
+        for &index in indices {
+            let (file, _) = match open.take().filter(|(_, samples)| samples.contains(&index)) {
+                Some(file) => open.insert(file),
+                None => open.insert(self.file_of(index)?),
+            };
+            let span = self.span(index)?;
+            file.will_read(span.offset, u64::from(span.bytes));
+        }
+        Ok(())
+    }
+
+    /// The file of sample `index`, open, and the samples that lie in it.
+    fn file_of(&self, index: usize) -> Result<(Arc<OpenFile>, std::ops::Range<usize>)> {
+        let (number, start) = self.index.file_of(OFFSETS, index)?;
+        let samples = start..self.index.file_end(OFFSETS, number)?;
+        Ok((self.pool.file(number)?, samples))
+    }
+
     fn visit_all(&self, indices: &[usize], mut visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>) -> Result<()> {
+        // Whatever is wrong will be said when it is read.
+        let mut batch = self.pool.page_cache().batch(|| drop(self.announce(indices)));
         let mut buffer = Vec::new();
         let mut open: Option<(Arc<OpenFile>, std::ops::Range<usize>)> = None;
         let mut run: Vec<Span> = Vec::new();
@@ -138,9 +162,7 @@ impl Spans {
                 return Err(Error::IndexOutOfRange { index, len: self.len() });
             }
             if !open.as_ref().is_some_and(|(_, samples)| samples.contains(&index)) {
-                let (number, start) = self.index.file_of(OFFSETS, index)?;
-                let samples = start..self.index.file_end(OFFSETS, number)?;
-                open = Some((self.pool.file(number)?, samples));
+                open = Some(self.file_of(index)?);
             }
             let (file, samples) = open.as_ref().expect("it was opened just now");
             let first = self.span(index)?;
@@ -168,7 +190,8 @@ impl Spans {
                 return Err(Error::Format { path: file.source().path.clone(), offset: first.offset, reason });
             }
             make_room(&mut buffer, (end - first.offset) as usize)?;
-            file.read_at(first.offset, &mut buffer)?;
+            file.copy_at(first.offset, &mut buffer)?;
+            batch.was_read();
             for span in &run {
                 let start = (span.offset - first.offset) as usize;
                 visit(file, span.offset, &buffer[start..start + span.bytes as usize])?;

@@ -3,47 +3,23 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::file_pool::{FilePool, OPEN_FILES, OpenFile};
+use super::batch_key::BatchKey;
+use super::block_cache::BlockCache;
+use super::file_pool::{FilePool, OPEN_FILES};
 use super::index_place::IndexPlace;
+use super::open_file::OpenFile;
+use super::recent_files::RecentFiles;
 use super::room::make_room;
 use super::sample_index::{IndexColumn, SampleIndex};
 use super::source_files::SourceFiles;
 use super::tar_field::{LONGEST_NUMBER, MayBeMissing, NpyForm, TarField, TarValue, field_of, number};
-use super::tar_index::{TarIndex, TarPlace};
-use super::tar_members::{TarEnd, shown};
-use super::tar_shard::TarDamages;
-use super::unpacked::{UnpackedFolder, unpack};
+use super::tar_index::{TarIndex, TarPlace, TarSample};
+use super::tar_members::shown;
+use super::tar_options::{OnMissing, TarOptions};
+use super::tar_places::TarPlaces;
+use super::unpacked::unpack;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
-
-/// What becomes of a sample that lacks the member of a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnMissing {
-    /// Reading it is an error.
-    #[default]
-    Refuse,
-    /// It is not counted.
-    Skip,
-    /// All fields of members are variable: bytes have one more before them where the member is there, and none at all where
-    /// it is not; numbers and arrays are one element or none.
-    Empty,
-}
-
-/// How archives are read.
-#[derive(Debug, Clone, Default)]
-pub struct TarOptions {
-    /// What becomes of a sample that lacks a field.
-    pub on_missing: OnMissing,
-    /// Where an archive ends.
-    pub end: TarEnd,
-    /// What is done about a damaged archive.
-    pub damages: TarDamages,
-    /// The folder that the index is put in; nothing for beside the first archive, or in the user's cache folder where that
-    /// can't be written to.
-    pub index_folder: Option<PathBuf>,
-    /// Where compressed archives are unpacked to.
-    pub unpacked: UnpackedFolder,
-}
 
 /// The samples in tar archives (`.tar`; `.tar.gz` and `.tar.zst` are unpacked first): all members of an archive whose paths
 /// are equal up to the first dot of their last component are one sample, and what is behind that dot says which part of it
@@ -73,6 +49,8 @@ pub struct Tar {
     fields: Vec<Wanted>,
     schema: Schema,
     on_missing: OnMissing,
+    /// By the indices of a batch: nothing is kept for longer than somebody reads it.
+    batches: BlockCache<BatchKey, TarPlaces>,
 }
 
 struct Wanted {
@@ -106,6 +84,7 @@ impl Tar {
             fields: wanted.collect::<Result<_>>()?,
             schema: Schema::new([]),
             on_missing: options.on_missing,
+            batches: BlockCache::new(0),
             kept: None,
             urls: paths,
             pool,
@@ -141,18 +120,17 @@ impl Tar {
         match self.len() {
             0 => Ok(Vec::new()),
             _ => {
-                let members = self.index.members(self.sample(0)?)?;
-                members.map(|member| self.index.extension(member?.0).map(<[u8]>::to_vec)).collect()
+                let mut sample = TarSample::default();
+                self.index.read_sample(self.sample(0)?, &mut sample)?;
+                sample.extensions().map(|extension| self.index.extension(extension).map(<[u8]>::to_vec)).collect()
             }
         }
     }
 
     /// By archive, how many samples there are in it, whether they have all fields or not.
-    ///
-    /// # Errors
-    /// The index can't be read.
-    pub fn samples_by_archive(&self) -> Result<Vec<usize>> {
-        self.index.samples_by_file(self.urls.len())
+    #[must_use]
+    pub fn samples_by_archive(&self) -> Vec<usize> {
+        self.index.samples_by_file()
     }
 
     /// What was left out of damaged archives, one line for each place.
@@ -168,14 +146,11 @@ impl Tar {
         let extensions: Vec<_> = self.fields.iter().map(|wanted| &wanted.field.extensions).collect();
         let parameters = format!("{:?} {:?} {extensions:?}", options.end, options.damages);
         SampleIndex::open_or_build(self.pool.files(), ("tar samples 1", &parameters), place, || {
-            let mut kept = Vec::new();
+            let (mut kept, mut found) = (Vec::new(), TarSample::default());
             for sample in 0..self.index.len() {
-                let members = self.fields.iter().filter(|wanted| wanted.field.is_member());
-                let mut is_whole = true;
-                for wanted in members {
-                    is_whole &= self.index.member(sample, &wanted.extensions)?.is_some();
-                }
-                if is_whole {
+                self.index.read_sample(sample, &mut found)?;
+                let mut members = self.fields.iter().filter(|wanted| wanted.field.is_member());
+                if members.all(|wanted| found.member(&wanted.extensions).is_some()) {
                     kept.push(sample as u64);
                 }
             }
@@ -188,9 +163,11 @@ impl Tar {
         if wanted.extensions.is_empty() {
             return Ok(None);
         }
+        let mut found = TarSample::default();
         for index in 0..self.len() {
             let sample = self.sample(index)?;
-            if let Some(place) = self.index.member(sample, &wanted.extensions)? {
+            self.index.read_sample(sample, &mut found)?;
+            if let Some(place) = found.member(&wanted.extensions) {
                 let file = self.pool.file(self.index.file(sample)?)?;
                 let mut head = vec![0; place.bytes.min(NpyForm::HEAD as u64) as usize];
                 file.read_at(place.data, &mut head)?;
@@ -214,31 +191,62 @@ impl Tar {
         self.on_missing == OnMissing::Empty && field.is_member()
     }
 
-    fn member(&self, index: usize, sample: usize, wanted: &Wanted) -> Result<Option<TarPlace>> {
-        let place = self.index.member(sample, &wanted.extensions)?;
-        if place.is_none() && self.on_missing != OnMissing::Empty {
-            let (path, key) = (&self.urls[self.index.file(sample)?], self.index.key(sample)?);
-            let reason = format!(
-                "sample {} of {} has no such member: give on_missing, or leave the field out",
-                shown(&key),
-                path.display()
-            );
-            return Err(Error::Sample { index, field: wanted.field.name.clone(), reason });
+    /// Finds the samples at `indices`.
+    fn locate(&self, indices: &[usize]) -> Result<TarPlaces> {
+        let mut places = TarPlaces::new(self.fields.len(), indices.len());
+        let mut found = TarSample::default();
+        for &index in indices {
+            let sample = self.sample(index)?;
+            self.index.read_sample(sample, &mut found)?;
+            places.push(sample, self.index.file(sample)?);
+            for wanted in &self.fields {
+                let place = found.member(&wanted.extensions);
+                if place.is_none() && wanted.field.is_member() && self.on_missing != OnMissing::Empty {
+                    return Err(self.missing(index, sample, wanted));
+                }
+                places.push_member(place);
+            }
         }
-        Ok(place)
+        Ok(places)
     }
 
-    /// Reads one sample of `file`, to room that is as large as `sizes` said.
-    fn fill(&self, index: usize, sample: usize, file: &Arc<OpenFile>, into: &mut SampleWriter<'_>) -> Result<()> {
-        for (number, wanted) in self.fields.iter().enumerate() {
+    /// Where the samples of a batch lie, found again if their sizes were asked for before.
+    fn places(&self, indices: &[usize]) -> Result<Arc<TarPlaces>> {
+        if !self.schema.is_variable() {
+            return self.locate(indices).map(Arc::new);
+        }
+        self.batches.get(&BatchKey::of(indices), || Ok((self.locate(indices)?, 1)))
+    }
+
+    fn missing(&self, index: usize, sample: usize, wanted: &Wanted) -> Error {
+        let place = self.index.file(sample).and_then(|file| Ok((file, self.index.key(sample)?)));
+        let (file, key) = match place {
+            Ok(place) => place,
+            Err(error) => return error,
+        };
+        let reason = format!(
+            "sample {} of {} has no such member: give on_missing, or leave the field out",
+            shown(&key),
+            self.urls[file].display()
+        );
+        Error::Sample { index, field: wanted.field.name.clone(), reason }
+    }
+
+    /// Reads the sample in row `row` of `places`, to room that is as large as `sizes` said.
+    fn fill(
+        &self,
+        (index, row): (usize, usize),
+        places: &TarPlaces,
+        file: &OpenFile,
+        into: &mut SampleWriter<'_>,
+    ) -> Result<()> {
+        for (number, (wanted, place)) in self.fields.iter().zip(places.members(row)).enumerate() {
             let room = into.field(number);
-            match wanted.field.value {
-                TarValue::Key => room.copy_from_slice(&self.index.key(sample)?),
-                TarValue::Url => room.copy_from_slice(self.url(sample)?),
-                _ => match self.member(index, sample, wanted)? {
-                    None => {}
-                    Some(place) => self.fill_member(index, wanted, (file, place), room)?,
-                },
+            match (wanted.field.value, place) {
+                (TarValue::Key, _) => self.index.read_key(places.sample(row), room)?,
+                (TarValue::Url, _) => room.copy_from_slice(self.url(places.file(row))),
+                (_, None) => {}
+                (_, Some(place)) => self.fill_member(index, wanted, (file, *place), room)?,
             }
         }
         Ok(())
@@ -264,12 +272,12 @@ impl Tar {
                     room[0] = 1;
                     room = &mut room[1..];
                 }
-                file.read_at(place.data, room)
+                file.copy_at(place.data, room)
             }
             TarValue::Npy => {
                 let mut bytes = Vec::new();
                 make_room(&mut bytes, usize::try_from(place.bytes).unwrap_or(usize::MAX))?;
-                file.read_at(place.data, &mut bytes)?;
+                file.copy_at(place.data, &mut bytes)?;
                 let form = wanted.form.as_ref().ok_or_else(|| broken("nothing is known of its arrays".into()))?;
                 form.read(&bytes, room).map_err(broken)
             }
@@ -279,15 +287,15 @@ impl Tar {
                 }
                 let mut text = [0; LONGEST_NUMBER as usize];
                 let text = &mut text[..place.bytes as usize];
-                file.read_at(place.data, text)?;
+                file.copy_at(place.data, text)?;
                 room.copy_from_slice(&number(value, text).map_err(broken)?);
                 Ok(())
             }
         }
     }
 
-    fn url(&self, sample: usize) -> Result<&[u8]> {
-        Ok(self.urls[self.index.file(sample)?].as_os_str().as_encoded_bytes())
+    fn url(&self, file: usize) -> &[u8] {
+        self.urls[file].as_os_str().as_encoded_bytes()
     }
 
     /// An error about the contents of a member.
@@ -315,9 +323,9 @@ impl Dataset for Tar {
 
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
         let mut read = || {
-            let sample = self.sample(index)?;
-            let file = self.pool.file(self.index.file(sample)?)?;
-            self.fill(index, sample, &file, into)
+            let places = self.places(&[index])?;
+            let file = self.pool.file(places.file(0))?;
+            self.fill((index, 0), &places, &file, into)
         };
         self.index.checked(read())
     }
@@ -333,31 +341,19 @@ impl Dataset for Tar {
 
 impl ReadMany for Tar {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        self.index.checked(self.read_all(indices, into))
-    }
-}
-
-impl Tar {
-    fn read_all(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        // Each file is asked for once: that takes a lock and a system call.
-        let mut files: Vec<(usize, Arc<OpenFile>)> = Vec::new();
-        for (row, &index) in indices.iter().enumerate() {
-            let sample = self.sample(index)?;
-            let number = self.index.file(sample)?;
-            let place = match files.iter().rposition(|(other, _)| *other == number) {
-                Some(place) => place,
-                None => {
-                    // As few stay open as if they were asked for one by one.
-                    if files.len() == self.pool.limit() {
-                        files.remove(0);
-                    }
-                    files.push((number, self.pool.file(number)?));
-                    files.len() - 1
-                }
-            };
-            self.fill(index, sample, &files[place].1, &mut into.sample(row))?;
-        }
-        Ok(())
+        let mut read = || {
+            let places = self.places(indices)?;
+            // Whatever is wrong will be said when it is read.
+            let announce = || drop(places.announce(&self.pool));
+            let mut batch = self.pool.page_cache().batch(announce);
+            let mut files = RecentFiles::of(&self.pool);
+            indices.iter().enumerate().try_for_each(|(row, &index)| {
+                self.fill((index, row), &places, files.file(places.file(row))?, &mut into.sample(row))?;
+                batch.was_read();
+                Ok(())
+            })
+        };
+        self.index.checked(read())
     }
 }
 
@@ -369,25 +365,24 @@ impl VariableSize for Tar {
 
 impl Tar {
     fn all_sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
-        for (row, &index) in indices.iter().enumerate() {
-            let sample = self.sample(index)?;
-            for (number, wanted) in self.fields.iter().enumerate() {
+        let places = self.places(indices)?;
+        for row in 0..indices.len() {
+            for (number, (wanted, place)) in self.fields.iter().zip(places.members(row)).enumerate() {
                 let is_optional = self.may_be_missing(&wanted.field);
-                let elements = match wanted.field.value {
-                    TarValue::Key => self.index.key_bytes(sample)?,
-                    TarValue::Url => self.url(sample)?.len(),
-                    TarValue::Bytes => match self.member(index, sample, wanted)? {
-                        Some(place) => {
-                            usize::try_from(place.bytes).unwrap_or(usize::MAX).saturating_add(usize::from(is_optional))
-                        }
-                        None => 0,
-                    },
-                    _ if is_optional => usize::from(self.member(index, sample, wanted)?.is_some()),
+                let elements = match (wanted.field.value, place) {
+                    (TarValue::Key, _) => self.index.key_bytes(places.sample(row))?,
+                    (TarValue::Url, _) => self.url(places.file(row)).len(),
+                    (TarValue::Bytes, Some(place)) => {
+                        usize::try_from(place.bytes).unwrap_or(usize::MAX).saturating_add(usize::from(is_optional))
+                    }
+                    (TarValue::Bytes, None) => 0,
+                    _ if is_optional => usize::from(place.is_some()),
                     _ => continue,
                 };
                 into.set(row, number, elements);
             }
         }
+        into.keep(places);
         Ok(())
     }
 }

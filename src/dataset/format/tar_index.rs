@@ -36,6 +36,8 @@ const ROLES: [ColumnRole; 10] = [
 /// The index of a list of archives, in a file beside them or in memory.
 pub(super) struct TarIndex {
     index: SampleIndex,
+    /// By archive, the number of samples in it and those before it.
+    file_ends: Vec<usize>,
     extensions: Vec<Vec<u8>>,
 }
 
@@ -59,7 +61,9 @@ impl TarIndex {
         }
         let extensions =
             (0..index.len(EXTENSIONS)).map(|row| read_text(&index, EXTENSIONS, row)).collect::<Result<_>>()?;
-        Ok(Self { index, extensions })
+        let files = 0..pool.files().files().len();
+        let file_ends = files.map(|file| index.file_end(SAMPLE_ENDS, file)).collect::<Result<_>>()?;
+        Ok(Self { index, file_ends, extensions })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -72,14 +76,9 @@ impl TarIndex {
     }
 
     /// By archive, how many samples it has.
-    pub(super) fn samples_by_file(&self, files: usize) -> Result<Vec<usize>> {
+    pub(super) fn samples_by_file(&self) -> Vec<usize> {
         let mut start = 0;
-        (0..files)
-            .map(|file| {
-                let end = self.index.file_end(SAMPLE_ENDS, file)?;
-                Ok(end.saturating_sub(std::mem::replace(&mut start, end)))
-            })
-            .collect()
+        self.file_ends.iter().map(|&end| end.saturating_sub(std::mem::replace(&mut start, end))).collect()
     }
 
     /// What came of reading a batch by this index, unless it was cut meanwhile: then that is the reason of whatever went wrong.
@@ -101,11 +100,21 @@ impl TarIndex {
 
     /// The number of the file that sample `sample` lies in.
     pub(super) fn file(&self, sample: usize) -> Result<usize> {
-        Ok(self.index.file_of(SAMPLE_ENDS, sample)?.0)
+        let file = self.file_ends.partition_point(|&end| end <= sample);
+        if file < self.file_ends.len() { Ok(file) } else { Err(damaged()) }
     }
 
     pub(super) fn key(&self, sample: usize) -> Result<Vec<u8>> {
         read_text(&self.index, KEYS, sample)
+    }
+
+    /// The same, to room that is as large as [`key_bytes`](Self::key_bytes) said.
+    pub(super) fn read_key(&self, sample: usize, into: &mut [u8]) -> Result<()> {
+        let (start, end) = bounds(&self.index, KEYS, sample)?;
+        match (usize::try_from(start), usize::try_from(end)) {
+            (Ok(start), Ok(end)) if end - start == into.len() => self.index.copy_bytes(KEYS + 1, start, into),
+            _ => Err(damaged()),
+        }
     }
 
     /// The length of a key, in bytes.
@@ -114,37 +123,44 @@ impl TarIndex {
         Ok(usize::try_from(end - start).unwrap_or(usize::MAX))
     }
 
-    /// The extensions of the members of `sample`, and where they lie.
-    pub(super) fn members(&self, sample: usize) -> Result<impl Iterator<Item = Result<(u32, TarPlace)>>> {
+    /// Reads what is known of the members of `sample`.
+    pub(super) fn read_sample(&self, sample: usize, into: &mut TarSample) -> Result<()> {
         let (start, end) = bounds(&self.index, SAMPLE_ENDS, sample)?;
-        Ok((start..end).map(|member| {
-            let member = usize::try_from(member).unwrap_or(usize::MAX);
-            let extension = self.index.get(MEMBER_EXTENSIONS, member)? as u32;
-            let (data, bytes) = (self.index.get(MEMBER_DATA, member)?, self.index.get(MEMBER_BYTES, member)?);
-            Ok((extension, TarPlace { data, bytes }))
-        }))
+        // Before room is made: a damaged index may say anything.
+        let members = [MEMBER_EXTENSIONS, MEMBER_DATA, MEMBER_BYTES].map(|column| self.index.len(column));
+        let (start, end) = match (usize::try_from(start), usize::try_from(end)) {
+            (Ok(start), Ok(end)) if members.iter().all(|&len| end <= len) => (start, end),
+            _ => return Err(damaged()),
+        };
+        for (numbers, column) in
+            [(&mut into.extensions, MEMBER_EXTENSIONS), (&mut into.data, MEMBER_DATA), (&mut into.bytes, MEMBER_BYTES)]
+        {
+            numbers.clear();
+            numbers.resize(end - start, 0);
+            self.index.get_range(column, start, numbers)?;
+        }
+        Ok(())
+    }
+}
+
+/// The members of one sample; to be used again for the next one.
+#[derive(Default)]
+pub(super) struct TarSample {
+    extensions: Vec<u64>,
+    data: Vec<u64>,
+    bytes: Vec<u64>,
+}
+
+impl TarSample {
+    /// The number of each member's extension.
+    pub(super) fn extensions(&self) -> impl Iterator<Item = u32> {
+        self.extensions.iter().map(|&extension| extension as u32)
     }
 
-    /// The member of `sample` whose extension comes first in `wanted`.
-    pub(super) fn member(&self, sample: usize, wanted: &[u32]) -> Result<Option<TarPlace>> {
-        let (start, end) = bounds(&self.index, SAMPLE_ENDS, sample)?;
-        let mut best = None;
-        for member in start..end {
-            let member = usize::try_from(member).unwrap_or(usize::MAX);
-            let extension = self.index.get(MEMBER_EXTENSIONS, member)? as u32;
-            if let Some(rank) = wanted.iter().position(|&other| other == extension)
-                && best.is_none_or(|(other, _)| rank < other)
-            {
-                best = Some((rank, member));
-                if rank == 0 {
-                    break;
-                }
-            }
-        }
-        best.map_or(Ok(None), |(_, member)| {
-            let (data, bytes) = (self.index.get(MEMBER_DATA, member)?, self.index.get(MEMBER_BYTES, member)?);
-            Ok(Some(TarPlace { data, bytes }))
-        })
+    /// Where the member lies whose extension comes first in `wanted`.
+    pub(super) fn member(&self, wanted: &[u32]) -> Option<TarPlace> {
+        let member = wanted.iter().find_map(|&wanted| self.extensions().position(|extension| extension == wanted))?;
+        Some(TarPlace { data: self.data[member], bytes: self.bytes[member] })
     }
 }
 

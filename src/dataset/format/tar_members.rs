@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::file_pool::OpenFile;
+use super::open_file::OpenFile;
 use super::tar_header::{BLOCK, TarHeader, TarKind};
 use super::tar_pax::PaxRecords;
 use crate::Error;

@@ -9,7 +9,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use super::file_pool::OpenFile;
+use super::open_file::OpenFile;
 use super::scan::scan;
 use super::tar_header::BLOCK;
 use super::tar_members::{TarEnd, TarMember, TarMembers};

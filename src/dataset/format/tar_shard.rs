@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::file_pool::OpenFile;
+use super::open_file::OpenFile;
 use super::tar_key::split_name;
 use super::tar_members::{TarDamage, TarEnd, TarMembers, shown};
 use super::tar_offsets::members_by_offsets;

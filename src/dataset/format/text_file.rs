@@ -1,6 +1,7 @@
 //! Texts in files: in blocks, with the numbers of their lines.
 
-use super::file_pool::{FilePool, OpenFile};
+use super::file_pool::FilePool;
+use super::open_file::OpenFile;
 use crate::{Error, Result};
 
 /// Files are read in blocks of so many bytes.

@@ -1,6 +1,7 @@
 //! Where the samples of a TFRecord file are, and whether their checksums are right.
 
-use super::file_pool::{FilePool, OpenFile};
+use super::file_pool::FilePool;
+use super::open_file::OpenFile;
 use super::scan::scan;
 use super::spans::Span;
 use crate::{Error, Result};

@@ -86,6 +86,11 @@ impl TokenStream {
         self.file.prefetch(self.offset_of(start, self.run_of(start)), tokens * self.dtype.bytes());
     }
 
+    /// Has the operating system begin to read the tokens from `start` on.
+    pub(super) fn will_read(&self, start: u64, tokens: usize) {
+        self.file.will_read(self.offset_of(start, self.run_of(start)), tokens * self.dtype.bytes());
+    }
+
     /// Fails when one of the tokens that were read from `start` on into `tokens` is not below `vocabulary_size`.
     pub(super) fn check_vocabulary(&self, start: u64, tokens: &[u8], vocabulary_size: u64) -> Result<()> {
         let tokens = tokens.as_chunks::<8>().0.iter().map(|&bytes| i64::from_ne_bytes(bytes));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::page_cache::PageCache;
 use super::token_files::TokenFiles;
 use crate::dataset::{Dataset, ReadMany};
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema};
@@ -63,6 +64,7 @@ pub struct Tokens {
     /// By document, the number of windows in the documents up to and including it.
     ends: Vec<u64>,
     schema: Schema,
+    page_cache: PageCache,
 }
 
 /// Where a window lies: a file, and the place of its first token there.
@@ -111,7 +113,7 @@ impl Tokens {
         let fields: &[&str] = if output == TokenOutput::Tokens { &["tokens"] } else { &["input_ids", "labels"] };
         let shape = if output == TokenOutput::Tokens { window } else { length };
         let fields: Vec<Field> = fields.iter().map(|&name| Field::new(name, DType::Int64, [shape])).collect();
-        Ok(Self { files, windows, window, ends, schema: Schema::new(fields) })
+        Ok(Self { files, windows, window, ends, schema: Schema::new(fields), page_cache: PageCache::new() })
     }
 
     /// Where window `index` lies.
@@ -175,10 +177,14 @@ impl ReadMany for Tokens {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
         let places = indices.iter().map(|&index| self.place(index)).collect::<Result<Vec<_>>>()?;
         let prefetch = |place: &Place| self.files.stream(place.stream).prefetch(place.start, self.window);
+        let will_read = |place: &Place| self.files.stream(place.stream).will_read(place.start, self.window);
+        let mut batch = self.page_cache.batch(|| places.iter().for_each(will_read));
         places.iter().take(AHEAD).for_each(prefetch);
         let read = places.iter().enumerate().try_for_each(|(row, &place)| {
             places.get(row + AHEAD).into_iter().for_each(prefetch);
-            self.read_at(place, &mut into.sample(row))
+            let read = self.read_at(place, &mut into.sample(row));
+            batch.was_read();
+            read
         });
         self.check(places.iter().map(|place| place.stream).collect(), read)
     }

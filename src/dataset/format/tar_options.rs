@@ -1,0 +1,36 @@
+//! [`TarOptions`]: how archives are read.
+
+use std::path::PathBuf;
+
+use super::tar_members::TarEnd;
+use super::tar_shard::TarDamages;
+use super::unpacked::UnpackedFolder;
+
+/// What becomes of a sample that lacks the member of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnMissing {
+    /// Reading it is an error.
+    #[default]
+    Refuse,
+    /// It is not counted.
+    Skip,
+    /// All fields of members are variable: bytes have one more before them where the member is there, and none at all where
+    /// it is not; numbers and arrays are one element or none.
+    Empty,
+}
+
+/// How archives are read.
+#[derive(Debug, Clone, Default)]
+pub struct TarOptions {
+    /// What becomes of a sample that lacks a field.
+    pub on_missing: OnMissing,
+    /// Where an archive ends.
+    pub end: TarEnd,
+    /// What is done about a damaged archive.
+    pub damages: TarDamages,
+    /// The folder that the index is put in; nothing for beside the first archive, or in the user's cache folder where that
+    /// can't be written to.
+    pub index_folder: Option<PathBuf>,
+    /// Where compressed archives are unpacked to.
+    pub unpacked: UnpackedFolder,
+}
