@@ -74,6 +74,8 @@ class Pair:
     def __init__(self, thing: Any, state: dict[str, Any] | None = None, iterator: Iterator[Any] | None = None) -> None:
         state = state or {}
         self.thing = thing
+        # What the thing said before it was given that state: to see what it does when it is left, one begins it there.
+        self._before: Any = None
         if "thing" in state:
             if not is_stateful(thing):
                 warnings.warn(
@@ -82,6 +84,8 @@ class Pair:
                     stacklevel=2,
                 )
             else:
+                with contextlib.suppress(Exception):
+                    self._before = copy.deepcopy(thing.state_dict())
                 restore(thing, state["thing"])
         self.iterator: Iterator[Any] = iter(thing) if iterator is None else iterator
         if "iterator" in state:
@@ -110,14 +114,38 @@ class Pair:
         """
         thing: Any = self.thing
         takes_up_later = not _are_alike(thing.state_dict(), state["thing"])
+        has_ended, begins_anew = self._read_and_leave()
+        if takes_up_later:
+            return
+        if has_ended:
+            # There was no sample behind which it could be left, and what it does at its end it may do only there.
+            ended = copy.deepcopy(thing.state_dict())
+            begins_anew = self._begins_anew_where_it_was_before()
+            if begins_anew:
+                restore(thing, ended)
+        if not begins_anew:
+            restore(thing, state["thing"])
+        if has_ended or not begins_anew:
+            iter(thing)  # Some take it up here.
+
+    def _begins_anew_where_it_was_before(self) -> bool:
+        if self._before is None:
+            return False
+        restore(self.thing, self._before)
+        self.iterator = iter(self.thing)
+        has_ended, begins_anew = self._read_and_leave()
+        return begins_anew and not has_ended
+
+    def _read_and_leave(self) -> tuple[bool, bool]:
+        """Reads one more sample; returns whether there was none, and whether the thing changes when it is left."""
+        thing: Any = self.thing
+        has_ended = False
         with keeping_generators(), contextlib.suppress(Exception):
-            next(self.iterator, None)
+            has_ended = next(self.iterator, _END) is _END
         # Its own objects, perhaps, which it goes on changing.
         running = copy.deepcopy(thing.state_dict())
         self.iterator = iter(())  # Closed before that: a generator may do something then.
-        if not takes_up_later and _are_alike(thing.state_dict(), running):
-            restore(thing, state["thing"])
-            iter(thing)  # Some take it up here.
+        return has_ended, not _are_alike(thing.state_dict(), running)
 
     @property
     def is_lazy(self) -> bool:

@@ -236,6 +236,24 @@ def test_a_generator_that_was_left_is_closed_when_the_next_epoch_begins() -> Non
     assert take(loader) == [[1000, 1001], [1002, 1003], [1004, 1005]]
 
 
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("received", [LENGTH - 1, LENGTH])
+@pytest.mark.parametrize("stream", LAZY)
+def test_an_epoch_resumed_behind_its_last_sample_is_left_as_it_was(
+    stream: str, received: int, num_workers: int
+) -> None:
+    loader = make(stream, num_workers, batch_size=1, prefetch_factor=1 if num_workers else None)
+    iterator = iter(loader)
+    assert len(take(iterator, received)) == received
+    state = json.loads(json.dumps(loader.state_dict()))
+    del iterator
+    expected = [take(loader), take(loader)]
+    resumed = make(stream, num_workers, batch_size=1, prefetch_factor=1 if num_workers else None)
+    resumed.load_state_dict(state)
+    iter(resumed)  # And left, for as many batches as were wanted are there.
+    assert [take(resumed), take(resumed)] == expected
+
+
 class Untellable(GeneratorStream):
     """Can't say where it is; its samples are as good as any."""
 
