@@ -60,15 +60,26 @@ impl FilePool {
     /// # Errors
     /// [`Error::Io`] when it can't be opened; [`Error::Changed`] when it was written to or replaced since it was looked at.
     pub(crate) fn file(&self, number: usize) -> Result<Arc<OpenFile>> {
-        if let Some(file) = self.take_open(number) {
-            match file.check() {
-                Ok(()) => return Ok(file),
-                Err(error) => {
-                    self.lock().retain(|open| open.number != number);
-                    return Err(error);
-                }
-            }
+        match self.take_open(number) {
+            Some(file) => self.check_open(number, &file).map(|()| file),
+            None => self.open(number),
         }
+    }
+
+    /// As [`file`](Self::file), for those who ask [`check_open`](Self::check_open) when they have read.
+    pub(super) fn file_to_be_checked(&self, number: usize) -> Result<Arc<OpenFile>> {
+        self.take_open(number).map_or_else(|| self.open(number), Ok)
+    }
+
+    /// Whether `file`, which is file `number`, is still what it was; else it will be opened anew.
+    ///
+    /// # Errors
+    /// As [`file`](Self::file).
+    pub(super) fn check_open(&self, number: usize, file: &OpenFile) -> Result<()> {
+        file.check().inspect_err(|_| self.lock().retain(|open| open.number != number))
+    }
+
+    fn open(&self, number: usize) -> Result<Arc<OpenFile>> {
         // Without the lock: on slow storage it takes long, and two threads that open the same file do no harm.
         let file = match OpenFile::open(self.files.files()[number].clone()) {
             Err(error) if is_of_too_many(&error) => {

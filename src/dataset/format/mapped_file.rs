@@ -10,8 +10,8 @@ use super::page_cache::PageCache;
 use crate::memory::{Array, Segment};
 use crate::{BatchWriter, Error, Result};
 
-/// The first bytes of a file, memory-mapped, with the checks that make it safe to read while others may cut it: what is
-/// found under its path before each batch, and after it whether its pages were there.
+/// The first bytes of a file, memory-mapped, with the checks that make it safe to read while others may cut it: after each
+/// batch what is found under its path, and whether its pages were there.
 ///
 /// No descriptor stays open: a mapping needs none, and a dataset may have more files than a process may have open. A file
 /// that was removed is read to its end.
@@ -60,10 +60,11 @@ impl MappedFile {
     /// Those of `read`; [`Error::Shrunk`] when the file is shorter than what is mapped, or was while it was copied;
     /// [`Error::Changed`] when another one is in its place.
     pub(super) fn read(&self, read: impl FnOnce() -> Result<()>) -> Result<()> {
+        let read = read();
+        // Afterwards: a file that is cut within a page has zeros there, and nothing else tells. If it was, this is the reason
+        // of whatever went wrong.
         self.check()?;
-        read()?;
-        // Costs no system call.
-        if self.segment.has_lost_pages() { self.check() } else { Ok(()) }
+        read
     }
 
     /// Has `gather` read the rows at `indices` of these `arrays` of the file.
@@ -107,5 +108,30 @@ impl MappedFile {
             return Err(Error::Shrunk { path: self.path.clone(), expected, found });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn what_was_read_of_a_file_that_is_cut_meanwhile_is_not_believed() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, [7; 3000]).unwrap();
+        let file = MappedFile::new(path.clone(), MappedFile::open(&path).unwrap(), 3000).unwrap();
+        let array = Array::contiguous(Arc::clone(file.segment()), 0, 1, &[30, 100]).unwrap();
+        let mut row = [0; 100];
+        file.read(|| array.copy_row(20, &mut row)).unwrap();
+        assert_eq!(row, [7; 100]);
+        let cut = file.read(|| {
+            // Within a page: nobody is told that the rest of it is zeros.
+            fs::File::options().write(true).open(&path).unwrap().set_len(1000).unwrap();
+            array.copy_row(20, &mut row)
+        });
+        assert!(matches!(cut, Err(Error::Shrunk { expected: 3000, found: 1000, .. })), "{cut:?}");
     }
 }

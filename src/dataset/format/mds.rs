@@ -118,27 +118,39 @@ impl Shards {
 
     /// Reads the samples at `indices` and calls `visit` for each: with the file, where the sample begins in its shard, and
     /// its values by column.
-    fn visit(&self, indices: &[usize], mut visit: impl FnMut(&OpenFile, u64, &[&[u8]]) -> Result<()>) -> Result<()> {
+    fn visit(&self, indices: &[usize], visit: impl FnMut(&OpenFile, u64, &[&[u8]]) -> Result<()>) -> Result<()> {
+        let mut files = RecentFiles::of(&self.pool);
+        let visited = self.visit_all(indices, &mut files, visit);
+        files.checked(visited)
+    }
+
+    fn visit_all(
+        &self,
+        indices: &[usize],
+        files: &mut RecentFiles<'_>,
+        mut visit: impl FnMut(&OpenFile, u64, &[&[u8]]) -> Result<()>,
+    ) -> Result<()> {
         // Whatever is wrong will be said when it is read.
         let mut batch = self.pool.page_cache().batch(|| drop(self.announce(indices)));
         let mut buffer = Vec::new();
-        let mut open: Option<(usize, Arc<OpenFile>, Option<Arc<Unpacked>>)> = None;
+        // The shard that was read last, and its bytes if it is packed.
+        let mut open: Option<(usize, Option<Arc<Unpacked>>)> = None;
         for &index in indices {
             let (number, shard, within) = self.find(index)?;
-            if open.as_ref().is_none_or(|(opened, ..)| *opened != number) {
-                let file = self.pool.file(number)?;
+            let file = files.file(number)?;
+            if open.as_ref().is_none_or(|(opened, _)| *opened != number) {
                 let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
                 let unpacked = match shard.packing {
                     Packing::None => None,
-                    Packing::Zstd => Some(self.unpacked.get(&number, || unpack(&file, shard))?),
+                    Packing::Zstd => Some(self.unpacked.get(&number, || unpack(file, shard))?),
                 };
                 match &unpacked {
                     Some(unpacked) => check(shard, |at, into| unpacked.read(at, into), refuse)?,
-                    None => check(shard, |at, into| file.read_at(at, into), refuse)?,
+                    None => check(shard, |at, into| file.copy_at(at, into), refuse)?,
                 }
-                open = Some((number, file, unpacked));
+                open = Some((number, unpacked));
             }
-            let (_, file, unpacked) = open.as_ref().expect("it was opened just now");
+            let unpacked = open.as_ref().and_then(|(_, unpacked)| unpacked.as_ref());
             let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
             let (offset, bytes) = match unpacked {
                 Some(unpacked) => place(shard, within, |at, into| unpacked.read(at, into), refuse)?,

@@ -1,5 +1,6 @@
 //! [`Spans`]: samples that are ranges of bytes in files, found by a scan that is kept.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use super::file_pool::{FilePool, OPEN_FILES};
 use super::index_columns::{ColumnRole, IndexColumn};
 use super::index_place::IndexPlace;
 use super::open_file::OpenFile;
+use super::recent_files::RecentFiles;
 use super::room::make_room;
 use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
@@ -122,7 +124,9 @@ impl Spans {
         indices: &[usize],
         visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let visited = self.visit_all(indices, visit);
+        let mut files = RecentFiles::of(&self.pool);
+        let visited = self.visit_all(indices, &mut files, visit);
+        let visited = files.checked(visited);
         // First: if the index was cut, this is the reason of whatever went wrong.
         self.index.check_whole()?;
         visited
@@ -130,30 +134,34 @@ impl Spans {
 
     /// Has the operating system begin to read the samples at `indices`.
     fn announce(&self, indices: &[usize]) -> Result<()> {
-        let mut open: Option<(Arc<OpenFile>, std::ops::Range<usize>)> = None;
+        let mut files = RecentFiles::of(&self.pool);
+        let mut current = (0, 0..0);
         for &index in indices {
-            let (file, _) = match open.take().filter(|(_, samples)| samples.contains(&index)) {
-                Some(file) => open.insert(file),
-                None => open.insert(self.file_of(index)?),
-            };
+            if !current.1.contains(&index) {
+                current = self.file_of(index)?;
+            }
             let span = self.span(index)?;
-            file.will_read(span.offset, u64::from(span.bytes));
+            files.file(current.0)?.will_read(span.offset, u64::from(span.bytes));
         }
         Ok(())
     }
 
-    /// The file of sample `index`, open, and the samples that lie in it.
-    fn file_of(&self, index: usize) -> Result<(Arc<OpenFile>, std::ops::Range<usize>)> {
+    /// The number of the file of sample `index`, and the samples that lie in it.
+    fn file_of(&self, index: usize) -> Result<(usize, Range<usize>)> {
         let (number, start) = self.index.file_of(OFFSETS, index)?;
-        let samples = start..self.index.file_end(OFFSETS, number)?;
-        Ok((self.pool.file(number)?, samples))
+        Ok((number, start..self.index.file_end(OFFSETS, number)?))
     }
 
-    fn visit_all(&self, indices: &[usize], mut visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>) -> Result<()> {
+    fn visit_all(
+        &self,
+        indices: &[usize],
+        files: &mut RecentFiles<'_>,
+        mut visit: impl FnMut(&OpenFile, u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         // Whatever is wrong will be said when it is read.
         let mut batch = self.pool.page_cache().batch(|| drop(self.announce(indices)));
         let mut buffer = Vec::new();
-        let mut open: Option<(Arc<OpenFile>, std::ops::Range<usize>)> = None;
+        let mut current = (0, 0..0);
         let mut run: Vec<Span> = Vec::new();
         let mut row = 0;
         while row < indices.len() {
@@ -161,10 +169,11 @@ impl Spans {
             if index >= self.len() {
                 return Err(Error::IndexOutOfRange { index, len: self.len() });
             }
-            if !open.as_ref().is_some_and(|(_, samples)| samples.contains(&index)) {
-                open = Some(self.file_of(index)?);
+            if !current.1.contains(&index) {
+                current = self.file_of(index)?;
             }
-            let (file, samples) = open.as_ref().expect("it was opened just now");
+            let (number, samples) = &current;
+            let file = files.file(*number)?;
             let first = self.span(index)?;
             run.clear();
             run.push(first);

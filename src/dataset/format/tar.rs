@@ -324,8 +324,9 @@ impl Dataset for Tar {
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
         let mut read = || {
             let places = self.places(&[index])?;
-            let file = self.pool.file(places.file(0))?;
-            self.fill((index, 0), &places, &file, into)
+            let mut files = RecentFiles::of(&self.pool);
+            let read = files.file(places.file(0)).and_then(|file| self.fill((index, 0), &places, file, into));
+            files.checked(read)
         };
         self.index.checked(read())
     }
@@ -347,11 +348,12 @@ impl ReadMany for Tar {
             let announce = || drop(places.announce(&self.pool));
             let mut batch = self.pool.page_cache().batch(announce);
             let mut files = RecentFiles::of(&self.pool);
-            indices.iter().enumerate().try_for_each(|(row, &index)| {
+            let read = indices.iter().enumerate().try_for_each(|(row, &index)| {
                 self.fill((index, row), &places, files.file(places.file(row))?, &mut into.sample(row))?;
                 batch.was_read();
                 Ok(())
-            })
+            });
+            files.checked(read)
         };
         self.index.checked(read())
     }
