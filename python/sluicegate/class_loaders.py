@@ -177,9 +177,14 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
         workers altogether, not for each class. Batches come in this sequence whatever `in_order` is.
 
         Raises:
-            ValueError: the loaders were made with `batch_size=None`.
+            ValueError: the loaders were made with `batch_size=None`, or with a `shard`.
         """
         arguments = dict(self._arguments)
+        if arguments.get("shard") is not None:
+            raise ValueError(
+                "round_robin has one sequence of batches, and a shard would deal those of one class to different "
+                "ranks: take the batches of each class's own loader (loaders[label]), which has its part of the class"
+            )
         batch_size, drop_last = arguments.pop("batch_size"), arguments.pop("drop_last", False)
         if batch_size is None:
             raise ValueError("round_robin takes batches in turn, but batch_size=None makes none: give a batch_size")
@@ -189,6 +194,8 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
                 DataLoader(self.dataset, batch_sampler=turns, **arguments | {"in_order": True})
             )
         turns = self._together.batch_sampler  # type: ignore[assignment]
+        # Epochs count up by themselves, as with any loader.
+        turns.set_epoch(self._together._epochs.next)
         return zip(turns.classes(), self._together, strict=True)
 
     def _sampler(self, label: Any) -> ClassSampler:

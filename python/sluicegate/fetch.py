@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler
+from torch.utils.data import BatchSampler, StackDataset, Subset
 
 from . import _torch
 from .native_stream import native_batches
@@ -200,6 +200,20 @@ class StreamFetcher:
         return sample
 
 
+def _has_getitems(dataset: Any) -> bool:
+    return hasattr(dataset, "__getitems__") and bool(dataset.__getitems__)
+
+
+def _fetches_many(dataset: Any) -> bool:
+    """Whether a batch is fetched by code of the user's own: torch's combinators only pass on what they hold."""
+    if type(dataset) is Subset:
+        return _fetches_many(dataset.dataset)
+    if type(dataset) is StackDataset:
+        parts = dataset.datasets
+        return any(map(_fetches_many, parts.values() if isinstance(parts, dict) else parts))
+    return _has_getitems(dataset)
+
+
 class _Failed:
     """Which index was being fetched: the whole batch, until single ones are."""
 
@@ -279,7 +293,7 @@ class MapFetcher:
             seed(index)
             return self.dataset[index]
         index = list(index)
-        if hasattr(self.dataset, "__getitems__") and self.dataset.__getitems__:
+        if _fetches_many(self.dataset):
             # It fetches them all in one call: they share the generators of the first one.
             for first in index[:1]:
                 seed(first)
@@ -293,7 +307,7 @@ class MapFetcher:
     def _unseeded_samples(self, index: Any, failed: _Failed) -> Any:
         if not self.auto_collation:
             return self.dataset[index]
-        if hasattr(self.dataset, "__getitems__") and self.dataset.__getitems__:
+        if _has_getitems(self.dataset):
             return self.dataset.__getitems__(index)
         samples = []
         for failed.index in index:

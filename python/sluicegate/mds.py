@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from . import _core
 from .field_types import KINDS
 from .native_dataset import Kind, NativeDataset, native_format
+from .paths import Paths, expand, listed
 
 
 @native_format
@@ -25,13 +25,15 @@ class MdsDataset(NativeDataset):
     length). It can be pickled: the arguments travel. Threads may share it.
 
     Args:
-        folder: where `index.json` is.
+        folder: where `index.json` is; or several folders of equal columns, whose samples follow one another: a list of
+            them, a glob or a range in braces.
         fields: the names of the columns that make up a sample, in this order; all by default.
 
     Raises:
         FileNotFoundError: there is no index, or no such shard.
-        ValueError: the index is not one of MDS or names files outside of the folder; there is no such column, or it
-            can't be read; a shard has another size than the index says, or, while reading, is damaged.
+        ValueError: the index is not one of MDS or names files outside of the folder; there is no such column, it can't
+            be read, or it is another in another folder; a shard has another size than the index says, or, while
+            reading, is damaged.
         OSError: while reading: a file changed since it was opened.
 
     Example:
@@ -49,21 +51,38 @@ class MdsDataset(NativeDataset):
         {'x': 6}
     """
 
-    def __init__(self, folder: str | bytes | os.PathLike[str], fields: Sequence[str] | None = None) -> None:
+    def __init__(self, folder: Paths, fields: Sequence[str] | None = None) -> None:
         if isinstance(fields, str):
             raise TypeError(f"fields: expected names of columns, but got {fields!r}")
-        self.folder = os.path.abspath(os.fsdecode(folder))
+        self.folders = expand(folder)
         self.fields = None if fields is None else tuple(fields)
         self._open()
 
     def _open(self) -> None:
-        core, contents = _core.Dataset.mds(self.folder, None if self.fields is None else list(self.fields))
+        fields = None if self.fields is None else list(self.fields)
+        parts = [_core.Dataset.mds(folder, fields) for folder in self.folders]
+        core, contents = parts[0]
+        for folder, part in zip(self.folders, parts, strict=True):
+            if (part[0].fields, part[1]) != (core.fields, contents):
+                raise ValueError(
+                    f"{folder}: its columns are {_in_words(*part)}, but those of the first folder, {self.folders[0]}, "
+                    f"are {_in_words(core, contents)}: name fields that are equal in all of them"
+                )
+        if len(parts) > 1:
+            core = _core.Dataset.concat([part for part, _ in parts])
         structure = {name: number for number, (name, _, _) in enumerate(core.fields)}
         self._set_core(core, structure, [_kind(*of) for of in zip(core.fields, contents, strict=True)])
 
     def __repr__(self) -> str:
         """The constructor's call."""
-        return f"MdsDataset({self.folder!r}, fields={self.fields!r})"
+        return f"MdsDataset({listed(self.folders)}, fields={self.fields!r})"
+
+
+def _in_words(core: _core.Dataset, contents: Sequence[str]) -> str:
+    words = (
+        f"{name} {content} {dtype} {shape}" for (name, dtype, shape), content in zip(core.fields, contents, strict=True)
+    )
+    return ", ".join(words)
 
 
 def _kind(field: tuple[str, str, list[int]], content: str) -> Kind:

@@ -7,31 +7,32 @@ from typing import Any
 
 from . import _core
 from .native_dataset import NativeDataset, native_format
-
-_Path = str | bytes | os.PathLike[str]
+from .paths import Paths, expand, listed
 
 
 @native_format
 class NpyDataset(NativeDataset):
     """The rows of one or more `.npy` files, read from disk as they are asked for.
 
-    Sample i is row i of every file: a tensor for one file, a tuple for several, a dict for named ones. Each sample and
-    each batch is a copy of its own, so it can be written to, and stays valid when the files go away. The files are
-    mapped, never read whole: they may be larger than memory. C and Fortran order are read, and every data type of
-    NumPy's that torch has too, in the machine's byte order.
+    Sample i is row i of every file: a tensor for one file, a tuple for several, a dict for named ones. In the place of
+    a file there may be several, as a list or a pattern, whose rows follow one another. Each sample and each batch is a
+    copy of its own, so it can be written to, and stays valid when the files go away. The files are mapped, never read
+    whole: they may be larger than memory. C and Fortran order are read, and every data type of NumPy's that torch has
+    too, in the machine's byte order.
 
     A map-style dataset as any other (`len`, `[i]`, `[i:j]`, `[[i, j]]`, `__getitems__`), under torch's own loader too.
     `sluicegate.DataLoader` reads it in Rust. It can be pickled: the paths travel, made absolute, and are opened again.
     Threads may share it. Source: NumPy's format specification (`numpy.lib.format`).
 
     Args:
-        *paths: files whose rows make up the sample in this order.
+        *paths: files whose rows make up the sample in this order; each a path, a list of paths, a glob or a range in
+            braces (`"images-{00..09}.npy"`).
         **named_paths: files whose rows are the sample's entries under these names. Either kind, not both.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: there is no such file, or none matches a pattern.
         ValueError: a file is truncated, is no `.npy` file, holds objects or another type that torch does not have, or
-            is a scalar; or the files have unequal lengths.
+            is a scalar; the files have unequal lengths; or the rows of one in a list are not like those of the first.
         OSError: while reading: a file shrank since it was opened.
 
     Example:
@@ -44,38 +45,56 @@ class NpyDataset(NativeDataset):
         tensor(7)
     """
 
-    def __init__(self, /, *paths: _Path, **named_paths: _Path) -> None:
+    def __init__(self, /, *paths: Paths, **named_paths: Paths) -> None:
         if bool(paths) == bool(named_paths):
             raise ValueError(
                 "NpyDataset takes files (NpyDataset('x.npy')) or named files (NpyDataset(image='x.npy', "
                 f"label='y.npy')), but got {len(paths)} files and {len(named_paths)} named files"
             )
-        self.paths: tuple[str, ...] | dict[str, str]
+        self.paths: tuple[str | list[str], ...] | dict[str, str | list[str]]
         if paths:
-            self.paths = tuple(_absolute(path) for path in paths)
+            self.paths = tuple(_one_or_many(path) for path in paths)
         else:
-            self.paths = {name: _absolute(path) for name, path in named_paths.items()}
+            self.paths = {name: _one_or_many(path) for name, path in named_paths.items()}
         self._open()
 
     def _open(self) -> None:
         if isinstance(self.paths, dict):
-            names, paths = list(self.paths), list(self.paths.values())
+            names, paths = list(self.paths), [_many(path) for path in self.paths.values()]
             structure: Any = {name: field for field, name in enumerate(names)}
         else:
-            paths = list(self.paths)
+            paths = [_many(path) for path in self.paths]
             # What errors call them; a path need not be text.
-            names = [os.fsencode(path).decode(errors="replace") for path in paths]
+            names = [os.fsencode(files[0]).decode(errors="replace") for files in paths]
             structure = list(range(len(paths))) if len(paths) > 1 else 0
-        parts = [(name, _core.Dataset.npy(name, path)) for name, path in zip(names, paths, strict=True)]
+        parts = [(name, _rows(name, files)) for name, files in zip(names, paths, strict=True)]
         core = _core.Dataset.stack(parts) if len(parts) > 1 else parts[0][1]
         self._set_core(core, structure, ["tensor"] * len(parts))
 
     def __repr__(self) -> str:
         """The constructor's call."""
         if isinstance(self.paths, dict):
-            return f"NpyDataset({', '.join(f'{name}={path!r}' for name, path in self.paths.items())})"
-        return f"NpyDataset({', '.join(map(repr, self.paths))})"
+            return f"NpyDataset({', '.join(f'{name}={listed(_many(path))}' for name, path in self.paths.items())})"
+        return f"NpyDataset({', '.join(listed(_many(path)) for path in self.paths)})"
 
 
-def _absolute(path: Any) -> str:
-    return os.path.abspath(os.fsdecode(path))
+def _one_or_many(paths: Paths) -> str | list[str]:
+    found = expand(paths)
+    return found[0] if len(found) == 1 else found
+
+
+def _many(paths: str | list[str]) -> list[str]:
+    return [paths] if isinstance(paths, str) else paths
+
+
+def _rows(name: str, paths: list[str]) -> _core.Dataset:
+    """The rows of files, one after the other."""
+    parts = [_core.Dataset.npy(name, path) for path in paths]
+    for path, part in zip(paths, parts, strict=True):
+        if part.fields != parts[0].fields:
+            (_, dtype, shape), (_, first_dtype, first_shape) = part.fields[0], parts[0].fields[0]
+            raise ValueError(
+                f"{path}: its rows are {dtype} {shape}, but those of the first file, {paths[0]}, are {first_dtype} "
+                f"{first_shape}: one list holds files of equal rows"
+            )
+    return parts[0] if len(parts) == 1 else _core.Dataset.concat(parts)

@@ -63,9 +63,10 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
             "finished": False,
             "in_epoch": True,
         }
-    # Of batches that were received out of turn only their numbers are known: they mean the same in one layout alone.
-    state["layout"] = _layout(loader) if state["received_ahead"] else None
     state["left_out"] = loader._left_out.state()
+    # Of batches that were received out of turn, or that are to be left out, only their numbers are known: they mean the
+    # same in one layout alone.
+    state["layout"] = _layout(loader) if state["received_ahead"] or _leaves_out_batches(state) else None
     state["draws"] = state["rng"] = None
     if loader.seed is None:
         begun = progress is not None and not progress.finished
@@ -142,6 +143,12 @@ def _sampler_state(progress: Progress | None) -> dict[str, Any]:
     return {"sampler": before, "sampler_is_over": before is not None}
 
 
+def _leaves_out_batches(state: dict[str, Any]) -> bool:
+    """Whether batches are left out that are still to come."""
+    here = (state["epoch"], state["batches_received"])
+    return any((epoch, stop - 1) >= here for epoch, _, stop in state["left_out"]["batches"])
+
+
 def _is_one_of_many() -> bool:
     distributed = torch.distributed
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
@@ -215,10 +222,12 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
             "was, or give strict=False to go on from the same place in this one's order"
         )
     if state["layout"] not in (None, here_layout := _layout(loader)):
+        ahead = state["received_ahead"]
+        what = "were received out of turn (in_order=False)" if ahead else "are to be left out (skip)"
+        way_out = "" if ahead else ". Samples that are left out (skip_samples) stay so in any"
         raise ValueError(
-            "load_state_dict: batches were received out of turn (in_order=False) by a loader with (batch_size, ranks) "
-            f"= {tuple(state['layout'])}, and this one has {tuple(here_layout)}: only their numbers are known, so both "
-            "must be the same"
+            f"load_state_dict: batches {what} by a loader with (batch_size, ranks) = {tuple(state['layout'])}, and "
+            f"this one has {tuple(here_layout)}: only their numbers are known, so both must be the same{way_out}"
         )
     # Trainers that read a batch ahead say so when the last one was handed out.
     if state.pop("_iterator_finished", False) and state["in_epoch"]:

@@ -146,7 +146,10 @@ def _contents(extension: str, value: Any) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if kind == "json":
-        return json.dumps(value, ensure_ascii=False).encode()
+        try:
+            return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except ValueError as error:
+            raise ValueError(f"{extension!r}: {error}: JSON has no NaN and no infinity") from error
     if isinstance(value, str):
         return value.encode()
     if kind == "npy":

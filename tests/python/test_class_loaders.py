@@ -245,6 +245,25 @@ def test_classes_come_in_turn_from_one_set_of_workers(dataset: Any, arguments: d
         assert turns == [(0, [1, 6]), (1, [0, 2]), (2, [3, 4]), (1, [5, 7]), (2, [8]), (1, [9])]
 
 
+def test_turns_of_every_epoch_are_shuffled_anew_with_a_seed() -> None:
+    def epochs() -> list[Any]:
+        loaders = class_loaders(TensorDataset(VALUES, LABELS), LABELS, batch_size=2, shuffle=True, seed=7)
+        read = [[(label, values.tolist()) for label, (values, _) in loaders.round_robin()] for _ in range(3)]
+        loaders.set_epoch(1)
+        return [*read, [(label, values.tolist()) for label, (values, _) in loaders.round_robin()]]
+
+    first, second, third, again = epochs()
+    assert epochs() == [first, second, third, again]
+    assert len({str(first), str(second), str(third)}) == 3
+    assert again == second
+
+
+def test_turns_have_no_ranks() -> None:
+    loaders = class_loaders(TensorDataset(VALUES, LABELS), LABELS, batch_size=2, shard=(0, 2))
+    with pytest.raises(ValueError, match=r"take the batches of each class's own loader"):
+        loaders.round_robin()
+
+
 def test_turns_leave_out_what_is_dropped_and_need_batches() -> None:
     dataset = TensorDataset(VALUES, LABELS)
     loaders = class_loaders(dataset, LABELS, batch_size=3, drop_last=True)

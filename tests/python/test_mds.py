@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import pickle
 import random
 import shutil
 import struct
@@ -174,6 +175,18 @@ def test_columns_are_chosen(tmp_path: Path) -> None:
             MdsDataset(folder, fields)
     with pytest.raises(TypeError, match="names of columns"):
         MdsDataset(folder, "text")
+
+
+@pytest.mark.parametrize("form", ["list", "glob"])
+def test_folders_follow_one_another(tmp_path: Path, form: str) -> None:
+    parts = [[{"x": struct.pack("<q", n)} for n in numbers] for numbers in ([1, 2], [3], [4, 5, 6])]
+    folders = [written(tmp_path / f"part-{number}", {"x": "int"}, [part]) for number, part in enumerate(parts)]
+    dataset = pickle.loads(pickle.dumps(MdsDataset(folders if form == "list" else str(tmp_path / "part-*"))))
+    assert [dataset[index]["x"] for index in range(len(dataset))] == [1, 2, 3, 4, 5, 6]
+    assert [batch["x"].tolist() for batch in DataLoader(dataset, batch_size=4)] == [[1, 2, 3, 4], [5, 6]]
+    other = written(tmp_path / "other", {"x": "float64"}, [[{"x": struct.pack("<d", 1.0)}]])
+    with pytest.raises(ValueError, match=r"other: its columns are x .*float64 \[\], but those of the first folder"):
+        MdsDataset([*folders, other])
 
 
 def test_an_unpacked_shard_beside_a_compressed_one_is_read(tmp_path: Path) -> None:

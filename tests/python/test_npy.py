@@ -16,6 +16,7 @@ import torch
 
 from equality import assert_same
 from sluicegate import DataLoader, NpyDataset
+from sluicegate.dataset import Source, native_source
 
 DTYPES = [
     *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
@@ -42,6 +43,35 @@ def test_rows_are_those_of_numpy(data: ModuleType, tmp_path: Path, dtype: str, o
     assert_same(dataset[3], torch.from_numpy(array[3].copy()))
     batches = list(data.DataLoader(dataset, batch_size=4))
     assert_same(batches, [torch.from_numpy(array[start : start + 4].copy()) for start in (0, 4, 8)])
+
+
+@pytest.mark.parametrize("form", ["list", "glob", "braces"])
+def test_files_of_a_list_or_a_pattern_follow_one_another(data: ModuleType, tmp_path: Path, form: str) -> None:
+    array, labels = numbers("float32", (10, 3)), numbers("int64", (10,))
+    paths = [
+        saved(tmp_path, array[start:stop], f"x-{n}.npy") for n, (start, stop) in enumerate([(0, 4), (4, 4), (4, 10)])
+    ]
+    forms = {"list": paths, "glob": str(tmp_path / "x-*.npy"), "braces": str(tmp_path / "x-{0..2}.npy")}
+    dataset = NpyDataset(forms[form], saved(tmp_path, labels, "y.npy"))
+    assert isinstance(native_source(dataset, in_worker=False), Source)
+    dataset = pickle.loads(pickle.dumps(dataset))
+    assert len(dataset) == 10
+    assert repr(dataset) == f"NpyDataset([{paths[0]!r}, ... 3 files], {str(tmp_path / 'y.npy')!r})"
+    batches = list(data.DataLoader(dataset, batch_size=4))
+    expected = [
+        (torch.from_numpy(array[at : at + 4].copy()), torch.from_numpy(labels[at : at + 4])) for at in (0, 4, 8)
+    ]
+    assert_same([tuple(batch) for batch in batches], expected)
+    named = NpyDataset(x=forms[form], y=saved(tmp_path, labels, "y.npy"))
+    assert_same(named[7], {"x": torch.from_numpy(array[7].copy()), "y": torch.tensor(labels[7])})
+
+
+def test_files_of_a_list_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    paths = [saved(tmp_path, numbers("int64", (10, 3))), saved(tmp_path, numbers("int64", (10, 4)), "y.npy")]
+    with pytest.raises(ValueError, match=r"y\.npy: its rows are int64 \[4\], but those of the first file, .*x\.npy, "):
+        NpyDataset(paths)
+    with pytest.raises(FileNotFoundError, match="z-"):
+        NpyDataset(str(tmp_path / "z-*.npy"))
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 import pytest
 import torch
+from torch.utils.data import ConcatDataset, Dataset, StackDataset, Subset, random_split
 
 import sluicegate
 from resuming import plain, take
@@ -107,6 +110,32 @@ def test_what_a_sample_draws_does_not_depend_on_order_or_batch() -> None:
     shuffled = by_index(take(loader()))
     for changes in ({"shuffle": False}, {"batch_size": 1}, {"batch_size": 29, "num_workers": 2}):
         assert by_index(take(loader(**changes))) == shuffled
+
+
+def in_part(rows: Dataset[Any]) -> Any:
+    return random_split(rows, [SIZE - 3, 3], generator=torch.Generator().manual_seed(1))[0]
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        in_part,
+        lambda rows: StackDataset(rows, torch.arange(SIZE)),
+        lambda rows: StackDataset(row=rows, index=Subset(rows, range(SIZE))),
+        lambda rows: ConcatDataset([Subset(rows, range(5)), rows]),
+    ],
+    ids=["random_split", "stack", "named stack", "concat"],
+)
+def test_nor_does_it_in_one_of_torchs_combinators(wrap: Callable[[Dataset[Any]], Any]) -> None:
+    def drawn(**changes: Any) -> list[Any]:
+        batches = take(loader(wrap(DrawingRows(SIZE)), collate_fn=plain, **changes))
+        return sorted(map(str, itertools.chain.from_iterable(batches)))
+
+    expected = drawn(batch_size=1)
+    for changes in ({"batch_size": 3}, {"batch_size": 5, "num_workers": 2}):
+        assert drawn(**changes) == expected
+    ranks = [drawn(batch_size=2, shard=(rank, 2), remainder="drop") for rank in range(2)]
+    assert set(itertools.chain(*ranks)) <= set(expected)
 
 
 @pytest.mark.parametrize("persistent_workers", [False, True])

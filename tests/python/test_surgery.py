@@ -160,6 +160,22 @@ def test_samples_are_skipped_in_the_running_epoch(num_workers: int) -> None:
     assert found == expected[:2] + [[index for index in batch if index not in bad] for batch in expected[2:]]
 
 
+@pytest.mark.parametrize("changes", [{"batch_size": 2}, {"shard": (0, 2)}], ids=str)
+def test_skipped_batches_that_are_still_to_come_mean_the_same_in_one_layout_alone(changes: dict[str, Any]) -> None:
+    made = loader()
+    iterator = iter(made)
+    take(iterator, 2)
+    made.skip([1, 4])
+    made.skip_samples([3])
+    state = made.state_dict()
+    with pytest.raises(ValueError, match=r"batches are to be left out \(skip\) by a loader with .* = \(4, 1\)"):
+        loader(**changes).load_state_dict(state)
+    loader().load_state_dict(state)
+    take(iterator, 3)
+    # By now there is none any more.
+    loader(**changes).load_state_dict(made.state_dict())
+
+
 @pytest.mark.parametrize("seed", [21, None])
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_what_is_skipped_is_part_of_the_state(seed: int | None, num_workers: int) -> None:

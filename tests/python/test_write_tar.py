@@ -143,6 +143,7 @@ def test_killed_it_goes_on_where_it_was(tmp_path: pathlib.Path) -> None:
         ([{"__key__": 3, "txt": "x"}], ValueError, "a key is a text"),
         ([{"x": object()}], TypeError, "sample 0, 'x': a object"),
         ([{"x.json": object()}], TypeError, "sample 0, 'x.json'"),
+        ([{"x.json": {"a": float("nan")}}], ValueError, "JSON has no NaN"),
         ([{"npy": np.array([object()], object)}], ValueError, "sample 0, 'npy'"),
         ([{"txt": None}], ValueError, "no part"),
         ([{"a/b": "x"}], ValueError, "without slashes"),
