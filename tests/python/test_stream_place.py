@@ -6,19 +6,18 @@ import json
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import Dataset, IterableDataset, Sampler, get_worker_info
+from torch.utils.data import Dataset, IterableDataset, Sampler
 
 import sluicegate
 import streams
 from resuming import take
-from stateful import CongruentRows, EpochStream
+from stateful import CongruentRows
 from stateful import GeneratorStream as EagerStream
 from streams import ClosingStream, CountingStream, GeneratorStream, MappedStream, ResettingStream
 
@@ -54,22 +53,6 @@ class ShuffledStream(IterableDataset[tuple[int, float]]):
     def __iter__(self) -> Iterator[tuple[int, float]]:
         for index in random.sample(range(self.length), self.length):
             yield index, random.random()
-
-
-class SlowStream(EpochStream):
-    """One of its workers takes its time."""
-
-    def __init__(self, sizes: list[int], slow: int) -> None:
-        super().__init__(sizes)
-        self.slow = slow
-
-    def __iter__(self) -> Iterator[int]:
-        info = get_worker_info()
-        assert info is not None
-        for item in super().__iter__():
-            if info.id == self.slow:
-                time.sleep(0.05)
-            yield item
 
 
 def make(stream: str, num_workers: int, **arguments: Any) -> Any:
@@ -117,64 +100,6 @@ def test_persistent_workers_are_where_their_streams_were_left(stream: str, stops
     arguments = {"snapshot_every_n_steps": every, "prefetch_factor": 1}
     state, expected = left(stream, stops, 2, **arguments)
     assert resumed(stream, state, 2, **arguments) == expected
-
-
-@pytest.mark.parametrize("every", [1, 0, 7])
-def test_so_is_one_whose_stream_had_ended_when_the_others_were_left(every: int) -> None:
-    # The second worker's stream ends early, and begins its next epoch, which the first one's does not.
-    def make() -> Any:
-        return sluicegate.DataLoader(
-            EpochStream([14, 5, 14]),
-            4,
-            num_workers=3,
-            drop_last=True,
-            persistent_workers=True,
-            snapshot_every_n_steps=every,
-        )
-
-    loader = make()
-    assert len(take(iter(loader), 6)) == 6
-    iterator = iter(loader)
-    state = json.loads(json.dumps(loader.state_dict()))
-    expected = [take(iterator), take(loader)]
-    resumed = make()
-    resumed.load_state_dict(state)
-    assert [take(resumed), take(resumed)] == expected
-
-
-def test_how_far_an_epoch_that_was_left_was_read_ahead_depends_on_no_worker_s_speed() -> None:
-    # The second worker's end comes long before its turn, or long after the consumer begins to wait for it.
-    def all_that_follows(slow: int) -> list[Any]:
-        loader = sluicegate.DataLoader(
-            SlowStream([40, 5, 40], slow),
-            4,
-            num_workers=3,
-            drop_last=True,
-            persistent_workers=True,
-        )
-        assert len(take(iter(loader), 3)) == 3
-        return [take(loader), take(loader)]
-
-    assert all_that_follows(slow=1) == all_that_follows(slow=2)
-
-
-@pytest.mark.parametrize("further", [1, 2, 4])
-@pytest.mark.parametrize("received", [1, 2, 3, 4, 6])
-def test_it_is_read_ahead_as_far_when_it_was_resumed(received: int, further: int) -> None:
-    # The second worker's stream ends before the fourth batch, with what drop_last drops.
-    def make() -> Any:
-        return sluicegate.DataLoader(
-            EpochStream([40, 5, 30]), 4, num_workers=3, drop_last=True, persistent_workers=True
-        )
-
-    loader = make()
-    iterator = iter(loader)
-    take(iterator, received)
-    state = json.loads(json.dumps(loader.state_dict()))
-    expected = [take(iterator, further), take(loader), take(loader)]
-    resumed = make()
-    resumed.load_state_dict(state)
-    assert [take(iter(resumed), further), take(resumed), take(resumed)] == expected
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])

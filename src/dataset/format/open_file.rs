@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -91,8 +92,11 @@ impl OpenFile {
 
     /// Has the operating system begin to read bytes that will be asked for soon.
     pub(crate) fn will_read(&self, offset: u64, bytes: u64) {
-        // No more than advice: where it is not taken, reading takes longer.
-        let _ = fadvise(&self.file, offset, std::num::NonZeroU64::new(bytes), Advice::WillNeed);
+        // To the operating system no length means all that follows.
+        if let Some(bytes) = NonZeroU64::new(bytes) {
+            // No more than advice: where it is not taken, reading takes longer.
+            let _ = fadvise(&self.file, offset, Some(bytes), Advice::WillNeed);
+        }
     }
 
     /// Fills `into` with the bytes from `offset` on.
