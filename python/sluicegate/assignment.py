@@ -33,6 +33,11 @@ class Assignment:
         self.under_way = [0] * num_workers
         self._turns: Iterator[int] = itertools.cycle([*range(first, num_workers), *range(first)])
 
+    def share(self, parties: int) -> None:
+        """Takes note that the workers fetch for so many iterators: each has so much less under way, but something."""
+        least = 1 if self.in_order else len(self.active)
+        self.capacity = max(self.capacity // parties, least)
+
     def next_worker(self) -> int | None:
         """The worker for the next batch; None when all have ended, or are behind."""
         for _ in self.active:

@@ -15,6 +15,7 @@ from .dataloader import DataLoader
 from .engine import share_engine
 from .label_scan import scanned_labels
 from .sampler.class_sampler import ClassSampler
+from .shared_workers import share_workers
 
 # What decides which samples a loader reads, and in which order: here that is the class.
 _OWN = ("sampler", "batch_sampler")
@@ -35,8 +36,11 @@ def class_loaders(
     """A mapping from each class to a `DataLoader` of its samples.
 
     The loaders share the dataset, one index of all classes (4 bytes a sample), and their threads and slots. Each is
-    made when it is first asked for, and kept. Worker processes belong to an iteration: those of a loader start when it
-    is iterated. To read all classes in turn with one set of them there is `ClassLoaders.round_robin`.
+    made when it is first asked for, and kept. `num_workers` is the number of workers of all loaders together: they
+    start with the first iteration, serve every one that begins meanwhile, each with so much less fetched ahead, and
+    end with the last (with `persistent_workers=True` when the loaders do). A loader that goes on from a state in which
+    workers told of their generators, or of a dataset with a state, has workers of its own. To read all classes in turn
+    as one epoch there is `ClassLoaders.round_robin`.
 
     Args:
         dataset: map-style.
@@ -206,10 +210,11 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
         return sampler
 
     def _share(self, loader: DataLoader[Any]) -> DataLoader[Any]:
-        """`loader`, with the threads and slots of the first one."""
-        first = next(iter(self._loaders.values()), None)
-        if first is not None:
+        """`loader`, with the threads, slots and workers of the first one."""
+        first = next(iter(self._loaders.values()), loader)
+        if first is not loader:
             share_engine(loader, first)
+        share_workers(loader, first)
         return loader
 
 

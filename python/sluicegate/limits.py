@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import resource
+from collections.abc import Iterator
 
 
 def limits_in_words() -> str:
@@ -35,3 +38,18 @@ def _address_space() -> int:
             return int(file.read().split()[0]) * resource.getpagesize()
     except OSError:
         return 0
+
+
+@contextlib.contextmanager
+def descriptor_limit_named(count: int) -> Iterator[None]:
+    """Has the error for too many open files say what `count` workers take, and what to change."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        if getattr(error, "errno", None) not in (errno.EMFILE, errno.ENFILE) and "ulimit -n" not in str(error):
+            raise
+        raise RuntimeError(
+            f"Too many open files: {count} workers take about {8 + 4 * count} ({error}; {limits_in_words()}). Please "
+            "increase the limit using `ulimit -n` in the shell, or use fewer workers. Batches take none: "
+            "`torch.multiprocessing.set_sharing_strategy` makes no difference here"
+        ) from error

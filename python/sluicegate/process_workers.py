@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import errno
 import multiprocessing.process
 import os
 import pickle
@@ -22,7 +21,7 @@ import torch.multiprocessing
 from . import _torch, envelope, worker_error
 from .fetch import indices_in_words, sampler_name
 from .ids import BatchIds
-from .limits import limits_in_words
+from .limits import descriptor_limit_named
 from .payload import Payload, preload
 from .report import attachment
 from .requests import indices_of, pickled_request, portable
@@ -53,6 +52,10 @@ _CAUSES: dict[int, str] = {
     signal.SIGABRT: "usually a native extension that gave up; its last words are on stderr",
     signal.SIGTERM: "somebody asked it to end, a scheduler perhaps",
 }
+
+
+# Which iterator an answer is for, of those that share workers, is told by its epoch: above these bits.
+EPOCH_BITS = 32
 
 
 class ProcessAnswer:
@@ -89,6 +92,9 @@ class ProcessWorkers:
 
     def __init__(self, iterator: WorkerIterator, loader: DataLoader[Any]) -> None:
         self.closed = False
+        # Which epoch an iterator counts first, and whose turn it is; of workers that serve one iterator alone.
+        self.first_epoch = self.first_worker = 0
+        self.parties = 1
         self._reusable = True
         self.workers: list[Any] = []
         self.inbox: deque[ProcessAnswer] = deque()
@@ -103,11 +109,11 @@ class ProcessWorkers:
         self._loader = weakref.ref(loader)
         # The samples of a map-style dataset are seeded by epoch.
         self._tells_epoch = loader.seed is not None and iterator._dataset_kind == _torch.DatasetKind.Map
-        with _limits_named(count):
+        with descriptor_limit_named(count):
             self._memory = lend(loader, count, under_way)
         _live.add(self)
         try:
-            with _limits_named(count):
+            with descriptor_limit_named(count):
                 self._start(iterator, loader)
         except BaseException:
             # A process may have started that nobody knows of: its memory is never used again, and says stop for ever.
@@ -184,9 +190,17 @@ class ProcessWorkers:
             if not any(self._requests):
                 break
             wait(next(worker for worker, requests in enumerate(self._requests) if requests))
+        self.begin(epoch, shared_seed, number, tells_number)
+
+    def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
+        """Tells all workers that another epoch begins; the arguments are those of `resume`."""
         content = pickle.dumps((shared_seed, number, tells_number))
         for worker in range(len(self.workers)):
             self._memory.send(worker, "resume", epoch, 0, content)
+
+    def under_way(self, worker: int) -> int:
+        """How many batches `worker` was asked for that it has not answered."""
+        return len(self._requests[worker])
 
     def dismiss(self, worker: int) -> None:
         """Lets `worker` end: there is no more work for it."""
@@ -231,9 +245,10 @@ class ProcessWorkers:
         """Brings what was heard into the inbox. Should a signal's exception interrupt it, it is begun again."""
         while self._heard:
             answer = ProcessAnswer(*self._heard[0])
-            requests = self._requests[answer.worker]
-            while requests and requests[0][:2] <= (answer.epoch, answer.number):
-                requests.popleft()
+            requests, answered = self._requests[answer.worker], (answer.epoch, answer.number)
+            if any(request[:2] == answered for request in requests):
+                while requests.popleft()[:2] != answered:
+                    pass
             self.inbox.append(answer)
             self._heard.popleft()
 
@@ -253,6 +268,7 @@ class ProcessWorkers:
         for epoch, number, request in self._requests[worker]:
             index = indices_of(request)
             what = f"indices {indices_in_words(index)}" if index is not None else "the next samples of its stream"
+            epoch %= 2**EPOCH_BITS
             return f"batch {number} of epoch {epoch} ({what})" if epoch else f"batch {number} ({what})"
         return "no batch"
 
@@ -339,21 +355,6 @@ def _joined(processes: list[Any], seconds: float) -> list[Any]:
     for process in processes:
         process.join(max(0.0, deadline - time.monotonic()))
     return [process for process in processes if process.is_alive()]
-
-
-@contextlib.contextmanager
-def _limits_named(count: int) -> Iterator[None]:
-    """Has the error for too many open files say what to change."""
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        if getattr(error, "errno", None) not in (errno.EMFILE, errno.ENFILE) and "ulimit -n" not in str(error):
-            raise
-        raise RuntimeError(
-            f"Too many open files: {count} workers take about {8 + 4 * count} ({error}; {limits_in_words()}). Please "
-            "increase the limit using `ulimit -n` in the shell, or use fewer workers. Batches take none: "
-            "`torch.multiprocessing.set_sharing_strategy` makes no difference here"
-        ) from error
 
 
 _live: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()

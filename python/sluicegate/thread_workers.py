@@ -67,6 +67,9 @@ class ThreadWorkers:
 
     def __init__(self, iterator: WorkerIterator, loader: DataLoader[Any], collate_fn: Callable[[Any], Any]) -> None:
         self.closed = False
+        # Which epoch an iterator counts first, and whose turn it is; of workers that serve one iterator alone.
+        self.first_epoch = self.first_worker = 0
+        self.parties = 1
         self.inbox: deque[ThreadAnswer] = deque()
         self._owner = os.getpid()
         # Guards what follows; notified when an answer has come.
@@ -123,11 +126,19 @@ class ThreadWorkers:
     ) -> None:
         """Tells all workers that another epoch begins, number `number` of the loader."""
         self.check()
+        self.inbox.clear()
+        self.begin(epoch, shared_seed, number, tells_number)
+
+    def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
+        """Tells all workers that another epoch begins; the arguments are those of `resume`."""
         if tells_number:
             self._tell_epoch(number)
-        self.inbox.clear()
         for lane in self._lanes:
             lane.ask(("resume", number))
+
+    def under_way(self, worker: int) -> int:
+        """Nothing that would have to wait: a thread is asked for any number of batches."""
+        return 0
 
     def _tell_epoch(self, epoch: int) -> None:
         # The threads share the dataset.

@@ -18,6 +18,7 @@ from .process_workers import ProcessAnswer, ProcessWorkers
 from .reports import Reports
 from .requests import without
 from .rng import GlobalDrawWatch
+from .shared_workers import WorkerShare, shared_by
 from .stream_place import over
 from .thread_workers import ThreadAnswer, ThreadWorkers
 
@@ -45,9 +46,11 @@ class WorkerIterator(EpochIterator):
         self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
         self._epoch = 0
         # Whether an epoch begins with the dataset as the last one left it: threads read that of this process.
-        self._goes_on = self._persistent_workers or loader.worker_type == "thread"
+        self._are_threads = loader.worker_type == "thread"
+        self._goes_on = self._persistent_workers or self._are_threads
         self._places = self._resumed_places()
-        self._crew: ProcessWorkers | ThreadWorkers = self._hire(loader)
+        self._crew: ProcessWorkers | ThreadWorkers | WorkerShare = self._hire(loader)
+        self._epoch = self._crew.first_epoch
         # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
         super()._reset(loader, True)
         self._begin()
@@ -85,17 +88,20 @@ class WorkerIterator(EpochIterator):
             "places": self._places if is_carried else [],
         }
 
-    def _hire(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
+    def _hire(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers | WorkerShare:
         self._worker_init_fn = loader.worker_init_fn
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             self._worker_init_fn = _torch.sharding_init_fn(self._worker_init_fn, self._world_size, self._rank)
-        crew: ProcessWorkers | ThreadWorkers
-        if loader.worker_type == "thread":
-            crew = ThreadWorkers(self, loader, stacking(self._collate_fn, self._engine.stack))
-        else:
-            crew = ProcessWorkers(self, loader)
+        shared = None if any(place is not None for place in self._places) else shared_by(loader)
+        share = None if shared is None else shared.share(self, loader, lambda: self._hired(loader))
+        crew = self._hired(loader) if share is None else share
         self._workers: list[Any] = crew.workers
         return crew
+
+    def _hired(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
+        if loader.worker_type == "thread":
+            return ThreadWorkers(self, loader, stacking(self._collate_fn, self._engine.stack))
+        return ProcessWorkers(self, loader)
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
@@ -109,6 +115,7 @@ class WorkerIterator(EpochIterator):
         self._begin_nothing()
         if self._crew.closed or self._crew.is_foreign:
             self._crew = self._hire(loader)
+            self._epoch = self._crew.first_epoch
         else:
             number, is_told = self._progress.epoch, self._tells_epoch()
             self._crew.resume(self._epoch, self._shared_seed, number, is_told, self._wait, reports.note)
@@ -122,7 +129,7 @@ class WorkerIterator(EpochIterator):
         self._begin_nothing()
         progress = self._progress
         resumed = progress.resumed if progress.resumed is not None and progress.resumed["in_epoch"] else None
-        first = 0
+        first = self._crew.first_worker
         if resumed is not None:
             is_same = resumed["num_workers"] == self._num_workers
             first = resumed["next_worker"] if is_same else progress.received % self._num_workers
@@ -139,7 +146,7 @@ class WorkerIterator(EpochIterator):
         # Threads share the global generators, so nobody seeds them for a sample; draws from them are noticed while the
         # consumer waits for the first batch, and draws nothing itself.
         self._watch: GlobalDrawWatch | None = None
-        if self._seeding is not None and isinstance(self._crew, ThreadWorkers) and self._seed_samples:
+        if self._seeding is not None and self._are_threads and self._seed_samples:
             self._watch = GlobalDrawWatch()
         # Whoever watches for draws of threads must not take those of the consumer for theirs.
         waits = self._waits_for_epoch() or self._watch is not None
@@ -160,6 +167,7 @@ class WorkerIterator(EpochIterator):
     def _prime(self) -> None:
         if self._watch is not None:
             self._watch.arm()
+        self._assignment.share(self._crew.parties)
         for _ in range(self._assignment.ahead - len(self._under_way)):
             self._ask_for_one_more()
         self._primed = True

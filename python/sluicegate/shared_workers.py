@@ -1,0 +1,292 @@
+"""`SharedWorkers`: one set of workers for several loaders over one dataset."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from .ids import BatchIds
+from .process_workers import EPOCH_BITS, ProcessAnswer, ProcessWorkers
+from .thread_workers import ThreadAnswer, ThreadWorkers
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+    from .worker_iterator import WorkerIterator
+
+# By a loader: the workers that it has together with others. Beside it and not on it, as its slots are.
+_shared: weakref.WeakKeyDictionary[Any, SharedWorkers] = weakref.WeakKeyDictionary()
+
+
+def share_workers(loader: DataLoader[Any], other: DataLoader[Any]) -> None:
+    """Lets iterators of `loader` and of `other` be served by one set of workers."""
+    _shared[loader] = _shared.setdefault(other, SharedWorkers())
+
+
+def shared_by(loader: DataLoader[Any]) -> SharedWorkers | None:
+    """The workers that `loader` shares with others."""
+    return _shared.get(loader)
+
+
+class SharedWorkers:
+    """The workers of several loaders: they start with the first iterator, and end with the last one.
+
+    Each iterator has a `WorkerShare`. A worker is asked for no more at a time than by a loader of its own; what is
+    more waits here, first come first served. Iterators may be used on different threads: whoever waits hears for all.
+    """
+
+    def __init__(self) -> None:
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        # Guards what follows; notified when somebody has heard for all.
+        self._come = threading.Condition()
+        self._is_hearing = False
+        self._crew: ProcessWorkers | ThreadWorkers | None = None
+        self._terms: tuple[Any, ...] = ()
+        self._told: int | None = None
+        self._numbers = itertools.count()
+        self._shares: weakref.WeakValueDictionary[int, WorkerShare] = weakref.WeakValueDictionary()
+        # By worker: what it is still to be asked for.
+        self._waiting: list[deque[tuple[int, int, BatchIds]]] = []
+        self._limit = 0
+        # What was said of a worker that died: everybody is told.
+        self._death: RuntimeError | None = None
+
+    def share(
+        self, iterator: WorkerIterator, loader: DataLoader[Any], make: Callable[[], ProcessWorkers | ThreadWorkers]
+    ) -> WorkerShare | None:
+        """A share for `iterator`; None for one whose workers must be told something else than these.
+
+        Args:
+            iterator: whose batches are to be fetched.
+            loader: where the arguments are read, now.
+            make: starts workers.
+        """
+        if self._crew is not None and self._crew.is_foreign:
+            self._begin_anew()  # In a fork: the lock may be held by a thread that was not forked.
+        with self._come:
+            terms = _terms(iterator, loader)
+            if self._crew is None or self._crew.closed:
+                self._crew, self._terms, self._death = make(), terms, None
+                self._told = iterator._progress.epoch
+                self._waiting = [deque() for _ in range(loader.num_workers)]
+                self._limit = loader.num_workers * iterator._prefetch_factor
+                self._shares.clear()
+            elif terms != self._terms:
+                return None
+            number = next(self._numbers)
+            share = WorkerShare(self, self._crew, number)
+            self._shares[number] = share
+        self.tell_epoch(iterator._shared_seed, iterator._progress.epoch, iterator._tells_epoch())
+        return share
+
+    @property
+    def parties(self) -> int:
+        """For how many iterators the workers work."""
+        return max(len(self._shares), 1)
+
+    def ask(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
+        """Asks `worker` for one batch, at once or when it has time."""
+        with self._come:
+            self._waiting[worker].append((epoch, number, ids))
+            self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        assert self._crew is not None
+        for worker, waiting in enumerate(self._waiting):
+            while waiting and self._crew.under_way(worker) < self._limit:
+                self._crew.fetch(worker, *waiting[0])
+                waiting.popleft()
+
+    def tell_epoch(self, shared_seed: int | None, number: int, is_told: bool) -> None:
+        """Has the workers tell the dataset which epoch it is, where that is not told with every batch."""
+        with self._come:
+            if is_told and self._told != number and self._crew is not None:
+                self._crew.begin(0, shared_seed, number, is_told)
+            self._told = number
+
+    def receive(self, share: WorkerShare, timeout: float | None) -> bool:
+        """Waits until there is something in the inbox of `share`; False when `timeout` seconds pass first.
+
+        Raises:
+            RuntimeError: a worker has died; whoever it worked for is told.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            with self._come:
+                if share.inbox:
+                    return True
+                if left == 0.0:
+                    return False
+                self.check(share)
+                if self._is_hearing:
+                    self._come.wait(left)
+                    continue
+                self._is_hearing = True
+            try:
+                self._hear(share, left)
+            finally:
+                with self._come:
+                    self._is_hearing = False
+                    self._come.notify_all()
+
+    def _hear(self, share: WorkerShare, timeout: float | None) -> None:
+        with self._death_noted(share):
+            share.crew.receive(timeout)
+        with self._come:
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        assert self._crew is not None
+        inbox = self._crew.inbox
+        while inbox:
+            answer = inbox[0]
+            share = self._shares.get(answer.epoch >> EPOCH_BITS)
+            if share is not None:
+                share.take(answer)
+            # Last of all: should a signal's exception come before, the answer is handed out once more.
+            inbox.popleft()
+        self._send_waiting()
+
+    def check(self, share: WorkerShare) -> None:
+        """Raises when a worker has died, or when these workers are another process's."""
+        crew = share.crew
+        with self._come, self._death_noted(share):
+            crew.check()
+            if crew.closed and not share.has_left and crew is self._crew and self._death is not None:
+                raise RuntimeError(str(self._death))
+
+    @contextlib.contextmanager
+    def _death_noted(self, share: WorkerShare) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            if share.crew.closed and share.crew is self._crew:
+                self._death = error
+                share.has_left = True  # As of workers of one's own: it is said once, and then there is nothing more.
+            raise
+
+    def leave(self, share: WorkerShare) -> None:
+        """Takes note that nobody waits for `share` any more; the last one ends the workers."""
+        with self._come:
+            self._shares.pop(share.number, None)
+            for waiting in self._waiting if share.crew is self._crew else ():
+                kept = [each for each in waiting if each[0] >> EPOCH_BITS != share.number]
+                waiting.clear()
+                waiting.extend(kept)
+            is_last = share.crew is self._crew and not self._shares
+        if is_last:
+            share.crew.close()
+
+
+class WorkerShare:
+    """What one iterator sees of workers that it shares: as if they were its own.
+
+    Args:
+        shared: whose share it is.
+        crew: the workers.
+        number: which share.
+    """
+
+    def __init__(self, shared: SharedWorkers, crew: ProcessWorkers | ThreadWorkers, number: int) -> None:
+        self._shared = shared
+        self.crew = crew
+        self.number = number
+        self.has_left = False
+        self.inbox: deque[ProcessAnswer | ThreadAnswer] = deque()
+        self.workers: list[Any] = crew.workers
+        self.first_epoch = number << EPOCH_BITS
+        # The iterators begin with different workers: else all would wait for one.
+        self.first_worker = number % len(crew.workers)
+        # By epoch and number: the worker of what was asked for and has not come.
+        self._under_way: dict[tuple[int, int], int] = {}
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing comes any more."""
+        return self.has_left or self.crew.closed
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the workers are those of another process, of which this one is a fork."""
+        return self.crew.is_foreign
+
+    @property
+    def parties(self) -> int:
+        """For how many iterators the workers work."""
+        return self._shared.parties
+
+    def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
+        """Asks `worker` for one batch; returns at once."""
+        self._under_way[epoch, number] = worker
+        try:
+            self._shared.ask(worker, epoch, number, ids)
+        except BaseException:
+            self._under_way.pop((epoch, number), None)
+            raise
+
+    def take(self, answer: ProcessAnswer | ThreadAnswer) -> None:
+        """Takes an answer in; it may come twice."""
+        if (answer.epoch, answer.number) in self._under_way:
+            self.inbox.append(answer)
+            del self._under_way[answer.epoch, answer.number]
+
+    def resume(
+        self,
+        epoch: int,
+        shared_seed: int | None,
+        number: int,
+        tells_number: bool,
+        wait: Callable[[int], None],
+        note: Callable[[Any], None],
+    ) -> None:
+        """Begins another epoch, once the workers are done with what is left of the last one."""
+        self.check()
+        while True:
+            while self.inbox:
+                note(self.inbox.popleft())
+            if not self._under_way:
+                break
+            wait(next(iter(self._under_way.values())))
+        self._shared.tell_epoch(shared_seed, number, tells_number)
+
+    def dismiss(self, worker: int) -> None:
+        """Nothing: others may need `worker`."""
+
+    def check(self) -> None:
+        """Raises when a worker has died, or when these workers are another process's."""
+        self._shared.check(self)
+
+    def receive(self, timeout: float | None) -> bool:
+        """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first."""
+        return self._shared.receive(self, timeout)
+
+    def report(self, worker: int) -> str:
+        """What `worker` has been doing, and for how long; with its Python stack."""
+        return self.crew.report(worker)
+
+    def close(self) -> None:
+        """Leaves the workers to the others; the last one ends them. May be called again."""
+        if self.has_left:
+            return
+        self.has_left = True
+        self.inbox.clear()
+        if not self.is_foreign:
+            self._shared.leave(self)
+
+
+def _terms(iterator: WorkerIterator, loader: DataLoader[Any]) -> tuple[Any, ...]:
+    """What workers are told when they start: iterators that agree in it may share them."""
+    return (
+        *(iterator._dataset_kind, id(iterator._dataset), iterator._auto_collation, iterator._collate_fn),
+        *(loader.num_workers, iterator._prefetch_factor, loader.worker_type, loader.worker_init_fn),
+        *(loader.multiprocessing_context, loader.seed, loader.seed_samples, loader.snapshot_every_n_steps),
+        iterator._sample_id,
+    )

@@ -1,0 +1,221 @@
+"""One set of workers for the loaders of all classes."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import sluicegate
+from resuming import plain, take
+
+LABELS = [index * index % 7 % 4 for index in range(60)]  # Classes 0, 1, 2 of unequal size.
+# The last sample of its class: not fetched ahead at once.
+DEADLY = max(index for index, label in enumerate(LABELS) if label == 0)
+KINDS = ["process", "thread"]
+
+
+class Told(torch.utils.data.Dataset[Any]):
+    """Samples that say who read them; `DEADLY` ends its process when `is_deadly`."""
+
+    def __init__(self, is_deadly: bool = False, seconds: float = 0.0) -> None:
+        self.is_deadly = is_deadly
+        self.seconds = seconds
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return len(LABELS)
+
+    def __getitem__(self, index: int) -> tuple[int, int, int]:
+        if self.is_deadly and index == DEADLY:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(self.seconds)
+        return index, os.getpid() if multiprocessing.parent_process() else threading.get_native_id(), self.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+class Drawing(torch.utils.data.Dataset[Any]):
+    def __len__(self) -> int:
+        return len(LABELS)
+
+    def __getitem__(self, index: int) -> tuple[int, float]:
+        return index, random.random()
+
+
+def made(dataset: Any = None, **arguments: Any) -> Any:
+    arguments = {"batch_size": 3, "num_workers": 2, "timeout": 60} | arguments
+    return sluicegate.class_loaders(Told() if dataset is None else dataset, LABELS, **arguments)
+
+
+def in_turn(loaders: Any) -> dict[Any, list[Any]]:
+    """All batches of each class, taken from all of them in turn."""
+    iterators = {label: iter(loader) for label, loader in loaders.items()}
+    found: dict[Any, list[Any]] = {label: [] for label in loaders}
+    while iterators:
+        for label in list(iterators):
+            batch = next(iterators[label], None)
+            if batch is None:
+                del iterators[label]
+            else:
+                found[label].append(batch)
+    return found
+
+
+def indices(batches: list[Any]) -> list[int]:
+    return [index for batch in batches for index in batch[0].tolist()]
+
+
+def workers(found: dict[Any, list[Any]]) -> set[int]:
+    return {who for batches in found.values() for batch in batches for who in batch[1].tolist()}
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("seed", [None, 5])
+@pytest.mark.parametrize("worker_type", KINDS)
+def test_all_classes_are_read_by_as_many_workers_as_were_asked_for(
+    worker_type: str, seed: int | None, in_order: bool
+) -> None:
+    loaders = made(worker_type=worker_type, seed=seed, shuffle=seed is not None, in_order=in_order)
+    found = in_turn(loaders)
+    assert len(workers(found)) <= 2
+    for label, batches in found.items():
+        alone = indices(list(made(num_workers=0, timeout=0, seed=seed, shuffle=seed is not None)[label]))
+        assert sorted(indices(batches)) == sorted(alone)
+        assert not in_order or indices(batches) == alone
+
+
+def test_the_processes_end_with_the_last_iterator() -> None:
+    loaders = made()
+    first, second = iter(loaders[0]), iter(loaders[1])
+    next(first), next(second)
+    assert len(multiprocessing.active_children()) == 2
+    rest = list(first)
+    assert rest
+    assert len(multiprocessing.active_children()) == 2, "the other one still reads"
+    del second
+    gc.collect()
+    assert not multiprocessing.active_children()
+    assert indices(list(loaders[1])), "others start with the next iteration"
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("worker_type", KINDS)
+@pytest.mark.parametrize("seed", [None, 5])
+def test_workers_that_persist_serve_every_epoch(worker_type: str, seed: int | None) -> None:
+    loaders = made(persistent_workers=True, worker_type=worker_type, seed=seed)
+    seen: set[int] = set()
+    for epoch in range(3):
+        loaders.set_epoch(epoch)
+        found = in_turn(loaders)
+        seen |= workers(found)
+        assert all(told == epoch for batches in found.values() for batch in batches for told in batch[2].tolist())
+        assert sorted(index for batches in found.values() for index in indices(batches)) == list(range(60))
+    assert len(seen) == 2
+
+
+def test_an_epoch_that_is_left_disturbs_no_other() -> None:
+    loaders = made(persistent_workers=True)
+    other = iter(loaders[1])
+    found = [next(other)]
+    for _ in range(5):
+        take(iter(loaders[0]), 2)
+    found += list(other)
+    assert indices(found) == [index for index in range(60) if LABELS[index] == 1]
+    assert indices(list(loaders[0])) == [index for index in range(60) if LABELS[index] == 0]
+
+
+def test_a_worker_that_dies_is_told_to_all() -> None:
+    loaders = made(Told(is_deadly=True))
+    label = LABELS[DEADLY]
+    others = [each for each in loaders if each != label]
+    iterators = {each: iter(loaders[each]) for each in [*others, label]}
+    for each in others:
+        next(iterators[each])
+    for each in [label, *others]:
+        with pytest.raises(RuntimeError, match="is killed by signal: Killed"):
+            list(iterators[each])
+        assert next(iterators[each], None) is None
+    assert len(indices(list(loaders[others[0]]))) == LABELS.count(others[0]), "the next iteration has new ones"
+
+
+@pytest.mark.parametrize("worker_type", KINDS)
+def test_threads_may_each_read_a_class(worker_type: str) -> None:
+    loaders = made(Told(seconds=0.001), worker_type=worker_type)
+    found: dict[Any, list[int]] = {}
+
+    def read(label: Any) -> None:
+        found[label] = indices(list(loaders[label]))
+
+    readers = [threading.Thread(target=read, args=(label,)) for label in loaders]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(60)
+    assert found == {label: [index for index in range(60) if LABELS[index] == label] for label in loaders}
+
+
+def test_a_fork_has_workers_of_its_own() -> None:
+    loaders = made()
+    iterator = iter(loaders[0])
+    first = next(iterator)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.write(writing, json.dumps(indices(list(loaders[1]))).encode())
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    assert os.waitpid(child, 0)[1] == 0
+    with open(reading) as pipe:
+        assert json.loads(pipe.read()) == [index for index in range(60) if LABELS[index] == 1]
+    assert indices([first, *iterator]) == [index for index in range(60) if LABELS[index] == 0]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("kind", [Told, Drawing])
+def test_each_class_is_resumed_while_others_are_read(kind: Any, persistent: bool) -> None:
+    """In seed mode what a sample draws hangs on the sample alone, whoever reads meanwhile."""
+
+    def loaders_of() -> Any:
+        return made(kind(), seed=3, shuffle=True, persistent_workers=persistent)
+
+    def shown(batches: Iterator[Any] | list[Any]) -> list[Any]:
+        return [plain(batch[:1] if kind is Told else batch) for batch in batches]
+
+    whole = {label: shown(list(loader)) for label, loader in loaders_of().items()}
+    for stop in (0, 1, 3):
+        loaders = loaders_of()
+        iterators = {label: iter(loader) for label, loader in loaders.items()}
+        for label, iterator in iterators.items():
+            assert shown(list(itertools.islice(iterator, stop))) == whole[label][:stop]
+        states = json.loads(json.dumps([[label, loader.state_dict()] for label, loader in loaders.items()]))
+        again = loaders_of()
+        for label, state in states:
+            again[label].load_state_dict(state)
+        rest = in_turn(again)
+        for label, batches in rest.items():
+            assert shown(batches) == whole[label][stop:]
+
+
+def test_no_more_is_under_way_than_workers_take_and_each_class_has_something() -> None:
+    many = list(range(60))
+    loaders = sluicegate.class_loaders(Told(), many, batch_size=1, num_workers=2, prefetch_factor=2, timeout=60)
+    found = in_turn(loaders)
+    assert {label: indices(batches) for label, batches in found.items()} == {label: [label] for label in many}
+    assert len(workers(found)) == 2, "they do not all begin with the same worker"
