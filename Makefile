@@ -38,7 +38,7 @@ test-python: $(VENV)/.built
 # What knows nothing of slots is not run again with few of them.
 SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order shard_iterable shuffle_buffer split_by_class \
 	readme cli demo_resume surface construction payload unpicklable shared_list state_errors \
-	state_process state_property shard shard_ranks class_loaders torchdata_resume \
+	state_process state_property resume_property shard shard_ranks class_loaders torchdata_resume \
 	stream_place sampler_stream raw folder tokens pack paths safetensors json_lines tfrecord csv mds formats_spawn \
 	tar write_tar conformance write_tokens write_parquet sharded_output tar_listing native_stream \
 	native_stream_damage bad_files parquet parquet_files arrow hugging_face

@@ -89,6 +89,10 @@ class ClassIndex:
         """The indices of the samples of a class, ascending: int64, read-only."""
         return np.frombuffer(self.core.samples(self.place_of(label)), np.int64)
 
+    def identity(self) -> str:
+        """In words, which labels these are: as those of a sampler, part of what states hold."""
+        return f"{len(self)} labels, {self.core.digest():016x}"
+
     def __reduce__(self) -> tuple[Any, ...]:
         """The labels: the index is made anew on the other side."""
         return ClassIndex, (self.labels,)

@@ -243,7 +243,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def __len__(self) -> int:
         ordering = Ordering.of(self)
-        return super().__len__() if ordering is None else planned_len(ordering, self._epochs.next)
+        count = super().__len__() if ordering is None else planned_len(ordering, self._epochs.next)
+        return count - self._left_out.count_batches(self._epoch_or_running(None), count)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the consumer is: `load_state_dict` in another process goes on from there.
@@ -355,6 +356,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def skip(self, batches: int | Iterable[int], epoch: int | None = None) -> None:
         """Leaves out batches: they are not loaded, and the others keep their numbers. It is part of the state.
 
+        `len` of the loader is that of the running epoch without them, or of the next one where none runs.
+
         Args:
             batches: which batches of the epoch, counted from 0: one, or a `range`, or any of them.
             epoch: which epoch. Default: the running one, or the next where none runs.
@@ -365,7 +368,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def skip_samples(self, indices: Iterable[int]) -> None:
         """Leaves the samples at `indices` out of every batch to come: it is smaller then. It is part of the state.
 
-        A batch of which nothing is left does not come.
+        A batch of which nothing is left does not come, of which `len` knows nothing. With a `shard` all ranks take as
+        many steps: it does not come where nothing is left of it on any rank; else one sample of another rank pads it,
+        and its ids say that it is not `valid`.
 
         Raises:
             ValueError: an iterable-style dataset, whose samples have no index.

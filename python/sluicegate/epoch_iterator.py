@@ -132,7 +132,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     def _warn_of_reading(self, places: list[dict[str, Any] | None]) -> None:
         """Says what it costs to go on in a stream that does not know its state."""
-        samples = sum(place["samples"] for place in places if place is not None and not place["state"])
+        samples = sum(place["samples"] - place["at"] for place in places if place is not None and not place["state"])
         if samples and self._dataset_kind == _torch.DatasetKind.Iterable:
             warnings.warn(
                 f"{type(self._dataset).__name__} has no state_dict and load_state_dict, so it is fast-forwarded: its "

@@ -20,6 +20,7 @@ from torch.utils.data import (
 )
 
 from . import _core, _torch, sampler
+from .sampler.identity import identity_of
 from .sampler.translation import translated
 from .torch_order import is_torchs
 
@@ -40,8 +41,13 @@ class Ordering:
     @classmethod
     def of(cls, loader: DataLoader[Any]) -> Ordering | None:
         """That of `loader` where its batches follow from arithmetic, and not from what a sampler yields one by one."""
-        ordering = cls(loader._index_sampler, loader._auto_collation, loader.seed, loader.shard, loader.remainder)
+        ordering = cls.configured(loader)
         return ordering if loader._dataset_kind == _torch.DatasetKind.Map and ordering._is_arithmetic() else None
+
+    @classmethod
+    def configured(cls, loader: DataLoader[Any]) -> Ordering:
+        """That of any `loader`, as it is configured now."""
+        return cls(loader._index_sampler, loader._auto_collation, loader.seed, loader.shard, loader.remainder)
 
     @property
     def is_single(self) -> bool:
@@ -56,6 +62,38 @@ class Ordering:
         if self.seed is None:
             return has_order(each) or has_order(cut)
         return _is_translatable(each) or _makes_batches(each)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What is ordered for all ranks together, and how each takes its part of it."""
+
+    sampler: Any
+    seed: int | None
+    batch_size: int
+    drop_last: bool
+    shard: tuple[int, int] | str | None
+    remainder: str
+
+    @classmethod
+    def of(cls, ordering: Ordering) -> Whole:
+        """That of `ordering`; nothing is drawn, and nobody asked which rank this is."""
+        each, cut = ordering.index_sampler, _cut_of(ordering)
+        batch_size, drop_last, seed = 1, False, ordering.seed
+        shard, remainder = ordering.shard, ordering.remainder
+        if cut is not None:
+            batch_size, drop_last, each = cut.batch_size, cut.drop_last, cut.sampler
+            seed = ordering.seed if getattr(cut, "seed", None) is None else cut.seed
+        if seed is not None and type(each) in (DistributedSampler, sampler.DistributedSampler):
+            # A shard by another name: taken as one, the state counts in positions that are the same for every rank.
+            shard, remainder = (each.rank, each.num_replicas), "drop" if each.drop_last else "pad"
+            each = RandomSampler(each.dataset) if each.shuffle else SequentialSampler(each.dataset)
+        return cls(each, seed, batch_size, drop_last, shard, remainder)
+
+    def identity(self) -> str | None:
+        """In words, which order this is; None where nobody can say."""
+        own = self.sampler if _makes_batches(self.sampler) else _own(self.sampler)
+        return None if own is None else identity_of(own, self.seed)
 
 
 def check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: Any) -> None:
@@ -89,27 +127,19 @@ def make_plan(ordering: Ordering, epoch: int, start: int) -> _core.Plan:
         ValueError: a shard of an order that the ranks do not agree on, or that is a shard already.
         TypeError: a shard of a sampler that yields no integers, or has no length.
     """
-    index_sampler = ordering.index_sampler
-    shard, remainder = resolved_shard(ordering.shard), ordering.remainder
     if ordering.shard is not None:
         _refuse_double_sharding(ordering)
-    batch_size, drop_last, each = 1, False, index_sampler
-    cut = _cut_of(ordering)
-    if cut is not None:
-        batch_size, drop_last, each = cut.batch_size, cut.drop_last, cut.sampler
-    seed = ordering.seed if getattr(cut, "seed", None) is None else cut.seed
-    if seed is not None and type(each) in (DistributedSampler, sampler.DistributedSampler):
-        # A shard by another name: taken as one, the state counts in positions that are the same for every rank.
-        shard, remainder = (each.rank, each.num_replicas), "drop" if each.drop_last else "pad"
-        each = RandomSampler(each.dataset) if each.shuffle else SequentialSampler(each.dataset)
+    whole = Whole.of(ordering)
+    each, seed = whole.sampler, whole.seed
     source: _core.Order | _core.Batches
     if _makes_batches(each):
         source = each.batches(epoch, seed)
-    elif each is index_sampler and ordering.auto_collation:
+    elif each is ordering.index_sampler and ordering.auto_collation:
         source = _batches_of(each)
     else:
         source = _order_of(each, epoch, seed)
-    return _core.Plan(source, batch_size, drop_last, shard, remainder, start)
+    shard = resolved_shard(whole.shard)
+    return _core.Plan(source, whole.batch_size, whole.drop_last, shard, whole.remainder, start)
 
 
 def planned_len(ordering: Ordering, epoch: int) -> int:
@@ -184,6 +214,16 @@ def _order_of(each: Any, epoch: int, seed: int | None) -> _core.Order:
             "that the ranks do not share: give seed= to the loader, or a generator that is seeded alike on every rank"
         )
     return _explicit(each)
+
+
+def _own(each: Any) -> sampler.Positional | None:
+    """`each` as one of our samplers with positions, which torch's have in seed mode; None for any other."""
+    if isinstance(each, sampler.Positional) and sampler.is_ours(each):
+        return each
+    if is_torchs(each, DistributedSampler):
+        arguments = each.dataset, each.num_replicas, each.rank, each.shuffle, each.seed, each.drop_last
+        return sampler.DistributedSampler(*arguments)
+    return translated(each)
 
 
 def is_random(each: Any) -> bool:

@@ -50,10 +50,14 @@ class LeftOut:
         """Whether batch number `batch` of `epoch` is left out."""
         return batch in self.batches.get(epoch, ())
 
+    def count_batches(self, epoch: int, count: int) -> int:
+        """How many of the first `count` batches of `epoch` are left out."""
+        return sum(batch < count for batch in self.batches.get(epoch, ()))
+
     def state(self) -> dict[str, Any]:
         """As plain JSON: ranges of batches as (epoch, start, stop)."""
-        ranges = [[epoch, *part] for epoch in sorted(self.batches) for part in _ranges(self.batches[epoch])]
-        return {"batches": ranges, "samples": _ranges(self.samples)}
+        ranges = [[epoch, *part] for epoch in sorted(self.batches) for part in ranges_of(self.batches[epoch])]
+        return {"batches": ranges, "samples": ranges_of(self.samples)}
 
     @classmethod
     def of(cls, state: dict[str, Any]) -> LeftOut:
@@ -66,7 +70,7 @@ class LeftOut:
         return left_out
 
 
-def _ranges(numbers: Iterable[int]) -> list[list[int]]:
+def ranges_of(numbers: Iterable[int]) -> list[list[int]]:
     """`numbers` as [start, stop] of each run."""
     ranges: list[list[int]] = []
     for number in sorted(numbers):
@@ -75,6 +79,12 @@ def _ranges(numbers: Iterable[int]) -> list[list[int]]:
         else:
             ranges.append([number, number + 1])
     return ranges
+
+
+def _numbers(ranges: Iterable[list[int] | int]) -> set[int]:
+    """What `ranges_of` was given; older states list the numbers themselves."""
+    parts = (range(each, each + 1) if isinstance(each, int) else range(*each) for each in ranges)
+    return {number for part in parts for number in part}
 
 
 class Progress:
@@ -95,7 +105,7 @@ class Progress:
         self._number: int | None = None if resumed is None else resumed["epoch"]
         # How many batches were received before this iterator's first one, and which beyond them.
         self.first = 0 if resumed is None else int(resumed["batches_received"])
-        self.ahead: set[int] = set() if resumed is None else set(resumed["received_ahead"])
+        self.ahead: set[int] = set() if resumed is None else _numbers(resumed["received_ahead"])
         self.start = 0 if resumed is None else int(resumed["position"])
         # Tells what the epoch is drawn from at this moment.
         self.take_draws: Callable[[], dict[str, str] | None] = lambda: None
@@ -132,6 +142,8 @@ class Progress:
         # What the batches follow from where that is arithmetic, and which of the epoch's batches its first one is.
         self.plan: _core.Plan | None = None
         self.plan_first = 0
+        # What the order is called in states, once somebody has asked.
+        self.identity: str | None = None
         # How whoever fetches tells its state. It does not hold this: each would keep the other.
         self.fetching: Callable[[], dict[str, Any]] | None = None
 

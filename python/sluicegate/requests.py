@@ -54,6 +54,13 @@ class Remaining(NamedTuple):
 
     indices: npt.NDArray[np.int64]
     valid: npt.NDArray[np.bool_]
+    # What it is left of, where more may be left out of it yet.
+    whole: Planned | None = None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether its one index is asked for by itself."""
+        return self.whole is not None and self.whole.is_single
 
 
 def indices_of(request: Any) -> Any:
@@ -65,7 +72,8 @@ def indices_of(request: Any) -> Any:
         indices = array_of(request).tolist()
         return indices[0] if request.is_single else indices
     if kind is Remaining:
-        return request.indices.tolist()
+        remaining = request.indices.tolist()
+        return remaining[0] if request.is_single else remaining
     return list(request) if kind is range else request
 
 
@@ -87,7 +95,7 @@ def _integers(content: bytes) -> list[int]:
 def portable(request: Any) -> Any:
     """`request`, to be pickled for another process."""
     kind = type(request)
-    if kind is Slice or kind is Remaining or (kind is Planned and not request.is_single):
+    if kind is Slice or (kind in (Remaining, Planned) and not request.is_single):
         return Integers(array_of(request))
     return indices_of(request)
 
@@ -139,14 +147,38 @@ def is_part_of_epoch(request: Any) -> npt.NDArray[np.bool_]:
 
 
 def without(request: Any, left_out: frozenset[int]) -> Any:
-    """`request` without the samples in `left_out`: the very request without any; None where nothing is left."""
+    """`request` without the samples in `left_out`: the very request without any; None where nothing is left.
+
+    Ranks take their steps together: where another one has something left of its batch, the first sample of that pads
+    this one.
+    """
+    if type(request) is Remaining and request.whole is not None:
+        rest = without(request.whole, left_out)
+        is_same = type(rest) is Remaining and np.array_equal(rest.indices, request.indices)
+        return request if is_same else rest
     indices = array_of(request)
-    keep = np.array([index not in left_out for index in indices.tolist()], dtype=np.bool_)
+    keep = _kept(indices, left_out)
     if keep.all():
         return request
-    if not keep.any():
-        return None
-    return Remaining(indices[keep], is_part_of_epoch(request)[keep])
+    whole = request if type(request) is Planned else None
+    if keep.any():
+        return Remaining(indices[keep], is_part_of_epoch(request)[keep], whole)
+    return None if whole is None else _padding(whole, left_out)
+
+
+def _padding(request: Planned, left_out: frozenset[int]) -> Remaining | None:
+    plan = request.plan
+    for step in range(1, plan.world_size):
+        other = plan.of_rank((plan.rank + step) % plan.world_size)
+        indices = np.frombuffer(other.batch(request.batch)[0], np.int64)
+        kept = indices[_kept(indices, left_out)]
+        if len(kept):
+            return Remaining(kept[:1], np.zeros(1, np.bool_), request)
+    return None
+
+
+def _kept(indices: npt.NDArray[Any], left_out: frozenset[int]) -> npt.NDArray[np.bool_]:
+    return np.array([index not in left_out for index in indices.tolist()], dtype=np.bool_)
 
 
 class _RequestPickler(pickle.Pickler):

@@ -16,6 +16,7 @@ from .classified_stream import ClassifiedStream, Label, checked_label, plain_cla
 from .dataloader import DataLoader
 from .resumable_stream import checked_number
 from .split_pass import SplitPass
+from .split_state import ResumedPass, load_split_state, split_state
 
 __all__ = ["StreamSplit", "split_by_class"]
 
@@ -51,8 +52,8 @@ def split_by_class(
     being read; when nobody reads any more (the loops were left by `break`), or after `new_pass()`, a new pass begins. A
     class whose iterator is gone takes no more part in the pass: its samples are dropped, and counted.
 
-    The loaders may be used from a thread each. They have no state that could be resumed: their `state_dict` and
-    `load_state_dict` raise a RuntimeError, which says what to do instead.
+    The loaders may be used from a thread each. They have one state together, the mapping's: see
+    `StreamSplit.state_dict`. Those of single loaders raise a RuntimeError, which says so.
 
     Args:
         iterable: the stream; `iter` is called once a pass.
@@ -144,6 +145,8 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         # Guards what follows; never taken by one who holds a pass's lock, but for the counts, which have their own.
         self._lock = threading.RLock()
         self._pass: SplitPass | None = None
+        # What the next pass goes on from.
+        self._resumed: ResumedPass | None = None
         # The running one, and earlier ones whose last samples are still being taken.
         self._passes: weakref.WeakSet[SplitPass] = weakref.WeakSet()
         self._seen: dict[Hashable, None] = {}
@@ -218,6 +221,38 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
                 self._pass.close()
                 self._pass = None
 
+    def state_dict(self) -> dict[str, Any]:
+        """Where all loaders are in the pass that runs: plain JSON, if the classes are.
+
+        It counts the batches that were received. Take it while no thread is in the midst of a batch. What waits in
+        buffers is not in it: the stream is read again, so it must give the same once more, be it drawn from the global
+        generators, whose states are held, or from what `set_epoch` says.
+
+        Raises:
+            RuntimeError: `when_full="drop"`: what is dropped depends on who reads when, so nobody could find it again.
+        """
+        if self._rule.when_full == "drop":
+            raise RuntimeError(
+                "state_dict: what when_full='drop' drops depends on who reads when, so it can't be found again: give "
+                "when_full='spill' or 'block', or checkpoint between two passes without a state"
+            )
+        with self._lock:
+            return split_state(self)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Has the next iterations go on from `state_dict`, which a mapping made as this one returned.
+
+        The global generators are put to where they were when the state was taken, now. When the first iteration begins,
+        the samples of the pass that were received are read again, and dropped: a warning says how many.
+
+        Raises:
+            ValueError: it is no such state, or that of a mapping with other classes.
+            RuntimeError: when reading begins: the stream is another one.
+        """
+        with self._lock:
+            self.new_pass()
+            load_split_state(self, state_dict)
+
     def __enter__(self) -> StreamSplit:
         return self
 
@@ -243,8 +278,12 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             samples = ClassifiedStream(
                 rule.iterable, rule.label, rule.classes, self._see, self._count_dropped, rule.drops_others
             )
-            self._pass = SplitPass(samples, rule.buffer_size, rule.when_full, rule.spill_dir, self._count_dropped)
-            self._passes.add(self._pass)
+            begun = SplitPass(samples, rule.buffer_size, rule.when_full, rule.spill_dir, self._count_dropped)
+            if (resumed := self._resumed) is not None:
+                resumed.read_again(begun)
+                self.dropped, self._resumed = resumed.dropped, None
+            self._pass = begun
+            self._passes.add(begun)
         return self._pass
 
     def _join(self, name: Hashable) -> SplitPass:
@@ -278,7 +317,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
 
 
 class _ClassLoader(DataLoader[Any]):
-    """The loader of one class: it has no place of its own in the stream that could be found again."""
+    """The loader of one class: it has no place of its own in the stream, only one in the pass that feeds all."""
 
     def state_dict(self) -> dict[str, Any]:
         raise self._no_state("state_dict")
@@ -289,10 +328,8 @@ class _ClassLoader(DataLoader[Any]):
     def _no_state(self, method: str) -> RuntimeError:
         stream: Any = self.dataset
         return RuntimeError(
-            f"{method}: the loader of class {stream._name!r} has no state: one pass over the stream feeds all classes "
-            "of a split_by_class, and what waits for the others belongs to none of them. Checkpoint between two "
-            "passes, and tell the one that begins with set_epoch() of the mapping; or, where samples can be asked for "
-            "by index, use sluicegate.class_loaders, whose loaders have states"
+            f"{method}: the loader of class {stream._name!r} has no state of its own: one pass over the stream feeds "
+            f"all classes of a split_by_class. Call {method} of the mapping that split_by_class returned"
         )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from .classified_stream import ClassifiedStream
+from .global_generators import as_text, global_generators, set_global_state
 from .spill_file import SpillFile
 
 # How long a reader waits for somebody who might come to empty a full buffer, when nobody who could is known.
@@ -35,6 +37,9 @@ class _Part:
         # Left before its end: nobody will take what else there is.
         self.is_left = False
         self.is_taken = False
+        # How many samples were taken, and how many of those that are read again were.
+        self.taken = 0
+        self.taken_before = 0
 
     def __len__(self) -> int:
         return len(self.samples) + (len(self.spilled) if self.spilled is not None else 0)
@@ -91,6 +96,9 @@ class SplitPass:
         self._waiting: dict[threading.Thread, Hashable] = {}
         # The class that was reading when the stream raised, if it did: whose error it was.
         self._told_of_error: Hashable = None
+        # How often the stream was asked for a sample, and the generators when it was for the first time.
+        self._asked = 0
+        self._start: Any = None
         # Classes whose iterators were dropped: a finalizer may run anywhere, so it takes no lock.
         self._left: deque[Hashable] = deque()
         self.ended = False
@@ -163,6 +171,7 @@ class SplitPass:
                 part.reader = threading.current_thread()
                 if len(part):
                     sample = part.pop()
+                    part.taken += 1
                     self._changed.notify_all()
                     return sample
                 if self._in_hand is not _NOTHING and not self._place():
@@ -185,12 +194,60 @@ class SplitPass:
                 else:
                     self._read(None)
 
+    def state(self) -> dict[str, Any] | None:
+        """Where the pass is: plain JSON, if the classes are; None when nobody will get anything of it any more."""
+        with self._changed:
+            self._note_left()
+            if self.ended and all(part.is_left if part.is_taken else not len(part) for part in self._parts.values()):
+                return None
+            parts = [[name, part.taken, part.is_taken, part.is_left] for name, part in self._parts.items()]
+            start = None if self._start is None else list(as_text(self._start).items())
+            return {"asked": self._asked, "ended": self.ended, "parts": parts, "start": start}
+
+    def read_again(self, state: dict[str, Any], going_on: Mapping[Hashable, bool]) -> None:
+        """Brings a pass that has not begun to where `state` was told: what was taken is read again, and dropped.
+
+        Args:
+            state: what `state` returned.
+            going_on: the classes that are to be read on, and whether they had their last sample.
+
+        Raises:
+            RuntimeError: the stream is another one.
+        """
+        with self._changed:
+            for name, taken, is_taken, is_left in state["parts"]:
+                part = self._part(name)
+                part.taken = part.taken_before = taken
+                # Who goes on with a class joins once more, also where the loop over it had been left.
+                part.is_taken = is_taken and name not in going_on
+                part.is_left = is_left and going_on.get(name, True)
+            # What was dropped of a class that was left waits for who goes on with it now.
+            limit, self._buffer_size = self._buffer_size, sys.maxsize
+            if state["start"] is not None:
+                set_global_state(dict(state["start"]))
+            while self._asked < state["asked"] and not self.ended and self._in_hand is _NOTHING:
+                try:
+                    self._read(None)
+                except Exception:
+                    if self._in_hand is not _NOTHING:
+                        raise  # The disk that it spills to is full.
+            self._buffer_size = limit
+            left = {name: part.taken_before for name, part in self._parts.items() if part.taken_before}
+            if left or (self._asked, self.ended) != (state["asked"], state["ended"]):
+                raise RuntimeError(
+                    f"the stream is not the one that the state is of: that had given {state['asked']} samples, and of "
+                    f"this one {self._asked} were read again; of these classes some are missing: {left}"
+                )
+
     def _part(self, name: Hashable) -> _Part:
         return self._parts.setdefault(name, _Part())
 
     def _read(self, name: Hashable) -> None:
         """Reads one sample, without the lock: it may take long, and others may take what is there."""
+        if self._asked == 0:
+            self._start = global_generators().take()
         self._is_reading = True
+        self._asked += 1
         self._changed.release()
         found: Any = _NOTHING
         failed = True
@@ -218,7 +275,9 @@ class SplitPass:
             return True
         name, sample = self._in_hand
         part = self._part(name)
-        if part.is_left:
+        if part.taken_before > 0:
+            part.taken_before -= 1
+        elif part.is_left:
             self._dropped(name)
         elif self._when_full == "spill" and (part.spilled or len(part.samples) >= self._buffer_size):
             if part.spilled is None:

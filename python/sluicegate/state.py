@@ -10,7 +10,8 @@ import torch.distributed
 
 from . import _torch, draws
 from .global_generators import global_state
-from .plan import Ordering, resolved_shard
+from .plan import Ordering, Whole, resolved_shard
+from .progress import ranges_of
 from .stream_place import over
 from .torchdata_state import from_torchdata, is_torchdata_state
 from .torchdata_translation import translated
@@ -31,7 +32,13 @@ _FINGERPRINT = {
     "batch_size": "batch_size",
     "drop_last": "drop_last",
     "seed": "seed",
+    "seed_samples": "seed_samples",
+    "remainder": "remainder",
+    "order": "order",
 }
+# Those that are not always known, or asked for: some samplers know their length only while they are iterated over, and
+# older states say less.
+_MAY_BE_UNKNOWN = {"sampler_len", "drop_last", "seed_samples", "remainder", "order"}
 
 
 # What every state of this version has.
@@ -49,7 +56,8 @@ def state_of(loader: DataLoader[Any]) -> dict[str, Any]:
 
 def _told(loader: DataLoader[Any]) -> dict[str, Any]:
     progress = loader._progress
-    state: dict[str, Any] = {"version": VERSION, "fingerprint": fingerprint(loader)}
+    shape = fingerprint(loader, None if progress is None or progress.finished else progress)
+    state: dict[str, Any] = {"version": VERSION, "fingerprint": shape}
     if progress is None or progress.finished:
         place = {"epoch": loader._epochs.next, "batches_received": 0, "received_ahead": [], "position": 0}
         state |= place | {"drawn": False, "finished": progress is not None, "in_epoch": False}
@@ -57,7 +65,7 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
         state |= {
             "epoch": progress.epoch,
             "batches_received": progress.received,
-            "received_ahead": sorted(progress.ahead),
+            "received_ahead": ranges_of(progress.ahead),
             "position": progress.position,
             "drawn": progress.is_drawn,
             "finished": False,
@@ -91,7 +99,7 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
 # What is known of a worker, in the sequence in which a state lists it. Behind that, under its name, what is known of
 # some: the generators at the epoch's start, where a stream is read again from them ("start"), and that its stream's end
 # was heard of, so that it is not asked any more ("retired").
-_PLACE = ("state", "at", "samples", "ended", "rng", "over")
+PLACE = ("state", "at", "samples", "ended", "rng", "over")
 
 
 def _packed(state: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +116,7 @@ def _unpacked(state: dict[str, Any]) -> dict[str, Any]:
 
 def _packed_place(place: dict[str, Any]) -> list[Any]:
     packed = place | {"state": place["state"] or None, "rng": _pairs(place["rng"])}
-    told = [packed[name] for name in _PLACE]
+    told = [packed[name] for name in PLACE]
     if (start := place.get("start")) is not None:
         told.append(["start", _pairs(start)])
     if place.get("retired"):
@@ -117,9 +125,9 @@ def _packed_place(place: dict[str, Any]) -> list[Any]:
 
 
 def _unpacked_place(packed: list[Any]) -> dict[str, Any]:
-    place: dict[str, Any] = dict(zip(_PLACE, packed[: len(_PLACE)], strict=True))
+    place: dict[str, Any] = dict(zip(PLACE, packed[: len(PLACE)], strict=True))
     place |= {"state": place["state"] or {}, "rng": _mapping(place["rng"])}
-    for name, told in packed[len(_PLACE) :]:
+    for name, told in packed[len(PLACE) :]:
         place[name] = _mapping(told) if name == "start" else told
     return place
 
@@ -154,22 +162,47 @@ def _is_one_of_many() -> bool:
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
-def fingerprint(loader: DataLoader[Any]) -> dict[str, Any]:
-    """What shapes the order of `loader`: a state goes on only where all of it is the same."""
-    is_stream = loader._dataset_kind != _torch.DatasetKind.Map
+def fingerprint(loader: DataLoader[Any], progress: Progress | None = None) -> dict[str, Any]:
+    """What shapes the order of `loader`: a state goes on only where all of it is the same.
+
+    Args:
+        loader: where the arguments are read, now.
+        progress: the epoch that runs, which keeps the name of its order: of many numbers it takes time to say.
+    """
     sampler = loader._index_sampler
-    inner = getattr(sampler, "sampler", None)
     shape: dict[str, Any] = {
-        "kind": "iterable-style" if is_stream else "map-style",
-        "dataset_len": None if is_stream else _length(loader.dataset),
-        "sampler": None if is_stream else type(sampler if inner is None else inner).__name__,
-        "sampler_len": None if is_stream else _length(sampler if inner is None else inner),
+        "kind": "map-style",
+        "dataset_len": None,
+        "sampler": None,
+        "sampler_len": None,
         "seed": loader.seed,
+        "seed_samples": None if loader.seed is None else loader.seed_samples,
+        "drop_last": bool(getattr(sampler, "drop_last", loader.drop_last)),
+        "batch_size": getattr(sampler, "batch_size", loader.batch_size),
+        "remainder": None,
+        "order": None,
     }
-    if is_stream or Ordering.of(loader) is None:
-        # Else the state says how many samples were read, and batches may have another size from there on.
-        shape |= {"batch_size": loader.batch_size, "drop_last": bool(loader.drop_last)}
-    return shape
+    if loader._dataset_kind != _torch.DatasetKind.Map:
+        return shape | {"kind": "iterable-style"}
+    whole, inner = Whole.of(Ordering.configured(loader)), getattr(sampler, "sampler", sampler)
+    if progress is None or progress.identity is None:
+        identity = whole.identity()
+        if progress is not None:
+            progress.identity = identity
+    else:
+        identity = progress.identity
+    shape |= {"dataset_len": _length(loader.dataset), "order": identity}
+    if Ordering.of(loader) is not None:
+        # The state says how many samples were read, by all ranks: from there on batches may have another size, and
+        # there may be other ranks.
+        del shape["batch_size"]
+        inner = whole.sampler
+        shape["remainder"] = whole.remainder if whole.shard is not None else None
+    return shape | {"sampler": type(inner).__name__, "sampler_len": _length(inner)}
+
+
+def _shown(fact: Any) -> str:
+    return fact if isinstance(fact, str) and "(" in fact else repr(fact)
 
 
 def _layout(loader: DataLoader[Any]) -> list[int | None]:
@@ -210,11 +243,16 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise ValueError(f"load_state_dict: the state was changed: {error}") from error
     here, there = fingerprint(loader), state["fingerprint"]
+    different = [
+        name
+        for name in _FINGERPRINT
+        if there.get(name) != here.get(name)
+        and not (name in _MAY_BE_UNKNOWN and None in (there.get(name), here.get(name)))
+    ]
+    if len(different) > 1 and "order" in different:
+        different.remove("order")  # It follows from the others, and is the longest.
     differences = [
-        f"{words} {there.get(name)!r} there and {here.get(name)!r} here"
-        for name, words in _FINGERPRINT.items()
-        # Some samplers know their length only while they are iterated over.
-        if there.get(name) != here.get(name) and not (name == "sampler_len" and None in (there.get(name), here[name]))
+        f"{_FINGERPRINT[name]} {_shown(there.get(name))} there and {_shown(here.get(name))} here" for name in different
     ]
     if differences and strict:
         raise ValueError(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from . import _torch, draws
@@ -64,12 +66,23 @@ def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int) -> Any:
     inner = getattr(sampler, "sampler", sampler)
     progress = loader._progress
     is_running = progress is not None and not progress.finished and progress.epoch == epoch
-    if not is_known(sampler):
+    if not is_known(sampler) and not _is_given(inner):
+        last = None if progress is None else progress.last_ids
+        if last is not None and (last.epoch, last.batch_index) == (epoch, batch_index):
+            return last.request
         raise ValueError(
-            f"samples_of: only {type(inner).__name__} knows what it yields, and asking it would disturb it: look at "
-            "with_ids() while the epoch runs, or use one of sluicegate's samplers with seed="
+            f"samples_of: only {type(inner).__name__} knows what it yields, and asking it would disturb it, so the "
+            "batch that was received last is all that is known: look at with_ids() while the epoch runs, or use one of "
+            "sluicegate's samplers with seed="
         )
-    draws_nothing = is_torchs(inner, torch.utils.data.SequentialSampler)
+    draws_nothing = _is_given(inner) or is_torchs(inner, torch.utils.data.SequentialSampler)
+    if is_torchs(inner, torch.utils.data.DistributedSampler):
+        # It draws from its own seed and epoch, which is set before each as that of the loader is counted.
+        draws_nothing = True
+        sampler, inner = copy.copy(sampler), copy.copy(inner)
+        sampler.sampler = inner
+        if epoch != loader._epoch_or_running(None):
+            inner.set_epoch(epoch)
     if not draws_nothing and (not is_running or progress is None or progress.draws is None):
         raise ValueError(
             f"samples_of: without a seed, the order of an epoch is known while it runs, and epoch {epoch} does not: "
@@ -82,10 +95,15 @@ def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int) -> Any:
             if progress.begins_iterator:
                 torch.empty((), dtype=torch.int64).random_(generator=loader.generator)  # As torch does for workers.
         order = None if progress is None else progress.order
-        requests = known_requests(sampler, engine_of(loader), batch_index, order)
-        if requests is None:  # Torch's sampler, with replacement.
+        requests = None if _is_given(inner) else known_requests(sampler, engine_of(loader), batch_index, order)
+        if requests is None:  # Torch's sampler, with replacement; or what was given as it is.
             requests = SamplerStream(sampler, iter(sampler), None, batch_index)
         return next(iter(requests), None)
+
+
+def _is_given(sampler: Any) -> bool:
+    """Whether these are indices, or batches of them, that can be gone through at any time."""
+    return isinstance(sampler, (list, tuple, range, np.ndarray, torch.Tensor))
 
 
 @contextlib.contextmanager

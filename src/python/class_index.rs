@@ -53,6 +53,11 @@ impl ClassIndex {
         int64_bytes(py, &samples)
     }
 
+    /// 64 bits that tell these labels from others.
+    fn digest(&self, py: Python<'_>) -> PyResult<u64> {
+        detach(py, || Ok(self.0.digest()))
+    }
+
     /// The memory that the index takes, in bytes.
     #[getter]
     fn nbytes(&self) -> usize {

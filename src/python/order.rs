@@ -14,6 +14,11 @@ pub(super) struct Sampler(pub(super) Arc<dyn crate::Sampler>);
 
 #[pymethods]
 impl Sampler {
+    /// Which sampler this is, in words.
+    fn identity(&self, py: Python<'_>) -> PyResult<String> {
+        detach(py, || Ok(self.0.identity()))
+    }
+
     /// The order of `epoch`.
     fn order(&self, py: Python<'_>, epoch: u64) -> PyResult<Order> {
         detach(py, || self.0.order(epoch)).map(|order| Order(order.into()))
@@ -26,6 +31,11 @@ pub(super) struct BatchingSampler(pub(super) Arc<dyn crate::BatchingSampler>);
 
 #[pymethods]
 impl BatchingSampler {
+    /// Which sampler this is, in words.
+    fn identity(&self, py: Python<'_>) -> PyResult<String> {
+        detach(py, || Ok(self.0.identity()))
+    }
+
     /// The batches of `epoch`.
     fn batches(&self, py: Python<'_>, epoch: u64) -> PyResult<Batches> {
         detach(py, || self.0.batches(epoch)).map(|batches| Batches(batches.into()))

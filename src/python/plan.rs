@@ -75,6 +75,18 @@ impl Plan {
         self.plan.rank()
     }
 
+    /// How many ranks read the epoch together.
+    #[getter]
+    fn world_size(&self) -> usize {
+        self.plan.world_size()
+    }
+
+    /// What `rank` reads at the same steps.
+    fn of_rank(&self, py: Python<'_>, rank: usize) -> PyResult<Self> {
+        let plan = self.plan.of_rank(rank).map_err(|error| to_python(py, error))?;
+        Ok(Self { plan, room: Mutex::default(), is_quick: self.is_quick })
+    }
+
     /// Where the ranks are in the global order when each has had `batches` batches of this plan.
     fn position_after(&self, batches: usize) -> usize {
         self.plan.position_after(batches)

@@ -138,7 +138,7 @@ impl ClassIndex {
     }
 
     /// What stands for the labels of all samples.
-    pub(super) fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u64 {
         digest((0..self.classes.len()).flat_map(|class| self.words_of(class)))
     }
 

@@ -93,6 +93,20 @@ impl EpochPlan {
         self.shard.rank()
     }
 
+    /// How many ranks read the epoch together.
+    #[must_use]
+    pub fn world_size(&self) -> usize {
+        self.shard.world_size()
+    }
+
+    /// What another rank reads at the same steps.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when there is no such rank.
+    pub fn of_rank(&self, rank: usize) -> Result<Self> {
+        Ok(self.clone().shard(Shard::new(rank, self.world_size())?, self.remainder))
+    }
+
     /// The length of the global order.
     #[must_use]
     pub fn positions(&self) -> usize {

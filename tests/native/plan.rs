@@ -147,6 +147,21 @@ fn batches_are_dealt_whole() {
 }
 
 #[test]
+fn a_plan_tells_what_the_other_ranks_read() {
+    let plan = EpochPlan::of_samples(in_sequence(29), 3, LastBatch::Keep).unwrap();
+    let plan = plan.shard(Shard::new(1, 4).unwrap(), Remainder::Exact).start_at(5);
+    assert_eq!((plan.rank(), plan.world_size()), (1, 4));
+    for rank in 0..4 {
+        let fresh = EpochPlan::of_samples(in_sequence(29), 3, LastBatch::Keep).unwrap();
+        let fresh = fresh.shard(Shard::new(rank, 4).unwrap(), Remainder::Exact).start_at(5);
+        let other = plan.of_rank(rank).unwrap();
+        assert_eq!(other.rank(), rank);
+        assert_eq!(read(&other), read(&fresh));
+    }
+    assert!(plan.of_rank(4).is_err());
+}
+
+#[test]
 fn pads_wrap_to_the_start_of_the_epoch_also_when_a_plan_starts_late() {
     let plan = EpochPlan::of_samples(in_sequence(10), 2, LastBatch::Keep).unwrap().start_at(8);
     let ranks = of_ranks(&plan, 7, Remainder::Exact);

@@ -155,6 +155,10 @@ def states() -> dict[str, Any]:
     return found
 
 
+# What has more items, or letters, is kept as a digest.
+_LONG = {list: 64, str: 200}
+
+
 def without_noise(value: Any) -> Any:
     """The state with what is long (generators) as a digest, and what only this process says left out."""
     if isinstance(value, dict):
@@ -163,7 +167,7 @@ def without_noise(value: Any) -> Any:
             key: without_noise(item) if key != "rng" or not item else sorted(name for name, _ in item)
             for key, item in value.items()
         }
-    if isinstance(value, list | str) and len(value) > 64:
+    if isinstance(value, list | str) and len(value) > _LONG[type(value)]:
         return {"length": len(value), "sha256": digest(json.dumps(value).encode())}
     if isinstance(value, list):
         return [without_noise(item) for item in value]

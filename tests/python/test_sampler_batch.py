@@ -25,6 +25,7 @@ def test_batches_of_positions_are_those_of_iteration(batch_size: int, drop_last:
     assert len(batches) == len(sampler) == len(sampler.batches(2))
     assert batches == list(torch.utils.data.BatchSampler(whole(sampler.sampler.order(2)), batch_size, drop_last))
     for position in {0, len(batches) // 2, len(batches) - 1} if batches else ():
+        assert sampler.index_at(position).tolist() == sampler.batch_at(position).tolist()
         found = sampler.batch_at(position)
         assert found.dtype == np.int64
         assert found.tolist() == batches[position]

@@ -96,6 +96,7 @@ def test_any_batch_can_be_asked_for(make: Make) -> None:
     expected = list(sampler)
     assert len(sampler) == len(expected)
     for position in reversed(range(len(expected))):
+        assert sampler.index_at(position).tolist() == sampler.batch_at(position).tolist()
         batch = sampler.batch_at(position)
         assert batch.dtype == numpy.int64
         assert batch.tolist() == expected[position]

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import sluicegate
 from sluicegate import DistributedSampler, RandomSampler
 
 
@@ -24,7 +26,7 @@ def test_ranks_share_the_order_of_the_loaders_seed() -> None:
         plain = DistributedSampler(range(103), 4, rank, shuffle=False)
         assert whole(plain.order(0)) == list(plain)
     with pytest.raises(ValueError, match="give seed= to the sampler or to the loader"):
-        DistributedSampler(range(3), 2, 0).index_at(0)
+        DistributedSampler(range(3), 2, 0).order(0)
 
 
 def test_a_stateful_distributed_sampler_has_the_words_of_torchdatas() -> None:
@@ -48,3 +50,15 @@ def test_a_stateful_distributed_sampler_has_the_words_of_torchdatas() -> None:
     for bad in ({"yielded": -1}, {}, {"yielded": None}):
         with pytest.raises(ValueError, match="yielded"):
             sampler.load_state_dict(bad)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_positions_of_torchs_order(shuffle: bool) -> None:
+    sampler = sluicegate.DistributedSampler(range(23), 3, 1, shuffle=shuffle, seed=5)
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        order = list(torch.utils.data.DistributedSampler.__iter__(sampler))
+        assert [sampler.index_at(position) for position in range(len(sampler))] == order == list(sampler)
+    for position in (-1, len(sampler)):
+        with pytest.raises(IndexError, match="8 indices"):
+            sampler.index_at(position)

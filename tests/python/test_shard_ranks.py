@@ -142,3 +142,73 @@ def test_one_process_reads_what_the_ranks_read(run: Run, tmp_path: Path) -> None
     two = read(run, tmp_path / "two", 2, None, batch_size=3, remainder="exact")
     one = read(run, tmp_path / "one", 1, None, batch_size=3, remainder="exact")
     assert merged([rank["batches"] for rank in two])[:SIZE] == merged([rank["batches"] for rank in one])
+
+
+EVERY_POSITION = """
+import json
+import torch.distributed
+from resuming import plain
+from stateful import DrawingRows
+
+def loader():
+    return data.DataLoader(DrawingRows(size), batch_size, True, seed=13, shard="auto", remainder="exact")
+
+def merged(steps):
+    # By step every rank's batch, in the global order.
+    rows = []
+    for step in steps:
+        for place in range(max(len(batch) for batch, _ in step)):
+            rows += [batch[place] for batch, valid in step if place < len(batch) and valid[place]]
+    return rows
+
+def rank_program(rank):
+    torch.distributed.init_process_group(
+        "gloo", init_method="file://" + path + f"/meeting-{world_size}", rank=rank, world_size=world_size
+    )
+    torch.manual_seed(100 * rank + world_size)
+    made = loader()
+    states, own = [made.state_dict()], []
+    for batch, ids in made.with_ids():
+        own.append([list(zip(*plain(batch))), ids.valid.tolist()])
+        states.append(made.state_dict())
+    follows = []
+    for state in json.loads(before):
+        resumed = loader()
+        resumed.load_state_dict(state)
+        follows.append([[list(zip(*plain(batch))), ids.valid.tolist()] for batch, ids in resumed.with_ids()])
+    gathered = [None] * world_size
+    torch.distributed.all_gather_object(gathered, (own, follows))
+    if rank == world_size - 1:  # Its states: any rank's will do.
+        whole = merged(zip(*(own for own, _ in gathered)))
+        rests = [merged(zip(*(follows[place] for _, follows in gathered))) for place in range(len(follows))]
+        print(json.dumps([states, whole, rests]), flush=True)
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+import multiprocessing
+context = multiprocessing.get_context("fork")
+processes = [context.Process(target=rank_program, args=(rank,)) for rank in range(world_size)]
+for process in processes:
+    process.start()
+for process in processes:
+    process.join()
+assert [process.exitcode for process in processes] == [0] * world_size
+"""
+
+
+def test_from_every_position_on_any_number_of_ranks_draws_what_one_would_have_drawn(run: Run, tmp_path: Path) -> None:
+    size, states = 17, "[]"
+    orders = []
+    for world_size, batch_size in [(2, 3), (4, 2), (1, 4), (3, 1)]:
+        arguments = {"size": size, "batch_size": batch_size, "world_size": world_size, "before": states}
+        ended = run(EVERY_POSITION, deadline=60.0, path=str(tmp_path), **arguments)
+        ended.check(stderr=None)
+        told, whole, rests = json.loads(ended.stdout)
+        orders.append(whole)
+        assert [row[0] for row in whole] != list(range(size))
+        for state, rest in zip(json.loads(states), rests, strict=True):
+            # A state behind the last batch is one of the next epoch.
+            expected = whole[state["position"] :] if state["in_epoch"] else None
+            assert expected is None or rest == expected, state["position"]
+        states = json.dumps(told)
+    assert orders == [orders[0]] * 4

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
+import sluicegate
 from resuming import make, take
 from stateful import GeneratorStream, Indices, IteratorSampler, PlainStream
 
@@ -50,6 +52,21 @@ MISMATCHES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "seed": ({"seed": 1234567}, {"seed": 7654321}, ["1234567", "7654321", "seed"]),
     "seed and none": ({"seed": 1234567}, {}, ["1234567", "None", "seed"]),
     "none and seed": ({}, {"seed": 1234567}, ["1234567", "None", "seed"]),
+    "seed_samples": (
+        {"seed": 3, "seed_samples": True},
+        {"seed": 3, "seed_samples": False},
+        ["seed_samples", "True", "False"],
+    ),
+    "remainder": (
+        {"seed": 3, "shard": (0, 2), "remainder": "pad"},
+        {"seed": 3, "shard": (1, 2), "remainder": "drop"},
+        ["remainder", "'pad'", "'drop'"],
+    ),
+    "drop_last in seed mode": (
+        {"seed": 3, "drop_last": True},
+        {"seed": 3, "drop_last": False},
+        ["drop_last", "True", "False"],
+    ),
     "kind": ({}, {"shuffle": None, "dataset": GeneratorStream([20])}, ["map", "iterable"]),
     "other kind": ({"shuffle": None, "dataset": GeneratorStream([20])}, {}, ["map", "iterable"]),
 }
@@ -66,6 +83,160 @@ def test_a_state_of_another_order_is_refused_with_both_sides_named(name: str) ->
         assert word in str(caught.value)
     assert "strict=False" in str(caught.value)
     assert len(take(loader)) > 0, "a refused state leaves the loader as it was"
+
+
+ROWS = range(41)
+LABELS = [index % 3 for index in ROWS]
+LENGTHS = [1 + index * 7 % 20 for index in ROWS]
+SUBSET = list(range(0, 41, 2))
+OTHERS = [1 + index for index in SUBSET[:-1]] + [0]
+WEIGHTS = [1.0 + index % 5 for index in ROWS]
+
+# By what they are called: how a sampler is made, and how another whose length is the same. A seed is given to both.
+SAMPLERS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "replacement": (
+        lambda seed: sluicegate.RandomSampler(ROWS, seed=seed),
+        lambda seed: sluicegate.RandomSampler(ROWS, True, seed=seed),
+    ),
+    "subset": (
+        lambda seed: sluicegate.SubsetRandomSampler(SUBSET, seed=seed),
+        lambda seed: sluicegate.SubsetRandomSampler(OTHERS, seed=seed),
+    ),
+    "tensor of a subset": (
+        lambda seed: sluicegate.SubsetRandomSampler(torch.tensor(SUBSET), seed=seed),
+        lambda seed: sluicegate.SubsetRandomSampler(torch.tensor(OTHERS), seed=seed),
+    ),
+    "weights": (
+        lambda seed: sluicegate.WeightedRandomSampler(WEIGHTS, 41, seed=seed),
+        lambda seed: sluicegate.WeightedRandomSampler(WEIGHTS[::-1], 41, seed=seed),
+    ),
+    "block": (
+        lambda seed: sluicegate.BlockShuffleSampler(ROWS, block=4, window=2, seed=seed),
+        lambda seed: sluicegate.BlockShuffleSampler(ROWS, block=8, window=2, seed=seed),
+    ),
+    "window": (
+        lambda seed: sluicegate.BlockShuffleSampler(ROWS, block=4, window=2, seed=seed),
+        lambda seed: sluicegate.BlockShuffleSampler(ROWS, block=4, window=3, seed=seed),
+    ),
+    "classes": (
+        lambda seed: sluicegate.ClassSampler(LABELS, [0, 1], seed=seed),
+        lambda seed: sluicegate.ClassSampler(LABELS, [1, 0], seed=seed),
+    ),
+    "labels": (
+        lambda seed: sluicegate.ClassSampler(LABELS, [1], seed=seed),
+        lambda seed: sluicegate.ClassSampler(LABELS[::-1], [1], seed=seed),
+    ),
+    "mixture": (
+        lambda seed: sluicegate.MixtureSampler([21, 20], [0.7, 0.3], num_samples=41, seed=seed),
+        lambda seed: sluicegate.MixtureSampler([21, 20], [0.3, 0.7], num_samples=41, seed=seed),
+    ),
+    "repeated": (
+        lambda seed: sluicegate.RepeatSampler(sluicegate.RandomSampler(ROWS, seed=seed), 2),
+        lambda seed: sluicegate.RepeatSampler(sluicegate.RandomSampler(ROWS, seed=seed), 2, interleaved=True),
+    ),
+}
+
+BATCH_SAMPLERS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "balanced": (
+        lambda seed: sluicegate.BalancedBatchSampler(LABELS, 2, 2, num_batches=9, seed=seed),
+        lambda seed: sluicegate.BalancedBatchSampler(LABELS, 1, 4, num_batches=9, seed=seed),
+    ),
+    "stratified": (
+        lambda seed: sluicegate.StratifiedBatchSampler(LABELS, 4, seed=seed),
+        lambda seed: sluicegate.StratifiedBatchSampler(LABELS[::-1], 4, seed=seed),
+    ),
+    "lengths": (
+        lambda seed: sluicegate.LengthBucketBatchSampler(LENGTHS, batch_size=4, seed=seed),
+        lambda seed: sluicegate.LengthBucketBatchSampler(LENGTHS[::-1], batch_size=4, seed=seed),
+    ),
+    "packed": (
+        lambda seed: sluicegate.PackedBatchSampler(LENGTHS, length=16, rows_per_batch=2, seed=seed),
+        lambda seed: sluicegate.PackedBatchSampler(LENGTHS[::-1], length=16, rows_per_batch=2, seed=seed),
+    ),
+}
+
+
+def samplers_of(name: str, own_seed: int | None) -> list[dict[str, Any]]:
+    if name in SAMPLERS:
+        return [{"sampler": sampler(own_seed), "batch_size": 4} for sampler in SAMPLERS[name]]
+    return [{"batch_sampler": sampler(own_seed)} for sampler in BATCH_SAMPLERS[name]]
+
+
+@pytest.mark.parametrize(("own_seed", "seed"), [(None, 5), (9, None), (9, 5), (None, None)])
+@pytest.mark.parametrize("name", [*SAMPLERS, *BATCH_SAMPLERS])
+def test_a_state_of_a_sampler_made_of_something_else_is_refused(
+    name: str, own_seed: int | None, seed: int | None
+) -> None:
+    there, here = (sluicegate.DataLoader(Indices(41), seed=seed, **each) for each in samplers_of(name, own_seed))
+    iterator = iter(there)
+    take(iterator, 2)
+    state = there.state_dict()
+    with pytest.raises(ValueError, match=r"by another loader: order \w+\(.*\) there and \w+\(.*"):
+        here.load_state_dict(state)
+    again = sluicegate.DataLoader(Indices(41), seed=seed, **samplers_of(name, own_seed)[0])
+    again.load_state_dict(json.loads(json.dumps(state)))
+    assert take(again) == take(iterator), "a sampler made of the same goes on"
+
+
+@pytest.mark.parametrize("cls", [*SAMPLERS, *BATCH_SAMPLERS])
+def test_a_sampler_refuses_the_state_of_another(cls: str) -> None:
+    there, here = (next(iter(each.values())) for each in samplers_of(cls, 9))
+    take(iter(there), 2)
+    state = json.loads(json.dumps(there.state_dict()))
+    with pytest.raises(ValueError, match=f"it is of another {type(there).__name__}"):
+        here.load_state_dict(state)
+    del state["order"]  # As states were before they said so.
+    here.load_state_dict(state)
+
+
+def test_torchs_samplers_are_known_by_what_they_draw_from() -> None:
+    data = torch.utils.data
+    pairs: list[tuple[Any, Any]] = [
+        (data.SubsetRandomSampler(SUBSET), data.SubsetRandomSampler(OTHERS)),
+        (data.WeightedRandomSampler(WEIGHTS, 41), data.WeightedRandomSampler(WEIGHTS[::-1], 41)),
+        (data.WeightedRandomSampler(WEIGHTS, 41), data.WeightedRandomSampler(WEIGHTS, 41, replacement=False)),
+        (data.RandomSampler(ROWS), data.RandomSampler(ROWS, replacement=True)),
+        (data.DistributedSampler(ROWS, 2, 0, seed=1), data.DistributedSampler(ROWS, 2, 0, seed=2)),
+    ]
+    for there, here in pairs:
+        for seed in (None, 5) if not isinstance(there, data.DistributedSampler) else (None,):
+            loader = sluicegate.DataLoader(Indices(41), 4, sampler=there, seed=seed)
+            take(iter(loader), 2)
+            with pytest.raises(ValueError, match="order"):
+                sluicegate.DataLoader(Indices(41), 4, sampler=here, seed=seed).load_state_dict(loader.state_dict())
+            sluicegate.DataLoader(Indices(41), 4, sampler=there, seed=seed).load_state_dict(loader.state_dict())
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_every_rank_may_load_the_state_of_one(seed: int | None) -> None:
+    def make_rank(rank: int, ranks: int = 2) -> Any:
+        sampler = torch.utils.data.DistributedSampler(ROWS, ranks, rank)
+        return sluicegate.DataLoader(Indices(41), 4, sampler=sampler, seed=seed)
+
+    loader = make_rank(0)
+    take(iter(loader), 2)
+    state = loader.state_dict()
+    other = make_rank(1)
+    iterator = iter(other)
+    take(iterator, 2)
+    again = make_rank(1)
+    again.load_state_dict(state)
+    assert take(again) == take(iterator)
+    if seed is not None:
+        make_rank(1, 3).load_state_dict(state)
+        sluicegate.DataLoader(Indices(41), 4, True, seed=seed).load_state_dict(state)
+
+
+def test_a_state_from_before_orders_had_names_is_gone_on_with() -> None:
+    loader = sluicegate.DataLoader(Indices(41), 4, True, seed=3)
+    iterator = iter(loader)
+    take(iterator, 2)
+    state = loader.state_dict()
+    for name in ("order", "remainder", "seed_samples", "drop_last"):
+        del state["fingerprint"][name]
+    again = sluicegate.DataLoader(Indices(41), 4, True, seed=3)
+    again.load_state_dict(state)
+    assert take(again) == take(iterator)
 
 
 def test_a_refused_state_does_not_disturb_the_epoch_that_runs() -> None:

@@ -12,7 +12,7 @@ import torch
 
 import sluicegate
 from resuming import plain, take
-from stateful import DrawingRows, Indices
+from stateful import DrawingRows, Indices, IteratorSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -77,6 +77,57 @@ def test_torch_mode_knows_the_batches_of_the_running_epoch(num_workers: int) -> 
     known = [made.samples_of(number).tolist() for number in range(7)]
     epoch += take(iterator)
     assert known == epoch
+
+
+@pytest.mark.parametrize("seed", [None, 21])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sampler": [4, 2, 26, 0, 9]},
+        {"sampler": range(20, 3, -2)},
+        {"sampler": torch.tensor([3, 1, 2])},
+        {"batch_sampler": [[4, 2], [26], [0, 9, 9]], "batch_size": 1},
+    ],
+    ids=str,
+)
+def test_indices_that_were_given_are_known_in_every_epoch(given: dict[str, Any], seed: int | None) -> None:
+    made = loader(shuffle=None, seed=seed, **{"batch_size": 2} | given)
+    expected = take(made)
+    for epoch in (0, 7, None):
+        assert [made.samples_of(number, epoch=epoch).tolist() for number in range(len(expected))] == expected
+        assert plain(made.replay(1, epoch=epoch)) == expected[1]
+    with pytest.raises(IndexError):
+        made.samples_of(len(expected))
+
+
+@pytest.mark.parametrize("cls", [torch.utils.data.DistributedSampler, sluicegate.DistributedSampler])
+def test_torchs_own_shard_is_known_in_every_epoch(cls: Any) -> None:
+    sampler = cls(range(SIZE), 2, 1)
+    made = loader(shuffle=None, seed=None, sampler=sampler)
+    expected = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        expected.append(take(made))
+    sampler.set_epoch(0)
+    fresh = loader(shuffle=None, seed=None, sampler=sampler)
+    for epoch, batches in enumerate(expected):
+        assert [fresh.samples_of(number, epoch=epoch).tolist() for number in range(4)] == batches
+    assert sampler.epoch == 0
+    assert take(fresh) == expected[0]
+
+
+@pytest.mark.parametrize("seed", [None, 21])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_of_a_sampler_of_ones_own_the_batch_that_was_received_can_be_loaded_again(
+    num_workers: int, seed: int | None
+) -> None:
+    made = loader(shuffle=None, seed=seed, sampler=IteratorSampler(11), num_workers=num_workers)
+    iterator = iter(made)
+    found = take(iterator, 2)
+    assert made.samples_of(1).tolist() == plain(made.replay(1)) == found[1]
+    with pytest.raises(ValueError, match="IteratorSampler"):
+        made.replay(0)
+    assert len(take(iterator)) == 1
 
 
 def test_torch_mode_says_what_it_takes_to_know_other_epochs() -> None:
@@ -233,3 +284,52 @@ def test_torch_mode_loads_batches_of_the_running_epoch_again() -> None:
     assert plain(made.replay(1)) == found[1]
     ahead = plain(made.replay(4))
     assert take(iterator)[1] == ahead
+
+
+def ranks_of(world_size: int, batch_size: int | None, **arguments: Any) -> list[Any]:
+    return [
+        sluicegate.DataLoader(Indices(24), batch_size, True, seed=3, shard=(rank, world_size), **arguments)
+        for rank in range(world_size)
+    ]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("batch_size", [1, 2, None])
+def test_ranks_take_as_many_steps_whatever_samples_are_left_out(batch_size: int | None, num_workers: int) -> None:
+    whole = [int(ids.sample_indices[0]) for _, ids in sluicegate.DataLoader(Indices(24), None, True, seed=3).with_ids()]
+    left_out = {whole[0], *whole[4:8]}  # One of a step, and both ranks' of two steps of one sample.
+    steps = []
+    seen = []
+    for each in ranks_of(2, batch_size, num_workers=num_workers):
+        each.skip_samples(left_out)
+        pairs = list(each.with_ids())
+        steps.append([ids.batch_index for _, ids in pairs])
+        for batch, ids in pairs:
+            assert numpy.array_equal(numpy.atleast_1d(numpy.asarray(plain(batch))).ravel(), ids.sample_indices)
+            assert not left_out & set(ids.sample_indices.tolist())
+            seen += ids.sample_indices[ids.valid].tolist()
+    assert steps[0] == steps[1]
+    assert sorted(seen) == sorted(set(range(24)) - left_out), "each sample counts once"
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_more_may_be_left_out_of_what_was_padded(num_workers: int) -> None:
+    whole = [int(ids.sample_indices[0]) for _, ids in sluicegate.DataLoader(Indices(24), None, True, seed=3).with_ids()]
+    steps = []
+    for each in ranks_of(2, 1, num_workers=num_workers):
+        each.skip_samples([whole[20]])
+        iterator = each.with_ids()
+        found = [next(iterator)[1].batch_index for _ in range(2)]
+        each.skip_samples([whole[21]])  # Now nothing is left of that step.
+        steps.append(found + [ids.batch_index for _, ids in iterator])
+    assert steps == [[*range(10), 11]] * 2
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_the_length_is_without_batches_that_are_left_out(seed: int | None) -> None:
+    each = sluicegate.DataLoader(Indices(24), 4, True, seed=seed)
+    each.skip([0, 3, 99])
+    each.skip(1, epoch=1)
+    assert len(each) == 4 == len(list(each))
+    assert len(each) == 5 == len(list(each))
+    assert len(each) == 6

@@ -73,6 +73,10 @@ class BatchSampler(data.BatchSampler):
             self._asked = (*asked, self.batches(asked[3]))
         return array(self._asked[4].indices(position))
 
+    def index_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """`batch_at`, by the name that all samplers have: of this one a position is that of a batch."""
+        return self.batch_at(position)
+
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch that the next iteration reads, the sampler's too if it has one."""
         self.epoch = epoch

@@ -24,6 +24,7 @@ class CoreBatchSampler(Iteration, Sampler[list[int]]):
     def __init__(self, seed: int | None, generator: torch.Generator | None) -> None:
         super().__init__(seed, generator)
         self._kept: tuple[tuple[int, int], _core.Batches] | None = None
+        self._called: tuple[int | None, str] | None = None
 
     def _make(self, seed: int) -> _core.BatchingSampler:
         raise NotImplementedError
@@ -47,9 +48,21 @@ class CoreBatchSampler(Iteration, Sampler[list[int]]):
             self._kept = kept = (key, self._make(seed).batches(epoch))
         return kept[1]
 
+    def identity(self, seed: int | None = None) -> str:
+        """In words, which batches these are: samplers whose batches differ differ in it. `seed` as for `batches`."""
+        seed = checked_seed(seed) if self.seed is None else self.seed
+        # Kept, for it may take as long as making an epoch's batches.
+        if self._called is None or self._called[0] != seed:
+            self._called = seed, self._make(seed or 0).identity()
+        return self._called[1]
+
     def batch_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The indices of the batch at `position` of the current epoch: int64, read-only."""
         return np.frombuffer(self.batches(self.epoch).indices(position), np.int64)
+
+    def index_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """`batch_at`, by the name that all samplers have: of this one a position is that of a batch."""
+        return self.batch_at(position)
 
     def __len__(self) -> int:
         """The number of batches in an epoch."""
@@ -66,7 +79,7 @@ class CoreBatchSampler(Iteration, Sampler[list[int]]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what can be made anew."""
-        return {**vars(self), "_kept": None}
+        return {**vars(self), "_kept": None, "_called": None}
 
 
 def positive(name: str, number: Any) -> int:

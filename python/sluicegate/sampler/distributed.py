@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch.utils import data
 
 from sluicegate import _core
@@ -39,6 +40,27 @@ class DistributedSampler(Positional, data.DistributedSampler[int]):
     """
 
     seed: int
+    # What `index_at` answers from: what the order was made of, and the order.
+    _listed: tuple[tuple[Any, ...], torch.Tensor] | None = None
+
+    def index_at(self, position: int) -> int:
+        """The index at `position` of the current epoch, of those that iterating gives.
+
+        The order is torch's, which no position can be had of alone: the first question in an epoch costs what iterating
+        costs, and 8 bytes a sample are kept.
+
+        Raises:
+            IndexError: there is no such position.
+        """
+        made_of = (*self._facts(), self.seed, self.epoch)
+        if self._listed is None or self._listed[0] != made_of:
+            self._listed = made_of, torch.tensor(list(self._unseeded()), dtype=torch.int64, device="cpu")
+        if not 0 <= position < len(self._listed[1]):
+            raise IndexError(f"position {position} of an order of {len(self._listed[1])} indices")
+        return int(self._listed[1][position])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_listed": None}
 
     def _own_seed(self) -> int | None:
         # Torch's seed is none of seed mode: it has a default, and its order is torch's.
@@ -49,6 +71,10 @@ class DistributedSampler(Positional, data.DistributedSampler[int]):
 
     def _facts(self) -> tuple[Any, ...]:
         return len(self.dataset), self.num_replicas, self.rank, self.shuffle, self.drop_last  # type: ignore[arg-type]
+
+    def _facts_without_seed(self) -> tuple[Any, ...]:
+        # Without the rank: all of them may go on from a state that one has saved.
+        return len(self.dataset), self.num_replicas, self.shuffle, self.drop_last, self.seed  # type: ignore[arg-type]
 
     def _make(self, seed: int) -> _core.Sampler:
         length = len(self.dataset)  # type: ignore[arg-type]

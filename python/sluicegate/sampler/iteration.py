@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .identity import check_identity, identity_of
 from .seed import checked_seed, drawn_seed
 
 
@@ -32,19 +33,24 @@ class Iteration:
         # What the running iteration, or the one to be resumed, has drawn.
         self._drawn: int | None = None
 
+    def identity(self, seed: int | None = None) -> str:
+        """In words, which batches these are; `seed` is the loader's, for a sampler that was given none."""
+        raise NotImplementedError
+
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration, from 0. It does not advance by itself."""
         self.epoch = _count("epoch", epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration stands: plain JSON."""
-        return {"epoch": self.epoch, "yielded": self.yielded, "seed": self.seed, "drawn_seed": self._drawn}
+        state = {"epoch": self.epoch, "yielded": self.yielded, "seed": self.seed, "drawn_seed": self._drawn}
+        return state | {"order": identity_of(self)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Lets the next iteration, and only that, go on where the one of `state` stood.
 
         Raises:
-            ValueError: the state of a sampler with another seed.
+            ValueError: the state of a sampler with another seed, or made of something else.
         """
         yielded = _count("yielded", state["yielded"])
         if "seed" in state and state["seed"] != self.seed:
@@ -52,6 +58,7 @@ class Iteration:
                 f"this state can't be loaded: it is of a {type(self).__name__} with seed={state['seed']}, and this one "
                 f"has seed={self.seed}: make it with the seed of the state"
             )
+        check_identity(self, state)
         self.epoch = _count("epoch", state.get("epoch", self.epoch))
         self.next_yielded = self.yielded = yielded
         self._drawn = checked_seed(state.get("drawn_seed"))

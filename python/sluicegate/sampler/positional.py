@@ -11,6 +11,7 @@ import torch
 
 from sluicegate import _core
 
+from .identity import check_identity, identity_of, word
 from .seed import checked_seed, drawn_seed
 
 # How many indices become Python's at a time: enough that the crossing costs nothing, few enough for the cache.
@@ -34,6 +35,9 @@ class Positional:
     # The core's sampler, with what it was made of, and the order that `index_at` asked last.
     _made: tuple[tuple[Any, ...], _core.Sampler] | None = None
     _asked: tuple[_core.Sampler, int, _core.Order] | None = None
+    # What the core's sampler is called, and what one without a seed is: saying so may take as long as making it.
+    _called: tuple[_core.Sampler, str] | None = None
+    _told: tuple[tuple[Any, ...], list[Any], str] | None = None
 
     def order(self, epoch: int, seed: int | None = None) -> _core.Order:
         """The order of `epoch`, of which any position can be asked for.
@@ -60,6 +64,23 @@ class Positional:
             self._made = facts, self._make(facts[0] or 0)
         return self._made[1]
 
+    def identity(self, seed: int | None = None) -> str:
+        """In words, which orders these are: samplers whose orders differ differ in it. `seed` as for `order`.
+
+        States hold it, so that one of another order is not gone on with. Where nobody has a seed, it says what the
+        sampler was made of.
+        """
+        if seed is None and not self._has_seed():
+            facts = self._facts_without_seed()
+            versions = [getattr(fact, "_version", None) for fact in facts]
+            if self._told is None or self._told[1] != versions or not _are_same(self._told[0], facts):
+                self._told = facts, versions, f"{type(self).__name__}({', '.join(map(word, facts))})"
+            return self._told[2]
+        core = self.core(seed)
+        if self._called is None or self._called[0] is not core:
+            self._called = core, core.identity()
+        return self._called[1]
+
     def index_at(self, position: int) -> int:
         """The index at `position` of the current epoch, in seed mode.
 
@@ -79,13 +100,15 @@ class Positional:
     def state_dict(self) -> dict[str, Any]:
         """The epoch, how many of its indices were yielded, and what they were drawn from: plain JSON."""
         yielded = self.yielded if self.next_yielded is None else self.next_yielded
-        return {"epoch": self.epoch, "yielded": yielded, "seed": self._own_seed(), "drawn_seed": self._drawn}
+        state = {"epoch": self.epoch, "yielded": yielded, "seed": self._own_seed(), "drawn_seed": self._drawn}
+        return state | {"order": identity_of(self)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Lets the next iteration go on where `state_dict` was taken.
 
         Raises:
-            ValueError: it does not say how many indices were yielded, or a negative number; it is of another seed.
+            ValueError: it does not say how many indices were yielded, or a negative number; it is of another seed, or
+                of a sampler made of something else.
         """
         yielded = state_dict.get("yielded")
         if not isinstance(yielded, int) or yielded < 0:
@@ -95,6 +118,7 @@ class Positional:
                 f"this state can't be loaded: it is of a {type(self).__name__} with seed={state_dict['seed']}, "
                 f"and this one has seed={self._own_seed()}: make it with the seed of the state"
             )
+        check_identity(self, state_dict)
         self.next_yielded = yielded
         self._drawn = checked_seed(state_dict.get("drawn_seed"))
         self.epoch = state_dict.get("epoch", self.epoch)
@@ -107,7 +131,9 @@ class Positional:
         return self._counted(self._from(self.yielded))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_made", "_asked")}
+        return {
+            name: value for name, value in vars(self).items() if name not in ("_made", "_asked", "_called", "_told")
+        }
 
     def _counted(self, indices: Iterator[int]) -> Iterator[int]:
         for index in indices:
@@ -143,6 +169,10 @@ class Positional:
     def _facts(self) -> tuple[Any, ...]:
         """What the core's sampler is made of, apart from the seed. Numbers are compared, other objects looked at."""
         raise NotImplementedError
+
+    def _facts_without_seed(self) -> tuple[Any, ...]:
+        """What shapes the orders where nobody has a seed; the same for every rank."""
+        return self._facts()
 
     def _make(self, seed: int) -> _core.Sampler:
         raise NotImplementedError
