@@ -58,17 +58,17 @@ mod sampler;
 mod shard;
 mod state;
 
-pub use collate::{BatchField, BatchLayout, Collate, PadSamples, StackSamples};
+pub use collate::{BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, StackSamples};
 #[cfg(feature = "arrow")]
 pub use dataset::format::Arrow;
 #[cfg(feature = "arrow")]
 pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 pub use dataset::format::{
-    Content, Csv, CsvHeader, Documents, Features, Folder, FolderClasses, FolderLinks, FolderOptions, JsonLines, Mds,
-    Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDamages, StreamDataset, StreamFormat, StreamPacking,
-    StreamSource, Tar, TarDamages, TarEnd, TarField, TarOptions, TarShards, TarValue, TarWriter, TfRecord, TokenFiles,
-    TokenLayout, TokenOutput, TokenShardLayout, TokenShards, TokenWindows, Tokens, TypedField, UnpackedFolder, Wait,
-    WrittenShard,
+    Content, Csv, CsvHeader, DocumentPiece, Documents, Features, Folder, FolderClasses, FolderLinks, FolderOptions,
+    JsonLines, Mds, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDamages, StreamDataset,
+    StreamFormat, StreamPacking, StreamSource, Tar, TarDamages, TarEnd, TarField, TarOptions, TarShards, TarValue,
+    TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenShardLayout, TokenShards,
+    TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WrittenShard,
 };
 #[cfg(feature = "parquet")]
 pub use dataset::format::{
@@ -82,8 +82,8 @@ pub use dataset::{
 pub use error::{Error, Result};
 pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder};
 pub use pipeline::{
-    Answer, Batch, BatchNumber, Delivery, Errand, Fetch, FetchSamples, Heard, IndexBatch, Outcome, PlacedField, Pool,
-    Prefetch, ReadAhead, Task, WorkerEnd, Workers, end_with,
+    Answer, Batch, BatchNumber, Delivery, Errand, Fetch, FetchPacked, FetchSamples, Heard, IndexBatch, Outcome,
+    PlacedField, Pool, Prefetch, ReadAhead, Task, WorkerEnd, Workers, end_with,
 };
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +33,20 @@ Tokens = npt.NDArray[np.uint16]
 def _prepare() -> None:
     """Make the file if it is not there: random tokens, but the first two of each window tell which it is."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    if PATH.exists():
-        return
+    if not PATH.exists():
+        _write()
+    for package, write in _CONVERTED.items():
+        folder = _converted(package)
+        if importlib.util.find_spec(package) is None or folder.exists():
+            continue
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        write(unfinished)
+        unfinished.rename(folder)
+
+
+def _write() -> None:
     generator = np.random.default_rng(4)
     fresh = PATH.with_suffix(".part")
     with fresh.open("wb") as file:
@@ -184,6 +198,99 @@ def _grain(path: Path) -> Epoch:
     return lambda: iter(dataset)
 
 
+def _converted(package: str) -> Path:
+    """Where the same windows lie in the format of a package that wants one of its own."""
+    return CACHE / f"w4-{FILE_BYTES}-{package}"
+
+
+def _blocks(windows_per_block: int) -> Iterator[Tokens]:
+    """All windows, so many at a time."""
+    windows = _windows(_mapped(PATH))
+    for begin in range(0, WINDOWS, windows_per_block):
+        yield windows[begin : begin + windows_per_block]
+
+
+def _write_datasets(folder: Path) -> None:
+    import pyarrow
+
+    schema = pyarrow.schema({"tokens": pyarrow.list_(pyarrow.uint16(), LENGTH + 1)})
+    with pyarrow.ipc.new_stream(folder / "windows.arrow", schema) as writer:
+        for block in _blocks(1_000):
+            windows = pyarrow.FixedSizeListArray.from_arrays(block.reshape(-1), LENGTH + 1)
+            writer.write_table(pyarrow.table({"tokens": windows}))
+
+
+def _write_litdata(folder: Path) -> None:
+    from litdata import TokensLoader
+    from litdata.streaming.writer import BinaryWriter
+
+    per_chunk = 16_000 * (LENGTH + 1)
+    writer = BinaryWriter(str(folder), chunk_size=per_chunk, item_loader=TokensLoader(LENGTH + 1))
+    for number, block in enumerate(_blocks(1_000)):
+        writer[number] = block.reshape(-1)
+    writer.done()
+    writer.merge()
+
+
+def _write_streaming(folder: Path) -> None:
+    import streaming
+
+    columns = {"tokens": f"ndarray:uint16:{LENGTH + 1}"}
+    with streaming.MDSWriter(out=str(folder), columns=columns, size_limit=64 << 20) as writer:
+        for block in _blocks(1_000):
+            for window in block:
+                writer.write({"tokens": window})
+
+
+_CONVERTED: dict[str, Callable[[Path], None]] = {
+    "datasets": _write_datasets,
+    "litdata": _write_litdata,
+    "streaming": _write_streaming,
+}
+
+
+def _pair(windows: Any) -> tuple[Any, Any]:
+    """x and y of a batch of arrays or tensors, each a window."""
+    import torch
+
+    tokens = torch.from_numpy(np.stack([np.asarray(window) for window in windows]).astype(np.int64))
+    return tokens[:, :-1], tokens[:, 1:]
+
+
+def _pair_of_fields(samples: list[dict[str, Any]]) -> tuple[Any, Any]:
+    return _pair([sample["tokens"] for sample in samples])
+
+
+def _hugging_face(_path: Path) -> Epoch:
+    import datasets
+    import torch.utils.data
+
+    windows = datasets.Dataset.from_file(str(_converted("datasets") / "windows.arrow")).with_format("torch")
+    loader = torch.utils.data.DataLoader(windows, BATCH_SIZE, shuffle=True, collate_fn=_pair_of_fields)
+    return lambda: iter(loader)
+
+
+def _litdata(_path: Path) -> Epoch:
+    """Its loader for tokens, shuffled as it does."""
+    import litdata
+
+    dataset = litdata.StreamingDataset(
+        str(_converted("litdata")), item_loader=litdata.TokensLoader(LENGTH + 1), shuffle=True, seed=4
+    )
+    loader = litdata.StreamingDataLoader(dataset, batch_size=BATCH_SIZE, num_workers=0, collate_fn=_pair)
+    return lambda: iter(loader)
+
+
+def _streaming(_path: Path) -> Epoch:
+    """Their own dataset under torch's loader, shuffled as it does."""
+    import streaming
+    import torch.utils.data
+
+    dataset = streaming.StreamingDataset(local=str(_converted("streaming")), shuffle=True, batch_size=BATCH_SIZE)
+    loader = torch.utils.data.DataLoader(dataset, BATCH_SIZE, collate_fn=_pair_of_fields)
+    return lambda: iter(loader)
+
+
 TORCH = ("torch", "torch.utils.data")
 OURS = (*TORCH, "sluicegate")
 
@@ -208,6 +315,9 @@ WORKLOAD = Workload(
                 Contender("by hand, rows.astype(int64)", _by_hand, column="by hand"),
                 Contender("by hand, into kept arrays", _by_hand_kept, is_limit=True),
                 Contender("grain", _grain, ("grain", "grain.python")),
+                Contender("Hugging Face datasets", _hugging_face, (*TORCH, "datasets")),
+                Contender("LitData's TokensLoader, its own format", _litdata, (*TORCH, "litdata")),
+                Contender("Streaming, its own format", _streaming, (*TORCH, "streaming")),
                 Contender("sluicegate, 0 workers", _sluicegate(0), OURS),
                 Contender("sluicegate, 2 workers", _sluicegate(2), OURS),
             ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +23,8 @@ ROW_GROUP = 100_000
 WINDOW = 2
 
 PATH = CACHE / f"w7-{ROWS}.parquet"
+# The same rows, for who wants them in a format of its own.
+LANCE = CACHE / f"w7-{ROWS}.lance"
 
 _WORDS = np.array(["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"])
 _TEXTS = ("category", "user", "text")
@@ -44,8 +48,13 @@ def _columns() -> dict[str, Any]:
 
 
 def _prepare() -> None:
-    if PATH.exists():
-        return
+    if not PATH.exists():
+        _write()
+    if importlib.util.find_spec("lance") is not None and not LANCE.exists():
+        _write_lance()
+
+
+def _write() -> None:
     import pyarrow
     import pyarrow.parquet
 
@@ -53,6 +62,16 @@ def _prepare() -> None:
     fresh = PATH.with_suffix(".part")
     pyarrow.parquet.write_table(pyarrow.table(_columns()), fresh, row_group_size=ROW_GROUP)
     os.replace(fresh, PATH)
+
+
+def _write_lance() -> None:
+    import lance
+    import pyarrow.parquet
+
+    fresh = LANCE.with_suffix(".part")
+    shutil.rmtree(fresh, ignore_errors=True)
+    lance.write_dataset(pyarrow.parquet.read_table(PATH), str(fresh))
+    fresh.rename(LANCE)
 
 
 def _check(_source: str, batch: Any) -> npt.NDArray[np.int64]:
@@ -98,6 +117,14 @@ def _by_hand(path: str) -> Epoch:
 
     file = pyarrow.parquet.ParquetFile(path)
     return lambda: map(_batch, file.iter_batches(BATCH_SIZE, use_threads=False))
+
+
+def _lance(_path: str) -> Epoch:
+    """Its own batches, in their order, made tensors and lists by hand."""
+    import lance
+
+    dataset = lance.dataset(str(LANCE))
+    return lambda: map(_batch, dataset.to_batches(batch_size=BATCH_SIZE))
 
 
 def _row_groups(path: str) -> Epoch:
@@ -161,6 +188,7 @@ WORKLOAD = Workload(
             contenders=present(
                 Contender("torch over pyarrow, map-style", _torch, _PYARROW, "torch over pyarrow"),
                 Contender("pyarrow by hand", _by_hand, _PYARROW, "pyarrow by hand"),
+                Contender("Lance, its own format", _lance, (*_PYARROW, "lance")),
                 Contender("Hugging Face datasets, torch format", _hugging_face, (*IMPORTS["torch"], "datasets")),
                 Contender("pyarrow, reading row groups alone", _row_groups, _PYARROW, is_limit=True),
                 _ours("str", "texts as lists"),

@@ -75,6 +75,8 @@ class Dataset:
     @staticmethod
     def tokens(files: TokenFiles, length: int, stride: int, output: str, vocabulary_size: int | None) -> Dataset: ...
     @staticmethod
+    def token_documents(files: TokenFiles) -> Dataset: ...
+    @staticmethod
     def safetensors(paths: Sequence[str | PathLike[str]], fields: list[str] | None) -> Dataset: ...
     @staticmethod
     def json_lines(
@@ -323,6 +325,17 @@ class Reader:
 @final
 class Prefetch:
     def __new__(cls, engine: Engine, dataset: Dataset, hand_over: HandOver, in_order: bool) -> Prefetch: ...
+    @staticmethod
+    def packed(
+        engine: Engine,
+        files: TokenFiles,
+        indices: int,
+        length: int,
+        pad_token: int,
+        shift_labels: bool,
+        hand_over: HandOver,
+        in_order: bool,
+    ) -> Prefetch: ...
     def push(self, number: int, indices: list[int]) -> bool: ...
     def push_slice(self, number: int, indices: Indices, start: int, stop: int) -> bool: ...
     def push_planned(self, number: int, plan: Plan, batch: int) -> bool: ...
@@ -423,6 +436,7 @@ def length_bucket_batch_sampler(
     window: int,
     drop_last: bool,
     seed: int | None,
+    balance: int,
 ) -> BatchingSampler: ...
 def packed_batch_sampler(
     lengths: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object],

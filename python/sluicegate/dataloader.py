@@ -13,7 +13,7 @@ import torch.utils.data
 from torch.utils.data import Dataset, Sampler
 
 from . import _torch
-from .dataset import Source, native_source
+from .batch_source import BatchSource, batch_source
 from .engine import engine_of
 from .ids import BatchIds, with_ids_of
 from .iterator import NativeIterator, PythonIterator
@@ -35,10 +35,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     Takes every argument of `torch.utils.data.DataLoader`, with torch's meaning, defaults and errors, and leaves
     torch's global random number generator where torch leaves it. A *native* dataset (plain CPU tensors and NumPy
     arrays, `TensorDataset`, our formats, and torch's `Subset`, `ConcatDataset` and `StackDataset` over them, with
-    torch's default collate and no `worker_init_fn`) is read in Rust: with `num_workers=0` on the calling thread, when a
-    batch is asked for; with `num_workers=N` by N threads, ahead of the consumer. They are threads of this process, so
-    there is nothing to start, to pickle or to kill. Any other dataset runs Python: on the calling thread, in N worker
-    processes, which write batches into memory that this process has mapped, or in N threads.
+    torch's default collate, or documents of files with `PackCollate`, and no `worker_init_fn`) is read in Rust: with
+    `num_workers=0` on the calling thread, when a batch is asked for; with `num_workers=N` by N threads, ahead of the
+    consumer. They are threads of this process, so there is nothing to start, to pickle or to kill. Any other dataset
+    runs Python: on the calling thread, in N worker processes, which write batches into memory that this process has
+    mapped, or in N threads.
 
     A batch is memory of its own: it can be written to and kept for ever, and no other batch shares it. Tensors of
     native batches, and those that the default collate makes of Python samples with `num_workers=0`, live in slots that
@@ -234,12 +235,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.check_worker_number_rationality()
         return WorkerIterator(self)
 
-    def _native_source(self) -> Source | None:
+    def _native_source(self) -> BatchSource | None:
         if not self._auto_collation or self._dataset_kind != _torch.DatasetKind.Map:
             return None
-        if not _torch.collate_is_default(self.collate_fn) or self.worker_init_fn is not None:
+        if self.worker_init_fn is not None:
             return None
-        return native_source(self.dataset, in_worker=self.num_workers > 0)
+        return batch_source(self.dataset, self.collate_fn, in_worker=self.num_workers > 0)
 
     def __len__(self) -> int:
         ordering = Ordering.of(self)

@@ -57,13 +57,14 @@ class Source:
     kinds: tuple[Kind, ...]
     checks: tuple[Callable[[], bool], ...] = ()
 
-    def is_current(self) -> bool:
-        """Whether the core may still read: nobody has resized or replaced a tensor since."""
-        return all(check() for check in self.checks)
+    def is_current(self, collate_fn: Callable[[Any], Any]) -> bool:
+        """Whether the core may still read: nobody has resized a tensor since, or replaced anything."""
+        return _torch.collate_is_default(collate_fn) and all(check() for check in self.checks)
 
-    def hand_over(self) -> _core.HandOver:
-        """How its batches become Python objects."""
-        return hand_over(self.dataset, self.structure, self.kinds)
+    def window(self, engine: _core.Engine, in_order: bool) -> _core.Prefetch:
+        """A window on its batches."""
+        how = hand_over(self.dataset, self.structure, self.kinds)
+        return _core.Prefetch(engine, self.dataset, how, in_order)
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """What makes the same batch of samples that Python has fetched: `default`, where that can."""
@@ -94,7 +95,7 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
         return _array(dataset, in_worker)
     if type(dataset).__module__ == "datasets.arrow_dataset":
         return _hugging_face(dataset)
-    if not _is_untouched(dataset):
+    if not is_untouched(dataset):
         return None
     if type(dataset) is TensorDataset:
         tensors = dataset.tensors
@@ -121,7 +122,7 @@ def _hugging_face(dataset: Any) -> Source | None:
     return Source(core, structure, kinds, (is_same,))
 
 
-def _is_untouched(dataset: Any) -> bool:
+def is_untouched(dataset: Any) -> bool:
     """Whether class and object have the methods that they were born with. Other special methods are the class's."""
     cls = type(dataset)
     known = FORMAT_METHODS if isinstance(dataset, NativeDataset) else _METHODS

@@ -14,8 +14,9 @@ from torch.utils.data import IterDataPipe, MapDataPipe
 from torch.utils.data.graph_settings import apply_sharding
 
 from . import _core, _torch
+from .batch_source import BatchSource, batch_source
 from .collate import stacking
-from .dataset import Source, int64_array, native_source
+from .dataset import int64_array
 from .epoch_iterator import EpochIterator
 from .fetch import MapFetcher, make_fetcher, sampler_name
 from .global_generators import keeping_generators
@@ -141,7 +142,7 @@ class NativeIterator(EpochIterator):
     means what it means to torch, and fails as it fails there.
     """
 
-    def __init__(self, loader: DataLoader[Any], source: Source, engine: _core.Engine) -> None:
+    def __init__(self, loader: DataLoader[Any], source: BatchSource, engine: _core.Engine) -> None:
         super().__init__(loader)
         self._seeding = None  # Nothing that draws is run.
         if self._num_workers == 0:
@@ -166,12 +167,10 @@ class NativeIterator(EpochIterator):
         super()._reset(loader, first_iter)
         self._begin(self._native_source())
 
-    def _native_source(self) -> Source | None:
-        if not _torch.collate_is_default(self._collate_fn):
-            return None
-        return native_source(self._dataset, in_worker=self._num_workers > 0)
+    def _native_source(self) -> BatchSource | None:
+        return batch_source(self._dataset, self._collate_fn, in_worker=self._num_workers > 0)
 
-    def _begin(self, source: Source | None) -> None:
+    def _begin(self, source: BatchSource | None) -> None:
         self._progress.out_of_turn = self._num_workers > 0 and not self._in_order
         self._open(self._engine)
         self._dataset_fetcher = MapFetcher(self._dataset, sampler_name(self._index_sampler), True, self._collate_fn)
@@ -182,12 +181,12 @@ class NativeIterator(EpochIterator):
         self._take_over(source)
         self._settle(None if self._num_workers == 0 or self._waits_for_epoch() else self._ask_ahead)
 
-    def _take_over(self, source: Source | None) -> None:
+    def _take_over(self, source: BatchSource | None) -> None:
         """Reads from `source` from now on, what is under way included; in Python where there is none."""
         self._source = source
         self._window: _core.Prefetch | None = None
         if source is not None:
-            self._window = _core.Prefetch(self._engine, source.dataset, source.hand_over(), self._in_order)
+            self._window = source.window(self._engine, self._in_order)
             self._dataset_fetcher.collate_fn = source.collate_fn(self._collate_fn)
         self._for_python.clear()
         for number, ids in self._under_way.items():
@@ -203,7 +202,7 @@ class NativeIterator(EpochIterator):
     def _next_data(self) -> Any:
         # The index is used up before anything can fail: whatever is wrong with the dataset, the epoch comes to its end.
         ids = next(self._requests, None) if self._num_workers == 0 else None
-        if self._source is not None and not (self._source.is_current() and _torch.collate_is_default(self._collate_fn)):
+        if self._source is not None and not self._source.is_current(self._collate_fn):
             self._take_over(self._native_source())
         if ids is not None:
             self._ask_for(ids)

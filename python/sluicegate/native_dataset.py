@@ -39,7 +39,12 @@ def native_format(cls: _Format) -> _Format:
 
 def hand_over(dataset: _core.Dataset, structure: Any, kinds: Sequence[Kind]) -> _core.HandOver:
     """How batches and samples of `dataset` become Python objects."""
-    views = [VIEWED.get(dtype) for _, dtype, _ in dataset.fields]
+    return hand_over_fields(structure, kinds, [VIEWED.get(dtype) for _, dtype, _ in dataset.fields])
+
+
+def hand_over_fields(structure: Any, kinds: Sequence[Kind], views: Sequence[torch.dtype | None] = ()) -> _core.HandOver:
+    """How fields of these kinds become Python objects; `views` are data types that DLPack has no code for."""
+    views = list(views) or [None] * len(kinds)
     return _core.HandOver(structure, list(kinds), views, _torch.from_dlpack, default_collate)
 
 
@@ -64,7 +69,7 @@ class NativeDataset(Dataset[Any]):
     kinds: tuple[Kind, ...]
     _reader: _core.Reader
 
-    _OPENED = ("core", "structure", "kinds", "_reader")
+    _OPENED: tuple[str, ...] = ("core", "structure", "kinds", "_reader")
 
     @abstractmethod
     def _open(self) -> None:

@@ -109,6 +109,9 @@ class DocumentPieces(Dataset[Piece]):
 class PackCollate:
     """Makes a batch of the pieces that a `PackedBatchSampler` asked for: a dict of tensors.
 
+    A `DataLoader` makes the batches of `DocumentPieces` of a `TokenDocumentsDataset` in Rust instead of calling it, as
+    long as `length`, `pad_token` and `shift_labels` are an `int`, an `int` and a `bool`.
+
     - `input_ids`: (rows, length), int64.
     - `labels`: (rows, length), int64: `input_ids` again, but -100, which losses pass over, for padding and for the
       first token of each piece. That is what models take that shift the labels themselves; nothing is then predicted
@@ -124,7 +127,8 @@ class PackCollate:
         shift_labels: see above. Default False.
 
     Raises:
-        ValueError: while called: the first piece begins no row.
+        ValueError: while called: the first piece begins no row, one has no room, or there are more tokens than
+            `cu_seqlens` can count.
 
     Example:
         >>> pieces = [Piece(torch.tensor([7, 8, 9]), 0, 0, True), Piece(torch.tensor([5]), 1, 0, False)]
@@ -170,6 +174,8 @@ class PackCollate:
 
     def _batch(self, input_ids: torch.Tensor, sizes: _Int64, document_ids: _Int64) -> dict[str, torch.Tensor]:
         borders = np.concatenate([[0], np.cumsum(sizes)])
+        if borders[-1] >= 2**31:
+            raise ValueError(f"cu_seqlens can't count the {borders[-1]:,} tokens of a batch: lower rows_per_batch")
         positions = np.arange(borders[-1]) - np.repeat(borders[:-1], sizes)
         of_token = torch.from_numpy(np.repeat(document_ids, sizes))
         if self.shift_labels:

@@ -1,10 +1,12 @@
 //! HOW samples become a batch: the trait [`Collate`], and the [`BatchLayout`] that it decides.
 
 mod layout;
+mod pack;
 mod pad;
 mod stack;
 
 pub use layout::{BatchField, BatchLayout};
+pub use pack::{PackRows, PackedLabels, PackedPieces};
 pub use pad::PadSamples;
 pub use stack::StackSamples;
 

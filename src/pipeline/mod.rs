@@ -6,6 +6,7 @@
 
 mod batch;
 mod fetch;
+mod fetch_packed;
 mod field_table;
 mod message;
 mod pace;
@@ -20,6 +21,7 @@ mod workers;
 
 pub use batch::Batch;
 pub use fetch::{Fetch, FetchSamples, IndexBatch};
+pub use fetch_packed::FetchPacked;
 pub use field_table::PlacedField;
 pub use message::{BatchNumber, Errand, Outcome};
 pub use pool::Pool;

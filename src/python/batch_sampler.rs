@@ -74,7 +74,8 @@ pub(super) fn stratified_batch_sampler(
 
 /// Batches of samples of like length, limited by samples or by tokens; without a seed the longest come first.
 #[pyfunction]
-#[pyo3(signature = (lengths, batch_size, max_tokens, window, drop_last, seed))]
+#[pyo3(signature = (lengths, batch_size, max_tokens, window, drop_last, seed, balance))]
+#[expect(clippy::too_many_arguments, reason = "those of the sampler")]
 pub(super) fn length_bucket_batch_sampler(
     py: Python<'_>,
     lengths: ForeignArray,
@@ -83,6 +84,7 @@ pub(super) fn length_bucket_batch_sampler(
     window: usize,
     drop_last: bool,
     seed: Option<u64>,
+    balance: usize,
 ) -> PyResult<BatchingSampler> {
     let limit = match (batch_size, max_tokens) {
         (Some(samples), None) => BatchLimit::Samples(samples),
@@ -94,7 +96,7 @@ pub(super) fn length_bucket_batch_sampler(
     let sampler = detach(py, || {
         let read = |start: usize, into: &mut [i64]| lengths.read(start, into);
         let (last_batch, shuffling) = (last_batch(drop_last), shuffling(seed));
-        LengthBucketBatchSampler::read(len, read, limit, window, last_batch, shuffling)
+        LengthBucketBatchSampler::read(len, read, limit, window, last_batch, shuffling)?.balanced(balance)
     })?;
     Ok(BatchingSampler(Arc::new(sampler)))
 }

@@ -116,6 +116,12 @@ impl Dataset {
         Self::wrap(py, Ok(tokens))
     }
 
+    /// The documents of `files`, each whole.
+    #[staticmethod]
+    fn token_documents(files: &TokenFiles) -> Self {
+        Self(Arc::new(crate::TokenDocuments::new(Arc::clone(&files.0))))
+    }
+
     /// The tensors called `fields` (all by name, where there are none) of the safetensors files at `paths`.
     #[staticmethod]
     fn safetensors(py: Python<'_>, paths: Vec<PathBuf>, fields: Option<Vec<String>>) -> PyResult<Self> {

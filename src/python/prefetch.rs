@@ -15,7 +15,8 @@ use super::error::to_python;
 use super::hand_over::HandOver;
 use super::memory::Indices;
 use super::plan::Plan;
-use crate::{Delivery, FetchSamples, IndexBatch};
+use super::tokens::TokenFiles;
+use crate::{Delivery, Fetch, FetchPacked, FetchSamples, IndexBatch, PackRows, PackedLabels, TokenDocuments};
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -24,7 +25,10 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Prefetch {
     window: Mutex<crate::Prefetch>,
+    /// Indices are below this.
     len: usize,
+    /// What else there is to know of indices that stand for pieces.
+    packed: Option<Arc<FetchPacked>>,
     hand_over: Py<HandOver>,
 }
 
@@ -42,13 +46,35 @@ impl Prefetch {
         let how = hand_over.bind(py).get();
         how.check(dataset.0.schema())?;
         let fetch = FetchSamples::new(Arc::clone(&dataset.0), how.collate(), Arc::clone(&engine.slab));
-        let delivery = if in_order { Delivery::InOrder } else { Delivery::AsCompleted };
-        let window = crate::Prefetch::new(Arc::new(fetch), engine.pool.clone(), delivery);
-        Ok(Self { window: Mutex::new(window), len: dataset.0.len(), hand_over })
+        let window = window(engine, Arc::new(fetch), in_order);
+        Ok(Self { window, len: dataset.0.len(), packed: None, hand_over })
+    }
+
+    /// A window on rows of `length` tokens, into which the documents of `files` are packed; there are so many `indices`,
+    /// each of which stands for a piece of one.
+    #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "those of the window, and those of the collate function")]
+    fn packed(
+        engine: &Engine,
+        files: &TokenFiles,
+        indices: usize,
+        length: usize,
+        pad_token: i64,
+        shift_labels: bool,
+        hand_over: Py<HandOver>,
+        in_order: bool,
+    ) -> Self {
+        let documents = Arc::new(TokenDocuments::new(Arc::clone(&files.0)));
+        let labels = if shift_labels { PackedLabels::Shifted } else { PackedLabels::Same };
+        let collate = PackRows { length, pad_token, labels };
+        let fetch = Arc::new(FetchPacked::new(documents, collate, Arc::clone(&engine.slab)));
+        let window = window(engine, Arc::clone(&fetch) as Arc<dyn Fetch>, in_order);
+        Self { window, len: indices, packed: Some(fetch), hand_over }
     }
 
     /// Asks for the samples at `indices`, as batch `number` of the epoch. False, and nothing asked for, when one of them is
-    /// no plain `int` in range.
+    /// no plain `int` in range, or they are pieces that make no
+    /// rows; the same goes for the others.
     fn push(&self, py: Python<'_>, number: u64, indices: &Bound<'_, PyList>) -> PyResult<bool> {
         self.push_indices(py, number, plain_indices(indices, self.len))
     }
@@ -121,8 +147,17 @@ impl Prefetch {
 
     fn push_indices(&self, py: Python<'_>, number: u64, indices: Option<Vec<usize>>) -> PyResult<bool> {
         let Some(indices) = indices else { return Ok(false) };
+        // What makes no rows is Python's to complain of.
+        if self.packed.as_ref().is_some_and(|packed| packed.pieces(&indices).is_err()) {
+            return Ok(false);
+        }
         let batch = IndexBatch { epoch: 0, batch_in_epoch: number, indices };
         detach(py, || self.window().push(batch))?;
         Ok(true)
     }
+}
+
+fn window(engine: &Engine, fetch: Arc<dyn Fetch>, in_order: bool) -> Mutex<crate::Prefetch> {
+    let delivery = if in_order { Delivery::InOrder } else { Delivery::AsCompleted };
+    Mutex::new(crate::Prefetch::new(fetch, engine.pool.clone(), delivery))
 }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::compact::{CompactNumbers, reader_of};
+use super::group_order::GroupOrder;
 use super::length_sort::{Direction, LengthSort};
 use super::{BatchingSampler, EpochBatches, LastBatch, Shuffling};
 use crate::error::{Error, Result};
@@ -15,6 +16,9 @@ use crate::rng::{BulkPermutation, Permutation, Purpose, digest};
 /// batches, and the batches are shuffled. Every second window descends, so that batches across the end of one are of like
 /// length, too. With [`Shuffling::Off`] all samples are sorted, the longest first (what does not fit into memory fails at
 /// once), and batches come in that sequence. An epoch reads every sample once, but for a last batch that is dropped.
+///
+/// Ranks that take one batch each at a step wait for the one with the most to do: [`balanced`](Self::balanced) has them take
+/// batches of like length.
 ///
 /// An epoch is prepared when it begins: 4 bytes a sample (8 from 2^32 samples on) and the time to sort.
 ///
@@ -37,6 +41,7 @@ pub struct LengthBucketBatchSampler {
     window: usize,
     last_batch: LastBatch,
     shuffling: Shuffling,
+    balance: usize,
 }
 
 /// When a batch is full.
@@ -101,7 +106,21 @@ impl LengthBucketBatchSampler {
             );
             Err(invalid("lengths", reason))
         })?;
-        Ok(Self { lengths: Arc::new(lengths), limit, window, last_batch, shuffling })
+        Ok(Self { lengths: Arc::new(lengths), limit, window, last_batch, shuffling, balance: 1 })
+    }
+
+    /// The same, shuffled `batches` at a time: so many that follow one another, from a multiple of it on, are neighbours in
+    /// the sequence in which they were sorted. Ranks whose number divides it then have like batches at each step; the order
+    /// is the same for any number of ranks. Where the batches of an epoch are no multiple of it, the rest comes last.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is 0.
+    pub fn balanced(self, batches: usize) -> Result<Self> {
+        if batches == 0 {
+            let reason = "expected a positive integer, but got 0".to_owned();
+            return Err(Error::InvalidArgument { argument: "balance", reason });
+        }
+        Ok(Self { balance: batches, ..self })
     }
 
     /// The samples, sorted as they are cut into batches.
@@ -173,22 +192,23 @@ impl BatchingSampler for LengthBucketBatchSampler {
     fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>> {
         let samples = self.sorted(epoch)?;
         let starts = self.cut(&samples)?;
-        let batches = starts.len() as u64 - 1;
         let order = match self.shuffling {
             Shuffling::Off => None,
-            Shuffling::Seeded(seed) => {
-                Some(Permutation::for_purpose(Purpose::LengthBatches, batches, (seed, epoch), &[]))
-            }
+            Shuffling::Seeded(seed) => Some(GroupOrder::new(starts.len() - 1, self.balance, |groups| {
+                Permutation::for_purpose(Purpose::LengthBatches, groups, (seed, epoch), &[])
+            })),
         };
         Ok(Box::new(LengthBucketBatches { samples, starts, order }))
     }
 
     fn identity(&self) -> String {
-        let Self { lengths, limit, window, last_batch, shuffling } = self;
+        let Self { lengths, limit, window, last_batch, shuffling, balance } = self;
         let (len, digest) = (lengths.len(), digest(lengths.iter().map(|length| length as u64)));
+        // The default has no name of its own: states were saved before there was another.
+        let balance = if *balance > 1 { format!(", balance={balance}") } else { String::new() };
         format!(
             "LengthBucketBatchSampler(len={len}, lengths={digest:016x}, limit={limit:?}, window={window}, \
-             last_batch={last_batch:?}, shuffling={shuffling:?})"
+             last_batch={last_batch:?}, shuffling={shuffling:?}{balance})"
         )
     }
 }
@@ -196,7 +216,7 @@ impl BatchingSampler for LengthBucketBatchSampler {
 struct LengthBucketBatches {
     samples: CompactNumbers,
     starts: CompactNumbers,
-    order: Option<Permutation>,
+    order: Option<GroupOrder>,
 }
 
 impl EpochBatches for LengthBucketBatches {
@@ -207,7 +227,7 @@ impl EpochBatches for LengthBucketBatches {
     fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>) {
         let len = self.len();
         assert!(batch_in_epoch < len, "batch {batch_in_epoch} of an epoch of {len} batches");
-        let batch = self.order.as_ref().map_or(batch_in_epoch, |order| order.index_at(batch_in_epoch as u64) as usize);
+        let batch = self.order.as_ref().map_or(batch_in_epoch, |order| order.place_at(batch_in_epoch));
         self.samples.copy(self.starts.get(batch)..self.starts.get(batch + 1), into);
     }
 }

@@ -14,6 +14,7 @@ mod deal;
 mod distributed;
 mod even_draws;
 mod explicit;
+mod group_order;
 mod identity;
 mod length_bucket_batch;
 mod length_sort;

@@ -77,6 +77,7 @@ pub(crate) fn batching_samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc
         ("balanced batches", Arc::new(balanced(NonZeroUsize::new(50)))),
         ("stratified batches", Arc::new(stratified)),
         ("batches of like length", Arc::new(like(BatchLimit::Samples(12)))),
+        ("batches of like length, balanced", Arc::new(like(BatchLimit::Samples(12)).balanced(4).unwrap())),
         ("batches of so many tokens", Arc::new(like(BatchLimit::Tokens(400)))),
         ("packed, concat", Arc::new(packed(Packing::Concat))),
         ("packed, first fit", Arc::new(packed(Packing::FirstFit))),

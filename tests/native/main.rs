@@ -6,6 +6,7 @@ mod architecture;
 mod arena;
 #[cfg(feature = "arrow")]
 mod arrow;
+mod balance;
 mod class_batches;
 mod collate;
 mod conformance;
@@ -25,6 +26,7 @@ mod mixture;
 mod npy;
 mod own_process;
 mod packed;
+mod packed_fetch;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pipeline;

@@ -206,6 +206,14 @@ def _tokens(folder: Path) -> Case:
     return sluicegate.TokensDataset(folder / "x.bin", 8, dtype="uint16", output="pair"), samples
 
 
+def _token_documents(folder: Path) -> Case:
+    tokens = [np.random.default_rng(index).integers(0, 50_000, index % 4 * 3 + 1) for index in range(SAMPLES)]
+    for index, each in enumerate(tokens):
+        each.astype(np.uint16).tofile(folder / f"{index:02d}.bin")
+    samples = [torch.from_numpy(np.fromfile(path, np.uint16).astype(np.int64)) for path in sorted(folder.iterdir())]
+    return sluicegate.TokenDocumentsDataset(folder / "*.bin"), samples
+
+
 CASES: dict[type, Callable[[Path], Case]] = {
     sluicegate.ArrowDataset: _arrow,
     sluicegate.CsvDataset: _csv,
@@ -218,6 +226,7 @@ CASES: dict[type, Callable[[Path], Case]] = {
     sluicegate.SafetensorsDataset: _safetensors,
     sluicegate.TarDataset: _tar,
     sluicegate.TFRecordDataset: _tfrecord,
+    sluicegate.TokenDocumentsDataset: _token_documents,
     sluicegate.TokensDataset: _tokens,
 }
 

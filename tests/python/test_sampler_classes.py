@@ -28,6 +28,7 @@ BATCHES: dict[str, Make] = {
     "stratified": lambda **arguments: StratifiedBatchSampler(LABELS, 8, **arguments),
     "length": lambda **arguments: LengthBucketBatchSampler(LENGTHS, batch_size=8, window=20, **arguments),
     "tokens": lambda **arguments: LengthBucketBatchSampler(LENGTHS, max_tokens=200, window=20, **arguments),
+    "length, balanced": lambda **arguments: LengthBucketBatchSampler(LENGTHS, batch_size=3, balance=4, **arguments),
 }
 ALL: dict[str, Make] = {
     **BATCHES,
@@ -289,6 +290,7 @@ def test_the_number_of_batches_of_tokens_is_known_once_the_order_is() -> None:
         ),
         (lambda: LengthBucketBatchSampler([1, -9], batch_size=8), "sample 1 has the length -9, below 0"),
         (lambda: LengthBucketBatchSampler([1], batch_size=8, window=0), "window should be a positive integer value"),
+        (lambda: LengthBucketBatchSampler([1], batch_size=8, balance=0), "balance should be a positive integer value"),
         (lambda: LengthBucketBatchSampler([[1]], batch_size=8), "lengths should have one axis"),
     ],
 )

@@ -22,6 +22,10 @@ class LengthBucketBatchSampler(LengthsBatchSampler):
     The samples are shuffled, sorted by length inside windows, cut into batches, and the batches are shuffled. An epoch
     is prepared when it begins, in about 100 ns and 4 bytes a sample.
 
+    With a loader's `shard`, ranks take one batch each at a step, and wait for the one with the most to do. With
+    `balance=8` eight batches of like length stay side by side while they are shuffled, so 1, 2, 4 or 8 ranks have like
+    batches at every step. The order does not depend on how many ranks there are: a state goes on with another number.
+
     Args:
         lengths: the length of each sample, such as its number of tokens: a list, array or tensor of integers.
         batch_size: samples per batch. Either this or `max_tokens`.
@@ -29,7 +33,10 @@ class LengthBucketBatchSampler(LengthsBatchSampler):
             epoch has depends on its order then, so `len` needs a seed.
         drop_last: leaves out the batch that was cut last when it is not full. Default False.
         shuffle: False for all samples sorted by length, the longest first, in every epoch. Default True.
-        window: samples that are sorted together: the more, the less padding, and the less random. Default: 100 batches.
+        window: samples that are sorted together: the more, the less padding, and the less random. Default: 100 batches,
+            or 100 times `balance`.
+        balance: shuffles so many batches of like length at a time: a multiple of the number of ranks. Those that are
+            left over come last. Default 1.
         seed: an integer from 0 to 2**64 - 1, for batches that are a function of it and the epoch (`set_epoch`). Default
             None: drawn at the first `next` of each iteration.
         generator: where it is drawn from instead of torch's global generator.
@@ -57,6 +64,7 @@ class LengthBucketBatchSampler(LengthsBatchSampler):
         drop_last: bool = False,
         shuffle: bool = True,
         window: int | None = None,
+        balance: int = 1,
         seed: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -71,14 +79,16 @@ class LengthBucketBatchSampler(LengthsBatchSampler):
         self.max_tokens = None if max_tokens is None else positive("max_tokens", max_tokens)
         self.drop_last = bool(drop_last)
         self.shuffle = bool(shuffle)
+        self.balance = positive("balance", balance)
         self.window = self._default_window() if window is None else positive("window", window)
         self._make(0)  # What the core refuses, it refuses now.
 
     def _default_window(self) -> int:
+        batches = _BATCHES_PER_WINDOW * self.balance
         if self.batch_size is not None:
-            return _BATCHES_PER_WINDOW * self.batch_size
+            return batches * self.batch_size
         mean = float(self.lengths.mean()) if len(self.lengths) else 1.0
-        return max(int(_BATCHES_PER_WINDOW * (self.max_tokens or 1) / max(mean, 1.0)), 1)
+        return max(int(batches * (self.max_tokens or 1) / max(mean, 1.0)), 1)
 
     def _make(self, seed: int) -> _core.BatchingSampler:
         return _core.length_bucket_batch_sampler(
@@ -88,6 +98,7 @@ class LengthBucketBatchSampler(LengthsBatchSampler):
             self.window,
             self.drop_last,
             seed if self.shuffle else None,
+            self.balance,
         )
 
     _UNKNOWN = "how many batches of max_tokens an epoch has depends on its order"

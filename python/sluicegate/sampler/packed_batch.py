@@ -24,6 +24,8 @@ class PackedBatchSampler(LengthsBatchSampler):
 
         loader = DataLoader(sampler.pieces(documents), batch_sampler=sampler, collate_fn=sampler.collate)
 
+    Rows of a `TokenDocumentsDataset` are made in Rust, on threads where there are workers.
+
     - `"concat"`: documents stand one after the other, and what does not fit into a row goes on in the next. Nothing but
       the end of the last row is padding.
     - `"first_fit"`: each document goes into the first row that has room for it.

@@ -1,0 +1,25 @@
+"""Which batches the core can make by itself: of samples that it reads, and of rows that it packs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import _torch
+from .dataset import Source, native_source
+from .packed_source import PackedSource, packed_source
+
+BatchSource = Source | PackedSource
+
+
+def batch_source(dataset: Any, collate_fn: Callable[[Any], Any], *, in_worker: bool) -> BatchSource | None:
+    """The batches that `collate_fn` makes of `dataset`, as the core makes them; None when that is for Python to do.
+
+    Args:
+        dataset: any map-style dataset.
+        collate_fn: the loader's.
+        in_worker: whether torch would collate in worker processes.
+    """
+    if _torch.collate_is_default(collate_fn):
+        return native_source(dataset, in_worker=in_worker)
+    return packed_source(dataset, collate_fn)

@@ -1,0 +1,100 @@
+"""Packed rows that the core makes: which pieces and which collate function it can stand in for."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _core, _torch
+from .dataset import is_untouched
+from .native_dataset import hand_over_fields
+from .pack import DocumentPieces, PackCollate
+from .token_documents import TokenDocumentsDataset
+
+_FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "cu_seqlens")
+
+# Somebody may replace a method: then it is no longer the class that the core stands in for.
+_METHODS = {
+    (cls, name): getattr(cls, name)
+    for cls, names in (
+        (DocumentPieces, ("__len__", "__getitem__", "__getitems__", "_tokens")),
+        (PackCollate, ("__call__", "_batch")),
+        (TokenDocumentsDataset, ("read_pieces",)),
+    )
+    for name in names
+}
+
+
+@dataclass(frozen=True)
+class PackedSource:
+    """Rows that the core packs of the documents of files.
+
+    Attributes:
+        pieces: the dataset.
+        documents: what its pieces are of.
+        collate: the loader's collate function.
+        facts: what the core goes by, as `_facts` found it.
+    """
+
+    pieces: DocumentPieces
+    documents: TokenDocumentsDataset
+    collate: PackCollate
+    facts: tuple[Any, ...]
+
+    def is_current(self, collate_fn: Any) -> bool:
+        """Whether the core may still read: nobody has changed or replaced anything since."""
+        return collate_fn is self.collate and _facts_are(self.facts, _facts(self.pieces, self.collate))
+
+    def window(self, engine: _core.Engine, in_order: bool) -> _core.Prefetch:
+        """A window on its batches."""
+        how = hand_over_fields({name: field for field, name in enumerate(_FIELDS)}, ["tensor"] * len(_FIELDS))
+        collate, files = self.collate, self.documents.files
+        return _core.Prefetch.packed(
+            engine, files, len(self.pieces), collate.length, collate.pad_token, collate.shift_labels, how, in_order
+        )
+
+    def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """What makes the same batch of pieces that Python has fetched."""
+        return default
+
+
+def packed_source(dataset: Any, collate_fn: Any) -> PackedSource | None:
+    """The rows that `collate_fn` makes of `dataset`, as the core makes them; None when that is for Python to do."""
+    if type(dataset) is not DocumentPieces or type(collate_fn) is not PackCollate or _torch.modes_are_active():
+        return None
+    documents = dataset.documents
+    if type(documents) is not TokenDocumentsDataset or not is_untouched(documents):
+        return None
+    if any(getattr(cls, name) is not method for (cls, name), method in _METHODS.items()):
+        return None
+    for thing, names in (
+        (dataset, ("__getitems__", "_tokens")),
+        (documents, ("read_pieces",)),
+        (collate_fn, ("_batch",)),
+    ):
+        if any(name in vars(thing) for name in names):
+            return None
+    if not _can_be_packed(dataset, collate_fn) or not np.array_equal(dataset.lengths, documents.lengths):
+        return None
+    return PackedSource(dataset, documents, collate_fn, _facts(dataset, collate_fn))
+
+
+def _can_be_packed(pieces: DocumentPieces, collate: PackCollate) -> bool:
+    """Whether numbers are such as Python's own rows go by."""
+    if type(collate.length) is not int or type(collate.pad_token) is not int or type(collate.shift_labels) is not bool:
+        return False
+    return pieces.length == collate.length and 0 < collate.length < 2**31 and -(2**63) <= collate.pad_token < 2**63
+
+
+def _facts(pieces: DocumentPieces, collate: PackCollate) -> tuple[Any, ...]:
+    documents: Any = pieces.documents
+    objects = (type(pieces), documents, getattr(documents, "files", None), pieces.lengths, type(collate))
+    return (*objects, pieces.length, collate.length, collate.pad_token, collate.shift_labels)
+
+
+def _facts_are(known: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
+    return all(map(operator.is_, known, now))

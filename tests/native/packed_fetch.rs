@@ -1,0 +1,159 @@
+//! Packed rows out of files of tokens: every value as the definition says, whatever the pieces are.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use sluicegate::memory::Slab;
+use sluicegate::{
+    BatchingSampler, DType, DocumentPiece, Documents, Error, Fetch, FetchPacked, IndexBatch, LastBatch, PackRows,
+    PackedBatchSampler, PackedLabels, Packing, PieceCode, Shuffling, TokenDocuments, TokenFiles, TokenLayout,
+    TokenShardLayout, TokenShards, Wait,
+};
+use tempfile::TempDir;
+
+use crate::conformance::dataset_conformance;
+
+/// Documents of these tokens, in two pairs of Megatron's files.
+fn written(folder: &TempDir, documents: &[Vec<u16>]) -> Arc<TokenDocuments> {
+    let mut shards = TokenShards::new(1 << 20, TokenShardLayout::Megatron, DType::UInt16, 1).unwrap();
+    let mut paths = Vec::new();
+    for (number, part) in documents.chunks(documents.len().div_ceil(2).max(1)).enumerate() {
+        paths.push(folder.path().join(format!("{number}.bin")));
+        shards.begin(paths[number].clone());
+        for document in part {
+            assert!(shards.append(&document.iter().flat_map(|token| token.to_le_bytes()).collect::<Vec<_>>()).unwrap());
+        }
+    }
+    shards.end();
+    shards.written(Wait::ForAll).unwrap();
+    let files = TokenFiles::open(&paths, &TokenLayout::default(), Documents::Apart).unwrap();
+    Arc::new(TokenDocuments::new(Arc::new(files)))
+}
+
+/// Documents whose tokens are all different, and none of them 0.
+fn texts(lengths: &[usize]) -> Vec<Vec<u16>> {
+    let mut next = 1..;
+    lengths.iter().map(|&length| next.by_ref().take(length).collect()).collect()
+}
+
+/// The five fields of the batch of these pieces, token by token.
+fn defined(documents: &[Vec<u16>], indices: &[usize], collate: PackRows) -> ([Vec<i64>; 4], Vec<i32>) {
+    let PackRows { length, pad_token, labels } = collate;
+    let (mut fields, mut ends) = ([const { Vec::new() }; 4], vec![0]);
+    let mut document_in_row = 0;
+    let pad = |fields: &mut [Vec<i64>; 4], ends: &mut Vec<i32>| {
+        for position in 0.. {
+            if fields[0].len().is_multiple_of(length) {
+                break;
+            }
+            [pad_token, -100, position, -1].iter().zip(fields.iter_mut()).for_each(|(&value, field)| field.push(value));
+        }
+        if ends[ends.len() - 1] < fields[0].len() as i32 {
+            ends.push(fields[0].len() as i32);
+        }
+    };
+    for &index in indices {
+        let piece = PieceCode::of(index, documents.len());
+        if piece.begins_row {
+            pad(&mut fields, &mut ends);
+            document_in_row = 0;
+        }
+        let room = length - fields[0].len() % length;
+        let tokens: Vec<i64> = documents[piece.document][piece.start..].iter().map(|&token| token.into()).collect();
+        let tokens = &tokens[..tokens.len().min(room)];
+        for (position, &token) in tokens.iter().enumerate() {
+            let label = match labels {
+                PackedLabels::Same => (position > 0).then_some(token),
+                PackedLabels::Shifted => tokens.get(position + 1).copied(),
+            };
+            let values = [token, label.unwrap_or(-100), position as i64, document_in_row];
+            values.iter().zip(&mut fields).for_each(|(&value, field)| field.push(value));
+        }
+        ends.push(fields[0].len() as i32);
+        document_in_row += 1;
+    }
+    pad(&mut fields, &mut ends);
+    (fields, ends)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn rows_are_those_of_the_definition(
+        lengths in prop::collection::vec(prop_oneof![0_usize..6, 0_usize..90], 1..60),
+        length in 1_usize..40, rows_per_batch in 1_usize..5, seed: Option<u64>,
+        pad_token: i64, shifted: bool, packing in 0_usize..3,
+    ) {
+        prop_assume!(lengths.iter().any(|&length| length > 0));
+        let folder = TempDir::new().unwrap();
+        let documents = texts(&lengths);
+        let packing = [Packing::Concat, Packing::FirstFit, Packing::BestFit][packing];
+        let labels = if shifted { PackedLabels::Shifted } else { PackedLabels::Same };
+        let collate = PackRows { length, pad_token, labels };
+        let fetch = FetchPacked::new(written(&folder, &documents), collate, Arc::new(Slab::new(2)));
+        let numbers: Vec<i64> = lengths.iter().map(|&length| length as i64).collect();
+        let shuffling = seed.map_or(Shuffling::Off, Shuffling::Seeded);
+        let sampler =
+            PackedBatchSampler::new(&numbers, length, rows_per_batch, packing, 16, LastBatch::Keep, shuffling).unwrap();
+        let batches = sampler.batches(0).unwrap();
+        let mut indices = Vec::new();
+        for number in 0..batches.len() {
+            batches.indices(number, &mut indices);
+            let request = IndexBatch { epoch: 0, batch_in_epoch: number as u64, indices: indices.clone() };
+            let batch = fetch.fetch(&request).unwrap();
+            let (fields, ends) = defined(&documents, &indices, collate);
+            for (field, expected) in fields.iter().enumerate() {
+                prop_assert_eq!(&batch.to_vec::<i64>(field).unwrap(), expected);
+                prop_assert_eq!(&batch.fields()[field].shape, &[expected.len() / length, length]);
+            }
+            prop_assert_eq!(batch.to_vec::<i32>(4).unwrap(), ends);
+        }
+    }
+}
+
+#[test]
+fn documents_are_samples_of_any_size() {
+    let folder = TempDir::new().unwrap();
+    let documents = texts(&[3, 0, 7, 1, 0, 12, 0]);
+    let bytes = |tokens: &Vec<u16>| tokens.iter().flat_map(|&token| i64::from(token).to_ne_bytes()).collect();
+    let expected: Vec<Vec<Vec<u8>>> = documents.iter().map(|tokens| vec![bytes(tokens)]).collect();
+    dataset_conformance(&*written(&folder, &documents), &expected);
+}
+
+#[test]
+fn pieces_that_make_no_rows_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let documents = written(&folder, &texts(&[5, 0, 4]));
+    let collate = PackRows { length: 8, pad_token: 0, labels: PackedLabels::Same };
+    let fetch = FetchPacked::new(Arc::clone(&documents), collate, Arc::new(Slab::new(2)));
+    let refused = |indices: &[usize], words: &str| {
+        let error = fetch.pieces(indices).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}\ndoes not say {words}");
+        let indices = indices.to_vec();
+        assert!(fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices }).is_err());
+    };
+    refused(&[], "at least one piece");
+    refused(&[2], "the first piece of a batch begins no row");
+    refused(&[5, 2, 2], "a piece has no room");
+    refused(&[4], "index 4 stands for no piece of 3 documents");
+    refused(&[usize::MAX], "stands for no piece");
+    let piece = |document, start, tokens| [DocumentPiece { document, start, tokens }];
+    let mut room = [0; 64];
+    let outcome = documents.read_pieces(&piece(3, 0, 1), [&mut room[..8]]);
+    assert!(matches!(outcome, Err(Error::IndexOutOfRange { index: 3, len: 3 })));
+    for (piece, bytes) in [(piece(0, 4, 2), 16), (piece(0, u64::MAX, 2), 16), (piece(0, 0, 2), 24)] {
+        let outcome = documents.read_pieces(&piece, [&mut room[..bytes]]);
+        assert!(matches!(outcome, Err(Error::InvalidArgument { .. })), "{piece:?}: {outcome:?}");
+    }
+    assert!(documents.read_pieces(&piece(0, 0, 2), []).is_err());
+    assert!(documents.read_pieces(&piece(1, 0, 0), [&mut room[..0]]).is_ok());
+}
+
+#[test]
+fn a_batch_has_no_more_tokens_than_an_int32_counts() {
+    let collate = PackRows { length: 1 << 30, pad_token: 0, labels: PackedLabels::Same };
+    assert_eq!(collate.pieces([(7, true)]).unwrap().rows(), 1);
+    assert!(collate.pieces([(7, true), (7, true)]).unwrap_err().to_string().contains("2^31 - 1"));
+    let longest = PackRows { length: usize::MAX, ..collate };
+    assert!(longest.pieces([(7, true), (7, true)]).is_err());
+}
