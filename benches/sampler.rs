@@ -47,10 +47,12 @@ fn batch(criterion: &mut Criterion) {
     let weighted = WeightedRandomSampler::new(weights, 1_000_000, Replacement::With, 7).expect("these are weights");
     let rank = Shard::new(1, 4).expect("the rank exists");
     let blocks = BlockShuffleSampler::new(1_000_000, 1000, 16, 7).expect("blocks are positive");
+    let sizes = (0..1000).map(|block| 500 + block * 37 % 1000);
+    let uneven = BlockShuffleSampler::with_blocks(sizes, 16, 7).expect("the window is positive");
     let mixture_weights = MixtureWeights::constant([5.0, 1.0, 1.0]);
     let forever = StopCriteria::CycleForever(1_000_000);
     let mixture = MixtureSampler::new(&[500_000, 250_000, 250_000], &mixture_weights, forever, 7).expect("it ends");
-    let samplers: [(&str, Arc<dyn Sampler>); 9] = [
+    let samplers: [(&str, Arc<dyn Sampler>); 10] = [
         ("sequential", Arc::new(SequentialSampler::new(1_000_000))),
         ("random", Arc::new(random.clone())),
         ("replacement", Arc::new(random.clone().with_replacement(Replacement::With))),
@@ -58,6 +60,7 @@ fn batch(criterion: &mut Criterion) {
         ("weighted", Arc::new(weighted)),
         ("distributed", Arc::new(DistributedSampler::new(Arc::new(random), rank, Remainder::Pad))),
         ("block_shuffle", Arc::new(blocks)),
+        ("uneven_block_shuffle", Arc::new(uneven)),
         ("mixture", Arc::new(mixture)),
         ("torch_random", Arc::new(TorchRandomSampler::new(1_000_000, 7))),
     ];

@@ -61,15 +61,15 @@ mod state;
 pub use collate::{BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, StackSamples};
 #[cfg(feature = "arrow")]
 pub use dataset::format::Arrow;
-#[cfg(feature = "arrow")]
-pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 pub use dataset::format::{
-    Content, Csv, CsvHeader, DocumentPiece, Documents, Features, Folder, FolderClasses, FolderLinks, FolderOptions,
-    JsonLines, Mds, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDamages, StreamDataset,
-    StreamFormat, StreamPacking, StreamSource, Tar, TarDamages, TarEnd, TarField, TarOptions, TarShards, TarValue,
-    TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenShardLayout, TokenShards,
+    CacheInfo, Content, Csv, CsvHeader, DocumentPiece, Documents, Features, Folder, FolderClasses, FolderLinks,
+    FolderOptions, JsonLines, Mds, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDamages,
+    StreamDataset, StreamFormat, StreamPacking, StreamSource, Tar, TarDamages, TarEnd, TarField, TarOptions, TarShards,
+    TarValue, TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenShardLayout, TokenShards,
     TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WrittenShard,
 };
+#[cfg(feature = "arrow")]
+pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 #[cfg(feature = "parquet")]
 pub use dataset::format::{
     Parquet, ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetFilter, ParquetOptions,

@@ -95,7 +95,7 @@ def _ours(strings: str, note: str, *, shuffled: bool = False) -> Contender:
         from sluicegate import BlockShuffleSampler, DataLoader, ParquetDataset
 
         dataset = ParquetDataset(path, strings=strings, cache_bytes=64 << 20)  # type: ignore[arg-type]
-        sampler = BlockShuffleSampler(dataset, dataset.block_size, WINDOW, seed=7) if shuffled else None
+        sampler = BlockShuffleSampler(dataset, window=WINDOW, seed=7) if shuffled else None
         loader = DataLoader(dataset, batch_size=BATCH_SIZE, sampler=sampler)
         return lambda: iter(loader)
 

@@ -5,6 +5,7 @@ from typing import Any, final
 __all__ = [
     "Batches",
     "BatchingSampler",
+    "BlockCache",
     "ClassIndex",
     "Dataset",
     "Engine",
@@ -43,6 +44,7 @@ __all__ = [
     "stratified_batch_sampler",
     "subset_random_sampler",
     "torch_state",
+    "uneven_block_shuffle_sampler",
     "weighted_random_sampler",
 ]
 
@@ -50,6 +52,10 @@ __version__: str
 
 # (name, dtype, shape, is variable, content, bytes of the default)
 _Typed = tuple[str, str, list[int], bool, str, bytes | None]
+
+@final
+class BlockCache:
+    def info(self) -> tuple[int, int, int, int, int, int]: ...
 
 @final
 class Dataset:
@@ -99,21 +105,23 @@ class Dataset:
         index_folder: str | PathLike[str] | None,
     ) -> tuple[Dataset, list[str]]: ...
     @staticmethod
-    def mds(folder: str | PathLike[str], fields: list[str] | None) -> tuple[Dataset, list[str]]: ...
+    def mds(
+        folder: str | PathLike[str], fields: list[str] | None, cache_bytes: int
+    ) -> tuple[Dataset, list[str], list[int], BlockCache]: ...
     @staticmethod
     def arrow(
         paths: Sequence[str | PathLike[str]], columns: dict[str, Any], cache_bytes: int
-    ) -> tuple[Dataset, Any, list[str], list[int]]: ...
+    ) -> tuple[Dataset, Any, list[str], list[int], BlockCache]: ...
     @staticmethod
     def arrow_table(stream: Any, columns: list[tuple[str, list[str], str]]) -> Dataset | None: ...
     @staticmethod
     def tar(
         paths: Sequence[str | PathLike[str]], arguments: dict[str, Any]
-    ) -> tuple[Dataset, list[str], list[str], list[int]]: ...
+    ) -> tuple[Dataset, list[str], list[str], list[int], list[int]]: ...
     @staticmethod
     def parquet(
         paths: Sequence[str | PathLike[str]], arguments: dict[str, Any]
-    ) -> tuple[Dataset, Any, list[str], list[int]]: ...
+    ) -> tuple[Dataset, Any, list[str], list[int], BlockCache]: ...
     @staticmethod
     def subset(dataset: Dataset, indices: list[int] | Indices) -> Dataset | None: ...
     @staticmethod
@@ -155,6 +163,9 @@ def weighted_random_sampler(weights: _Array, num_samples: int, replacement: bool
 def batch_sampler(sampler: Sampler, batch_size: int, drop_last: bool) -> BatchingSampler: ...
 def distributed_sampler(sampler: Sampler, rank: int, world_size: int, remainder: str) -> Sampler: ...
 def block_shuffle_sampler(len: int, block: int, window: int, seed: int) -> Sampler: ...
+def uneven_block_shuffle_sampler(
+    sizes: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object], window: int, seed: int
+) -> Sampler: ...
 def repeat_sampler(sampler: Sampler, times: int, interleaved: bool, num_samples: int | None) -> Sampler: ...
 def mixture_sampler(
     lens: list[int],

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from . import _core
+from .blocks import DecodedDataset
 from .columnar import Lists, checked_columns, columnar_arguments, kinds_of, structure_of
-from .native_dataset import NativeDataset, native_format
+from .native_dataset import native_format
 from .paths import Paths, expand, listed
 
 # What was unpacked or converted is kept up to this size.
@@ -17,7 +17,7 @@ _CACHE_BYTES = 256 << 20
 
 
 @native_format
-class ArrowDataset(NativeDataset):
+class ArrowDataset(DecodedDataset):
     """The rows of one or more Arrow files: a dict of the columns of each.
 
     Read are IPC files (`.arrow`; Feather 2 is another name for them) and IPC streams (those that Hugging Face's
@@ -43,7 +43,8 @@ class ArrowDataset(NativeDataset):
     file into a batch of the loader, in any order of the rows. What is compressed, and booleans, dates and decimals, are
     decoded by whole batches of the file, in Rust, the columns that are asked for and no others, and kept in memory as
     long as there is room for it. To shuffle compressed files that are larger than `cache_bytes`, take
-    `BlockShuffleSampler(dataset, dataset.block_size, window=...)`: each batch is then unpacked once an epoch.
+    `BlockShuffleSampler(dataset, window=...)` with a window that fits: each batch is then unpacked once an epoch
+    (`cache_info` says how it went, and what to reckon with).
 
     A file that changes while it is read is an error. What its metadata say is checked; the values have no checksum in
     this format. A batch that unpacks to more than 4 GiB is an error, be it a bomb or just large.
@@ -67,7 +68,8 @@ class ArrowDataset(NativeDataset):
 
     Attributes:
         batch_sizes: the number of samples in each batch of the files, one file after the other.
-        block_size: that of most batches: what `BlockShuffleSampler` needs.
+        block_sizes: the same as an array: what `BlockShuffleSampler` goes by.
+        block_size: that of most batches.
 
     Raises:
         FileNotFoundError: there is no such file, or none that matches a pattern.
@@ -107,15 +109,11 @@ class ArrowDataset(NativeDataset):
 
     def _open(self) -> None:
         arguments = columnar_arguments(self.columns, self.nulls, self.strings, self.lists, self.decimals)
-        core, structure, kinds, sizes = _core.Dataset.arrow(self.paths, arguments, self.cache_bytes)
+        core, structure, kinds, sizes, cache = _core.Dataset.arrow(self.paths, arguments, self.cache_bytes)
         self.batch_sizes = sizes
+        self._set_blocks(sizes)
+        self._caches = [cache]
         self._set_core(core, structure_of(structure, self.columns), kinds_of(core, kinds, self.lists))
-
-    @property
-    def block_size(self) -> int:
-        """The number of samples that most batches have; at least 1."""
-        counts = Counter(size for size in self.batch_sizes if size)
-        return max(counts, key=lambda size: (counts[size], size), default=1)
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it says which samples there are."""

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 from . import _core
+from .blocks import DecodedDataset
 from .field_types import KINDS
-from .native_dataset import Kind, NativeDataset, native_format
+from .native_dataset import Kind, native_format
 from .paths import Paths, expand, listed
+
+# What was unpacked is kept up to this size.
+_CACHE_BYTES = 256 << 20
 
 
 @native_format
-class MdsDataset(NativeDataset):
+class MdsDataset(DecodedDataset):
     """The samples of a folder in MDS, MosaicML Streaming's format: a dict of the columns of each.
 
-    The folder has `index.json` (version 2) and the shards that it names, raw or compressed with zstd; what was
-    unpacked is kept in a cache of 256 MiB. Streaming is not needed. Encodings: `int`, `str_int` and `str_float` are
-    numbers; `int8` to `uint64` and `float16` to `float64` tensors, but those of int64 and float64 Python's numbers;
-    `str` and `str_decimal` `str`; `bytes`, `jpeg` and `png` `bytes`; `json` what the text stands for. An `ndarray` of
-    fixed shape is a tensor; of one without, data type and all axes but the first are those of the first sample, and a
-    batch is `{"values", "offsets"}`. Pickles (`pkl`) are never loaded: name the other columns.
+    The folder has `index.json` (version 2) and the shards that it names, raw or compressed with zstd; what was unpacked
+    is kept as long as there is room for it. To shuffle compressed shards that are larger than `cache_bytes`, take
+    `BlockShuffleSampler(dataset, window=...)` with a window that fits: each shard is then unpacked once an epoch
+    (`cache_info` says how it went, and what to reckon with). Streaming is not needed. Encodings: `int`, `str_int` and
+    `str_float` are numbers; `int8` to `uint64` and `float16` to `float64` tensors, but those of int64 and float64
+    Python's numbers; `str` and `str_decimal` `str`; `bytes`, `jpeg` and `png` `bytes`; `json` what the text stands for.
+    An `ndarray` of fixed shape is a tensor; of one without, data type and all axes but the first are those of the first
+    sample, and a batch is `{"values", "offsets"}`. Pickles (`pkl`) are never loaded: name the other columns.
 
     A map-style dataset as any other, under torch's own loader too (`collate_fn=dataset.collate` for arrays of any
     length). It can be pickled: the arguments travel. Threads may share it.
@@ -28,6 +35,11 @@ class MdsDataset(NativeDataset):
         folder: where `index.json` is; or several folders of equal columns, whose samples follow one another: a list of
             them, a glob or a range in braces.
         fields: the names of the columns that make up a sample, in this order; all by default.
+        cache_bytes: how many bytes of unpacked shards are kept, of each folder; 256 MiB by default.
+
+    Attributes:
+        block_sizes: the number of samples in each shard: what `BlockShuffleSampler` goes by.
+        block_size: that of most shards.
 
     Raises:
         FileNotFoundError: there is no index, or no such shard.
@@ -51,25 +63,30 @@ class MdsDataset(NativeDataset):
         {'x': 6}
     """
 
-    def __init__(self, folder: Paths, fields: Sequence[str] | None = None) -> None:
+    def __init__(self, folder: Paths, fields: Sequence[str] | None = None, *, cache_bytes: int = _CACHE_BYTES) -> None:
         if isinstance(fields, str):
             raise TypeError(f"fields: expected names of columns, but got {fields!r}")
         self.folders = expand(folder)
         self.fields = None if fields is None else tuple(fields)
+        self.cache_bytes = operator.index(cache_bytes)
+        if self.cache_bytes < 0:
+            raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
         self._open()
 
     def _open(self) -> None:
         fields = None if self.fields is None else list(self.fields)
-        parts = [_core.Dataset.mds(folder, fields) for folder in self.folders]
-        core, contents = parts[0]
-        for folder, part in zip(self.folders, parts, strict=True):
-            if (part[0].fields, part[1]) != (core.fields, contents):
+        parts = [_core.Dataset.mds(folder, fields, self.cache_bytes) for folder in self.folders]
+        core, contents, _, _ = parts[0]
+        for folder, (part, of_part, _, _) in zip(self.folders, parts, strict=True):
+            if (part.fields, of_part) != (core.fields, contents):
                 raise ValueError(
-                    f"{folder}: its columns are {_in_words(*part)}, but those of the first folder, {self.folders[0]}, "
-                    f"are {_in_words(core, contents)}: name fields that are equal in all of them"
+                    f"{folder}: its columns are {_in_words(part, of_part)}, but those of the first folder, "
+                    f"{self.folders[0]}, are {_in_words(core, contents)}: name fields that are equal in all of them"
                 )
         if len(parts) > 1:
-            core = _core.Dataset.concat([part for part, _ in parts])
+            core = _core.Dataset.concat([part for part, _, _, _ in parts])
+        self._set_blocks([size for _, _, sizes, _ in parts for size in sizes])
+        self._caches = [cache for _, _, _, cache in parts]
         structure = {name: number for number, (name, _, _) in enumerate(core.fields)}
         self._set_core(core, structure, [_kind(*of) for of in zip(core.fields, contents, strict=True)])
 

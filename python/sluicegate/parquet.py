@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from . import _core
+from .blocks import DecodedDataset
 from .columnar import Lists, checked_columns, columnar_arguments, kinds_of, plain_value, structure_of
-from .native_dataset import NativeDataset, native_format
+from .native_dataset import native_format
 from .paths import Paths, expand, listed
 
 Condition: TypeAlias = tuple[str, str, Any]
@@ -18,7 +19,7 @@ _RELATIONS = ("==", "!=", "<", "<=", ">", ">=", "in", "not in")
 
 
 @native_format
-class ParquetDataset(NativeDataset):
+class ParquetDataset(DecodedDataset):
     """The rows of one or more Parquet files: a dict of the columns of each.
 
     pyarrow is not needed. What the values of a column become, in a sample and in a batch:
@@ -39,10 +40,11 @@ class ParquetDataset(NativeDataset):
     Only footers are read when files are opened, several at a time; of 64 files and more the number of rows in each is
     kept in a file beside the first one (in the user's cache folder where that can't be). A row group is decoded as a
     whole, in Rust, the columns that are asked for and no others, and kept in memory as long as there is room for it. To
-    shuffle what is larger than `cache_bytes`, take `BlockShuffleSampler(dataset, dataset.block_size, window=...)` with
-    a window that fits: each row group is then decoded once an epoch. With `shuffle=True` samples come from everywhere.
-    Then only the pages are decoded that hold them, where the file has an index of pages (pyarrow writes one with
-    `write_page_index=True`); where it has none, whole row groups are, again and again.
+    shuffle what is larger than `cache_bytes`, take `BlockShuffleSampler(dataset, window=...)` with a window that fits:
+    each row group is then decoded once an epoch, also when a filter leaves more of one than of another (`cache_info`
+    says how it went, and what to reckon with). With `shuffle=True` samples come from everywhere. Then only the pages
+    are decoded that hold them, where the file has an index of pages (pyarrow writes one with `write_page_index=True`);
+    where it has none, whole row groups are, again and again.
 
     A map-style dataset as any other, under torch's own loader too (with `collate_fn=dataset.collate` where there are
     lists of any length, or texts that may be missing). It can be pickled: the arguments travel. Threads may share it.
@@ -70,8 +72,8 @@ class ParquetDataset(NativeDataset):
 
     Attributes:
         row_group_sizes: the number of samples in each row group, one file after the other.
-        block_size: that of most row groups: what `BlockShuffleSampler` needs. Where it is that of all but the last,
-            blocks and row groups are the same.
+        block_sizes: the same as an array: what `BlockShuffleSampler` goes by.
+        block_size: that of most row groups.
 
     Raises:
         FileNotFoundError: there is no such file, or none that matches a pattern.
@@ -113,7 +115,7 @@ class ParquetDataset(NativeDataset):
         self._open()
 
     def _open(self) -> None:
-        core, structure, kinds, sizes = _core.Dataset.parquet(
+        core, structure, kinds, sizes, cache = _core.Dataset.parquet(
             self.paths,
             {
                 "columns": columnar_arguments(self.columns, self.nulls, self.strings, self.lists, self.decimals),
@@ -123,13 +125,9 @@ class ParquetDataset(NativeDataset):
             },
         )
         self.row_group_sizes = sizes
+        self._set_blocks(sizes)
+        self._caches = [cache]
         self._set_core(core, structure_of(structure, self.columns), kinds_of(core, kinds, self.lists))
-
-    @property
-    def block_size(self) -> int:
-        """The number of samples that most row groups have; at least 1."""
-        sizes = [size for size in self.row_group_sizes if size]
-        return max(set(sizes), key=lambda size: (sizes.count(size), size), default=1)
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it says which samples there are."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from . import _core
-from .native_dataset import Kind, NativeDataset, native_format
+from .blocks import BlockedDataset
+from .native_dataset import Kind, native_format
 from .paths import Path, Paths, expand
 from .tar_listing import listing_of
 
@@ -31,7 +32,7 @@ _FIELDS: dict[Any, tuple[str, str]] = {
 
 
 @native_format
-class TarDataset(NativeDataset):
+class TarDataset(BlockedDataset):
     """The samples in tar archives, by index: WebDataset's shards, without a conversion.
 
     All files of an archive whose paths are equal up to the first dot of the last component are one sample; that much of
@@ -51,8 +52,9 @@ class TarDataset(NativeDataset):
     only that. It is made anew when an archive has changed. Archives are opened when they are read, 64 at a time.
 
     A map-style dataset as any other, under torch's own loader too (with `collate_fn=dataset.collate`, where a field may
-    be missing). `sluicegate.DataLoader` reads it in Rust; with `BlockShuffleSampler` an archive is read as a whole, in
-    shuffled order. It can be pickled: the arguments travel, and the index is opened again on the other side.
+    be missing). `sluicegate.DataLoader` reads it in Rust; with `BlockShuffleSampler(dataset, window=...)` archives are
+    read as a whole, in shuffled order, some at a time. It can be pickled: the arguments travel, and the index is opened
+    again on the other side.
 
     Plain tar is read in place: ustar, GNU (long names, large sizes) and pax. `.tar.gz`, `.tgz`, `.tar.zst` and `.tzst`
     are unpacked first, once, into a folder of bounded size, by whichever process comes first.
@@ -84,6 +86,8 @@ class TarDataset(NativeDataset):
     Attributes:
         urls: the archives, as absolute paths.
         fields: by extension, what it is.
+        block_sizes: the number of samples in each archive: what `BlockShuffleSampler` goes by.
+        block_size: that of most archives.
         damages: what was left out with `on_error="skip"`, one line for each place.
 
     Raises:
@@ -136,7 +140,7 @@ class TarDataset(NativeDataset):
         self._open()
 
     def _open(self) -> None:
-        core, names, damages, samples = _core.Dataset.tar(
+        core, names, damages, samples, sizes = _core.Dataset.tar(
             self.urls,
             {
                 "fields": fields_of_core(self.fields),
@@ -152,6 +156,7 @@ class TarDataset(NativeDataset):
             # As found: what was pickled is not to depend on what the first sample has by then.
             self.fields = dict.fromkeys(names[2:], "bytes")
         self.damages = damages
+        self._set_blocks(sizes)
         if self._listing is not None:
             self._listing.compare(samples)
             # Once: whoever unpickles this has no list any more, but the archives.

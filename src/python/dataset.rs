@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 
 use super::arrow_table::{self, ColumnForm};
+use super::block_cache::BlockCache;
 use super::columnar::{ColumnarArguments, kind_name, structure};
 use super::convert::plain_indices;
 use super::detach::detach;
@@ -184,16 +185,24 @@ impl Dataset {
         Ok((Self(Arc::new(rows)), contents))
     }
 
-    /// The columns called `fields`, or all, of the folder `folder` in MDS; and what each holds.
+    /// The columns called `fields`, or all, of the folder `folder` in MDS, of whose unpacked shards `cache_bytes` bytes are
+    /// kept; what each column holds, the number of samples in each shard, and the cache.
     #[staticmethod]
-    fn mds(py: Python<'_>, folder: PathBuf, fields: Option<Vec<String>>) -> PyResult<(Self, Vec<&'static str>)> {
-        let samples = detach(py, || crate::Mds::open(folder, fields.as_deref()))?;
-        let contents = samples.fields().iter().map(content_of).collect();
-        Ok((Self(Arc::new(samples)), contents))
+    fn mds(
+        py: Python<'_>,
+        folder: PathBuf,
+        fields: Option<Vec<String>>,
+        cache_bytes: usize,
+    ) -> PyResult<(Self, Vec<&'static str>, Vec<usize>, BlockCache)> {
+        let samples = detach(py, || Ok(crate::Mds::open(folder, fields.as_deref())?.with_cache_bytes(cache_bytes)))?;
+        let (contents, sizes) = (samples.fields().iter().map(content_of).collect(), samples.block_sizes());
+        let samples = Arc::new(samples);
+        let cache = BlockCache::of(&samples, crate::Mds::cache_info);
+        Ok((Self(samples), contents, sizes, cache))
     }
 
     /// The rows of the Arrow files at `paths`, of whose unpacked batches `cache_bytes` bytes are kept; how their fields are
-    /// nested, what each of them is, and the number of rows in each batch.
+    /// nested, what each of them is, the number of rows in each batch, and the cache.
     #[staticmethod]
     #[expect(clippy::type_complexity, reason = "a tuple for Python")]
     fn arrow<'py>(
@@ -201,11 +210,13 @@ impl Dataset {
         paths: Vec<PathBuf>,
         columns: ColumnarArguments,
         cache_bytes: usize,
-    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<&'static str>, Vec<usize>)> {
+    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<&'static str>, Vec<usize>, BlockCache)> {
         let rows = detach(py, || Arrow::open(paths, &columns.options()?, cache_bytes))?;
         let kinds = rows.kinds().iter().map(|&kind| kind_name(kind)).collect();
         let (structure, sizes) = (structure(py, rows.nesting())?, rows.block_sizes().collect());
-        Ok((Self(Arc::new(rows)), structure, kinds, sizes))
+        let rows = Arc::new(rows);
+        let cache = BlockCache::of(&rows, Arrow::cache_info);
+        Ok((Self(rows), structure, kinds, sizes, cache))
     }
 
     /// The `columns` of the table that the capsule `stream` holds, in the data types that torch works with; nothing when it
@@ -215,32 +226,35 @@ impl Dataset {
         Ok(arrow_table::read(py, stream, columns)?.map(|table| Self(Arc::new(table))))
     }
 
-    /// The samples in the archives at `paths`, the names of their fields, what was left out of damaged archives, and how many
-    /// samples each archive has.
+    /// The samples in the archives at `paths`, the names of their fields, what was left out of damaged archives, how many
+    /// samples each archive has, and how many of them are counted.
     #[staticmethod]
     #[expect(clippy::type_complexity, reason = "a tuple is what Python gets")]
     fn tar(
         py: Python<'_>,
         paths: Vec<PathBuf>,
         arguments: TarArguments,
-    ) -> PyResult<(Self, Vec<String>, Vec<String>, Vec<usize>)> {
+    ) -> PyResult<(Self, Vec<String>, Vec<String>, Vec<usize>, Vec<usize>)> {
         let (tar, names, damages, samples) = detach(py, || arguments.open(paths))?;
-        Ok((Self(Arc::new(tar)), names, damages, samples))
+        let sizes = detach(py, || tar.block_sizes())?;
+        Ok((Self(Arc::new(tar)), names, damages, samples, sizes))
     }
 
-    /// The rows of the Parquet files at `paths`; how their fields are nested, what each of them is, and the number of rows in
-    /// each row group.
+    /// The rows of the Parquet files at `paths`; how their fields are nested, what each of them is, the number of rows in each
+    /// row group, and the cache.
     #[staticmethod]
     #[expect(clippy::type_complexity, reason = "a tuple for Python")]
     fn parquet<'py>(
         py: Python<'py>,
         paths: Vec<PathBuf>,
         arguments: ParquetArguments,
-    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<&'static str>, Vec<usize>)> {
+    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<&'static str>, Vec<usize>, BlockCache)> {
         let rows = detach(py, || arguments.open(paths))?;
         let kinds = rows.kinds().iter().map(|&kind| kind_name(kind)).collect();
         let (structure, sizes) = (structure(py, rows.nesting())?, rows.group_samples());
-        Ok((Self(Arc::new(rows)), structure, kinds, sizes))
+        let rows = Arc::new(rows);
+        let cache = BlockCache::of(&rows, crate::Parquet::cache_info);
+        Ok((Self(rows), structure, kinds, sizes, cache))
     }
 
     /// The samples of `dataset` at `indices`; nothing when one of them is no plain `int` in range.

@@ -4,6 +4,7 @@
 
 mod arrow_table;
 mod batch_sampler;
+mod block_cache;
 mod class_index;
 mod columnar;
 mod convert;
@@ -56,6 +57,8 @@ mod _core {
         stratified_batch_sampler,
     };
     #[pymodule_export]
+    use super::block_cache::BlockCache;
+    #[pymodule_export]
     use super::class_index::ClassIndex;
     #[pymodule_export]
     use super::dataset::Dataset;
@@ -78,7 +81,7 @@ mod _core {
     #[pymodule_export]
     use super::sampler::{
         batch_sampler, block_shuffle_sampler, distributed_sampler, mixture_sampler, random_sampler, repeat_sampler,
-        sequential_sampler, subset_random_sampler, weighted_random_sampler,
+        sequential_sampler, subset_random_sampler, uneven_block_shuffle_sampler, weighted_random_sampler,
     };
     #[pymodule_export]
     use super::shards::Shards;

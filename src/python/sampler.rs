@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 use super::detach::detach;
 use super::error::to_python;
+use super::integers::Integers;
 use super::memory::ForeignArray;
 use super::order::{BatchingSampler, Sampler};
 use crate::memory::Array;
@@ -117,6 +118,31 @@ pub(super) fn block_shuffle_sampler(
     seed: u64,
 ) -> PyResult<Sampler> {
     Sampler::wrap(py, BlockShuffleSampler::new(len, block, window, seed))
+}
+
+/// Blocks of the sizes in an array of integers, in random order, shuffled inside of windows.
+#[pyfunction]
+pub(super) fn uneven_block_shuffle_sampler(
+    py: Python<'_>,
+    sizes: ForeignArray,
+    window: usize,
+    seed: u64,
+) -> PyResult<Sampler> {
+    let mut sizes = Integers::new("block", sizes).map_err(|error| to_python(py, error))?;
+    detach(py, || {
+        let (mut read, len) = ([0; NUMBERS_AT_ONCE], sizes.len());
+        let sizes = (0..len).map(|place| {
+            let in_read = place % NUMBERS_AT_ONCE;
+            if in_read == 0 {
+                sizes.read(place, &mut read[..NUMBERS_AT_ONCE.min(len - place)])?;
+            }
+            usize::try_from(read[in_read]).map_err(|_| Error::InvalidArgument {
+                argument: "block",
+                reason: format!("block {place} has the size {}, below 0", read[in_read]),
+            })
+        });
+        BlockShuffleSampler::try_with_blocks(sizes, window, seed).map(Sampler::of)
+    })
 }
 
 /// Another sampler's order, `times` times.

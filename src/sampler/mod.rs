@@ -6,12 +6,14 @@
 mod alias_table;
 mod balanced_batch;
 mod batch;
+mod block_ends;
 mod block_shuffle;
 mod class_index;
 mod class_sampler;
 mod compact;
 mod deal;
 mod distributed;
+mod even_blocks;
 mod even_draws;
 mod explicit;
 mod group_order;
@@ -32,6 +34,7 @@ mod stratified_batch;
 mod stratified_deal;
 mod subset_random;
 mod torch_random;
+mod uneven_blocks;
 mod weighted_random;
 
 pub use balanced_batch::BalancedBatchSampler;

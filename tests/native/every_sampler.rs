@@ -25,6 +25,16 @@ fn weights(len: usize) -> impl Iterator<Item = f64> {
     (0..len).map(|index| 0.25 + (index % 7) as f64)
 }
 
+/// Blocks of 0 to 12 samples, `len` together.
+fn uneven_blocks(len: usize) -> impl Iterator<Item = usize> {
+    let mut left = len;
+    (0..).map(|block| block * 7 % 13).map_while(move |size| {
+        let size = size.min(left);
+        left -= size;
+        (size > 0 || left > 0).then_some(size)
+    })
+}
+
 /// Every sampler of samples that there is, in every way in which it works, by name.
 pub(crate) fn samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc<dyn Sampler>)> {
     let random = RandomSampler::new(len, seed);
@@ -48,6 +58,7 @@ pub(crate) fn samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc<dyn Samp
         ("weighted, no replacement", Arc::new(weighted(len.div_ceil(2), Replacement::Without))),
         ("weighted, no replacement, all", Arc::new(weighted(len, Replacement::Without))),
         ("blocks", Arc::new(BlockShuffleSampler::new(len, 16, 5, seed).unwrap())),
+        ("uneven blocks", Arc::new(BlockShuffleSampler::with_blocks(uneven_blocks(len), 5, seed).unwrap())),
         ("classes", Arc::new(ClassSampler::new(index, classes, Shuffling::Seeded(seed)).unwrap())),
         ("mixture", Arc::new(mixture(&constant, StopCriteria::CycleUntilAllDatasetsExhausted))),
         ("mixture, all once", Arc::new(mixture(&constant, StopCriteria::AllDatasetsExhausted))),

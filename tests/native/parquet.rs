@@ -12,8 +12,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 use sluicegate::{
-    ColumnKind, ColumnarOptions, DataLoader, Dataset, Error, FillValue, Nesting, NullRule, Parquet, ParquetFilter,
-    ParquetOptions, Relation, Strings,
+    BlockShuffleSampler, ColumnKind, ColumnarOptions, DataLoader, Dataset, Error, FillValue, Nesting, NullRule,
+    Parquet, ParquetFilter, ParquetOptions, Relation, Strings,
 };
 use tempfile::TempDir;
 
@@ -189,7 +189,7 @@ fn what_is_not_read_again_is_read_by_pages() {
         let options = ParquetOptions { filter, cache_bytes: Some(20_000), ..ParquetOptions::default() };
         let dataset = Arc::new(Parquet::open(vec![path.clone()], options).unwrap());
         assert_eq!(dataset.len(), left.len());
-        let loader = DataLoader::builder(dataset).batch_size(3).shuffle(5).build().unwrap();
+        let loader = DataLoader::builder(Arc::clone(&dataset) as _).batch_size(3).shuffle(5).build().unwrap();
         for batch in loader.epoch(0).unwrap().with_ids() {
             let (batch, ids) = batch.unwrap();
             let expected: Vec<i64> = ids.indices.iter().map(|&index| left[index]).collect();
@@ -197,5 +197,42 @@ fn what_is_not_read_again_is_read_by_pages() {
             let texts = (0..expected.len()).map(|row| String::from_utf8(batch.sample(1, row).to_vec()).unwrap());
             assert!(texts.eq(expected.iter().map(i64::to_string)));
         }
+        let info = dataset.cache_info();
+        assert!(info.decoded_in_part > info.decoded, "{info:?}");
     }
+}
+
+#[test]
+fn by_blocks_of_what_a_filter_leaves_each_row_group_is_decoded_once() {
+    let folder = TempDir::new().unwrap();
+    let path = put(&folder, "a", &rows(vec![("n", Arc::new(Int64Array::from_iter_values(0..10_000)) as _)]), 200);
+    // More and more of each group.
+    let left: Vec<i64> = (0..10_000).filter(|n| n % 200 <= n / 50).collect();
+    let relation = Relation::In(left.iter().map(|&n| FillValue::Int(n.into())).collect());
+    let filter = vec![ParquetFilter { column: "n".into(), relation }];
+    let open = |cache_bytes| {
+        let options = ParquetOptions { filter: filter.clone(), cache_bytes, ..ParquetOptions::default() };
+        Arc::new(Parquet::open(vec![path.clone()], options).unwrap())
+    };
+    let read = |dataset: &Arc<Parquet>| {
+        let sampler = BlockShuffleSampler::with_blocks(dataset.group_samples(), 4, 7).unwrap();
+        let dataset = Arc::clone(dataset) as Arc<dyn Dataset>;
+        let loader = DataLoader::builder(dataset).batch_size(50).sampler(Arc::new(sampler)).build().unwrap();
+        let batches = loader.epoch(0).unwrap().map(|batch| batch.unwrap().to_vec::<i64>(0).unwrap());
+        let mut read: Vec<i64> = batches.flatten().collect();
+        read.sort_unstable();
+        assert_eq!(read, left);
+    };
+    let all = open(None);
+    read(&all);
+    assert_eq!((all.cache_info().decoded, all.cache_info().blocks), (50, 50));
+    // No window is larger than its four last groups, which are the largest.
+    let groups = all.group_samples();
+    let largest = groups[46..].iter().sum::<usize>() * all.cache_info().bytes / left.len();
+    let some = open(Some(largest + 4 * 64));
+    read(&some);
+    assert_eq!(some.cache_info().decoded, 50);
+    let few = open(Some(largest / 4));
+    read(&few);
+    assert!(few.cache_info().decoded + few.cache_info().decoded_in_part > 150, "{:?}", few.cache_info());
 }

@@ -188,6 +188,49 @@ fn repetitions_are_passes_or_in_a_row() {
 fn a_block_or_window_of_nothing_is_refused() {
     assert!(refusal(BlockShuffleSampler::new(10, 0, 1, 7)).contains("block should be a positive integer value"));
     assert!(refusal(BlockShuffleSampler::new(10, 1, 0, 7)).contains("window should be a positive integer value"));
+    assert!(
+        refusal(BlockShuffleSampler::with_blocks([10], 0, 7)).contains("window should be a positive integer value")
+    );
+    let endless = BlockShuffleSampler::with_blocks([usize::MAX, 1], 1, 7);
+    assert!(refusal(endless).contains("the blocks have more samples than can be counted"));
+}
+
+#[test]
+fn blocks_of_one_size_are_the_same_however_they_are_given() {
+    for (len, block) in [(0_usize, 3_usize), (1, 3), (10, 3), (12, 3), (1000, 1), (1001, 7), (5, 9)] {
+        let sizes = (0..len.div_ceil(block)).map(|number| block.min(len - number * block));
+        // Empty ones are passed over.
+        let sizes = sizes.flat_map(|size| [0, size]);
+        for (window, epoch) in [(1, 0), (3, 5), (1000, 1)] {
+            let arithmetic = BlockShuffleSampler::new(len, block, window, 7).unwrap();
+            let given = BlockShuffleSampler::with_blocks(sizes.clone(), window, 7).unwrap();
+            assert_eq!(indices(&given, epoch), indices(&arithmetic, epoch));
+            assert!(len < block || given.identity() == arithmetic.identity());
+        }
+    }
+}
+
+#[test]
+fn what_a_sampler_of_uneven_blocks_says_of_itself_names_them() {
+    let of = |sizes: &[usize]| BlockShuffleSampler::with_blocks(sizes.iter().copied(), 2, 7).unwrap().identity();
+    assert_ne!(of(&[1, 2, 3]), of(&[2, 1, 3]));
+    assert_ne!(of(&[1, 2, 3]), of(&[1, 5]));
+    assert_eq!(of(&[1, 2, 3]), of(&[0, 1, 2, 0, 3]));
+}
+
+#[test]
+fn blocks_may_be_as_large_as_an_index_can_say_and_there_may_be_many() {
+    let half = usize::MAX / 2;
+    let order = BlockShuffleSampler::with_blocks([half, half - 5, 6], 1, 7).unwrap().order(0).unwrap();
+    let found = [0, 1, half, order.len() - 1].map(|position| order.index_at(position));
+    assert!(found.iter().all(|&index| index < order.len()) && found[0] != found[1]);
+    let many = BlockShuffleSampler::with_blocks((0..1_000_000).map(|block| block % 3), 100, 7).unwrap();
+    let order = many.order(3).unwrap();
+    assert_eq!(order.len(), 999_999);
+    let mut read = vec![0; order.len()];
+    order.indices(0, &mut read);
+    assert!((0..order.len()).step_by(9973).all(|position| order.index_at(position) == read[position]));
+    assert!(sorted(read).into_iter().eq(0..999_999));
 }
 
 proptest! {
@@ -219,6 +262,36 @@ proptest! {
             windows += 1;
         }
         prop_assert_eq!(windows, len.div_ceil(block).div_ceil(window));
+    }
+
+    #[test]
+    fn blocks_of_any_sizes_are_read_once_and_window_by_window(
+        sizes in proptest::collection::vec(prop_oneof![0_usize..5, 0_usize..90], 0..60), window in 1_usize..20, seed: u64,
+        epoch in 0_u64..4,
+    ) {
+        let sampler = BlockShuffleSampler::with_blocks(sizes.iter().copied(), window, seed)?;
+        let (read, len) = (indices(&sampler, epoch), sizes.iter().sum::<usize>());
+        prop_assert!(sorted(read.clone()).into_iter().eq(0..len));
+        blocks_agree(&*sampler.order(epoch)?);
+        let starts: Vec<usize> = (0..sizes.len()).map(|block| sizes[..block].iter().sum()).collect();
+        // Empty blocks begin where the next one does: the last that begins there has the sample.
+        let block_of = |index: usize| starts.partition_point(|&start| start <= index) - 1;
+        let (mut rest, mut seen) = (&read[..], 0);
+        while !rest.is_empty() {
+            // As many samples as the blocks of a window have, which are no others than those.
+            let mut of_window = std::collections::BTreeSet::new();
+            let mut samples = 0;
+            for &index in rest {
+                if of_window.len() < window && of_window.insert(block_of(index)) {
+                    samples += sizes[block_of(index)];
+                }
+            }
+            let (now, later) = rest.split_at(samples);
+            prop_assert!(now.iter().all(|&index| of_window.contains(&block_of(index))));
+            prop_assert!(later.iter().all(|&index| !of_window.contains(&block_of(index))));
+            (rest, seen) = (later, seen + of_window.len());
+        }
+        prop_assert_eq!(seen, sizes.iter().filter(|size| **size > 0).count());
     }
 
     #[test]

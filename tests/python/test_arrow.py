@@ -92,9 +92,7 @@ def test_files_come_one_after_the_other(tmp_path: Path) -> None:
     assert_same([dataset[row] for row in range(len(dataset))], samples())
     assert sum(dataset.batch_sizes) == ROWS
     assert dataset.block_size == 32
-    loader = DataLoader(
-        dataset, batch_size=8, sampler=BlockShuffleSampler(dataset, dataset.block_size, window=2), seed=3
-    )
+    loader = DataLoader(dataset, batch_size=8, sampler=BlockShuffleSampler(dataset, window=2), seed=3)
     ids = torch.cat([batch["id"] for batch in loader])
     assert ids.tolist() != sorted(ids.tolist()) == list(range(ROWS))
 

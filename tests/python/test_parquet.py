@@ -442,9 +442,12 @@ def test_by_blocks_a_row_group_is_decoded_once(tmp_path: Path) -> None:
     # Room for two row groups of some 18 KB.
     dataset = ParquetDataset(path, cache_bytes=45_000)
     assert dataset.block_size == 1000
-    sampler = BlockShuffleSampler(dataset, dataset.block_size, window=2, seed=3)
-    seen = torch.cat([batch["x"] for batch in DataLoader(dataset, batch_size=64, sampler=sampler)])
-    assert sorted(seen.tolist()) == list(range(rows))
+    assert dataset.block_sizes.tolist() == [1000] * 20
+    for sampler in (BlockShuffleSampler(dataset, window=2), BlockShuffleSampler(dataset, 1000, window=2)):
+        before = dataset.cache_info().decoded
+        seen = torch.cat([batch["x"] for batch in DataLoader(dataset, batch_size=64, sampler=sampler, seed=3)])
+        assert sorted(seen.tolist()) == list(range(rows))
+        assert 18 <= dataset.cache_info().decoded - before <= 20
     # A plain shuffle is slow, and right.
     few = ParquetDataset(path, cache_bytes=0)
     order = random.Random(2).sample(range(rows), 300)

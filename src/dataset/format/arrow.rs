@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::arrow_files::{ArrowBatch, ArrowFiles};
 use super::block_starts::FoundBlocks;
+use super::cache_info::CacheInfo;
 use super::columnar::{ColumnKind, ColumnarOptions, Columns, Nesting, Picks, Places};
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
@@ -23,6 +24,13 @@ pub struct Arrow {
 
 /// Batches, and by row the place of its batch among them, and its row in it.
 type Found = (Vec<Arc<ArrowBatch>>, Places);
+
+/// What rows are found for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asking {
+    Sizes,
+    Values,
+}
 
 impl Arrow {
     /// Opens the files at `paths`: the columns that `options` ask for. Of what has to be unpacked or converted, `cache_bytes`
@@ -73,18 +81,29 @@ impl Arrow {
         (0..self.files.starts.len()).map(|batch| self.files.starts.samples_of(batch).len())
     }
 
-    /// The batches that the rows at `indices` are in, and by row the place of its batch there, and its row in it.
-    fn find(&self, indices: &[usize]) -> Result<Found> {
+    /// What the cache of batches has done in this process. In windows of [`BlockShuffleSampler`](crate::BlockShuffleSampler)
+    /// that fit into it each batch is unpacked or converted once an epoch; what needs neither is only looked up.
+    #[must_use]
+    pub fn cache_info(&self) -> CacheInfo {
+        self.files.cache_info()
+    }
+
+    /// The batches that the rows at `indices` are in, and by row the place of its batch there, and its row in it. `asking`
+    /// says what for.
+    fn find(&self, indices: &[usize], asking: Asking) -> Result<Found> {
         let starts = &self.files.starts;
-        let FoundBlocks { blocks, of_rows, .. } = starts.find(indices)?;
-        let batches = blocks.iter().map(|&batch| self.files.batch(&self.columns, batch)).collect::<Result<_>>()?;
+        let FoundBlocks { blocks, counts, of_rows } = starts.find(indices)?;
+        // Where sizes are asked for, it is before the rows are read, and they are read once.
+        let is_counted = (asking == Asking::Sizes) == self.columns.schema().is_variable();
+        let counts = counts.into_iter().map(|count| if is_counted { count } else { 0 });
+        let batches = self.files.batches(&self.columns, blocks.iter().copied().zip(counts))?;
         let first: Vec<usize> = blocks.iter().map(|&batch| starts.samples_of(batch).start).collect();
         let rows = indices.iter().zip(&of_rows).map(|(&index, &of)| (of, (index - first[of as usize]) as u32));
         Ok((batches, Places::new(blocks.len(), rows.collect())))
     }
 
     fn write(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        let (batches, places) = self.find(indices)?;
+        let (batches, places) = self.find(indices, Asking::Values)?;
         let blocks = batches.iter().map(|batch| &batch.block).collect();
         let written = self.files.read(&batches, || Ok(Picks::new(blocks, &places).write(&self.columns, into)))?;
         written.map_err(|refusal| {
@@ -126,7 +145,7 @@ impl ReadMany for Arrow {
 
 impl VariableSize for Arrow {
     fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
-        let (batches, places) = self.find(indices)?;
+        let (batches, places) = self.find(indices, Asking::Sizes)?;
         let blocks = batches.iter().map(|batch| &batch.block).collect();
         self.files.read(&batches, || {
             Picks::new(blocks, &places).sizes(&self.columns, into);

@@ -7,8 +7,9 @@ use arrow_buffer::Buffer;
 
 use super::arrow_batch::{Dictionaries, is_aligned, read_batch, read_dictionaries};
 use super::arrow_index::{ArrowIndex, BatchPlace, Refused, without_panic};
-use super::block_cache::BlockCache;
+use super::block_cache::{BlockCache, Reads};
 use super::block_starts::BlockStarts;
+use super::cache_info::CacheInfo;
 use super::columnar::{Block, Columns};
 use super::data_file::MAPPED_FILES;
 use super::file_pool::{FilePool, OPEN_FILES};
@@ -109,9 +110,27 @@ impl ArrowFiles {
         self.files.partition_point(|file| file.first_batch <= batch) - 1
     }
 
-    /// Batch `batch`, as `columns` make it.
-    pub(super) fn batch(&self, columns: &Columns, batch: usize) -> Result<Arc<ArrowBatch>> {
-        self.batches.get(&batch, || {
+    /// What the cache of batches has done.
+    pub(super) fn cache_info(&self) -> CacheInfo {
+        self.batches.info()
+    }
+
+    /// `batches`, as `columns` make them: of each, which it is and how many of its rows are read now.
+    pub(super) fn batches(
+        &self,
+        columns: &Columns,
+        batches: impl Iterator<Item = (usize, usize)>,
+    ) -> Result<Vec<Arc<ArrowBatch>>> {
+        let counted = |(batch, now)| (batch, Reads::Counted { now, all: self.starts.samples_of(batch).len() });
+        let batches: Vec<(usize, Reads)> = batches.map(counted).collect();
+        // What is there before what is not: it may go when room is made for others.
+        let found: Vec<_> = batches.iter().map(|(batch, reads)| self.batches.peek(batch, *reads)).collect();
+        let all = batches.into_iter().zip(found);
+        all.map(|((batch, reads), found)| found.map_or_else(|| self.batch(columns, batch, reads), Ok)).collect()
+    }
+
+    fn batch(&self, columns: &Columns, batch: usize, reads: Reads) -> Result<Arc<ArrowBatch>> {
+        self.batches.read(&batch, reads, || {
             let number = self.file_number(batch);
             let file = &self.files[number];
             let BatchPlace { message, rows, dictionaries } = file.index.batches[batch - file.first_batch];

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::cache_info::CacheInfo;
 use crate::Result;
 use crate::memory::PerProcess;
 
@@ -11,7 +12,15 @@ use crate::memory::PerProcess;
 pub(crate) const CACHED_BYTES: usize = 256 << 20;
 
 /// Decoded blocks (row groups, unpacked shards) by their keys. When they have more than a number of bytes together, those
-/// go that were not asked for the longest; what somebody still reads stays in memory, and is found again as long as he does.
+/// go first of which every sample was read, then those that were not asked for the longest; what somebody still reads stays
+/// in memory, and is found again as long as he does.
+///
+/// An epoch reads each sample once: when it reads by blocks, in windows of some of them, what it has read whole is what it
+/// does not need any more, and a cache of one window is enough for each block to be decoded once. Whoever reads a batch asks
+/// for what is here ([`peek`](Self::peek)) before he has something decoded: so all blocks of a window that ends in his batch
+/// have been read whole when the first one of the next is to find room. Where others read batches ahead at the same time, the
+/// blocks that they have begun need room besides. By the time of use alone, a batch of some windows would have blocks go that
+/// it has just begun, instead of those that lie in it whole.
 ///
 /// A block is decoded by the first thread that asks for it, while all others that ask for the same one wait. No lock is held
 /// meanwhile. When decoding fails or panics, the next one that waits tries for itself. A forked child begins with none.
@@ -34,6 +43,39 @@ struct Blocks<K, B> {
     clock: u64,
     /// How many blocks were given up and may still be read by somebody.
     given_up: usize,
+    decoded: u64,
+    decoded_in_part: u64,
+    found: u64,
+}
+
+/// How many of the samples of a block are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// Nobody counts them: the block is never taken for read.
+    Uncounted,
+    /// So many `now`, of `all` that it has.
+    Counted { now: usize, all: usize },
+}
+
+impl Reads {
+    /// How many are left to be read, where `left` were.
+    fn leave(self, left: usize) -> usize {
+        match self {
+            Self::Uncounted => left,
+            Self::Counted { now: 0, .. } => left,
+            // Read once more from the first sample on: another epoch.
+            Self::Counted { now, all } if left == 0 => all.saturating_sub(now),
+            Self::Counted { now, .. } => left.saturating_sub(now),
+        }
+    }
+
+    /// How many are in a block that has just been decoded.
+    fn all(self) -> usize {
+        match self {
+            Self::Uncounted => usize::MAX,
+            Self::Counted { all, .. } => all,
+        }
+    }
 }
 
 enum Entry<B> {
@@ -43,6 +85,8 @@ enum Entry<B> {
         block: Arc<B>,
         bytes: usize,
         asked: u64,
+        /// How many samples nobody has read since it was decoded.
+        unread: usize,
     },
     GivenUp(Weak<B>),
 }
@@ -53,24 +97,40 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
         Self { limit, shelf: PerProcess::new() }
     }
 
+    /// The same cache, with room for `limit` bytes.
+    pub(crate) fn with_limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+
     /// The block of `key`. Where it is not there, `decode` makes it and says how many bytes it has; it must not ask for the
     /// same key.
     ///
     /// # Errors
     /// Those of `decode`.
     pub(crate) fn get(&self, key: &K, decode: impl FnOnce() -> Result<(B, usize)>) -> Result<Arc<B>> {
+        self.read(key, Reads::Uncounted, decode)
+    }
+
+    /// The block of `key`, of which `reads` are read: as [`get`](Self::get).
+    ///
+    /// # Errors
+    /// Those of `decode`.
+    pub(crate) fn read(&self, key: &K, reads: Reads, decode: impl FnOnce() -> Result<(B, usize)>) -> Result<Arc<B>> {
         let shelf = self.shelf.get_or_make(Shelf::default);
         let mut blocks = shelf.lock();
         loop {
             blocks.clock += 1;
             let now = blocks.clock;
             match blocks.entries.get_mut(key) {
-                Some(Entry::Kept { block, asked, .. }) => {
-                    *asked = now;
-                    return Ok(Arc::clone(block));
+                Some(Entry::Kept { block, asked, unread, .. }) => {
+                    (*asked, *unread) = (now, reads.leave(*unread));
+                    let block = Arc::clone(block);
+                    blocks.found += 1;
+                    return Ok(block);
                 }
                 Some(Entry::GivenUp(block)) => {
                     if let Some(block) = block.upgrade() {
+                        blocks.found += 1;
                         return Ok(block);
                     }
                     blocks.given_up -= 1;
@@ -88,38 +148,53 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
         let turn = Turn { shelf, key };
         let (block, bytes) = decode()?;
         let block = Arc::new(block);
-        let surplus = turn.settle(&block, bytes, self.limit);
+        let surplus = turn.settle(&block, bytes, reads, self.limit);
         // Without the lock: giving memory back takes its time.
         drop(surplus);
         Ok(block)
     }
 
-    /// The block of `key`, if it is there or somebody reads it.
-    #[cfg(feature = "parquet")]
-    pub(crate) fn peek(&self, key: &K) -> Option<Arc<B>> {
+    /// The block of `key`, of which `reads` are read, if it is there or somebody reads it.
+    pub(crate) fn peek(&self, key: &K, reads: Reads) -> Option<Arc<B>> {
         let mut blocks = self.shelf.get_or_make(Shelf::default).lock();
         blocks.clock += 1;
         let now = blocks.clock;
-        match blocks.entries.get_mut(key)? {
-            Entry::Kept { block, asked, .. } => {
-                *asked = now;
+        let found = match blocks.entries.get_mut(key)? {
+            Entry::Kept { block, asked, unread, .. } => {
+                (*asked, *unread) = (now, reads.leave(*unread));
                 Some(Arc::clone(block))
             }
             Entry::GivenUp(block) => block.upgrade(),
             Entry::Decoding => None,
-        }
+        };
+        blocks.found += u64::from(found.is_some());
+        found
     }
 
-    /// The size of what is kept, in bytes.
-    #[cfg(test)]
-    pub(crate) fn bytes(&self) -> usize {
-        self.shelf.get_or_make(Shelf::default).lock().bytes
+    /// Counts a block of which only a part was decoded, which is not kept.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn count_part(&self) {
+        self.shelf.get_or_make(Shelf::default).lock().decoded_in_part += 1;
+    }
+
+    /// What it has done, and what it holds.
+    pub(crate) fn info(&self) -> CacheInfo {
+        let blocks = self.shelf.get_or_make(Shelf::default).lock();
+        CacheInfo {
+            decoded: blocks.decoded,
+            decoded_in_part: blocks.decoded_in_part,
+            found: blocks.found,
+            blocks: blocks.entries.values().filter(|entry| matches!(entry, Entry::Kept { .. })).count(),
+            bytes: blocks.bytes,
+            limit: self.limit,
+        }
     }
 }
 
 impl<K, B> Default for Shelf<K, B> {
     fn default() -> Self {
-        let blocks = Blocks { entries: HashMap::new(), bytes: 0, clock: 0, given_up: 0 };
+        let entries = HashMap::new();
+        let blocks = Blocks { entries, bytes: 0, clock: 0, given_up: 0, decoded: 0, decoded_in_part: 0, found: 0 };
         Self { blocks: Mutex::new(blocks), settled: Condvar::new() }
     }
 }
@@ -138,13 +213,14 @@ struct Turn<'a, K: Eq + Hash, B> {
 
 impl<K: Eq + Hash + Clone, B> Turn<'_, K, B> {
     /// Keeps the block; returns those that have to go for it.
-    fn settle(self, block: &Arc<B>, bytes: usize, limit: usize) -> Vec<Arc<B>> {
+    fn settle(self, block: &Arc<B>, bytes: usize, reads: Reads, limit: usize) -> Vec<Arc<B>> {
         let mut blocks = self.shelf.lock();
-        let asked = blocks.clock;
+        blocks.decoded += 1;
+        let (asked, unread) = (blocks.clock, reads.leave(reads.all()));
         // What is larger than all that may be kept is only found as long as somebody reads it.
         let entry = match bytes > limit {
             true => Entry::GivenUp(Arc::downgrade(block)),
-            false => Entry::Kept { block: Arc::clone(block), bytes, asked },
+            false => Entry::Kept { block: Arc::clone(block), bytes, asked, unread },
         };
         match entry {
             Entry::Kept { .. } => blocks.bytes += bytes,
@@ -167,15 +243,15 @@ impl<K: Eq + Hash, B> Drop for Turn<'_, K, B> {
 }
 
 impl<K: Eq + Hash + Clone, B> Blocks<K, B> {
-    /// Gives up what was not asked for the longest, until the rest is within `limit`.
+    /// Gives up what was read whole, and then what was not asked for the longest, until the rest is within `limit`.
     fn shrink(&mut self, limit: usize) -> Vec<Arc<B>> {
         let mut surplus = Vec::new();
         while self.bytes > limit {
             let kept = self.entries.iter().filter_map(|(key, entry)| match entry {
-                Entry::Kept { asked, .. } => Some((*asked, key)),
+                Entry::Kept { asked, unread, .. } => Some(((*unread > 0, *asked), key)),
                 _ => None,
             });
-            let Some(oldest) = kept.min_by_key(|(asked, _)| *asked).map(|(_, key)| key.clone()) else { break };
+            let Some(oldest) = kept.min_by_key(|(rank, _)| *rank).map(|(_, key)| key.clone()) else { break };
             let entry = self.entries.get_mut(&oldest).expect("it was found just now");
             if let Entry::Kept { block, bytes, .. } = entry {
                 self.bytes -= *bytes;
@@ -222,7 +298,7 @@ mod tests {
         assert!([1, 2, 3].iter().all(|&key| decoded(&cache, key)));
         assert!(!decoded(&cache, 1));
         assert!(decoded(&cache, 4));
-        assert_eq!(cache.bytes(), 30);
+        assert_eq!(cache.info().bytes, 30);
         assert!(!decoded(&cache, 1) && !decoded(&cache, 3) && !decoded(&cache, 4));
         assert!(decoded(&cache, 2));
     }
@@ -240,7 +316,7 @@ mod tests {
     fn a_block_larger_than_the_bound_is_given_out_and_not_kept() {
         let cache = BlockCache::new(9);
         assert!(decoded(&cache, 1) && decoded(&cache, 1));
-        assert_eq!(cache.bytes(), 0);
+        assert_eq!(cache.info().bytes, 0);
         for key in 0..1000 {
             decoded(&cache, key);
         }

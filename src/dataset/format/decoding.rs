@@ -124,6 +124,10 @@ impl<D: Decode> Decoding<D> {
         &self.decoder
     }
 
+    pub(super) fn into_decoder(self) -> D {
+        self.decoder
+    }
+
     fn decode(&self, indices: &[usize]) -> Result<Decoded> {
         let mut decoded = Decoded::new(self.schema.fields().len(), indices.len());
         self.decoder.decode(indices, &mut decoded)?;

@@ -1,9 +1,11 @@
 //! [`Mds`]: folders as MosaicML's Streaming writes them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::block_cache::{BlockCache, CACHED_BYTES};
+use super::block_cache::{BlockCache, CACHED_BYTES, Reads};
+use super::cache_info::CacheInfo;
 use super::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
 use super::file_pool::{FilePool, OPEN_FILES};
 use super::mds_column::MdsColumn;
@@ -20,7 +22,8 @@ use crate::{Error, Result};
 ///
 /// Integers, floats, texts, bytes, JSON and arrays are read; `jpeg` and `png` are the bytes of the files. The data type of an
 /// array, and all but the first axis of its shape, are those of the first sample where the column does not say them.
-/// Compressed shards are unpacked into a cache of 256 MiB, each of at most 1 GiB. Pickles are never loaded.
+/// Compressed shards are unpacked into a cache of 256 MiB, or [another size](Self::with_cache_bytes), each of at most 1 GiB.
+/// Pickles are never loaded.
 ///
 /// Source: the description of the format in the documentation of Streaming.
 pub struct Mds {
@@ -38,6 +41,13 @@ struct Shards {
     fields: Vec<MdsColumn>,
     typed: Vec<TypedField>,
     unpacked: BlockCache<usize, Unpacked>,
+}
+
+/// A packed shard in a batch.
+struct InBatch {
+    /// How many of its samples are in the batch, and not counted yet.
+    count: usize,
+    found: Option<Arc<Unpacked>>,
 }
 
 impl Mds {
@@ -90,10 +100,31 @@ impl Mds {
         Ok(Self { decoding: Decoding::new(shards) })
     }
 
+    /// Keeps `bytes` bytes of unpacked shards instead of 256 MiB.
+    #[must_use]
+    pub fn with_cache_bytes(self, bytes: usize) -> Self {
+        let shards = self.decoding.into_decoder();
+        let unpacked = shards.unpacked.with_limit(bytes);
+        Self { decoding: Decoding::new(Shards { unpacked, ..shards }) }
+    }
+
     /// The fields of a sample, and what they hold.
     #[must_use]
     pub fn fields(&self) -> &[TypedField] {
         &self.decoding.decoder().typed
+    }
+
+    /// The number of samples in each shard: what a sampler needs that reads by blocks.
+    #[must_use]
+    pub fn block_sizes(&self) -> Vec<usize> {
+        self.decoding.decoder().shards.iter().map(|shard| shard.samples).collect()
+    }
+
+    /// What the cache of unpacked shards has done in this process. In windows of
+    /// [`BlockShuffleSampler`](crate::BlockShuffleSampler) that fit into it each shard is unpacked once an epoch.
+    #[must_use]
+    pub fn cache_info(&self) -> CacheInfo {
+        self.decoding.decoder().unpacked.info()
     }
 }
 
@@ -133,6 +164,7 @@ impl Shards {
         // Whatever is wrong will be said when it is read.
         let mut batch = self.pool.page_cache().batch(|| drop(self.announce(indices)));
         let mut buffer = Vec::new();
+        let mut packed = self.packed(indices)?;
         // The shard that was read last, and its bytes if it is packed.
         let mut open: Option<(usize, Option<Arc<Unpacked>>)> = None;
         for &index in indices {
@@ -142,7 +174,7 @@ impl Shards {
                 let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
                 let unpacked = match shard.packing {
                     Packing::None => None,
-                    Packing::Zstd => Some(self.unpacked.get(&number, || unpack(file, shard))?),
+                    Packing::Zstd => Some(self.unpacked(number, &mut packed, || unpack(file, shard))?),
                 };
                 match &unpacked {
                     Some(unpacked) => check(shard, |at, into| unpacked.read(at, into), refuse)?,
@@ -168,6 +200,43 @@ impl Shards {
             visit(file, offset, &self.values(sample).map_err(|reason| refuse(offset, reason))?)?;
         }
         Ok(())
+    }
+
+    /// The packed shards that the samples at `indices` are in, by their numbers: of each, how many of them are there and not
+    /// read yet, and its bytes if it is unpacked already. What is there comes before what is not: it may go when room is made
+    /// for others.
+    fn packed(&self, indices: &[usize]) -> Result<BTreeMap<usize, InBatch>> {
+        let mut packed = BTreeMap::new();
+        for &index in indices {
+            let (number, shard, _) = self.find(index)?;
+            if shard.packing == Packing::Zstd {
+                packed.entry(number).or_insert(InBatch { count: 0, found: None }).count += 1;
+            }
+        }
+        for (number, of_shard) in &mut packed {
+            let reads = Reads::Counted { now: of_shard.count, all: self.shards[*number].samples };
+            of_shard.found = self.unpacked.peek(number, reads);
+            if of_shard.found.is_some() {
+                of_shard.count = 0;
+            }
+        }
+        Ok(packed)
+    }
+
+    /// Shard `number`, unpacked.
+    fn unpacked(
+        &self,
+        number: usize,
+        packed: &mut BTreeMap<usize, InBatch>,
+        unpack: impl FnOnce() -> Result<(Unpacked, usize)>,
+    ) -> Result<Arc<Unpacked>> {
+        let of_shard = packed.get_mut(&number);
+        if let Some(found) = of_shard.as_ref().and_then(|of_shard| of_shard.found.as_ref()) {
+            return Ok(Arc::clone(found));
+        }
+        // Counted once. Such a one is not held, so that a batch from everywhere holds no more than may be kept.
+        let now = of_shard.map_or(0, |of_shard| std::mem::take(&mut of_shard.count));
+        self.unpacked.read(&number, Reads::Counted { now, all: self.shards[number].samples }, unpack)
     }
 
     /// The shard that sample `index` lies in, and which one of that shard's it is.

@@ -14,9 +14,12 @@ mod arrow_index;
 mod arrow_table;
 mod batch_key;
 mod block_cache;
+#[cfg(all(test, feature = "arrow"))]
+mod block_cache_tests;
 #[cfg(feature = "arrow")]
 mod block_starts;
 mod byte_stream;
+mod cache_info;
 #[cfg(feature = "arrow")]
 mod columnar;
 mod csv;
@@ -125,6 +128,7 @@ pub use arrow::Arrow;
 #[cfg(all(feature = "arrow", feature = "python"))]
 pub(crate) use arrow_table::{ArrowTable, TableValue};
 pub use byte_stream::StreamPacking;
+pub use cache_info::CacheInfo;
 #[cfg(feature = "arrow")]
 pub use columnar::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 pub use csv::{Csv, CsvHeader};

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::batch_key::BatchKey;
-use super::block_cache::{BlockCache, CACHED_BYTES};
+use super::block_cache::{BlockCache, CACHED_BYTES, Reads};
 use super::block_starts::FoundBlocks;
+use super::cache_info::CacheInfo;
 use super::columnar::{ColumnKind, ColumnarOptions, Nesting, Picks, Places};
 use super::parquet_filter::ParquetFilter;
 use super::parquet_reuse::Reuse;
@@ -100,16 +101,27 @@ impl Parquet {
         (0..starts.len()).map(|group| starts.samples_of(group).len()).collect()
     }
 
-    /// Row group `group`, or at least those of its samples that `wanted` tells, `count` of them.
+    /// What the cache of row groups has done in this process. In windows of [`BlockShuffleSampler`](crate::BlockShuffleSampler)
+    /// that fit into it each group is decoded once an epoch.
+    #[must_use]
+    pub fn cache_info(&self) -> CacheInfo {
+        self.decoded.info()
+    }
+
+    /// Row group `group`, of which `count` samples are read, if it is decoded.
+    fn found(&self, group: usize, count: usize) -> Option<Arc<DecodedGroup>> {
+        let samples = self.source.groups.starts.samples_of(group).len();
+        let decoded = self.decoded.peek(&group, Reads::Counted { now: count, all: samples })?;
+        self.reuse.touch(group, decoded.bytes(), samples, count);
+        Some(decoded)
+    }
+
+    /// Row group `group`, which was not found, or at least those of its samples that `wanted` tells, `count` of them.
     ///
     /// As a whole it can be kept for others to come. Where they do not come, as in a shuffle of more than the cache holds,
     /// it is much cheaper to decode the pages that have the samples, if the file says where pages are.
     fn group(&self, group: usize, count: usize, wanted: impl FnOnce() -> Vec<usize>) -> Result<Arc<DecodedGroup>> {
         let samples = self.source.groups.starts.samples_of(group).len();
-        if let Some(decoded) = self.decoded.peek(&group) {
-            self.reuse.touch(group, decoded.bytes(), samples, count);
-            return Ok(decoded);
-        }
         let place = self.source.groups.place(group);
         let bytes = self.source.footer(place.file, Pages::Unknown)?.bytes_of(place.in_file);
         let share = self.reuse.touch(group, bytes, samples, count);
@@ -119,10 +131,11 @@ impl Parquet {
             // The same share of the group, so many samples at a time.
             let times = samples as f64 * share / count.max(1) as f64;
             if by_pages.is_some_and(|cost| cost * times < 1.0) {
+                self.decoded.count_part();
                 return self.source.decode(group, Some(wanted())).map(Arc::new);
             }
         }
-        self.decoded.get(&group, || {
+        self.decoded.read(&group, Reads::Counted { now: count, all: samples }, || {
             let decoded = self.source.decode(group, None)?;
             let bytes = decoded.bytes().max(1);
             Ok((decoded, bytes))
@@ -134,9 +147,11 @@ impl Parquet {
         let FoundBlocks { blocks, counts, of_rows } = starts.find(indices)?;
         // What is kept of a file that is another now is not mixed with what is read of it.
         self.source.check(&blocks)?;
+        // What is there before what is not: it may go when room is made for others.
+        let found: Vec<_> = blocks.iter().zip(&counts).map(|(&group, &count)| self.found(group, count)).collect();
         // No more of them than may be cached are held for one batch, which may be from everywhere.
         let mut held = 0_usize;
-        let groups = blocks.iter().zip(counts).enumerate().map(|(place, (&group, count))| {
+        let groups = blocks.iter().zip(counts).zip(found).enumerate().map(|(place, ((&group, count), found))| {
             let wanted = || {
                 let of_group = indices.iter().zip(&of_rows).filter(|(_, of)| **of as usize == place);
                 let start = starts.samples_of(group).start;
@@ -145,7 +160,10 @@ impl Parquet {
                 wanted.dedup();
                 wanted
             };
-            let decoded = self.group(group, count, wanted)?;
+            let decoded = match found {
+                Some(decoded) => decoded,
+                None => self.group(group, count, wanted)?,
+            };
             held = held.saturating_add(decoded.bytes());
             Ok(if held > self.cache_bytes && blocks.len() > 1 { Arc::new(decoded.taken(wanted())) } else { decoded })
         });

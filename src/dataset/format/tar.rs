@@ -133,6 +133,14 @@ impl Tar {
         self.index.samples_by_file()
     }
 
+    /// By archive, how many samples are counted: blocks that lie together.
+    ///
+    /// # Errors
+    /// The index can't be read.
+    pub fn block_sizes(&self) -> Result<Vec<usize>> {
+        self.kept.as_ref().map_or_else(|| Ok(self.samples_by_archive()), |kept| self.index.kept_by_file(kept))
+    }
+
     /// What was left out of damaged archives, one line for each place.
     ///
     /// # Errors

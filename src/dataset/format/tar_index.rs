@@ -81,6 +81,24 @@ impl TarIndex {
         self.file_ends.iter().map(|&end| end.saturating_sub(std::mem::replace(&mut start, end))).collect()
     }
 
+    /// By file, how many of its samples are in the first column of `kept`, which is sorted.
+    pub(super) fn kept_by_file(&self, kept: &SampleIndex) -> Result<Vec<usize>> {
+        let mut start = 0;
+        let sizes = self.file_ends.iter().map(|&end| {
+            let (mut low, mut high) = (start, kept.len(0));
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if kept.get(0, middle)? < end as u64 {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            Ok(low - std::mem::replace(&mut start, low))
+        });
+        sizes.collect()
+    }
+
     /// What came of reading a batch by this index, unless it was cut meanwhile: then that is the reason of whatever went wrong.
     pub(super) fn checked(&self, read: Result<()>) -> Result<()> {
         self.index.check_whole()?;

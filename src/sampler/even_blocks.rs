@@ -1,0 +1,95 @@
+//! [`EvenBlocks`]: blocks of one size in random order, by arithmetic.
+
+use std::ops::Range;
+
+use super::block_shuffle::{ShuffledBlocks, Window};
+use crate::rng::{BulkPermutation, Permutation};
+
+/// Blocks of one size, of which the last may be smaller, in the random order of an epoch. Nothing is stored.
+pub(super) struct EvenBlocks {
+    len: u64,
+    block: u64,
+    /// How many blocks a window has.
+    window: u64,
+    /// Where in the order of blocks the last one comes, the only one that may be smaller.
+    last_place: u64,
+    /// How many samples the last block has less than the others.
+    missing: u128,
+    blocks: BulkPermutation,
+}
+
+impl EvenBlocks {
+    /// `len` samples in blocks of `block`, in windows of `window` blocks, as (seed, epoch) order them.
+    pub(super) fn new(len: u64, block: u64, window: u64, (seed, epoch): (u64, u64)) -> Self {
+        let blocks = len.div_ceil(block);
+        let order = Permutation::new(blocks, seed, epoch);
+        Self {
+            len,
+            block,
+            // A window of more blocks than there are is one of all.
+            window: window.min(blocks.max(1)),
+            // The last block is missed by those behind it alone.
+            last_place: if blocks == 0 { 0 } else { order.position_of(blocks - 1) },
+            missing: u128::from(blocks) * u128::from(block) - u128::from(len),
+            blocks: BulkPermutation::new(order),
+        }
+    }
+
+    /// The places, in the order of blocks, of the blocks of this window.
+    fn blocks_of(&self, window: &Window) -> Range<u64> {
+        let first = window.number * self.window;
+        first..self.blocks.len().min(first + self.window)
+    }
+
+    /// The place, in the order of blocks, of the block that comes `nth` in a window. The smaller block comes last there, so
+    /// that all before it are full.
+    fn place_of(&self, blocks: &Range<u64>, nth: u64) -> u64 {
+        let place = blocks.start + nth;
+        match self.last_place {
+            last if !blocks.contains(&last) || place < last => place,
+            last if place + 1 == blocks.end => last,
+            _ => place + 1,
+        }
+    }
+}
+
+impl ShuffledBlocks for EvenBlocks {
+    /// If all blocks were full, a division would tell; from the window of the smaller block on, all come earlier by what
+    /// that block misses.
+    fn window_of(&self, position: u64) -> Window {
+        let full = u128::from(self.window) * u128::from(self.block);
+        let smaller = self.last_place / self.window;
+        let place = u128::from(position);
+        let end_of_smaller = u128::from(smaller + 1) * full - self.missing;
+        let number =
+            if place < end_of_smaller { (place / full) as u64 } else { ((place + self.missing) / full) as u64 };
+        // The window of the smaller block ends sooner, so a division may lead past it, never short of it.
+        let number = if place < end_of_smaller { number.min(smaller) } else { number };
+        let start_of = |number: u64| {
+            let start = u128::from(number) * full - if number > smaller { self.missing } else { 0 };
+            start.min(u128::from(self.len)) as u64
+        };
+        let (start, end) = (start_of(number), start_of(number + 1));
+        Window { number, start, len: end - start }
+    }
+
+    fn look_up(&self, window: &Window, places: &mut [usize]) {
+        let blocks = self.blocks_of(window);
+        let split = |place: usize| (place as u64 / self.block, place as u64 % self.block);
+        let len = (blocks.end - blocks.start) as usize;
+        if len > places.len() {
+            for place in places {
+                let (nth, offset) = split(*place);
+                *place = (self.blocks.index_at(self.place_of(&blocks, nth)) * self.block + offset) as usize;
+            }
+        } else {
+            let mut order = vec![0; len];
+            self.blocks.indices(blocks.start, 1, &mut order);
+            for place in places {
+                let (nth, offset) = split(*place);
+                let block = order[(self.place_of(&blocks, nth) - blocks.start) as usize] as u64;
+                *place = (block * self.block + offset) as usize;
+            }
+        }
+    }
+}
