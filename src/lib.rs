@@ -69,7 +69,9 @@ pub use dataset::format::{
     TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WrittenShard,
 };
 #[cfg(feature = "arrow")]
-pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
+pub use dataset::format::{
+    ColumnKind, ColumnarOptions, Decimals, FillValue, NestedType, NestedValue, Nesting, NullRule, Strings,
+};
 #[cfg(feature = "parquet")]
 pub use dataset::format::{
     Parquet, ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetFilter, ParquetOptions,

@@ -32,19 +32,21 @@ class ArrowDataset(DecodedDataset):
     - lists of any length, of those: a tensor in a sample, `{"values", "offsets"}` in a batch, or as `lists` says;
     - texts `str`, byte strings (of fixed size, too) `bytes`, and a list of them in a batch; with `strings="bytes"`
       tensors of uint8 as lists are, without an object for each;
-    - structs: dicts of their parts; lists of structs: dicts of lists;
+    - structs: dicts of their parts; lists of structs of numbers alone: dicts of lists;
+    - lists of texts, of lists, of structs with such: lists and dicts as pyarrow's `to_pylist` makes them, with Python's
+      own numbers in them (times and decimals as above), and a list of them in a batch. With `strings="bytes"` texts in
+      them are `bytes`. What is chosen by `columns` counts: `"items.n"` of lists of structs is a list of numbers;
     - dictionaries: what they stand for.
 
-    Maps, lists of lists of any length, lists of texts, unions, and intervals are errors: leave them out by naming the
-    others in `columns`.
+    Maps, unions and intervals are errors: leave them out by naming the others in `columns`.
 
     Files are memory-mapped, and may be larger than memory. When they are opened, the place of each batch is looked up:
     in the footer of a file, and in a stream from one batch to the next. What is not compressed is copied once, from the
-    file into a batch of the loader, in any order of the rows. What is compressed, and booleans, dates and decimals, are
-    decoded by whole batches of the file, in Rust, the columns that are asked for and no others, and kept in memory as
-    long as there is room for it. To shuffle compressed files that are larger than `cache_bytes`, take
-    `BlockShuffleSampler(dataset, window=...)` with a window that fits: each batch is then unpacked once an epoch
-    (`cache_info` says how it went, and what to reckon with).
+    file into a batch of the loader, in any order of the rows. What is compressed, and booleans, dates, decimals and
+    lists of texts or lists, are decoded by whole batches of the file, in Rust, the columns that are asked for and no
+    others, and kept in memory as long as there is room for it. To shuffle compressed files that are larger than
+    `cache_bytes`, take `BlockShuffleSampler(dataset, window=...)` with a window that fits: each batch is then unpacked
+    once an epoch (`cache_info` says how it went, and what to reckon with).
 
     A file that changes while it is read is an error. What its metadata say is checked; the values have no checksum in
     this format. A batch that unpacks to more than 4 GiB is an error, be it a bomb or just large.
@@ -59,8 +61,9 @@ class ArrowDataset(DecodedDataset):
             All by default. One name that is no list makes samples of that column alone.
         nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in
             lists, that of each null; a list that is null is empty); "mask": a column that may have nulls is
-            `{"values", "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None.
-            Or a dict of these by column: `{"a": 0, "b.c": "mask"}`. `("fill", "mask")` is the text itself.
+            `{"values", "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None,
+            as is all that is null in lists of texts, lists or structs. Or a dict of these by column:
+            `{"a": 0, "b.c": "mask"}`. `("fill", "mask")` is the text itself.
         strings: "str" for `str` and `bytes`, or "bytes" for tensors.
         lists: "ragged", or `("padded", fill)`: a batch is `{"values", "lengths"}`, padded with `fill`.
         decimals: "float" or "int".

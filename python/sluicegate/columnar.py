@@ -84,6 +84,8 @@ def kinds_of(core: _core.Dataset, kinds: Sequence[str], lists: Lists) -> list[Ki
 
 def _kind(field: tuple[str, str, list[int]], kind: str, lists: Lists) -> Kind:
     name, dtype, _ = field
+    if kind.startswith("nested "):
+        return "nested", kind.removeprefix("nested ")
     if kind != "list":
         return _KINDS[kind]
     if isinstance(lists, str):

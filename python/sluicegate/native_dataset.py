@@ -61,7 +61,8 @@ class NativeDataset(Dataset[Any]):
             "ragged" (a tensor of any length; in a batch `{"values", "offsets"}`), `("padded", fill)` (the same; in a
             batch `{"values", "lengths"}`, padded with the value that these bytes are); "bytes"; "str" (must be UTF-8);
             "path" (a `str` as of `os.fsdecode`); "json" (the objects of a JSON text; a batch is what torch's default
-            collate makes of them); `("optional", kind)` (the same or None; in a batch a list of them).
+            collate makes of them); `("optional", kind)` (the same or None; in a batch a list of them);
+            `("nested", type)` (lists, dicts, and what is in them; in a batch a list of such).
     """
 
     core: _core.Dataset

@@ -31,11 +31,13 @@ class ParquetDataset(DecodedDataset):
     - lists of any length, of those: a tensor in a sample, `{"values", "offsets"}` in a batch, or as `lists` says;
     - texts `str`, byte strings (of fixed size, too) `bytes`, and a list of them in a batch; with `strings="bytes"`
       tensors of uint8, as lists are, without an object for each;
-    - structs: dicts of their parts; lists of structs: dicts of lists;
+    - structs: dicts of their parts; lists of structs of numbers alone: dicts of lists;
+    - lists of texts, of lists, of structs with such: lists and dicts as pyarrow's `to_pylist` makes them, with Python's
+      own numbers in them (times and decimals as above), and a list of them in a batch. With `strings="bytes"` texts in
+      them are `bytes`. What is chosen by `columns` counts: `"items.n"` of lists of structs is a list of numbers;
     - dictionaries: what they stand for.
 
-    Maps, lists of lists of any length, lists of texts, and intervals are errors: leave them out by naming the others in
-    `columns`.
+    Maps and intervals are errors: leave them out by naming the others in `columns`.
 
     Only footers are read when files are opened, several at a time; of 64 files and more the number of rows in each is
     kept in a file beside the first one (in the user's cache folder where that can't be). A row group is decoded as a
@@ -55,14 +57,17 @@ class ParquetDataset(DecodedDataset):
         columns: the names of the columns that make up a sample, in this order; `"a.b"` is part `b` of the struct `a`.
             All by default. One name that is no list makes samples of that column alone.
         filter: `(column, relation, value)`, or a list of them that must all hold: only such rows are samples. Relations
-            are `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` and `not in`; a null is in none. Times are integers. Row groups
-            that can't have such rows, by the statistics in the footer, are passed over; of the others these columns
-            are decoded once when the dataset is opened. For files of 4 MiB and more what is left is kept, a bit a row,
-            in a file beside the first one (in the user's cache folder where that can't be).
+            are `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` and `not in`; a null is in none. Times are integers. A column may
+            be a part of structs. Row groups that can't have such rows, by the statistics in the footer, are passed
+            over, and so are pages, where the file has an index of them; of the others these columns are decoded once
+            when the dataset is opened. Of the columns of a sample only the pages are decoded that have some. For files
+            of 4 MiB and more what is left is kept, a bit a row, in a file beside the first one (in the user's cache
+            folder where that can't be).
         nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in lists
             that of each null; a list that is null is empty); "mask": a column that may have nulls is `{"values",
-            "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None. Or a dict of
-            these by column: `{"a": 0, "b.c": "mask"}`. `("fill", "mask")` is the text itself.
+            "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None, as is all
+            that is null in lists of texts, lists or structs. Or a dict of these by column: `{"a": 0, "b.c": "mask"}`.
+            `("fill", "mask")` is the text itself.
         strings: "str" for `str` and `bytes`, or "bytes" for tensors.
         lists: "ragged", or `("padded", fill)`: a batch is `{"values", "lengths"}`, padded with `fill`.
         decimals: "float" or "int".

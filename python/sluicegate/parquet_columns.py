@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from .parquet_nested import Encoder, MisfitError, as_text, both, form_of, from_text, is_nested, unknown_part
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # What Arrow has of NumPy's data types.
@@ -17,13 +19,16 @@ _DTYPES = frozenset(
 
 _NO_SAMPLES = np.empty(0, bool)
 
+# What the elements of nested fields begin with.
+_NESTED = "nested "
+
 
 class ParquetField(NamedTuple):
     """What a field is in all samples."""
 
     name: str
     element: str
-    """A data type, "str" or "bytes"."""
+    """A data type, "str" or "bytes"; "nested" and behind it what it is, as a text for the core."""
     is_list: bool
     """Whether a sample has any number of elements."""
     shape: tuple[int, ...]
@@ -75,6 +80,9 @@ class ParquetSchema:
         for index, of_sample in enumerate(parts):
             _check_names(of_sample, names, index)
         for name in names:
+            if any(is_nested(of_sample[name]) for of_sample in parts):
+                schema.fields.append(_nested_field(name, [of_sample[name] for of_sample in parts]))
+                continue
             field = None
             for index, of_sample in enumerate(parts):
                 try:
@@ -121,7 +129,7 @@ def row_bytes(columns: list[ParquetColumn], fields: list[ParquetField], row: int
         start, stop = row, row + 1
         if field.is_list:
             start, stop = (int(column.lengths[:place].sum()) for place in (row, row + 1))
-        if field.element in ("str", "bytes"):
+        if _is_blob(field):
             yield column.sizes[start:stop].tobytes()
             start, stop = (int(column.sizes[:place].sum()) for place in (start, stop))
             width = 1
@@ -180,6 +188,32 @@ def _field_of(name: str, value: Any, is_ragged: bool) -> ParquetField | None:
     return ParquetField(name, array.dtype.name, False, array.shape)
 
 
+def _nested_field(name: str, values: list[Any]) -> ParquetField:
+    form = None
+    for index, value in enumerate(values):
+        try:
+            form = both(form, form_of(value, _array))
+        except MisfitError as misfit:
+            raise _misfit(index, name, misfit) from None
+    place = unknown_part(form)
+    if place is not None:
+        raise ValueError(
+            f"field '{name}{place}': the first {len(values)} samples do not tell what it is, as all are None or empty: "
+            "give one that has it first, or leave it out"
+        )
+    return ParquetField(name, f"{_NESTED}{as_text(form)}", False, ())
+
+
+def _misfit(index: int, name: str, misfit: MisfitError) -> Exception:
+    kind = TypeError if isinstance(misfit.error, TypeError) else ValueError
+    return kind(f"sample {index}, field '{name}{misfit.place}': {misfit.error}")
+
+
+def _is_blob(field: ParquetField) -> bool:
+    """Whether its elements are bytes of any number."""
+    return field.element in ("str", "bytes") or field.element.startswith(_NESTED)
+
+
 def _array(value: Any) -> Array:
     if isinstance(value, torch.Tensor):
         if value.dtype in (torch.bfloat16, torch.complex32) or str(value.dtype).startswith("torch.float8"):
@@ -216,7 +250,30 @@ def _is_ragged(field: ParquetField, other: ParquetField) -> bool:
     return field.is_list != other.is_list and len(field.shape) + len(other.shape) == 1
 
 
+def _nested_column(field: ParquetField, values: list[Any], first: int) -> ParquetColumn:
+    form = from_text(field.element.removeprefix(_NESTED))
+    encoder = Encoder(_array, _scalar)
+    blobs: list[bytes] = []
+    for index, value in enumerate(values, first):
+        try:
+            blobs.append(encoder.encoded(form, value))
+        except MisfitError as misfit:
+            raise _misfit(index, field.name, misfit) from None
+    sizes = np.array([len(blob) for blob in blobs], np.int64)
+    return ParquetColumn(b"".join(blobs), sizes, np.empty(0, np.int64), _NO_SAMPLES)
+
+
+def _scalar(dtype: str, value: Any) -> Array:
+    """One number of `dtype` that is in a list or a dict."""
+    field = ParquetField("", dtype, False, ())
+    if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
+        return _exact(field, value)
+    return _numbers(field, value)
+
+
 def _column(field: ParquetField, values: list[Any], first: int) -> ParquetColumn:
+    if field.element.startswith(_NESTED):
+        return _nested_column(field, values, first)
     missing = np.array([value is None for value in values], bool)
     if not missing.any():
         missing = _NO_SAMPLES

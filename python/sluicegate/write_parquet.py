@@ -33,9 +33,11 @@ def write_parquet(
       length along its only axis differs, a list; a NumPy scalar or a tensor without axes is a number of its type;
     - `int` is int64 (float64 among `float`s), `float` float64, `bool` a boolean;
     - `str` is a string, `bytes` a binary;
-    - a list of numbers, of `str` or of `bytes` is a list, of any length.
+    - a list of numbers, of `str` or of `bytes` is a list, of any length;
+    - a dict is a struct; a list of dicts, of lists, of arrays, or with a None in it is a list of such, and so on, 32
+      deep. Arrays in them are lists, of any length. All dicts in one place have the same keys.
 
-    None is a null, in any field.
+    None is a null, in any field, and anywhere in a dict or such a list.
 
     Files are written as `write_tar` writes them: whole or not at all, and what was killed goes on where it was when it
     is called again with the same arguments and samples. Row groups are encoded by several threads. The bytes depend on
@@ -59,8 +61,8 @@ def write_parquet(
 
     Raises:
         TypeError, ValueError: a sample can't be written, or is not like the first ones (the text names sample and
-            field); an argument that can't be used; what was begun there was begun with other arguments, or of other
-            samples.
+            field, and the place in it: `messages[1].role`); an argument that can't be used; what was begun there was
+            begun with other arguments, or of other samples.
         FileExistsError: the first file is there, and nothing says that this function has made it.
         RuntimeError: another process writes these files at the moment.
 

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::nested;
 use crate::{ColumnKind, ColumnarOptions, Decimals, Error, FillValue, Nesting, NullRule, Result, Strings};
 
 /// How columns are read, as Python says it.
@@ -90,9 +91,10 @@ pub(super) fn structure<'py>(py: Python<'py>, nesting: &Nesting) -> PyResult<Bou
     }
 }
 
-/// What a field is: "tensor", "list", "raw", "str", "bytes", "optional str" or "optional bytes".
-pub(super) fn kind_name(kind: ColumnKind) -> &'static str {
-    match kind {
+/// What a field is: "tensor", "list", "raw", "str", "bytes", "optional str", "optional bytes" or "nested" with the type
+/// behind it.
+pub(super) fn kind_name(kind: &ColumnKind) -> String {
+    let name = match kind {
         ColumnKind::Tensor => "tensor",
         ColumnKind::List => "list",
         ColumnKind::Raw => "raw",
@@ -100,5 +102,7 @@ pub(super) fn kind_name(kind: ColumnKind) -> &'static str {
         ColumnKind::Bytes => "bytes",
         ColumnKind::OptionalText => "optional str",
         ColumnKind::OptionalBytes => "optional bytes",
-    }
+        ColumnKind::Nested(values) => return format!("nested {}", nested::spec_of(values)),
+    };
+    name.into()
 }

@@ -210,9 +210,9 @@ impl Dataset {
         paths: Vec<PathBuf>,
         columns: ColumnarArguments,
         cache_bytes: usize,
-    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<&'static str>, Vec<usize>, BlockCache)> {
+    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<String>, Vec<usize>, BlockCache)> {
         let rows = detach(py, || Arrow::open(paths, &columns.options()?, cache_bytes))?;
-        let kinds = rows.kinds().iter().map(|&kind| kind_name(kind)).collect();
+        let kinds = rows.kinds().iter().map(kind_name).collect();
         let (structure, sizes) = (structure(py, rows.nesting())?, rows.block_sizes().collect());
         let rows = Arc::new(rows);
         let cache = BlockCache::of(&rows, Arrow::cache_info);
@@ -248,9 +248,9 @@ impl Dataset {
         py: Python<'py>,
         paths: Vec<PathBuf>,
         arguments: ParquetArguments,
-    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<&'static str>, Vec<usize>, BlockCache)> {
+    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<String>, Vec<usize>, BlockCache)> {
         let rows = detach(py, || arguments.open(paths))?;
-        let kinds = rows.kinds().iter().map(|&kind| kind_name(kind)).collect();
+        let kinds = rows.kinds().iter().map(kind_name).collect();
         let (structure, sizes) = (structure(py, rows.nesting())?, rows.group_samples());
         let rows = Arc::new(rows);
         let cache = BlockCache::of(&rows, crate::Parquet::cache_info);

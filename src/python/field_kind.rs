@@ -14,8 +14,9 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use super::error::to_python;
 use super::json;
 use super::memory::capsule;
+use super::nested;
 use crate::memory::Lease;
-use crate::{BatchLayout, Column, DType, Error, Field};
+use crate::{BatchLayout, Column, DType, Error, Field, NestedType};
 
 /// What a field is in Python.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +37,8 @@ pub(super) enum FieldKind {
     Path,
     /// The object that a JSON text stands for, and what the default collate makes of some of them.
     Json,
+    /// Lists, dicts, and what is in them, of this type: an object in samples, a list of them in batches.
+    Nested(NestedType),
     /// `None` where there is no element, and a list of such and others in batches. Bytes, texts and JSON have one byte more
     /// before them.
     Optional(Box<FieldKind>),
@@ -54,6 +57,13 @@ impl<'py> FromPyObject<'_, 'py> for FieldKind {
             && name == "optional"
         {
             return Ok(Self::Optional(Box::new(kind.extract()?)));
+        }
+        if let Ok((name, spec)) = object.extract::<(String, String)>()
+            && name == "nested"
+        {
+            let values = nested::of_spec(&spec);
+            let values = values.ok_or_else(|| PyValueError::new_err(format!("`{spec}` is no type of nested values")));
+            return values.map(Self::Nested);
         }
         match object.extract::<&str>()? {
             // As samples these are an array or its scalar; a batch of them is a tensor.
@@ -81,6 +91,7 @@ impl FieldKind {
             Self::Ragged => field.is_variable(),
             Self::Padded(fill) => field.is_variable() && fill.len() == field.dtype().bytes(),
             Self::Bytes | Self::Str | Self::Path | Self::Json => field.dtype() == DType::UInt8,
+            Self::Nested(_) => field.is_variable() && field.dtype() == DType::UInt8,
             Self::Optional(kind) => {
                 let element = Field::new(field.name(), field.dtype(), field.shape());
                 field.is_variable() && kind.is_for(&element)
@@ -128,6 +139,11 @@ impl<'py> Materials<'_, 'py> {
             FieldKind::Json => self.collated_json(field),
             FieldKind::Bytes | FieldKind::Str | FieldKind::Path => {
                 let objects = (0..self.layout.samples).map(|row| self.sample(kind, (field, row), view));
+                Ok(PyList::new(self.py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any())
+            }
+            FieldKind::Nested(values) => {
+                let values = nested::Maker::new(self.py, values);
+                let objects = (0..self.layout.samples).map(|row| self.nested(&values, (field, row)));
                 Ok(PyList::new(self.py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any())
             }
             FieldKind::Optional(_) => {
@@ -189,6 +205,7 @@ impl<'py> Materials<'_, 'py> {
                 let place = self.layout.columns[field].sample(self.lease.bytes(), row);
                 self.object(kind, (field, row), place)
             }
+            FieldKind::Nested(values) => self.nested(&nested::Maker::new(self.py, values), (field, row)),
             FieldKind::Optional(kind) => {
                 let mut place = self.layout.columns[field].sample(self.lease.bytes(), row);
                 if place.is_empty() {
@@ -210,6 +227,16 @@ impl<'py> Materials<'_, 'py> {
         }
     }
 
+    fn nested(&self, values: &nested::Maker<'py>, (field, row): (usize, usize)) -> PyResult<Bound<'py, PyAny>> {
+        let place = self.layout.columns[field].sample(self.lease.bytes(), row);
+        values.object(self.py, &self.lease.bytes()[place])?.map_err(|reason| self.refuse((field, row), reason))
+    }
+
+    fn refuse(&self, (field, row): (usize, usize), reason: String) -> PyErr {
+        let (index, field) = (self.indices[row], self.layout.fields[field].name.clone());
+        to_python(self.py, Error::Sample { index, field, reason })
+    }
+
     fn object(
         &self,
         kind: &FieldKind,
@@ -217,17 +244,9 @@ impl<'py> Materials<'_, 'py> {
         place: Range<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let bytes = &self.lease.bytes()[place];
-        let refuse = |reason| {
-            let (index, field) = (self.indices[row], self.layout.fields[field].name.clone());
-            to_python(self.py, Error::Sample { index, field, reason })
-        };
+        let refuse = |reason| self.refuse((field, row), reason);
         match kind {
-            FieldKind::Str => {
-                let text = std::str::from_utf8(bytes).map_err(|error| {
-                    refuse(format!("it is no UTF-8 text from byte {} on: read it as bytes", error.valid_up_to()))
-                })?;
-                Ok(PyString::new(self.py, text).into_any())
-            }
+            FieldKind::Str => Ok(text(self.py, bytes).map_err(refuse)?.into_any()),
             FieldKind::Path => OsStr::from_bytes(bytes).into_bound_py_any(self.py),
             FieldKind::Json => json::parse(self.py, bytes).map_err(refuse),
             _ => Ok(PyBytes::new(self.py, bytes).into_any()),
@@ -237,5 +256,13 @@ impl<'py> Materials<'_, 'py> {
     fn tensor(&self, offset: usize, form: (DType, &[usize]), view: Option<&Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let tensor = self.from_dlpack.call1((capsule(self.py, self.lease, offset, form)?,))?;
         view.map_or(Ok(tensor.clone()), |dtype| tensor.call_method1(intern!(self.py, "view"), (dtype,)))
+    }
+}
+
+/// The text of `bytes`; why it is none, in words.
+pub(super) fn text<'py>(py: Python<'py>, bytes: &[u8]) -> Result<Bound<'py, PyString>, String> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(PyString::new(py, text)),
+        Err(error) => Err(format!("it is no UTF-8 text from byte {} on: read it as bytes", error.valid_up_to())),
     }
 }

@@ -20,6 +20,7 @@ mod integers;
 mod json;
 mod memory;
 mod mersenne;
+mod nested;
 mod order;
 mod parquet;
 mod plan;

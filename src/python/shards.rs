@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use super::detach::detach;
+use super::nested;
 use crate::{
     Error, ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, Result,
     TarShards, TokenShardLayout, TokenShards, Wait, WrittenShard,
@@ -23,7 +24,7 @@ enum Kind {
     Parquet(Box<ParquetShards>),
 }
 
-/// (name, data type or "str" or "bytes", whether it is a list, shape of an element)
+/// (name, data type or "str" or "bytes" or "nested" with a type behind it, whether it is a list, shape of an element)
 type Field = (String, String, bool, Vec<usize>);
 
 /// (values, int64 sizes, int64 lengths, booleans of what is missing)
@@ -57,6 +58,10 @@ impl Shards {
         Self::new(py, || {
             let fields = fields.into_iter().map(|(name, element, is_list, shape)| {
                 let element = match element.as_str() {
+                    nested if nested.starts_with("nested ") => {
+                        let values = nested::of_spec(&nested["nested ".len()..]);
+                        ParquetElement::Nested(values.ok_or_else(|| unknown("fields", nested))?)
+                    }
                     "str" => ParquetElement::Text,
                     "bytes" => ParquetElement::Bytes,
                     dtype => ParquetElement::Number(dtype.parse()?),

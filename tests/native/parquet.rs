@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Float32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
@@ -12,8 +13,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 use sluicegate::{
-    BlockShuffleSampler, ColumnKind, ColumnarOptions, DataLoader, Dataset, Error, FillValue, Nesting, NullRule,
-    Parquet, ParquetFilter, ParquetOptions, Relation, Strings,
+    BlockShuffleSampler, ColumnKind, ColumnarOptions, DataLoader, Dataset, Error, FillValue, NestedType, NestedValue,
+    Nesting, NullRule, Parquet, ParquetFilter, ParquetOptions, Relation, Strings,
 };
 use tempfile::TempDir;
 
@@ -100,6 +101,38 @@ fn some_columns_of_some_rows_keep_the_contract() {
     assert_eq!(dataset.kinds(), [ColumnKind::Raw, ColumnKind::Tensor]);
     let of = |n| sample(n)[..2].iter().rev().cloned().collect::<Vec<_>>();
     dataset_conformance(&dataset, &[3, 5, 7, 9, 3, 5, 7, 9].map(of));
+}
+
+/// A sequence of one text list, as `NestedType` says.
+fn texts(texts: &[&str]) -> Vec<u8> {
+    let text = |text: &&str| [&(text.len() as u32).to_ne_bytes(), text.as_bytes()].concat();
+    let texts_of = texts.iter().flat_map(text);
+    [0].into_iter().chain((texts.len() as u32).to_ne_bytes()).chain([0]).chain(texts_of).collect()
+}
+
+#[test]
+fn lists_of_texts_keep_the_contract() {
+    let folder = TempDir::new().unwrap();
+    let samples: Vec<Vec<&str>> = (0..10).map(|n| ["a", "", "\u{e9}\0"][..n % 4].to_vec()).collect();
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    samples.iter().for_each(|sample| lists.append_value(sample.iter().copied().map(Some)));
+    let path = put(&folder, "a", &rows(vec![("x", Arc::new(lists.finish()))]), 3);
+    for cache_bytes in [None, Some(0)] {
+        let options = ParquetOptions { cache_bytes, ..ParquetOptions::default() };
+        let dataset = Parquet::open(vec![path.clone()], options).unwrap();
+        assert_eq!(dataset.schema().to_string(), "(x: uint8[*])");
+        let ColumnKind::Nested(values) = &dataset.kinds()[0] else { panic!("a nested column") };
+        assert_eq!(**values, NestedType::List(Box::new(NestedType::Text)));
+        let expected: Vec<_> = samples.iter().map(|sample| vec![texts(sample)]).collect();
+        dataset_conformance(&dataset, &expected);
+        for (sample, bytes) in samples.iter().zip(&expected) {
+            let items = sample.iter().map(|text| NestedValue::Bytes(text.as_bytes())).collect();
+            assert_eq!(values.value(&bytes[0]), Some(NestedValue::List(items)));
+            // No part of it, and nothing behind it.
+            assert!((0..bytes[0].len()).all(|end| values.value(&bytes[0][..end]).is_none()));
+            assert_eq!(values.value(&[&bytes[0][..], &[0]].concat()), None);
+        }
+    }
 }
 
 #[test]

@@ -88,7 +88,7 @@ mod parquet {
     #[test]
     fn columns_are_cut_where_a_shard_is_full() {
         let number = ParquetElement::Number(DType::Int64);
-        let fields = || vec![field("text", ParquetElement::Text, true, &[]), field("row", number, false, &[2])];
+        let fields = || vec![field("text", ParquetElement::Text, true, &[]), field("row", number.clone(), false, &[2])];
         let mut of_threads = Vec::new();
         for threads in [1, 3] {
             let folder = TempDir::new().unwrap();
@@ -116,7 +116,7 @@ mod parquet {
     #[test]
     fn columns_that_do_not_fit_are_refused() {
         let number = ParquetElement::Number(DType::Int32);
-        let mut shards = ParquetShards::new(vec![field("x", number, true, &[2])], &options(1)).unwrap();
+        let mut shards = ParquetShards::new(vec![field("x", number.clone(), true, &[2])], &options(1)).unwrap();
         let columns: [(&[u8], &[i64], &[bool]); 5] = [
             (&[0; 8], &[2], &[]),
             (&[0; 8], &[-1], &[]),

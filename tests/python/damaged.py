@@ -125,6 +125,7 @@ _COLUMNS = pa.table(
         "t": pa.array(["a", "\u00e4b", "", None, "cd"]),
         "l": pa.array([[1.5], [], [2.5, 3.5], [4.5], [5.5] * 4], pa.list_(pa.float32())),
         "s": pa.array([{"flag": n % 2 == 0} for n in range(5)]),
+        "m": pa.array([[{"role": "a", "l": [[n]] * (n % 3)}] * n for n in range(5)]),
     }
 )
 

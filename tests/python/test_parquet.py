@@ -168,8 +168,8 @@ def test_columns_are_named_ordered_and_nested(tmp_path: Path) -> None:
     ("column", "reason"),
     [
         (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32())), "values of type Map"),
-        (pa.array([[[1]]]), "lists of lists"),
-        (pa.array([["a"]]), "lists of texts"),
+        (pa.array([[[("a", 1)]]], pa.list_(pa.map_(pa.string(), pa.int32()))), "values of type Map"),
+        (pa.array([[None]]), "values of type Null"),
         (pa.array([None]), "values of type Null"),
     ],
 )

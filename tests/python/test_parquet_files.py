@@ -15,25 +15,21 @@ from sluicegate import ParquetDataset
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "parquet"
 # Timestamps beyond what 64 bits of nanoseconds can count: what a reader makes of them is nobody's promise.
 OVERFLOWING = {"int96_from_spark.parquet"}
-# Nested types that are named in an error, or have no tensor; the tests of columns have them.
+# Nested types that are named in an error; the tests of columns have them.
 NESTED = (
     "incorrect_map_schema",
     "large_string_map.brotli",
-    "list_columns",
     "map_no_value",
-    "nested_lists.snappy",
     "nested_maps.snappy",
     "nonnullable.impala",
     "null_list",
     "nullable.impala",
-    "old_list_structure",
-    "repeated_no_annotation",
-    "repeated_primitive_no_list",
 )
 # What the decoder is too strict for.
 STRICT = {
     "dict-page-offset-zero.parquet": "the footer: ",
     "nation.dict-malformed.parquet": "column `name`: .*page header",
+    "repeated_no_annotation.parquet": "row group 0 has 0 rows, where 6 are expected",
 }
 
 
@@ -96,7 +92,9 @@ def test_good_files_are_what_pyarrow_reads(path: Path) -> None:
         with pytest.raises(ValueError, match=path.name):
             ParquetDataset(path)[:]
         return
-    dataset = ParquetDataset(path, nulls="mask")
+    if path.stem == "list_columns":  # The other one has a null in a list of numbers, which no mask is for.
+        table = table.select(["utf8_list"])
+    dataset = ParquetDataset(path, table.schema.names, nulls="mask")
     assert len(dataset) == table.num_rows
     if "corrupt-checksum" in path.name:
         with pytest.raises(ValueError, match=r"row group 0: column `.*checksum mismatch"):

@@ -59,6 +59,8 @@ mod page_cache;
 #[cfg(feature = "parquet")]
 mod parquet;
 #[cfg(feature = "parquet")]
+mod parquet_bounds;
+#[cfg(feature = "parquet")]
 mod parquet_columns;
 #[cfg(feature = "parquet")]
 mod parquet_file;
@@ -66,6 +68,8 @@ mod parquet_file;
 mod parquet_filter;
 #[cfg(feature = "parquet")]
 mod parquet_groups;
+#[cfg(feature = "parquet")]
+mod parquet_nested;
 #[cfg(feature = "parquet")]
 mod parquet_reuse;
 #[cfg(feature = "parquet")]
@@ -129,8 +133,12 @@ pub use arrow::Arrow;
 pub(crate) use arrow_table::{ArrowTable, TableValue};
 pub use byte_stream::StreamPacking;
 pub use cache_info::CacheInfo;
+#[cfg(all(feature = "arrow", feature = "python"))]
+pub(crate) use columnar::NestedBytes;
 #[cfg(feature = "arrow")]
-pub use columnar::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
+pub use columnar::{
+    ColumnKind, ColumnarOptions, Decimals, FillValue, NestedType, NestedValue, Nesting, NullRule, Strings,
+};
 pub use csv::{Csv, CsvHeader};
 pub use folder::Folder;
 pub use folder_walk::{FolderClasses, FolderLinks, FolderOptions};

@@ -13,10 +13,12 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 
+use super::columnar::NestedType;
+use super::parquet_nested::{NestedArray, nested_type};
 use crate::{DType, Error, Result};
 
 /// What a field's elements are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParquetElement {
     /// Numbers or booleans of a data type.
     Number(DType),
@@ -24,6 +26,8 @@ pub enum ParquetElement {
     Text,
     /// Bytes.
     Bytes,
+    /// Lists and dictionaries of such, as the bytes that [`NestedType`] describes, of which any may be null.
+    Nested(NestedType),
 }
 
 /// A field of the samples of a Parquet file. Each of its values may be missing, as a whole.
@@ -69,10 +73,14 @@ impl ParquetField {
     }
 
     fn arrow_type(&self) -> Result<DataType> {
-        let mut data_type = match self.element {
+        let mut data_type = match &self.element {
             ParquetElement::Text => DataType::Utf8,
             ParquetElement::Bytes => DataType::Binary,
-            ParquetElement::Number(dtype) => self.number_type(dtype)?,
+            ParquetElement::Number(dtype) => number_type(*dtype).map_err(|reason| self.refuse(&reason))?,
+            ParquetElement::Nested(_) if self.is_list || !self.shape.is_empty() => {
+                return Err(self.refuse("nested values say themselves what they are lists of"));
+            }
+            ParquetElement::Nested(of) => nested_type(of).map_err(|reason| self.refuse(&reason))?,
         };
         for &size in self.shape.iter().rev() {
             let size = i32::try_from(size).ok().filter(|&size| size > 0).ok_or_else(|| {
@@ -84,24 +92,6 @@ impl ParquetField {
             data_type = DataType::FixedSizeList(element_of(data_type), size);
         }
         Ok(if self.is_list { DataType::List(element_of(data_type)) } else { data_type })
-    }
-
-    fn number_type(&self, dtype: DType) -> Result<DataType> {
-        Ok(match dtype {
-            DType::Bool => DataType::Boolean,
-            DType::UInt8 => DataType::UInt8,
-            DType::Int8 => DataType::Int8,
-            DType::UInt16 => DataType::UInt16,
-            DType::Int16 => DataType::Int16,
-            DType::UInt32 => DataType::UInt32,
-            DType::Int32 => DataType::Int32,
-            DType::UInt64 => DataType::UInt64,
-            DType::Int64 => DataType::Int64,
-            DType::Float16 => DataType::Float16,
-            DType::Float32 => DataType::Float32,
-            DType::Float64 => DataType::Float64,
-            other => return Err(self.refuse(&format!("Parquet has no {other}: convert it, or write its bytes"))),
-        })
     }
 
     fn refuse(&self, reason: &str) -> Error {
@@ -176,8 +166,9 @@ impl<'a> Cut<'a> {
         // Those of the innermost array, when that is the column itself.
         let is_flat = !self.field.is_list && self.field.shape.is_empty();
         let own = nulls.clone().filter(|_| is_flat);
-        let mut array = match self.field.element {
-            ParquetElement::Number(dtype) => numbers(dtype, values, own),
+        let mut array = match &self.field.element {
+            ParquetElement::Number(dtype) => numbers(*dtype, values, own),
+            ParquetElement::Nested(of) => return self.nested(of, elements),
             element => {
                 let sizes = elements.clone().map(|place| self.bytes[place + 1] - self.bytes[place]);
                 let (offsets, values) = (OffsetBuffer::from_lengths(sizes), Buffer::from(values));
@@ -204,6 +195,38 @@ impl<'a> Cut<'a> {
     }
 }
 
+impl Cut<'_> {
+    /// The nested values of the samples `rows`.
+    fn nested(&self, of: &NestedType, rows: Range<usize>) -> Result<ArrayRef> {
+        let mut array = NestedArray::new(of);
+        for row in rows {
+            let value = &self.column.values[self.bytes[row]..self.bytes[row + 1]];
+            array.push(value).ok_or_else(|| self.field.refuse("its bytes are no nested values of its type"))?;
+        }
+        let data_type = nested_type(of).map_err(|reason| self.field.refuse(&reason))?;
+        array.finish(&data_type).map_err(|error| self.field.refuse(&error.to_string()))
+    }
+}
+
+/// The type that Arrow has for numbers of `dtype`; the reason why it has none.
+pub(super) fn number_type(dtype: DType) -> std::result::Result<DataType, String> {
+    Ok(match dtype {
+        DType::Bool => DataType::Boolean,
+        DType::UInt8 => DataType::UInt8,
+        DType::Int8 => DataType::Int8,
+        DType::UInt16 => DataType::UInt16,
+        DType::Int16 => DataType::Int16,
+        DType::UInt32 => DataType::UInt32,
+        DType::Int32 => DataType::Int32,
+        DType::UInt64 => DataType::UInt64,
+        DType::Int64 => DataType::Int64,
+        DType::Float16 => DataType::Float16,
+        DType::Float32 => DataType::Float32,
+        DType::Float64 => DataType::Float64,
+        other => return Err(format!("Parquet has no {other}: convert it, or write its bytes")),
+    })
+}
+
 /// As Parquet names what is in a list.
 fn element_of(data_type: DataType) -> FieldRef {
     Arc::new(Field::new("element", data_type, false))
@@ -219,7 +242,7 @@ fn ends(parts: &[i64]) -> Option<Vec<usize>> {
     std::iter::once(Some(0)).chain(rest).collect()
 }
 
-fn numbers(dtype: DType, values: &[u8], nulls: Option<NullBuffer>) -> ArrayRef {
+pub(super) fn numbers(dtype: DType, values: &[u8], nulls: Option<NullBuffer>) -> ArrayRef {
     match dtype {
         DType::Bool => {
             let bits = BooleanBuffer::collect_bool(values.len(), |place| values[place] != 0);

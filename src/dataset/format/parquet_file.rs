@@ -38,8 +38,16 @@ pub(super) struct Footer {
 impl Footer {
     /// Reads the footer of `file`, with the places of its pages if `pages` says so.
     pub(super) fn read(file: &Arc<OpenFile>, pages: PageIndexPolicy) -> Result<Self> {
+        Self::read_by(file, ArrowReaderOptions::new().with_offset_index_policy(pages))
+    }
+
+    /// Reads the footer of `file`, with the places of its pages and the bounds of what they have, where it has them.
+    pub(super) fn read_with_bounds(file: &Arc<OpenFile>) -> Result<Self> {
+        Self::read_by(file, ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional))
+    }
+
+    fn read_by(file: &Arc<OpenFile>, options: ArrowReaderOptions) -> Result<Self> {
         let chunks = Chunks { file: Arc::clone(file), ranges: Vec::new() };
-        let options = ArrowReaderOptions::new().with_offset_index_policy(pages);
         let refuse = |reason| refuse(file, file.bytes(), reason);
         let read = guarded(|| ArrowReaderMetadata::load(&chunks, options).map_err(Trouble::Parquet));
         let metadata = read.map_err(|trouble| trouble.into_error(|reason| refuse(format!("the footer: {reason}"))))?;

@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Schema as ArrowSchema;
-use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::PageIndexPolicy;
 
 use super::columnar::{Block, ColumnarOptions, Columns, FillValue, Strings, Value};
 use super::file_pool::FilePool;
+use super::parquet_bounds::{Condition, can_hold, possible_rows};
 use super::parquet_file::{Footer, Request, refuse};
 use super::parquet_groups::{FoundGroup, Left};
 use super::parquet_source::LARGEST_GROUP;
@@ -73,17 +73,25 @@ impl Relation {
         }
     }
 
-    /// Whether it can hold for a value that is not NaN and lies between these.
-    fn can_hold(&self, least: &Value<'_>, greatest: &Value<'_>) -> bool {
+    /// Whether it can hold for a value between these, or for one that is in no order. What is not to be compared says nothing.
+    pub(super) fn can_hold(&self, least: &Value<'_>, greatest: &Value<'_>) -> bool {
         let is_within = |other: &FillValue| {
             least.compare(other) != Some(Ordering::Greater) && greatest.compare(other) != Some(Ordering::Less)
+        };
+        let is_all = |other: &FillValue| {
+            let is_it = |bound: &Value<'_>| bound.compare(other) == Some(Ordering::Equal);
+            // NaN is left out of bounds, and is not equal to anything.
+            is_it(least) && is_it(greatest) && !matches!(least, Value::Float(_))
         };
         match self {
             Self::Equal(other) => is_within(other),
             Self::In(others) => others.iter().any(is_within),
-            Self::Less(_) | Self::LessOrEqual(_) => self.holds(least),
-            Self::Greater(_) | Self::GreaterOrEqual(_) => self.holds(greatest),
-            Self::NotEqual(_) | Self::NotIn(_) => true,
+            Self::Less(other) => !matches!(least.compare(other), Some(Ordering::Equal | Ordering::Greater)),
+            Self::LessOrEqual(other) => least.compare(other) != Some(Ordering::Greater),
+            Self::Greater(other) => !matches!(greatest.compare(other), Some(Ordering::Equal | Ordering::Less)),
+            Self::GreaterOrEqual(other) => greatest.compare(other) != Some(Ordering::Less),
+            Self::NotEqual(other) => !is_all(other),
+            Self::NotIn(others) => !others.iter().any(is_all),
         }
     }
 }
@@ -125,22 +133,37 @@ impl Filter {
         let runs: Vec<&[(usize, usize)]> = all.chunk_by(|a, b| a.0 == b.0 && b.1 % 16 != 0).collect();
         let left = scan(&runs, |run| {
             let file = pool.file(run[0].0)?;
-            let footer = Footer::read(&file, PageIndexPolicy::Skip)?;
+            let mut footer = Footer::read(&file, PageIndexPolicy::Skip)?;
             let columns = Columns::new(&footer.schema, &self.options);
             let columns = columns.map_err(|reason| refuse(&file, file.bytes(), reason))?;
+            let leaves = self.leaves(&footer.schema).map_err(|reason| refuse(&file, file.bytes(), reason))?;
+            let conditions: Vec<Condition<'_>> = self.relations.iter().zip(leaves).collect();
+            // What pages have is looked up when a group is not passed over.
+            let mut is_bounded = false;
             let mut left = Vec::with_capacity(run.len());
             for &(number, group) in *run {
                 let rows = found[number][group].rows;
-                if !self.can_hold(&footer, group) {
+                if !can_hold(&footer, group, &conditions) {
                     left.push(Left::None);
                     continue;
                 }
-                let (mut bits, mut row, mut count) = (vec![0_u64; rows.div_ceil(64)], 0, 0);
+                if !std::mem::replace(&mut is_bounded, true) {
+                    // An index that is damaged takes nothing from the values.
+                    footer = Footer::read_with_bounds(&file).unwrap_or(footer);
+                }
+                let ranges = possible_rows(&footer, group, rows, &conditions);
+                let mut possible = ranges.iter().cloned().flatten();
+                let is_all = ranges.first() == Some(&(0..rows));
+                let (mut bits, mut count) = (vec![0_u64; rows.div_ceil(64)], 0);
+                if ranges.is_empty() {
+                    left.push(Left::None);
+                    continue;
+                }
                 let request = Request {
                     footer: &footer,
                     group,
                     leaves: &columns.leaf_places(),
-                    rows: None,
+                    rows: (!is_all).then(|| RowSelection::from_consecutive_ranges(ranges.iter().cloned(), rows)),
                     most_bytes: LARGEST_GROUP,
                 };
                 request.decode(&file, |batch| {
@@ -151,12 +174,11 @@ impl Filter {
                             let value = blocks[place].value(&self.columns[place], within);
                             value.is_some_and(|value| relation.holds(&value))
                         };
+                        let row = possible.next().ok_or("more rows than its footer says")?;
                         if self.relations.iter().enumerate().all(holds) {
-                            let word = bits.get_mut(row / 64).ok_or("more rows than its footer says")?;
-                            *word |= 1 << (row % 64);
+                            bits[row / 64] |= 1 << (row % 64);
                             count += 1;
                         }
-                        row += 1;
                     }
                     Ok(())
                 })?;
@@ -174,46 +196,13 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether, as far as the footer tells, a row of `group` can be left.
-    fn can_hold(&self, footer: &Footer, group: usize) -> bool {
-        let bounds = |columns: &Columns| {
-            Some((
-                self.bound(columns, footer, group, Bound::Least)?,
-                self.bound(columns, footer, group, Bound::Greatest)?,
-            ))
-        };
-        self.relations.iter().zip(&self.columns).all(|(relation, columns)| match bounds(columns) {
-            Some((least, greatest)) => match (least.value(columns, 0), greatest.value(columns, 0)) {
-                (Some(least), Some(greatest)) => relation.can_hold(&least, &greatest),
-                _ => true,
-            },
-            None => true,
-        })
-    }
-
-    /// The least or the greatest value of a column in `group`, if the footer has it.
-    fn bound(&self, columns: &Columns, footer: &Footer, group: usize, bound: Bound) -> Option<Block> {
-        let name = columns.only_top_level()?;
-        let leaf = *columns.leaf_places().first()?;
-        let metadata = footer.metadata();
-        let of_group = footer.groups().get(group)?;
-        // Those that old writers have put down may be in another order.
-        of_group.column(leaf).statistics().filter(|statistics| !statistics.is_min_max_deprecated())?;
-        let guarded = std::panic::AssertUnwindSafe(|| {
-            let converter = StatisticsConverter::try_new(name, &footer.schema, metadata.parquet_schema()).ok()?;
-            let array: ArrayRef = match bound {
-                Bound::Least => converter.row_group_mins([of_group]).ok()?,
-                Bound::Greatest => converter.row_group_maxes([of_group]).ok()?,
-            };
-            let batch = RecordBatch::try_from_iter([(name, array)]).ok()?;
-            Block::new(columns, &batch).ok()
+    /// The leaves of a file that the conditions are on.
+    fn leaves(&self, schema: &ArrowSchema) -> std::result::Result<Vec<usize>, String> {
+        let of_columns = self.options.columns.iter().flatten().map(|column| {
+            let options = ColumnarOptions { columns: Some(vec![column.clone()]), ..self.options.clone() };
+            let places = Columns::new(schema, &options)?.leaf_places();
+            places.first().copied().ok_or_else(|| format!("there is no column `{column}`"))
         });
-        std::panic::catch_unwind(guarded).ok().flatten()
+        of_columns.collect()
     }
-}
-
-#[derive(Clone, Copy)]
-enum Bound {
-    Least,
-    Greatest,
 }

@@ -105,13 +105,16 @@ impl ParquetSource {
     pub(super) fn decode(&self, group: usize, rows: Option<Vec<usize>>) -> Result<DecodedGroup> {
         let place = self.groups.place(group);
         let file = self.pool.file(place.file)?;
-        let pages = if rows.is_some() { Pages::Known } else { Pages::Unknown };
-        let known = self.footer(place.file, pages)?;
+        let mut known = self.footer(place.file, if rows.is_some() { Pages::Known } else { Pages::Unknown })?;
         let changed = |reason: String| Error::Changed { path: file.source().path.clone(), reason };
         let of_group = known.footer.groups().get(place.in_file);
         let all = of_group.map(|group| group.num_rows() as usize);
         let all = all.ok_or_else(|| changed(format!("there is no row group {} any more", place.in_file)))?;
         let bits = self.groups.bits(group, all)?;
+        if rows.is_none() && bits.is_some() {
+            // Pages without a sample are not read, where the file says where they are.
+            known = self.footer(place.file, Pages::Known).unwrap_or(known);
+        }
         let selected = match (&rows, bits) {
             (Some(rows), bits) => Some(selection(rows, bits.as_deref(), all)),
             (None, Some(words)) => {

@@ -7,8 +7,9 @@ use arrow_schema::DataType;
 
 use super::fixed::FixedValues;
 use super::leaf::{Form, Leaf, LeafNulls};
+use super::nested_values::NestedBlock;
 use super::nulls::{overwritten, union};
-use super::rule::rule_of;
+use super::rule::{Rule, rule_of};
 use super::variable::{Offsets, VariableValues};
 use super::{Columns, Decimals, Reason};
 
@@ -121,6 +122,7 @@ fn leaf_block(
     let (values, nulls, broken) = match leaf.form {
         Form::List => return list_block(leaf, array, path, outer, decimals),
         Form::Fixed => return fixed_block(leaf, array, path, outer, decimals),
+        Form::Nested => return nested_block(leaf, array, path, outer, decimals),
         Form::Strings | Form::OptionalStrings => match array.data_type() {
             DataType::FixedSizeBinary(_) => {
                 let fixed = FixedValues::of(&**array, decimals, &leaf.nulls)?;
@@ -143,6 +145,19 @@ fn leaf_block(
         }
         (_, nulls) => LeafBlock { values: BlockValues::Variable(values), nulls, broken },
     })
+}
+
+fn nested_block(
+    leaf: &Leaf,
+    array: &ArrayRef,
+    path: &[String],
+    outer: Option<&NullBuffer>,
+    decimals: Decimals,
+) -> Result<LeafBlock, Reason> {
+    ended(path)?;
+    let Rule::Nested(nested) = &leaf.meaning.rule else { return Err("it is not nested".into()) };
+    let NestedBlock { values, nulls, broken } = NestedBlock::new(nested, array, outer, decimals)?;
+    Ok(LeafBlock { values: BlockValues::Variable(values), nulls, broken })
 }
 
 fn fixed_block(

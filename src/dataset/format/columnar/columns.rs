@@ -1,15 +1,18 @@
 //! [`Columns`]: what of a schema becomes which field.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
 use arrow_schema::Schema as ArrowSchema;
 
 use super::leaf::{Form, Leaf};
 use super::rule::Rule;
-use super::select::{leaves, places, starts_with, unknown};
-use super::{ColumnarOptions, Decimals, Nesting, Reason, Strings};
+use super::select::{Found, leaves, places, starts_with, unknown};
+use super::{ColumnarOptions, Decimals, NestedType, Nesting, Reason, Strings};
 use crate::{Field, Schema};
 
 /// What a field is in the language that reads it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ColumnKind {
     /// Samples of one shape.
@@ -26,6 +29,8 @@ pub enum ColumnKind {
     OptionalText,
     /// Byte strings, of which some are missing, as of texts.
     OptionalBytes,
+    /// Lists of texts, of lists, or of dictionaries of such, as bytes that their type can read.
+    Nested(Arc<NestedType>),
 }
 
 /// The columns of a schema that are read, and the fields that they become: that of the values of each, and behind it that of
@@ -73,10 +78,21 @@ impl Columns {
         let (nesting, decimals) = (Nesting::Dict(Vec::new()), options.decimals);
         let mut columns = Self { leaves: Vec::new(), schema: Schema::new([]), kinds: Vec::new(), nesting, decimals };
         let mut fields: Vec<Field> = Vec::new();
+        let mut nested = nested_lists(&all, &asked);
+        let mut made = HashSet::new();
         for place in asked {
             let found = &all[place];
+            // A list with anything in it that is no tensor is made as a whole, where the first of its leaves is.
+            let of_list = found.outer.as_ref().map(|outer| outer.leaf).filter(|list| nested.contains_key(list));
+            if of_list.is_some_and(|list| !made.insert(list)) {
+                continue;
+            }
             let name = found.path.join(".");
-            let leaf = Leaf::new(found, options).map_err(|reason| {
+            let leaf = match of_list.and_then(|list| nested.get_mut(&list)) {
+                Some(places) => Leaf::nested(found, options, std::mem::take(places)),
+                None => Leaf::new(found, options),
+            };
+            let leaf = leaf.map_err(|reason| {
                 format!("column `{name}`: {reason}: leave it out by naming the others in `columns`")
             })?;
             let values = Nesting::Field(fields.len());
@@ -116,7 +132,7 @@ impl Columns {
 
     /// The places of the leaves that are read, among all of the schema, depth first.
     pub(in crate::dataset::format) fn leaf_places(&self) -> Vec<usize> {
-        self.leaves.iter().map(|leaf| leaf.place).collect()
+        self.leaves.iter().flat_map(|leaf| leaf.places.iter().copied()).collect()
     }
 
     /// The columns of the schema itself in which they lie.
@@ -151,8 +167,22 @@ impl Columns {
     }
 }
 
+/// The lists, by their first leaf, of which something is asked for that no tensor can hold, with all that is asked for of them.
+fn nested_lists(all: &[Found<'_>], asked: &[usize]) -> HashMap<usize, Vec<usize>> {
+    let list_of = |place: usize| all[place].outer.as_ref().map(|outer| outer.leaf);
+    let odd = asked.iter().filter(|&&place| !all[place].is_plain);
+    let mut lists: HashMap<usize, Vec<usize>> = odd.filter_map(|&place| Some((list_of(place)?, Vec::new()))).collect();
+    for &place in asked {
+        if let Some(places) = list_of(place).and_then(|list| lists.get_mut(&list)) {
+            places.push(all[place].leaf);
+        }
+    }
+    lists
+}
+
 fn kind_of(leaf: &Leaf) -> ColumnKind {
     match (&leaf.meaning.rule, leaf.form, leaf.strings) {
+        (Rule::Nested(nested), ..) => ColumnKind::Nested(Arc::new(nested.as_type())),
         (Rule::Fixed { .. }, Form::List, _) => ColumnKind::List,
         (Rule::Fixed { .. }, ..) | (Rule::FixedBytes(_), _, Strings::Bytes) => ColumnKind::Tensor,
         (_, _, Strings::Bytes) => ColumnKind::Raw,

@@ -1,7 +1,10 @@
 //! [`Leaf`]: a column without children that is read, and what it becomes.
 
+use std::sync::Arc;
+
+use super::nested::Nested;
 use super::rule::{Meaning, Rule};
-use super::select::{Found, starts_with};
+use super::select::{Found, rule_at};
 use super::{ColumnarOptions, FillValue, NullRule, Reason, Strings};
 use crate::{DType, Field};
 
@@ -25,14 +28,16 @@ pub(super) enum Form {
     Strings,
     /// Byte strings with one byte more before each; nothing at all for what is missing.
     OptionalStrings,
+    /// The bytes of values of a nested column, which tell nulls themselves.
+    Nested,
 }
 
 /// A column without children, and what it becomes.
 #[derive(Debug, Clone)]
 pub(super) struct Leaf {
     pub(super) path: Vec<String>,
-    /// Its place among all leaves of the schema.
-    pub(super) place: usize,
+    /// Its place among all leaves of the schema; of a nested column those of all leaves in it that are read.
+    pub(super) places: Vec<usize>,
     pub(super) meaning: Meaning,
     pub(super) form: Form,
     pub(super) nulls: LeafNulls,
@@ -45,9 +50,6 @@ impl Leaf {
     pub(super) fn new(found: &Found<'_>, options: &ColumnarOptions) -> Result<Self, Reason> {
         let meaning = super::rule::rule_of(found.values, options.decimals)?;
         let is_text = matches!(meaning.rule, Rule::Text | Rule::Bytes | Rule::FixedBytes(_));
-        if found.is_list && is_text {
-            return Err("it has lists of texts or byte strings, for which there is no tensor".into());
-        }
         let nulls = nulls_of(found, &meaning.rule, options)?;
         let may_be_missing = nulls == LeafNulls::Mask && options.strings == Strings::Objects;
         let form = match meaning.rule {
@@ -55,9 +57,24 @@ impl Leaf {
             _ if is_text && may_be_missing => Form::OptionalStrings,
             Rule::Fixed { .. } | Rule::FixedBytes(_) => Form::Fixed,
             Rule::Text | Rule::Bytes => Form::Strings,
+            Rule::Nested(_) => Form::Nested,
         };
         let strings = options.strings;
-        Ok(Self { path: found.path.clone(), place: found.leaf, meaning, form, nulls, strings })
+        Ok(Self { path: found.path.clone(), places: vec![found.leaf], meaning, form, nulls, strings })
+    }
+
+    /// What the list becomes that `found` is the first leaf of, of whose leaves those at `places` are read.
+    pub(super) fn nested(found: &Found<'_>, options: &ColumnarOptions, places: Vec<usize>) -> Result<Self, Reason> {
+        let nested = Nested::new(found, options, &|place| places.contains(&place))?;
+        let names = found.outer.as_ref().map_or(found.path.len(), |outer| outer.names);
+        Ok(Self {
+            path: found.path[..names].to_vec(),
+            places,
+            meaning: Meaning { rule: Rule::Nested(Arc::new(nested)), unit: String::new() },
+            form: Form::Nested,
+            nulls: LeafNulls::Refuse,
+            strings: options.strings,
+        })
     }
 
     pub(super) fn name(&self) -> String {
@@ -90,6 +107,7 @@ impl Leaf {
             Rule::FixedBytes(bytes) => format!("byte strings of {bytes} bytes"),
             Rule::Text => "texts".into(),
             Rule::Bytes => "byte strings".into(),
+            Rule::Nested(nested) => nested.as_type().to_string(),
         };
         if self.form == Form::List { format!("lists of {what}") } else { what }
     }
@@ -103,27 +121,20 @@ impl Leaf {
 
 /// The rule for the nulls of `found`: that of the innermost column that is named, or else the one for all.
 fn nulls_of(found: &Found<'_>, rule: &Rule, options: &ColumnarOptions) -> Result<LeafNulls, Reason> {
-    let named = options.nulls.iter().filter_map(|(name, nulls)| Some((name.as_ref()?, nulls)));
-    let named = named.filter(|(name, _)| starts_with(&found.path, name)).max_by_key(|(name, _)| name.len());
-    let all = options.nulls.iter().find(|(name, _)| name.is_none()).map(|(_, nulls)| nulls);
-    let (nulls, is_named) = match (named, all) {
-        (Some((_, nulls)), _) => (nulls, true),
-        (None, Some(nulls)) => (nulls, false),
-        (None, None) => return Ok(LeafNulls::Refuse),
-    };
+    let Some((nulls, name)) = rule_at(&found.path, options) else { return Ok(LeafNulls::Refuse) };
     match nulls {
         NullRule::Refuse => Ok(LeafNulls::Refuse),
         NullRule::Mask => Ok(if found.is_nullable { LeafNulls::Mask } else { LeafNulls::Refuse }),
         NullRule::Fill(value) => match fill_bytes(value, rule) {
             Some(bytes) => Ok(LeafNulls::Fill(bytes)),
-            None if is_named => Err(format!("nulls: {value:?} is no value of it")),
+            None if name.is_some() => Err(format!("nulls: {value:?} is no value of it")),
             None => Ok(LeafNulls::Refuse),
         },
     }
 }
 
 /// The bytes of `value` as an element of what `rule` makes; nothing when it is none.
-fn fill_bytes(value: &FillValue, rule: &Rule) -> Option<Vec<u8>> {
+pub(super) fn fill_bytes(value: &FillValue, rule: &Rule) -> Option<Vec<u8>> {
     let dtype = match (rule, value) {
         (Rule::Text, FillValue::Text(text)) => return Some(text.as_bytes().to_vec()),
         (Rule::Bytes, FillValue::Bytes(bytes)) => return Some(bytes.clone()),

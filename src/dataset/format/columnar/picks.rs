@@ -1,7 +1,7 @@
 //! [`Picks`]: rows of blocks, in the order of a batch, and how they are written column by column.
 
 use super::block::{Block, BlockValues, LeafBlock};
-use super::leaf::{Form, LeafNulls};
+use super::leaf::{Form, Leaf, LeafNulls};
 use super::{Columns, Reason};
 use crate::{BatchWriter, SizesWriter};
 
@@ -135,13 +135,13 @@ impl<'a> Picks<'a> {
     ) -> Result<(), Refusal> {
         let mut field = 0;
         for (number, leaf) in columns.leaves().iter().enumerate() {
-            self.check(number, &leaf.nulls).map_err(|(row, reason)| {
+            self.check(number, leaf).map_err(|(row, reason)| {
                 let column = leaf.name();
                 Refusal { row, column, reason }
             })?;
             match leaf.form {
                 Form::Fixed => self.write_fixed(number, into.field(field)),
-                Form::List | Form::Strings | Form::OptionalStrings => {
+                Form::List | Form::Strings | Form::OptionalStrings | Form::Nested => {
                     self.write_variable(number, leaf.form == Form::OptionalStrings, field, into);
                 }
             }
@@ -154,10 +154,10 @@ impl<'a> Picks<'a> {
         Ok(())
     }
 
-    fn check(&self, leaf: usize, rule: &LeafNulls) -> Result<(), (usize, Reason)> {
+    fn check(&self, number: usize, leaf: &Leaf) -> Result<(), (usize, Reason)> {
         let mut first: Option<(usize, bool)> = None;
         for part in &self.places.parts {
-            let LeafBlock { nulls, broken, .. } = self.blocks[part.block].leaf(leaf);
+            let LeafBlock { nulls, broken, .. } = self.blocks[part.block].leaf(number);
             let nulls = nulls.as_ref();
             if nulls.is_none() && broken.is_none() {
                 continue;
@@ -165,7 +165,7 @@ impl<'a> Picks<'a> {
             part.rows.each(|into, row| {
                 let is_null = nulls.is_some_and(|nulls| nulls.is_null(row));
                 let is_broken = !is_null && broken.as_ref().is_some_and(|broken| broken.is_null(row));
-                let is_refused = is_broken || is_null && *rule == LeafNulls::Refuse;
+                let is_refused = is_broken || is_null && leaf.nulls == LeafNulls::Refuse;
                 if is_refused && first.is_none_or(|(other, _)| into < other) {
                     first = Some((into, is_null));
                 }
@@ -174,6 +174,9 @@ impl<'a> Picks<'a> {
         match first {
             None => Ok(()),
             Some((row, true)) => Err((row, "it is null: say by `nulls` what is to take its place".into())),
+            Some((row, false)) if leaf.form == Form::Nested => {
+                Err((row, "it has a null in it: say by `nulls` what is to take its place".into()))
+            }
             Some((row, false)) => Err((row, "it has a null in it: give a value for its place in `nulls`".into())),
         }
     }

@@ -1,7 +1,10 @@
 //! [`Rule`]: what the values of one type of Arrow become.
 
+use std::sync::Arc;
+
 use arrow_schema::{DataType, TimeUnit};
 
+use super::nested::Nested;
 use super::{Decimals, Reason};
 use crate::DType;
 
@@ -35,6 +38,8 @@ pub(super) enum Rule {
     FixedBytes(usize),
     Text,
     Bytes,
+    /// Lists that no tensor can hold.
+    Nested(Arc<Nested>),
 }
 
 /// A rule, and what its numbers count: files in which they count something else do not go together.
@@ -51,6 +56,7 @@ impl Meaning {
             (Rule::Fixed { dtype, shape, .. }, Rule::Fixed { dtype: other, shape: axes, .. }) => {
                 (dtype, shape) == (other, axes)
             }
+            (Rule::Nested(nested), Rule::Nested(other)) => nested.as_type().is_like(&other.as_type()),
             (rule, other) => rule == other,
         };
         is_alike && self.unit == other.unit
@@ -106,14 +112,8 @@ pub(super) fn rule_of(of: &DataType, decimals: Decimals) -> Result<Meaning, Reas
                     shape.insert(0, len);
                     Meaning { rule: Rule::Fixed { conversion, dtype, shape }, unit }
                 }
-                _ => return Err("it has lists of byte strings, for which there is no tensor".into()),
+                _ => return Err(format!("it has lists of type {of}, which are not read")),
             }
-        }
-        DataType::List(_) | DataType::LargeList(_) => {
-            return Err(
-                "it has lists of lists, whose lengths differ: only the outermost list of a column may have any length"
-                    .into(),
-            );
         }
         other => return Err(format!("it has values of type {other}, which are not read")),
     })

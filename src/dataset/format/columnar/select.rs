@@ -2,7 +2,7 @@
 
 use arrow_schema::{DataType, FieldRef, Fields};
 
-use super::Reason;
+use super::{ColumnarOptions, NullRule, Reason};
 
 /// A column without children, as it is found in a schema.
 #[derive(Debug, Clone)]
@@ -17,51 +17,107 @@ pub(super) struct Found<'a> {
     pub(super) is_list: bool,
     /// Whether it, or what it lies in, may be null.
     pub(super) is_nullable: bool,
+    /// The outermost list that it lies in.
+    pub(super) outer: Option<Outer<'a>>,
+    /// Whether a tensor can hold all that such a list has of it: numbers, in no other list.
+    pub(super) is_plain: bool,
+}
+
+/// A list that is in no other one.
+#[derive(Debug, Clone)]
+pub(super) struct Outer<'a> {
+    /// How many names lead to it.
+    pub(super) names: usize,
+    /// The place of the first leaf in it.
+    pub(super) leaf: usize,
+    /// Its type.
+    pub(super) of: &'a DataType,
 }
 
 /// All leaves, in the order of the schema.
 pub(super) fn leaves(fields: &Fields) -> Vec<Found<'_>> {
     let mut found = Vec::new();
     let mut leaf = 0;
-    let root = Walk { path: Vec::new(), is_list: false, is_nullable: false };
+    let root = Walk { path: Vec::new(), lists: 0, is_nullable: false, outer: None };
     fields.iter().for_each(|field| root.field(field, &mut leaf, &mut found));
     found
 }
 
-struct Walk {
+#[derive(Clone)]
+struct Walk<'a> {
     path: Vec<String>,
-    is_list: bool,
+    /// In how many lists that no tensor has as one of its axes.
+    lists: usize,
     is_nullable: bool,
+    outer: Option<Outer<'a>>,
 }
 
-impl Walk {
-    fn field<'a>(&self, field: &'a FieldRef, leaf: &mut usize, found: &mut Vec<Found<'a>>) {
-        let mut path = self.path.clone();
-        path.push(field.name().clone());
-        let here = Self { path, is_list: self.is_list, is_nullable: self.is_nullable || field.is_nullable() };
+impl<'a> Walk<'a> {
+    fn field(&self, field: &'a FieldRef, leaf: &mut usize, found: &mut Vec<Found<'a>>) {
+        let mut here = self.clone();
+        here.path.push(field.name().clone());
+        here.is_nullable |= field.is_nullable();
         here.values(field.data_type(), leaf, found);
     }
 
-    fn values<'a>(&self, values: &'a DataType, leaf: &mut usize, found: &mut Vec<Found<'a>>) {
+    fn values(&self, values: &'a DataType, leaf: &mut usize, found: &mut Vec<Found<'a>>) {
         match values {
             DataType::Struct(fields) if !fields.is_empty() => {
                 fields.iter().for_each(|field| self.field(field, leaf, found));
             }
-            DataType::List(item) | DataType::LargeList(item) if !self.is_list => {
-                let path = self.path.clone();
-                let here = Self { path, is_list: true, is_nullable: self.is_nullable || item.is_nullable() };
-                here.values(item.data_type(), leaf, found);
-            }
+            DataType::List(item) | DataType::LargeList(item) => self.list(values, item, 1, leaf, found),
+            // Of which every one is nested.
+            DataType::FixedSizeList(item, _) if !is_array(item) => self.list(values, item, 2, leaf, found),
             _ => {
-                let Self { path, is_list, is_nullable } = self;
+                let Self { path, lists, is_nullable, outer } = self.clone();
                 let may_be_null = |item: &FieldRef| item.is_nullable();
                 let is_nullable =
-                    *is_nullable || matches!(values, DataType::FixedSizeList(item, _) if may_be_null(item));
-                found.push(Found { path: path.clone(), leaf: *leaf, values, is_list: *is_list, is_nullable });
+                    is_nullable || matches!(values, DataType::FixedSizeList(item, _) if may_be_null(item));
+                let is_plain = lists == 0 || lists == 1 && !is_string(values);
+                found.push(Found { path, leaf: *leaf, values, is_list: lists > 0, is_nullable, outer, is_plain });
                 *leaf += count(values);
             }
         }
     }
+
+    fn list(
+        &self,
+        values: &'a DataType,
+        item: &'a FieldRef,
+        lists: usize,
+        leaf: &mut usize,
+        found: &mut Vec<Found<'a>>,
+    ) {
+        let mut here = self.clone();
+        here.lists += lists;
+        here.is_nullable |= item.is_nullable();
+        here.outer.get_or_insert(Outer { names: self.path.len(), leaf: *leaf, of: values });
+        here.values(item.data_type(), leaf, found);
+    }
+}
+
+/// Whether lists of fixed size of such items are rows of a tensor.
+fn is_array(item: &FieldRef) -> bool {
+    match item.data_type() {
+        DataType::FixedSizeList(item, _) => is_array(item),
+        of => !of.is_nested() && !is_string(of),
+    }
+}
+
+/// Whether the values are texts or byte strings.
+fn is_string(of: &DataType) -> bool {
+    match of {
+        DataType::Dictionary(_, values) => is_string(values),
+        of => of.is_string() || of.is_binary(),
+    }
+}
+
+/// The rule for nulls of what `path` leads to: that of the innermost column that is named, with the name, or the one for all.
+pub(super) fn rule_at<'a>(path: &[String], options: &'a ColumnarOptions) -> Option<(&'a NullRule, Option<&'a str>)> {
+    let named = options.nulls.iter().filter_map(|(name, nulls)| Some((name.as_deref()?, nulls)));
+    let named = named.filter(|(name, _)| starts_with(path, name)).max_by_key(|(name, _)| name.len());
+    let all = || options.nulls.iter().find(|(name, _)| name.is_none()).map(|(_, nulls)| (nulls, None));
+    named.map(|(name, nulls)| (nulls, Some(name))).or_else(all)
 }
 
 /// How many leaves a schema has.
@@ -69,8 +125,20 @@ pub(in crate::dataset::format) fn count_leaves(fields: &Fields) -> usize {
     fields.iter().map(|field| count(field.data_type())).sum()
 }
 
+/// The field of leaf `leaf` of a schema, if it lies in no list.
+pub(in crate::dataset::format) fn field_of_leaf(fields: &Fields, mut leaf: usize) -> Option<&FieldRef> {
+    for field in fields {
+        match field.data_type() {
+            of if leaf >= count(of) => leaf -= count(of),
+            DataType::Struct(parts) => return field_of_leaf(parts, leaf),
+            _ => return Some(field),
+        }
+    }
+    None
+}
+
 /// How many leaves a type has.
-fn count(values: &DataType) -> usize {
+pub(super) fn count(values: &DataType) -> usize {
     match values {
         DataType::Struct(fields) => fields.iter().map(|field| count(field.data_type())).sum(),
         DataType::Union(fields, _) => fields.iter().map(|(_, field)| count(field.data_type())).sum(),

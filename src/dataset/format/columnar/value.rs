@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::block::BlockValues;
 use super::leaf::Form;
 use super::rule::Rule;
-use super::{Block, Columns, FillValue, Reason};
+use super::{Block, Columns, FillValue, NestedValue, Reason};
 use crate::DType;
 
 /// One value of a column.
@@ -54,9 +54,11 @@ impl Columns {
             (Rule::Fixed { .. }, other) => matches!(other, FillValue::Int(_) | FillValue::Float(_)),
             (Rule::Text, other) => matches!(other, FillValue::Text(_)),
             (Rule::Bytes | Rule::FixedBytes(_), other) => matches!(other, FillValue::Bytes(_)),
+            (Rule::Nested(_), _) => false,
         };
         let is_scalar = match &leaf.meaning.rule {
             Rule::Fixed { shape, .. } => shape.is_empty() && leaf.form == Form::Fixed,
+            Rule::Nested(_) => false,
             _ => true,
         };
         match (is_scalar, others.iter().find(|other| !is_one(other))) {
@@ -65,14 +67,6 @@ impl Columns {
                 Err(format!("column `{name}` holds {}, which are not to be compared with {other:?}", leaf.describe()))
             }
             (false, _) => Err(format!("column `{name}` holds {}, which are not to be compared", leaf.describe())),
-        }
-    }
-
-    /// The name of the one column, if it is not nested.
-    pub(in crate::dataset::format) fn only_top_level(&self) -> Option<&str> {
-        match self.leaves() {
-            [leaf] if leaf.path.len() == 1 => leaf.path.first().map(String::as_str),
-            _ => None,
         }
     }
 }
@@ -95,6 +89,16 @@ impl Block {
             }
         }
     }
+}
+
+/// A number in a nested column, of these bytes.
+pub(super) fn nested_number(bytes: &[u8], dtype: DType) -> Option<NestedValue<'static>> {
+    number(bytes, dtype).map(|value| match value {
+        Value::Bool(value) => NestedValue::Bool(value),
+        Value::Int(number) => NestedValue::Int(number),
+        Value::Float(number) => NestedValue::Float(number),
+        Value::Bytes(_) => NestedValue::Null,
+    })
 }
 
 fn number(bytes: &[u8], dtype: DType) -> Option<Value<'static>> {

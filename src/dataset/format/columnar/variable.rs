@@ -20,10 +20,22 @@ pub(super) enum Offsets {
 
 impl Offsets {
     #[inline]
-    fn get(&self, row: usize) -> Range<usize> {
+    pub(super) fn get(&self, row: usize) -> Range<usize> {
         match self {
             Self::Small(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
             Self::Large(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
+        }
+    }
+
+    /// Whether they only rise, from zero or more to `elements` at most.
+    pub(super) fn are_within(&self, elements: usize) -> bool {
+        fn rise<T: OffsetSizeTrait>(offsets: &[T], elements: usize) -> bool {
+            let is_inside = |offset: &T| offset.to_usize().is_some_and(|offset| offset <= elements);
+            offsets.is_sorted() && offsets.first().is_some_and(is_inside) && offsets.last().is_some_and(is_inside)
+        }
+        match self {
+            Self::Small(offsets) => rise::<i32>(offsets, elements),
+            Self::Large(offsets) => rise::<i64>(offsets, elements),
         }
     }
 

@@ -1,0 +1,288 @@
+"""Dicts, lists of lists and of dicts in samples: what they are in Parquet, and the bytes that columns are made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# A data type, "text" or "bytes"; [of items]; of parts by name; None where nothing told yet what it is.
+Form: TypeAlias = Any
+
+# What others read of lists in lists.
+_DEEPEST = 32
+
+
+class MisfitError(Exception):
+    """A value that can't be written.
+
+    Attributes:
+        place: where it is in the sample's field: `[2].role`.
+        error: why, as the error that the user gets.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.place = ""
+        self.error = error
+
+    def within(self, place: int | str | None) -> MisfitError:
+        """The same, of what lies at `place` of something; None is any place of a list."""
+        self.place = (f".{place}" if isinstance(place, str) else f"[{'' if place is None else place}]") + self.place
+        return self
+
+
+def is_nested(value: Any) -> bool:
+    """Whether neither an array nor a list of scalars can hold `value`."""
+    if isinstance(value, Mapping):
+        return True
+    if not isinstance(value, (list, tuple)):
+        return False
+    return any(
+        each is None or isinstance(each, (list, tuple, Mapping)) or (hasattr(each, "shape") and len(each.shape) > 0)
+        for each in value
+    )
+
+
+def form_of(value: Any, as_array: Callable[[Any], Array], depth: int = 0) -> Form:
+    """What a value tells of its form.
+
+    Args:
+        value: any.
+        as_array: makes an array of a tensor, an array or a NumPy scalar, or raises why it can't be written.
+        depth: how many lists and dicts it is in.
+
+    Raises:
+        MisfitError: it can't be written.
+    """
+    if depth > _DEEPEST:
+        raise MisfitError(ValueError(f"it is nested more than {_DEEPEST} deep"))
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return "bytes"
+    if isinstance(value, Mapping):
+        if not value:
+            raise MisfitError(ValueError("a dict without keys is not written"))
+        parts = {}
+        for name, part in value.items():
+            if not isinstance(name, str) or not name:
+                raise MisfitError(ValueError(f"a key is a text, but got {name!r}"))
+            try:
+                parts[name] = form_of(part, as_array, depth + 1)
+            except MisfitError as misfit:
+                raise misfit.within(name) from None
+        return parts
+    if isinstance(value, (list, tuple)):
+        item: Form = None
+        for place, each in enumerate(value):
+            try:
+                item = both(item, form_of(each, as_array, depth + 1))
+            except MisfitError as misfit:
+                raise misfit.within(place) from None
+        return [item]
+    if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
+        return "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float64"
+    try:
+        array = as_array(value)
+    except (TypeError, ValueError) as error:
+        raise MisfitError(error) from None
+    form: Form = array.dtype.name
+    for _ in array.shape:
+        form = [form]
+    return form
+
+
+def both(form: Form, other: Form) -> Form:
+    """The form of values of both.
+
+    Raises:
+        MisfitError: there is none.
+    """
+    if form is None or other is None:
+        return form if other is None else other
+    if isinstance(form, list) and isinstance(other, list):
+        try:
+            return [both(form[0], other[0])]
+        except MisfitError as misfit:
+            raise misfit.within(None) from None
+    if isinstance(form, dict) and isinstance(other, dict):
+        _check_keys(other, form)
+        merged = {}
+        for name, part in form.items():
+            try:
+                merged[name] = both(part, other[name])
+            except MisfitError as misfit:
+                raise misfit.within(name) from None
+        return merged
+    if form == other:
+        return form
+    # A whole number among fractions.
+    if isinstance(form, str) and isinstance(other, str) and {form, other} == {"int64", "float64"}:
+        return "float64"
+    raise MisfitError(ValueError(f"it is {in_words(other)}, but was {in_words(form)} before"))
+
+
+def in_words(form: Form) -> str:
+    """A form, for errors."""
+    if isinstance(form, dict):
+        return f"a dict of {', '.join(form)}"
+    if isinstance(form, list):
+        return "a list" if form[0] is None else f"a list of {in_words(form[0])}"
+    return str({"text": "str", None: "None"}.get(form, form))
+
+
+def unknown_part(form: Form) -> str | None:
+    """The place of something of which nothing told what it is; None if there is none."""
+    if isinstance(form, dict):
+        inner = ((f".{name}", unknown_part(part)) for name, part in form.items())
+        return next((name + place for name, place in inner if place is not None), None)
+    if isinstance(form, list):
+        place = unknown_part(form[0])
+        return None if place is None else f"[]{place}"
+    return "" if form is None else None
+
+
+def as_text(form: Form) -> str:
+    """A form as the core takes it."""
+
+    def spec(form: Form) -> Any:
+        if isinstance(form, dict):
+            return ["dict", *([name, spec(part)] for name, part in form.items())]
+        return [spec(form[0])] if isinstance(form, list) else form
+
+    return json.dumps(spec(form))
+
+
+def from_text(text: str) -> Form:
+    """What `as_text` was called on."""
+
+    def form(spec: Any) -> Form:
+        if isinstance(spec, str):
+            return spec
+        if spec[0] == "dict":
+            return {name: form(part) for name, part in spec[1:]}
+        return [form(spec[0])]
+
+    return form(json.loads(text))
+
+
+class Encoder:
+    """Makes bytes of values: what the core's `NestedType` describes.
+
+    Args:
+        as_array: as of `form_of`.
+        as_number: makes a number of a data type of a value, exactly, or raises why it can't.
+    """
+
+    def __init__(self, as_array: Callable[[Any], Array], as_number: Callable[[str, Any], Array]) -> None:
+        self.as_array = as_array
+        self.as_number = as_number
+
+    def encoded(self, form: Form, value: Any) -> bytes:
+        """The bytes of `value`.
+
+        Raises:
+            MisfitError: it is not of that form.
+        """
+        out = bytearray()
+        self._put_one(form, value, out)
+        return bytes(out)
+
+    def _put_one(self, form: Form, value: Any, out: bytearray) -> None:
+        if value is None:
+            out += b"\1\0"
+            return
+        out += b"\0"
+        self._put(form, value, out)
+
+    def _put(self, form: Form, value: Any, out: bytearray) -> None:
+        if isinstance(form, dict):
+            if not isinstance(value, Mapping):
+                raise _other(form, value)
+            _check_keys(value, form)
+            for name, part in form.items():
+                try:
+                    self._put_one(part, value[name], out)
+                except MisfitError as misfit:
+                    raise misfit.within(name) from None
+        elif isinstance(form, list):
+            self._put_list(form[0], value, out)
+        elif form == "text":
+            if not isinstance(value, str):
+                raise _other(form, value)
+            try:
+                _put_blob(value.encode(), out)
+            except ValueError as error:
+                raise MisfitError(error) from None
+        elif form == "bytes":
+            if not isinstance(value, (bytes, bytearray, memoryview)):
+                raise _other(form, value)
+            _put_blob(bytes(value), out)
+        else:
+            try:
+                out += self.as_number(form, value).tobytes()
+            except (TypeError, ValueError, OverflowError) as error:
+                raise MisfitError(error) from None
+
+    def _put_list(self, item: Form, value: Any, out: bytearray) -> None:
+        if isinstance(value, (torch.Tensor, np.ndarray)):
+            try:
+                self._put_array(item, self.as_array(value), out)
+            except (TypeError, ValueError) as error:
+                raise MisfitError(error) from None
+            return
+        if not isinstance(value, (list, tuple)):
+            raise _other([item], value)
+        out += len(value).to_bytes(4, _ORDER)
+        missing = [each is None for each in value]
+        out += b"\1" + bytes(not each for each in missing) if any(missing) else b"\0"
+        for place, each in enumerate(value):
+            if each is not None:
+                try:
+                    self._put(item, each, out)
+                except MisfitError as misfit:
+                    raise misfit.within(place) from None
+
+    def _put_array(self, item: Form, array: Array, out: bytearray) -> None:
+        if not array.ndim:
+            raise _other([item], array)
+        out += len(array).to_bytes(4, _ORDER) + b"\0"
+        if isinstance(item, list):
+            for row in array:
+                self._put_array(item[0], np.asarray(row), out)
+        elif array.dtype.name != item or array.ndim > 1:
+            raise _other([item], array)
+        else:
+            out += array.tobytes()
+
+
+# That of the machine, which the core has too.
+_ORDER: Any = "little" if np.little_endian else "big"
+
+
+def _put_blob(blob: bytes, out: bytearray) -> None:
+    out += len(blob).to_bytes(4, _ORDER)
+    out += blob
+
+
+def _other(form: Form, value: Any) -> MisfitError:
+    found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+    return MisfitError(TypeError(f"expected {in_words(form)}, as the first samples have, but got {found}"))
+
+
+def _check_keys(found: Mapping[str, Any], form: dict[str, Form]) -> None:
+    if len(found) == len(form) and all(name in found for name in form):
+        return
+    missing = [name for name in form if name not in found]
+    if missing:
+        raise MisfitError(ValueError(f"key {missing[0]!r} is missing: give None where there is nothing"))
+    more = next(name for name in found if name not in form)
+    raise MisfitError(ValueError(f"key {more!r} is not in the first ones, which have {', '.join(form)}"))

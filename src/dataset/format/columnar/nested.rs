@@ -1,0 +1,153 @@
+//! [`Nested`]: a column of lists that no tensor can hold, and what becomes of the nulls at each of its levels.
+
+use arrow_schema::{DataType, FieldRef};
+
+use super::leaf::{LeafNulls, fill_bytes};
+use super::nested_type::NestedType;
+use super::rule::{Rule, rule_of};
+use super::select::{Found, count, rule_at};
+use super::{ColumnarOptions, NullRule, Reason, Strings};
+use crate::DType;
+
+/// Deeper than this no column is read: nobody has such, and each level takes a part of the stack.
+const DEEPEST: usize = 64;
+
+/// A level of a nested column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Nested {
+    pub(super) what: What,
+    /// What becomes of its nulls. A fill of a list is an empty one, that of a dictionary has the fills of its parts.
+    pub(super) nulls: LeafNulls,
+}
+
+/// What a level has in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum What {
+    Number(DType),
+    Text,
+    Bytes,
+    /// Of any length, or of a fixed one.
+    List(Box<Nested>),
+    Dict(Vec<(String, Nested)>),
+}
+
+impl Nested {
+    /// The list that `found` lies in, with those of its leaves that `is_asked` tells by their places, and what `path` and
+    /// the names in it lead to.
+    pub(super) fn new(
+        found: &Found<'_>,
+        options: &ColumnarOptions,
+        is_asked: &dyn Fn(usize) -> bool,
+    ) -> Result<Self, Reason> {
+        let outer = found.outer.as_ref().ok_or("it is no list")?;
+        let path = found.path[..outer.names].to_vec();
+        let mut builder = Builder { options, is_asked, leaf: outer.leaf, path };
+        builder.level(outer.of, 0)?.ok_or_else(|| "nothing of it is asked for".into())
+    }
+
+    /// What its values are.
+    pub(super) fn as_type(&self) -> NestedType {
+        match &self.what {
+            What::Number(dtype) => NestedType::Number(*dtype),
+            What::Text => NestedType::Text,
+            What::Bytes => NestedType::Bytes,
+            What::List(item) => NestedType::List(Box::new(item.as_type())),
+            What::Dict(parts) => {
+                NestedType::Dict(parts.iter().map(|(name, part)| (name.clone(), part.as_type())).collect())
+            }
+        }
+    }
+
+    fn is_filled(&self) -> bool {
+        matches!(self.nulls, LeafNulls::Fill(_))
+    }
+}
+
+struct Builder<'a> {
+    options: &'a ColumnarOptions,
+    is_asked: &'a dyn Fn(usize) -> bool,
+    /// The place of the next leaf.
+    leaf: usize,
+    /// The names that lead here.
+    path: Vec<String>,
+}
+
+impl Builder<'_> {
+    fn level(&mut self, of: &DataType, depth: usize) -> Result<Option<Nested>, Reason> {
+        if depth > DEEPEST {
+            return Err(format!("it is nested more than {DEEPEST} deep"));
+        }
+        let what = match of {
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                let item = self.level(item.data_type(), depth + 1)?;
+                item.map(|item| What::List(Box::new(item)))
+            }
+            DataType::Struct(fields) if !fields.is_empty() => {
+                let mut parts: Vec<(String, Nested)> = Vec::new();
+                for field in fields {
+                    self.part(field, depth, &mut parts)?;
+                }
+                Some(parts).filter(|parts| !parts.is_empty()).map(What::Dict)
+            }
+            of => {
+                let leaf = self.leaf;
+                self.leaf += count(of);
+                return if (self.is_asked)(leaf) { self.innermost(of).map(Some) } else { Ok(None) };
+            }
+        };
+        let Some(what) = what else { return Ok(None) };
+        let nulls = self.nulls_of(&what)?;
+        Ok(Some(Nested { what, nulls }))
+    }
+
+    fn part(&mut self, field: &FieldRef, depth: usize, parts: &mut Vec<(String, Nested)>) -> Result<(), Reason> {
+        self.path.push(field.name().clone());
+        let part = self.level(field.data_type(), depth + 1)?;
+        self.path.pop();
+        let Some(part) = part else { return Ok(()) };
+        if parts.iter().any(|(name, _)| name == field.name()) {
+            return Err(format!("it has two parts `{}`", field.name()));
+        }
+        parts.push((field.name().clone(), part));
+        Ok(())
+    }
+
+    fn innermost(&self, of: &DataType) -> Result<Nested, Reason> {
+        let rule = rule_of(of, self.options.decimals)?.rule;
+        let nulls = match rule_at(&self.path, self.options) {
+            Some((NullRule::Mask, _)) => LeafNulls::Mask,
+            Some((NullRule::Fill(value), name)) => match fill_bytes(value, &rule) {
+                Some(bytes) => LeafNulls::Fill(bytes),
+                None if name.is_some_and(|name| name == self.path.join(".")) => {
+                    return Err(format!("nulls: {value:?} is no value of `{}`", self.path.join(".")));
+                }
+                None => LeafNulls::Refuse,
+            },
+            Some((NullRule::Refuse, _)) | None => LeafNulls::Refuse,
+        };
+        let what = match rule {
+            Rule::Fixed { dtype, shape, .. } if shape.is_empty() => What::Number(dtype),
+            Rule::Text if self.options.strings == Strings::Objects => What::Text,
+            Rule::Text | Rule::Bytes | Rule::FixedBytes(_) => What::Bytes,
+            Rule::Fixed { .. } | Rule::Nested(_) => return Err(format!("values of type {of} in a list")),
+        };
+        Ok(Nested { what, nulls })
+    }
+
+    /// What becomes of the nulls of a list or a dictionary.
+    fn nulls_of(&self, what: &What) -> Result<LeafNulls, Reason> {
+        let is_filled = match what {
+            What::List(item) => item.is_filled(),
+            What::Dict(parts) => parts.iter().any(|(_, part)| part.is_filled()),
+            _ => false,
+        };
+        Ok(match rule_at(&self.path, self.options) {
+            Some((NullRule::Mask, _)) => LeafNulls::Mask,
+            Some((NullRule::Fill(_), _)) if is_filled => LeafNulls::Fill(Vec::new()),
+            Some((NullRule::Fill(value), Some(name))) if name == self.path.join(".") => {
+                return Err(format!("nulls: {value:?} is no value of it"));
+            }
+            _ => LeafNulls::Refuse,
+        })
+    }
+}
