@@ -245,6 +245,19 @@ def table(rows: int, *, nulls: bool) -> pa.Table:
     )
 
 
+def offsets() -> None:
+    """The index of Megatron-Energon beside an archive: what is changed in it, and how much is cut off."""
+
+    def patch(place: int, how: int, number: int) -> bytes:
+        return struct.pack("<HBQ", place, how, number)
+
+    put("tar_offsets", "true", b"\0")
+    put("tar_offsets", "cut", bytes([8]))
+    put("tar_offsets", "moved", b"\0", patch(0, 1, 512), patch(1, 2, 1))
+    put("tar_offsets", "another-sample", b"\0", patch(0, 2, 2))
+    put("tar_offsets", "beyond", b"\0", patch(1, 0, 2**64 - 512), patch(2100, 0, 0))
+
+
 def put_columns(target: str, name: str, head: bytes, whole: bytes, magic: bytes) -> None:
     """Writes two inputs: a file as it is, and in the parts that a target makes one of."""
     put(target, name, head, b"\0", whole)
@@ -326,5 +339,6 @@ if __name__ == "__main__":
     texts()
     records()
     archives()
+    offsets()
     columns()
     streams()

@@ -66,7 +66,7 @@ pub use dataset::format::{
     FolderOptions, JsonLines, Mds, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDamages,
     StreamDataset, StreamFormat, StreamPacking, StreamSource, Tar, TarDamages, TarEnd, TarField, TarOptions, TarShards,
     TarValue, TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenShardLayout, TokenShards,
-    TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WrittenShard,
+    TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WholeSamples, WrittenShard,
 };
 #[cfg(feature = "arrow")]
 pub use dataset::format::{

@@ -62,7 +62,7 @@ class Dataset:
     @staticmethod
     def in_memory(arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]]) -> Dataset: ...
     @staticmethod
-    def npy(name: str, path: str | PathLike[str]) -> Dataset: ...
+    def npy(name: str, paths: Sequence[str | PathLike[str]]) -> Dataset: ...
     @staticmethod
     def ragged(
         values: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object], offsets: Sequence[int]
@@ -76,8 +76,14 @@ class Dataset:
     ) -> Dataset: ...
     @staticmethod
     def folder(
-        root: str | PathLike[str], pattern: str | None, extensions: list[str], has_classes: bool, follow_links: bool
-    ) -> tuple[Dataset, list[str]]: ...
+        root: str | PathLike[str],
+        folders: Sequence[str | PathLike[str]],
+        pattern: str | None,
+        extensions: list[str],
+        has_classes: bool,
+        follow_links: bool,
+        leave_out: bool,
+    ) -> tuple[Dataset, list[str], list[str]]: ...
     @staticmethod
     def tokens(files: TokenFiles, length: int, stride: int, output: str, vocabulary_size: int | None) -> Dataset: ...
     @staticmethod
@@ -86,15 +92,19 @@ class Dataset:
     def safetensors(paths: Sequence[str | PathLike[str]], fields: list[str] | None) -> Dataset: ...
     @staticmethod
     def json_lines(
-        paths: Sequence[str | PathLike[str]], fields: list[_Typed] | None, index_folder: str | PathLike[str] | None
-    ) -> Dataset: ...
+        paths: Sequence[str | PathLike[str]],
+        fields: list[_Typed] | None,
+        index_folder: str | PathLike[str] | None,
+        leave_out: bool,
+    ) -> tuple[Dataset, list[str]]: ...
     @staticmethod
     def tfrecord(
         paths: Sequence[str | PathLike[str]],
         is_raw: bool,
         features: list[_Typed] | None,
         index_folder: str | PathLike[str] | None,
-    ) -> tuple[Dataset, list[str]]: ...
+        leave_out: bool,
+    ) -> tuple[Dataset, list[str], list[str]]: ...
     @staticmethod
     def csv(
         paths: Sequence[str | PathLike[str]],
@@ -103,15 +113,24 @@ class Dataset:
         has_header: bool,
         delimiter: int,
         index_folder: str | PathLike[str] | None,
-    ) -> tuple[Dataset, list[str]]: ...
+        leave_out: bool,
+    ) -> tuple[Dataset, list[str], list[str]]: ...
     @staticmethod
     def mds(
-        folder: str | PathLike[str], fields: list[str] | None, cache_bytes: int
-    ) -> tuple[Dataset, list[str], list[int], BlockCache]: ...
+        folder: str | PathLike[str],
+        fields: list[str] | None,
+        cache_bytes: int,
+        index_folder: str | PathLike[str] | None,
+        leave_out: bool,
+    ) -> tuple[Dataset, list[str], list[int], BlockCache, list[str]]: ...
     @staticmethod
     def arrow(
-        paths: Sequence[str | PathLike[str]], columns: dict[str, Any], cache_bytes: int
-    ) -> tuple[Dataset, Any, list[str], list[int], BlockCache]: ...
+        paths: Sequence[str | PathLike[str]],
+        columns: dict[str, Any],
+        cache_bytes: int,
+        index_folder: str | PathLike[str] | None,
+        leave_out: bool,
+    ) -> tuple[Dataset, Any, list[str], list[int], BlockCache, list[str]]: ...
     @staticmethod
     def arrow_table(stream: Any, columns: list[tuple[str, list[str], str]]) -> Dataset | None: ...
     @staticmethod
@@ -120,8 +139,8 @@ class Dataset:
     ) -> tuple[Dataset, list[str], list[str], list[int], list[int]]: ...
     @staticmethod
     def parquet(
-        paths: Sequence[str | PathLike[str]], arguments: dict[str, Any]
-    ) -> tuple[Dataset, Any, list[str], list[int], BlockCache]: ...
+        paths: Sequence[str | PathLike[str]], arguments: dict[str, Any], leave_out: bool
+    ) -> tuple[Dataset, Any, list[str], list[int], BlockCache, list[str]]: ...
     @staticmethod
     def subset(dataset: Dataset, indices: list[int] | Indices) -> Dataset | None: ...
     @staticmethod

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from . import _core
 from .blocks import DecodedDataset
 from .columnar import Lists, checked_columns, columnar_arguments, kinds_of, structure_of
-from .native_dataset import native_format
+from .native_dataset import leaves_out, native_format
 from .paths import Paths, expand, listed
 
 # What was unpacked or converted is kept up to this size.
@@ -68,11 +69,19 @@ class ArrowDataset(DecodedDataset):
         lists: "ragged", or `("padded", fill)`: a batch is `{"values", "lengths"}`, padded with `fill`.
         decimals: "float" or "int".
         cache_bytes: how many bytes of what was unpacked or converted are kept; 256 MiB by default.
+        on_error: "raise", or "skip": rows that can't be samples are left out when the dataset is opened, and count for
+            nothing: `len`, indices, ids and batches are those of what is left. These are all rows of a batch that is
+            damaged, those with a null where `nulls` is "error", and those with a text that is no UTF-8. Every batch
+            is read once for that; for 4 MiB and more the result is kept in a file, and used as long as the files are
+            the same. A file whose schema or footer is damaged, or a stream that is cut, is an error all the same.
+        index_folder: where it is kept, instead of beside the first file (or in the user's cache folder, where that
+            can't be).
 
     Attributes:
         batch_sizes: the number of samples in each batch of the files, one file after the other.
         block_sizes: the same as an array: what `BlockShuffleSampler` goes by.
         block_size: that of most batches.
+        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
 
     Raises:
         FileNotFoundError: there is no such file, or none that matches a pattern.
@@ -98,6 +107,8 @@ class ArrowDataset(DecodedDataset):
         lists: Lists = "ragged",
         decimals: Literal["float", "int"] = "float",
         cache_bytes: int = _CACHE_BYTES,
+        on_error: Literal["raise", "skip"] = "raise",
+        index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.paths = expand(paths)
         self.columns = checked_columns(columns)
@@ -108,11 +119,15 @@ class ArrowDataset(DecodedDataset):
         self.cache_bytes = operator.index(cache_bytes)
         if self.cache_bytes < 0:
             raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self.on_error = on_error
+        self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
         self._open()
 
     def _open(self) -> None:
         arguments = columnar_arguments(self.columns, self.nulls, self.strings, self.lists, self.decimals)
-        core, structure, kinds, sizes, cache = _core.Dataset.arrow(self.paths, arguments, self.cache_bytes)
+        core, structure, kinds, sizes, cache, self.damages = _core.Dataset.arrow(
+            self.paths, arguments, self.cache_bytes, self.index_folder, leaves_out(self.on_error)
+        )
         self.batch_sizes = sizes
         self._set_blocks(sizes)
         self._caches = [cache]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from . import _core
 from .field_types import KINDS, typed_fields, types_by_name
-from .native_dataset import Kind, NativeDataset, native_format
+from .native_dataset import Kind, NativeDataset, leaves_out, native_format
 from .paths import Paths, expand, listed
 
 
@@ -38,7 +38,14 @@ class CsvDataset(NativeDataset):
             "1", ...
         delimiter: what separates cells, one ASCII character.
         defaults: by name, what an empty cell stands for. Without it an empty cell is an empty text, and no number.
+        on_error: "raise", or "skip": rows with more or fewer cells, or with a cell that is not of its column's type,
+            are left out when the dataset is opened, and count for nothing: `len`, indices, ids and batches are those of
+            what is left. So are all that lies behind a quote that is not closed, in the same file, and a file in
+            UTF-16. Every row is read once for that; which ones are left out is kept like their places.
         index_folder: where the places of the rows are kept.
+
+    Attributes:
+        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
 
     Raises:
         FileNotFoundError: there is no such file, or none that matches a pattern.
@@ -63,6 +70,7 @@ class CsvDataset(NativeDataset):
         header: bool = True,
         delimiter: str = ",",
         defaults: Mapping[str, Any] | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
         index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii():
@@ -72,6 +80,7 @@ class CsvDataset(NativeDataset):
         self.header = header
         self.delimiter = delimiter
         self.defaults = dict(defaults or {})
+        self.on_error = on_error
         self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
         self._open()
 
@@ -81,8 +90,14 @@ class CsvDataset(NativeDataset):
             texts = [(name, str(value)) for name, value in self.defaults.items()]
         else:
             typed, kinds = typed_fields(self.fields, self.defaults)
-        core, contents = _core.Dataset.csv(
-            self.paths, typed, texts, self.header, ord(self.delimiter), self.index_folder
+        core, contents, self.damages = _core.Dataset.csv(
+            self.paths,
+            typed,
+            texts,
+            self.header,
+            ord(self.delimiter),
+            self.index_folder,
+            leaves_out(self.on_error),
         )
         structure = {name: number for number, (name, _, _) in enumerate(core.fields)}
         self._set_core(core, structure, kinds or [KINDS.get(content, "number") for content in contents])

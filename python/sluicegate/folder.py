@@ -5,10 +5,11 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from . import _core
-from .native_dataset import NativeDataset, native_format
+from .native_dataset import NativeDataset, leaves_out, native_format
+from .paths import Paths, without_braces
 
 
 @native_format
@@ -25,18 +26,28 @@ class FolderDataset(NativeDataset):
     that are not UTF-8 are decoded as Python does it everywhere (`os.fsdecode`), so that
     `os.path.join(dataset.root, path)` opens the file.
 
+    Several folders follow one another, in the order in which they are given. Their `root` is then the folder in which
+    they all lie, and `path` begins there. A class is the folder at the top of each of them, and one that several have
+    is one class.
+
     A map-style dataset as any other, under torch's own loader too. `sluicegate.DataLoader` reads it in Rust. It can be
     pickled: the arguments travel, and the folder is read again on the other side.
 
     Args:
-        root: the folder; or a pattern as of `glob`, such as `photos/*/*.jpg`: its folder is what comes before the first
-            of the signs `*`, `?` and `[`, and the rest must match the path from there.
+        root: the folder, or several: a list of them, a range in braces (`photos-{00..15}`), a pattern that folders
+            match (`photos-*`). Or a pattern of files as of `glob`, such as `photos/*/*.jpg`: its folder is what comes
+            before the first of the signs `*`, `?` and `[`, and the rest must match the path from there.
         extensions: the ends of the names that are meant, such as `(".jpg", ".png")`, in upper or lower case.
         classes: whether the folders at the top are classes.
         follow_links: whether symbolic links may lead out of the folder. Those that stay inside are always followed.
+        on_error: "raise", or "skip": files that can't be opened, and links that lead nowhere, are left out when the
+            dataset is opened, and count for nothing: `len`, indices, ids and batches are those of what is left. Each
+            file is opened once for that, in every process that opens the dataset; its contents are not looked at.
 
     Attributes:
         root: the folder, as an absolute path.
+        folders: where there are several, their paths from there; otherwise an empty path.
+        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
         classes: the names of the classes, by number; none without `classes=True`.
         class_to_idx: the numbers by the names.
 
@@ -57,25 +68,34 @@ class FolderDataset(NativeDataset):
 
     def __init__(
         self,
-        root: str | bytes | os.PathLike[str],
+        root: Paths,
         *,
         extensions: str | Sequence[str] = (),
         classes: bool = False,
         follow_links: bool = False,
+        on_error: Literal["raise", "skip"] = "raise",
     ) -> None:
-        path = os.path.abspath(os.fsdecode(root))
-        self.root, self.pattern = (path, None) if os.path.isdir(path) else _split(path)
+        folders, self.pattern = _folders(root)
+        self.root = os.path.commonpath(folders)
+        self.folders = tuple("" if path == self.root else os.path.relpath(path, self.root) for path in folders)
         ends = (extensions,) if isinstance(extensions, str) else tuple(extensions)
         self.extensions = tuple(end if end.startswith(".") else f".{end}" for end in ends)
         self.has_classes = classes
         self.follow_links = follow_links
+        self.on_error = on_error
         self._open()
 
     def _open(self) -> None:
-        core, names = _core.Dataset.folder(
-            self.root, self.pattern, list(self.extensions), self.has_classes, self.follow_links
+        core, names, self.damages = _core.Dataset.folder(
+            self.root,
+            list(self.folders),
+            self.pattern,
+            list(self.extensions),
+            self.has_classes,
+            self.follow_links,
+            leaves_out(self.on_error),
         )
-        if len(core) == 0:
+        if len(core) == 0 and not self.damages:
             meant = f" matches {self.pattern!r}" if self.pattern else ""
             ends = f" ends in {' or '.join(self.extensions)}" if self.extensions else ""
             raise FileNotFoundError(f"no file below {self.root!r}{' that' * bool(meant or ends)}{meant}{ends}")
@@ -90,8 +110,36 @@ class FolderDataset(NativeDataset):
 
     def __repr__(self) -> str:
         """The constructor's call."""
-        root = self.root if self.pattern is None else os.path.join(self.root, self.pattern)
-        return f"FolderDataset({root!r}, extensions={self.extensions}, classes={self.has_classes})"
+        first = os.path.join(self.root, *filter(None, (self.folders[0], self.pattern)))
+        root = repr(first) if len(self.folders) == 1 else f"[{first!r}, ... {len(self.folders)} folders]"
+        return f"FolderDataset({root}, extensions={self.extensions}, classes={self.has_classes})"
+
+
+def _folders(root: Paths) -> tuple[list[str], str | None]:
+    """The folders that are meant, as absolute paths, and the pattern of their files, if there is one."""
+    roots = [root] if isinstance(root, (str, bytes, os.PathLike)) else list(root)
+    found = [part for each in roots for part in _of_one(os.path.abspath(os.fsdecode(each)))]
+    if not found:
+        raise ValueError("root: expected at least one folder, but got an empty list")
+    patterns = list(dict.fromkeys(pattern for _, pattern in found))
+    if len(patterns) > 1:
+        raise ValueError(f"root: several folders have one pattern for their files, but got {patterns}")
+    return [folder for folder, _ in found], patterns[0]
+
+
+def _of_one(path: str) -> list[tuple[str, str | None]]:
+    if os.path.isdir(path):
+        return [(path, None)]
+    found: list[tuple[str, str | None]] = []
+    for each in without_braces(path):
+        first = None if os.path.isdir(each) else next(glob.iglob(each), None)
+        # What matches may be very many files: they are not listed here.
+        folders = sorted(glob.glob(each)) if first is not None and os.path.isdir(first) else []
+        if folders and all(map(os.path.isdir, folders)):
+            found += [(folder, None) for folder in folders]
+        else:
+            found.append((each, None) if os.path.isdir(each) else _split(each))
+    return found
 
 
 def _split(path: str) -> tuple[str, str | None]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from . import _core
 from .field_types import typed_fields, types_by_name
-from .native_dataset import Kind, NativeDataset, native_format
+from .native_dataset import Kind, NativeDataset, leaves_out, native_format
 from .paths import Paths, expand, listed
 
 
@@ -37,7 +37,14 @@ class JsonLinesDataset(NativeDataset):
             a tensor of that shape; `[int]`, `[torch.float32]` for lists of any length.
         defaults: by name, what stands for a field that a line does not have, or has as null. Without one it is an
             error.
+        on_error: "raise", or "skip": lines that are no UTF-8 or no JSON, or have not the `fields` as told, are left out
+            when the dataset is opened, and count for nothing: `len`, indices, ids and batches are those of what is
+            left. So is a file in UTF-16. Every line is read once for that; which ones are left out is kept like their
+            places.
         index_folder: where the places of the lines are kept.
+
+    Attributes:
+        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
 
     Raises:
         FileNotFoundError: there is no such file, or none that matches a pattern.
@@ -61,11 +68,13 @@ class JsonLinesDataset(NativeDataset):
         fields: Mapping[str, Any] | None = None,
         *,
         defaults: Mapping[str, Any] | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
         index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.paths = expand(paths)
         self.fields = None if fields is None else types_by_name(fields)
         self.defaults = dict(defaults or {})
+        self.on_error = on_error
         self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
         if fields is None and defaults:
             raise ValueError("defaults: they are for fields, but no fields are given")
@@ -77,7 +86,8 @@ class JsonLinesDataset(NativeDataset):
         if self.fields is not None:
             typed, kinds = typed_fields(self.fields, self.defaults)
             structure = {name: number for number, name in enumerate(self.fields)}
-        self._set_core(_core.Dataset.json_lines(self.paths, typed, self.index_folder), structure, kinds)
+        core, self.damages = _core.Dataset.json_lines(self.paths, typed, self.index_folder, leaves_out(self.on_error))
+        self._set_core(core, structure, kinds)
 
     def __repr__(self) -> str:
         """The constructor's call."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Sequence
+from typing import Literal
 
 from . import _core
 from .blocks import DecodedDataset
 from .field_types import KINDS
-from .native_dataset import Kind, native_format
+from .native_dataset import Kind, leaves_out, native_format
 from .paths import Paths, expand, listed
 
 # What was unpacked is kept up to this size.
@@ -36,10 +38,17 @@ class MdsDataset(DecodedDataset):
             them, a glob or a range in braces.
         fields: the names of the columns that make up a sample, in this order; all by default.
         cache_bytes: how many bytes of unpacked shards are kept, of each folder; 256 MiB by default.
+        on_error: "raise", or "skip": samples that are damaged are left out when the dataset is opened, and count for
+            nothing: `len`, indices, ids and batches are those of what is left. Of a compressed shard that can't be
+            unpacked these are all, of a raw one that was cut those that are gone. Every sample is read once for that;
+            for 4 MiB and more the result is kept in a file, and used as long as the shards are the same.
+        index_folder: where it is kept, instead of beside the first shard (or in the user's cache folder, where that
+            can't be).
 
     Attributes:
         block_sizes: the number of samples in each shard: what `BlockShuffleSampler` goes by.
         block_size: that of most shards.
+        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000 of each folder.
 
     Raises:
         FileNotFoundError: there is no index, or no such shard.
@@ -63,7 +72,15 @@ class MdsDataset(DecodedDataset):
         {'x': 6}
     """
 
-    def __init__(self, folder: Paths, fields: Sequence[str] | None = None, *, cache_bytes: int = _CACHE_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Paths,
+        fields: Sequence[str] | None = None,
+        *,
+        cache_bytes: int = _CACHE_BYTES,
+        on_error: Literal["raise", "skip"] = "raise",
+        index_folder: str | os.PathLike[str] | None = None,
+    ) -> None:
         if isinstance(fields, str):
             raise TypeError(f"fields: expected names of columns, but got {fields!r}")
         self.folders = expand(folder)
@@ -71,22 +88,28 @@ class MdsDataset(DecodedDataset):
         self.cache_bytes = operator.index(cache_bytes)
         if self.cache_bytes < 0:
             raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self.on_error = on_error
+        self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
         self._open()
 
     def _open(self) -> None:
         fields = None if self.fields is None else list(self.fields)
-        parts = [_core.Dataset.mds(folder, fields, self.cache_bytes) for folder in self.folders]
-        core, contents, _, _ = parts[0]
-        for folder, (part, of_part, _, _) in zip(self.folders, parts, strict=True):
-            if (part.fields, of_part) != (core.fields, contents):
+        leave_out = leaves_out(self.on_error)
+        parts = [
+            _core.Dataset.mds(folder, fields, self.cache_bytes, self.index_folder, leave_out) for folder in self.folders
+        ]
+        core, contents, *_ = parts[0]
+        for folder, part in zip(self.folders, parts, strict=True):
+            if (part[0].fields, part[1]) != (core.fields, contents):
                 raise ValueError(
-                    f"{folder}: its columns are {_in_words(part, of_part)}, but those of the first folder, "
+                    f"{folder}: its columns are {_in_words(*part[:2])}, but those of the first folder, "
                     f"{self.folders[0]}, are {_in_words(core, contents)}: name fields that are equal in all of them"
                 )
         if len(parts) > 1:
-            core = _core.Dataset.concat([part for part, _, _, _ in parts])
-        self._set_blocks([size for _, _, sizes, _ in parts for size in sizes])
-        self._caches = [cache for _, _, _, cache in parts]
+            core = _core.Dataset.concat([part for part, *_ in parts])
+        self._set_blocks([size for _, _, sizes, _, _ in parts for size in sizes])
+        self._caches = [cache for _, _, _, cache, _ in parts]
+        self.damages = [line for *_, damages in parts for line in damages]
         structure = {name: number for number, (name, _, _) in enumerate(core.fields)}
         self._set_core(core, structure, [_kind(*of) for of in zip(core.fields, contents, strict=True)])
 

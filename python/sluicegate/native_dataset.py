@@ -128,6 +128,13 @@ class NativeDataset(Dataset[Any]):
         self._open()
 
 
+def leaves_out(on_error: str) -> bool:
+    """Whether samples that are broken are left out; a ValueError where `on_error` is neither "raise" nor "skip"."""
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error: expected 'raise' or 'skip', but got {on_error!r}")
+    return on_error == "skip"
+
+
 def collate(samples: list[Any], structure: Any, kinds: Sequence[Kind]) -> Any:
     """The batch of samples of this structure and these kinds: torch's default, but for tensors of any length."""
     if isinstance(structure, dict):

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from . import _core
 from .blocks import DecodedDataset
 from .columnar import Lists, checked_columns, columnar_arguments, kinds_of, plain_value, structure_of
-from .native_dataset import native_format
+from .native_dataset import leaves_out, native_format
 from .paths import Paths, expand, listed
 
 Condition: TypeAlias = tuple[str, str, Any]
@@ -73,9 +73,15 @@ class ParquetDataset(DecodedDataset):
         decimals: "float" or "int".
         cache_bytes: how many bytes of decoded row groups are kept; 256 MiB by default. A row group may have 4 GiB, or
             as many as this.
+        on_error: "raise", or "skip": rows that can't be samples are left out when the dataset is opened, and count for
+            nothing: `len`, indices, ids and batches are those of what is left. These are all rows of a row group that
+            is damaged in a column that is read or filtered by (a text that is no UTF-8 counts as that), and those with
+            a null where `nulls` is "error". Every row group is decoded once for that; for 4 MiB and more the result is
+            kept in an index. A file whose footer is damaged is an error all the same.
         index_folder: where the index is kept.
 
     Attributes:
+        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
         row_group_sizes: the number of samples in each row group, one file after the other.
         block_sizes: the same as an array: what `BlockShuffleSampler` goes by.
         block_size: that of most row groups.
@@ -104,6 +110,7 @@ class ParquetDataset(DecodedDataset):
         lists: Lists = "ragged",
         decimals: Literal["float", "int"] = "float",
         cache_bytes: int | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
         index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.paths = expand(paths)
@@ -116,11 +123,12 @@ class ParquetDataset(DecodedDataset):
         self.cache_bytes = None if cache_bytes is None else operator.index(cache_bytes)
         if self.cache_bytes is not None and self.cache_bytes < 0:
             raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self.on_error = on_error
         self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
         self._open()
 
     def _open(self) -> None:
-        core, structure, kinds, sizes, cache = _core.Dataset.parquet(
+        core, structure, kinds, sizes, cache, self.damages = _core.Dataset.parquet(
             self.paths,
             {
                 "columns": columnar_arguments(self.columns, self.nulls, self.strings, self.lists, self.decimals),
@@ -128,6 +136,7 @@ class ParquetDataset(DecodedDataset):
                 "cache_bytes": self.cache_bytes,
                 "index_folder": self.index_folder,
             },
+            leaves_out(self.on_error),
         )
         self.row_group_sizes = sizes
         self._set_blocks(sizes)

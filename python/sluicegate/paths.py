@@ -64,7 +64,7 @@ def _matching(path: str) -> Iterator[str]:
         yield os.path.abspath(path)
         return
     count = 0
-    for pattern in _without_braces(path):
+    for pattern in without_braces(path):
         count += 1
         if count > _MOST:
             raise ValueError(f"{path!r} stands for more than {_MOST:,} paths")
@@ -78,8 +78,8 @@ def _matching(path: str) -> Iterator[str]:
         yield from map(os.path.abspath, matches)
 
 
-def _without_braces(pattern: str) -> Iterator[str]:
-    """The paths that `pattern` stands for by its braces, one after the other."""
+def without_braces(pattern: str) -> Iterator[str]:
+    """The paths that `pattern` stands for by its braces, one after the other; itself, where it has none."""
     braces = _BRACES.search(pattern)
     if braces is None:
         yield pattern
@@ -87,7 +87,7 @@ def _without_braces(pattern: str) -> Iterator[str]:
     first, last, step, alternatives = braces.groups()
     choices: Iterable[str] = _numbers(first, last, step) if alternatives is None else alternatives.split(",")
     for choice in choices:
-        yield from _without_braces(pattern[: braces.start()] + choice + pattern[braces.end() :])
+        yield from without_braces(pattern[: braces.start()] + choice + pattern[braces.end() :])
 
 
 def _numbers(first: str, last: str, step: str | None) -> Iterator[str]:

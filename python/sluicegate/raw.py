@@ -40,8 +40,8 @@ class RawDataset(NativeDataset):
     as they are read.
 
     A map-style dataset as any other, under torch's own loader too. `sluicegate.DataLoader` reads it in Rust. It can be
-    pickled: the paths travel, made absolute, and are opened again. Each file takes one descriptor and one mapping, of
-    which a process may have some 65,000.
+    pickled: the paths travel, made absolute, and are opened again. There may be any number of files: no descriptor
+    stays open, 4,096 files stay mapped, and the others are while they are read, which takes some 20 µs more for each.
 
     Args:
         paths: a file, several, or a pattern (`data/*.bin`, `part-{00..15}.bin`); one after the other.

@@ -17,7 +17,8 @@ class SafetensorsDataset(NativeDataset):
     The first axis of each tensor counts the samples, so all tensors need one length. Files come one after the other and
     must have tensors of the same names, data types and row shapes. All data types of torch are read that the format
     has, `bfloat16` and the `float8` ones too. Each sample and each batch is a copy of its own. The files are mapped,
-    never read whole: they may be larger than memory. Each takes one descriptor and one mapping.
+    never read whole: they may be larger than memory. There may be any number of them: no descriptor stays open, 4,096
+    files stay mapped, and the others are while they are read, which takes some 20 µs more for each.
 
     A map-style dataset as any other, under torch's own loader too. `sluicegate.DataLoader` reads it in Rust, as fast as
     an `.npy` file. It can be pickled: the paths travel, made absolute, and are opened again. The header is checked

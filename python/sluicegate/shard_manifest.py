@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import itertools
 import json
 import os
@@ -13,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 # What stands between names and numbers, by version: another one is another job.
-_VERSION = 2
+_VERSION = 3
 
 
 class ShardManifest:
@@ -70,9 +71,9 @@ class ShardManifest:
                 found = json.load(file)
         except FileNotFoundError:
             pass
-        except ValueError:
+        except (ValueError, RecursionError):
             if resume:
-                raise ValueError(f"{self.path!r} is damaged: give resume=False, and all is written anew") from None
+                raise self._damaged() from None
         self._remove_unfinished()
         if not resume:
             self._remove_shards()
@@ -84,8 +85,10 @@ class ShardManifest:
                 raise FileExistsError(f"{there[0]!r} is there, but not {self.path!r}: remove it, or give resume=False")
             self.save()
             return
-        if not isinstance(found, dict) or found.get("arguments") != self.arguments:
-            arguments = found.get("arguments") if isinstance(found, dict) else found
+        if not isinstance(found, dict) or found.get("digest") != _digest(found):
+            raise self._damaged()
+        if found["arguments"] != self.arguments:
+            arguments = found["arguments"]
             raise ValueError(
                 f"{self.path!r} says that these shards were begun with {arguments}, not {self.arguments}: give the "
                 "same arguments, or resume=False"
@@ -96,6 +99,10 @@ class ShardManifest:
                 break
             self.shards.append(shard)
         self.is_whole = bool(found["whole"]) and len(self.shards) == len(found["shards"])
+
+    def _damaged(self) -> ValueError:
+        """The error of a file that `save` has not written."""
+        return ValueError(f"{self.path!r} is damaged: give resume=False, and all is written anew")
 
     def _bytes(self, number: int) -> int:
         """What the files of a shard have together."""
@@ -139,6 +146,7 @@ class ShardManifest:
             "shards": self.shards,
             "whole": self.is_whole,
         }
+        known["digest"] = _digest(known)
         try:
             with open(unfinished, "w", encoding="utf-8") as file:
                 json.dump(known, file)
@@ -192,3 +200,9 @@ class ShardManifest:
             os.remove(f"{self.path}.lock")
             os.close(self._lock)
             self._lock = None
+
+
+def _digest(known: dict[str, Any]) -> str:
+    """What tells that somebody else has written to the file."""
+    rest = {name: value for name, value in known.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

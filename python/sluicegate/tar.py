@@ -11,7 +11,7 @@ from . import _core
 from .blocks import BlockedDataset
 from .native_dataset import Kind, native_format
 from .paths import Path, Paths, expand
-from .tar_listing import listing_of
+from .tar_listing import listing_beside, listing_of
 
 TarField: TypeAlias = Literal["bytes", "str", "json", "npy", "int", "float"] | type | None
 
@@ -59,9 +59,11 @@ class TarDataset(BlockedDataset):
     Plain tar is read in place: ustar, GNU (long names, large sizes) and pax. `.tar.gz`, `.tgz`, `.tar.zst` and `.tzst`
     are unpacked first, once, into a folder of bounded size, by whichever process comes first.
 
-    Indices that others have made are used where they are found. `urls` may be the `.json` of wids, or a folder that
-    Megatron-Energon has prepared (with `.nv-meta` in it): both name the archives. How many samples they say these have
-    is compared, and a warning says so when it is wrong. Energon's `.tar.idx` beside an archive lets its headers be read
+    Indices that others have made are used where they are found. `urls` may be the `.json` of wids, the folder that it
+    lies in, or a folder that Megatron-Energon has prepared (with `.nv-meta` in it): they name the archives; archives
+    and samples (`shard-3.tar/key`) that Energon's `exclude` names are left out. How many samples they say the archives
+    have is compared, and a warning says so when it is wrong; so is what a `.json` of wids says that lies in the folder
+    of the first archive and names all that are given. Energon's `.tar.idx` beside an archive lets its headers be read
     from many places at once; one that is wrong is not used.
 
     Args:
@@ -124,6 +126,9 @@ class TarDataset(BlockedDataset):
     ) -> None:
         self._listing = listing_of(urls, split)
         self.urls = expand(urls if self._listing is None else self._listing.archives)
+        self._excluded = () if self._listing is None else tuple(self._listing.excluded)
+        if self._listing is None:
+            self._listing = listing_beside(self.urls)
         self.fields = checked_fields(fields)
         if on_missing not in ("error", "skip", "none"):
             raise ValueError(f"on_missing: expected 'error', 'skip' or 'none', but got {on_missing!r}")
@@ -150,6 +155,7 @@ class TarDataset(BlockedDataset):
                 "index_folder": self.index_folder,
                 "cache_folder": self.cache_folder,
                 "cache_bytes": self.cache_bytes,
+                "excluded": [(archive, os.fsencode(key)) for archive, key in self._excluded],
             },
         )
         if self.fields is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,8 +17,17 @@ from .paths import Paths, expand
 
 _META = ".nv-meta"
 
+# A sample in an archive, as Megatron-Energon calls it.
+_SAMPLE = re.compile(r"(?P<archive>.*?\.(?:tar|tgz|tzst)(?:\.gz|\.zst)?)/(?P<key>.+)", re.DOTALL)
+
+# More lists than these beside some archives are somebody's data.
+_MOST_LISTS = 16
+
 # An index is small; what is larger is none.
 _LARGEST = 1 << 30
+
+# That of one that is looked for.
+_LARGEST_BESIDE = 64 << 20
 
 
 class Listing(NamedTuple):
@@ -28,6 +38,8 @@ class Listing(NamedTuple):
     archives: list[str]
     samples: list[int | None]
     """By archive, how many samples it is said to have."""
+    excluded: Sequence[tuple[str, str]] = ()
+    """Samples that are not to be read: archive and key."""
 
     def compare(self, found: Sequence[int]) -> None:
         """Warns when an archive has not as many samples as the list says; it has as many as are in it."""
@@ -42,7 +54,9 @@ class Listing(NamedTuple):
 
 
 def listing_of(urls: Paths, split: str) -> Listing | None:
-    """The archives of a list, where `urls` is one: the path of a `.json` file, or of a prepared folder. Else None.
+    """The archives of a list, where `urls` is one, else None.
+
+    It is the path of a `.json` file, or of a folder that has one or is prepared.
 
     Args:
         urls: as of `TarDataset`.
@@ -60,7 +74,45 @@ def listing_of(urls: Paths, split: str) -> Listing | None:
     if path.endswith((".json", ".index")) and os.path.isfile(path):
         return _wids(path)
     folder = os.path.dirname(path) if os.path.basename(path) == _META else path
-    return _energon(folder, split) if os.path.isdir(os.path.join(folder, _META)) else None
+    if os.path.isdir(os.path.join(folder, _META)):
+        return _energon(folder, split)
+    if not os.path.isdir(path):
+        return None
+    found = _lists_in(path)
+    if len(found) != 1:
+        what = "none" if not found else f"{[os.path.basename(each.path) for each in found]}"
+        raise ValueError(
+            f"{path!r} is a folder: one that Megatron-Energon has prepared, or with one index of wids (a .json with a "
+            f"'shardlist'), is read, but there is {what}: name the archives"
+        )
+    return found[0]
+
+
+def listing_beside(archives: Sequence[str]) -> Listing | None:
+    """What an index of wids says of `archives` that lies in the folder of the first and names all of them; or None."""
+    for listing in _lists_in(os.path.dirname(archives[0])):
+        said = dict(zip(listing.archives, listing.samples, strict=True))
+        if all(archive in said for archive in archives):
+            return Listing(listing.path, [*archives], [said[archive] for archive in archives])
+    return None
+
+
+def _lists_in(folder: str) -> list[Listing]:
+    """The indices of wids in a folder, by name; none where there are many files that could be one."""
+    try:
+        names = [name for name in sorted(os.listdir(folder)) if name.endswith((".json", ".index"))]
+    except OSError:
+        return []
+    found = []
+    for name in names if len(names) <= _MOST_LISTS else []:
+        path = os.path.join(folder, name)
+        try:
+            if os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_BESIDE and '"shardlist"' in _text(path):
+                found.append(_wids(path))
+        except (OSError, ValueError):
+            # Nobody has asked for it.
+            continue
+    return found
 
 
 def _wids(path: str) -> Listing:
@@ -109,15 +161,8 @@ def _energon(folder: str, split: str) -> Listing:
     if split not in parts:
         raise ValueError(f"{path}: there is no split {split!r}; there are {', '.join(map(repr, parts))}")
     names = [os.path.relpath(found, folder) for name in _texts(path, parts[split]) for found in _expanded(folder, name)]
-    excluded: set[str] = set()
-    for name in _texts(path, known.get("exclude")):
-        if ".tar/" in name or ".tgz/" in name:
-            raise ValueError(
-                f"{path}: it excludes the single sample {name!r}, which is not done: leave it out with a Subset, and "
-                "name the archives"
-            )
-        excluded.update(os.path.relpath(found, folder) for found in _expanded(folder, name))
-    names = [name for name in names if name not in excluded]
+    archives, samples_out = _excluded(folder, _texts(path, known.get("exclude")))
+    names = [name for name in names if name not in archives]
     if not names:
         raise ValueError(f"{path}: the split {split!r} has no archives")
     counts: Mapping[str, Any] = {}
@@ -127,7 +172,20 @@ def _energon(folder: str, split: str) -> Listing:
         said = found.get("shard_counts") if isinstance(found, dict) else None
         counts = said if isinstance(said, dict) else {}
     samples = [int(counts[name]) if str(counts.get(name)).isdecimal() else None for name in names]
-    return Listing(info or path, [os.path.join(folder, name) for name in names], samples)
+    return Listing(info or path, [os.path.join(folder, name) for name in names], samples, samples_out)
+
+
+def _excluded(folder: str, names: list[str]) -> tuple[set[str], list[tuple[str, str]]]:
+    """The archives that are excluded, and single samples: `shard-3.tar/key`, where the archive may have braces."""
+    archives: set[str] = set()
+    samples: list[tuple[str, str]] = []
+    for name in names:
+        found = _SAMPLE.fullmatch(name)
+        if found is None:
+            archives.update(os.path.relpath(path, folder) for path in _expanded(folder, name))
+        else:
+            samples += [(path, found["key"]) for path in _expanded(folder, found["archive"])]
+    return archives, samples
 
 
 def _expanded(folder: str, name: str) -> list[str]:

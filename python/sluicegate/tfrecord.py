@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from . import _core
 from .field_types import KINDS, typed_fields, types_by_name
-from .native_dataset import Kind, NativeDataset, native_format
+from .native_dataset import Kind, NativeDataset, leaves_out, native_format
 from .paths import Paths, expand, listed
 
 
@@ -38,7 +38,14 @@ class TFRecordDataset(NativeDataset):
             as an array, little-endian, as `tf.io.decode_raw` does it. Or "bytes": samples are the bytes as they are
             in the file.
         defaults: by name, what stands for a feature that a sample does not have. Without one it is an error.
+        on_error: "raise", or "skip": samples whose checksum is wrong, or that can't be read as told, are left out when
+            the dataset is opened, and count for nothing: `len`, indices, ids and batches are those of what is left. So
+            is all that lies behind a length that is damaged, in the same file: nobody knows where it goes on. Every
+            sample is read once for that; which ones are left out is kept like their places.
         index_folder: where the places of the samples are kept.
+
+    Attributes:
+        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
 
     Raises:
         FileNotFoundError: there is no such file, or none that matches a pattern.
@@ -61,6 +68,7 @@ class TFRecordDataset(NativeDataset):
         features: Mapping[str, Any] | str | None = None,
         *,
         defaults: Mapping[str, Any] | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
         index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         if isinstance(features, str) and features != "bytes":
@@ -70,6 +78,7 @@ class TFRecordDataset(NativeDataset):
         self.paths = expand(paths)
         self.features = features if features is None or isinstance(features, str) else types_by_name(features)
         self.defaults = dict(defaults or {})
+        self.on_error = on_error
         self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
         self._open()
 
@@ -77,7 +86,9 @@ class TFRecordDataset(NativeDataset):
         typed, kinds = None, list[Kind]()
         if isinstance(self.features, dict):
             typed, kinds = typed_fields(self.features, self.defaults, numbers="tensor")
-        core, contents = _core.Dataset.tfrecord(self.paths, self.features == "bytes", typed, self.index_folder)
+        core, contents, self.damages = _core.Dataset.tfrecord(
+            self.paths, self.features == "bytes", typed, self.index_folder, leaves_out(self.on_error)
+        )
         structure: Any = {name: number for number, (name, _, _) in enumerate(core.fields)}
         self._set_core(
             core, 0 if self.features == "bytes" else structure, kinds or [KINDS.get(c, "tensor") for c in contents]

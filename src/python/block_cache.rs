@@ -12,7 +12,10 @@ pub(super) struct BlockCache(Box<dyn Fn() -> CacheInfo + Send + Sync>);
 
 impl BlockCache {
     /// That of `dataset`, as `info` tells.
-    pub(super) fn of<D: Send + Sync + 'static>(dataset: &Arc<D>, info: fn(&D) -> CacheInfo) -> Self {
+    pub(super) fn of<D: Send + Sync + 'static>(
+        dataset: &Arc<D>,
+        info: impl Fn(&D) -> CacheInfo + Send + Sync + 'static,
+    ) -> Self {
         let dataset = Arc::clone(dataset);
         Self(Box::new(move || info(&dataset)))
     }

@@ -20,8 +20,8 @@ use super::tar::TarArguments;
 use super::tokens::{TokenFiles, token_output};
 use super::typed_field::{TypedForm, content_of, typed_fields};
 use crate::{
-    Arrow, Concat, CsvHeader, Field, FolderClasses, FolderLinks, FolderOptions, InMemory, Npy, Ragged, RawField, Stack,
-    Subset, TokenWindows, Tokens,
+    Arrow, Concat, CsvHeader, Field, FolderClasses, FolderLinks, FolderOptions, InMemory, Npy, Parquet, Ragged,
+    RawField, Stack, Subset, TokenWindows, Tokens, WholeSamples,
 };
 
 /// A dataset of the core. Threads may share it.
@@ -32,6 +32,34 @@ impl Dataset {
     fn wrap(py: Python<'_>, dataset: crate::Result<impl crate::Dataset + 'static>) -> PyResult<Self> {
         dataset.map(|dataset| Self(Arc::new(dataset))).map_err(|error| to_python(py, error))
     }
+
+    /// The dataset of samples that are whole, and what was left out.
+    fn whole<D: crate::Dataset + 'static>(samples: WholeSamples<D>) -> (Self, Vec<String>) {
+        let damages = samples.damages().to_vec();
+        (Self(Arc::new(samples)), damages)
+    }
+}
+
+impl Dataset {
+    /// As `whole`, of samples that are decoded by blocks.
+    fn whole_blocks<D: crate::Dataset + 'static>(
+        samples: WholeSamples<D>,
+        info: fn(&D) -> crate::CacheInfo,
+    ) -> (Self, BlockCache, Vec<String>) {
+        let (damages, samples) = (samples.damages().to_vec(), Arc::new(samples));
+        let cache = BlockCache::of(&samples, move |samples| info(samples.dataset()));
+        (Self(samples), cache, damages)
+    }
+}
+
+/// The blocks of these sizes without the samples that are left out.
+fn whole_sizes<D: crate::Dataset>(rows: &WholeSamples<D>, all: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    let mut start = 0;
+    let sizes = all.into_iter().map(|size| {
+        start += size;
+        rows.whole_in(start - size..start)
+    });
+    sizes.collect()
 }
 
 #[pymethods]
@@ -43,10 +71,13 @@ impl Dataset {
         Self::wrap(py, arrays.and_then(InMemory::new))
     }
 
-    /// The `.npy` file at `path`, memory-mapped.
+    /// The `.npy` files at `paths`, memory-mapped, one after the other.
     #[staticmethod]
-    fn npy(py: Python<'_>, name: String, path: PathBuf) -> PyResult<Self> {
-        let npy = detach(py, || Npy::open(name, path))?;
+    fn npy(py: Python<'_>, name: String, paths: Vec<PathBuf>) -> PyResult<Self> {
+        if let [path] = &paths[..] {
+            return Self::wrap(py, Ok(detach(py, || Npy::open(name, path))?));
+        }
+        let npy = detach(py, || Npy::open_all(name, &paths))?;
         Self::wrap(py, Ok(npy))
     }
 
@@ -75,30 +106,41 @@ impl Dataset {
             let field = RawField::new(Field::new(name, dtype.parse()?, shape), offset);
             Ok(if is_swapped { field.swapped() } else { field })
         });
-        let parts = detach(py, || {
-            let fields = fields.collect::<crate::Result<Vec<_>>>()?;
-            let part = |path| crate::Raw::open(path, header_bytes, sample_bytes, fields.clone());
-            paths.iter().map(|path| Ok(Arc::new(part(path)?) as Arc<dyn crate::Dataset>)).collect::<crate::Result<_>>()
+        let samples = detach(py, || {
+            crate::Raw::open_all(&paths, header_bytes, sample_bytes, fields.collect::<crate::Result<Vec<_>>>()?)
         })?;
-        Self::wrap(py, Concat::new(parts))
+        Self::wrap(py, Ok(samples))
     }
 
-    /// The files below the folder `root` that have one of the `extensions` (or any) and are meant by `pattern` (or are
-    /// anywhere), and the names of the classes.
+    /// The files below the `folders` of `root` that have one of the `extensions` (or any) and are meant by `pattern` (or are
+    /// anywhere), without those that can't be opened where `leave_out` says so; the names of the classes, and what was left out.
     #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "as many as Python's constructor has")]
     fn folder(
         py: Python<'_>,
         root: PathBuf,
+        folders: Vec<PathBuf>,
         pattern: Option<String>,
         extensions: Vec<String>,
         has_classes: bool,
         follow_links: bool,
-    ) -> PyResult<(Self, Vec<OsString>)> {
+        leave_out: bool,
+    ) -> PyResult<(Self, Vec<OsString>, Vec<String>)> {
         let classes = if has_classes { FolderClasses::FirstFolder } else { FolderClasses::None };
         let links = if follow_links { FolderLinks::Anywhere } else { FolderLinks::Inside };
-        let folder = detach(py, || crate::Folder::open(root, &FolderOptions { classes, links, extensions, pattern }))?;
-        let names = folder.class_names().iter().map(|name| OsString::from_vec(name.clone())).collect();
-        Ok((Self(Arc::new(folder)), names))
+        let options = FolderOptions { classes, links, extensions, pattern };
+        let names = |folder: &crate::Folder| {
+            folder.class_names().iter().map(|name| OsString::from_vec(name.clone())).collect::<Vec<_>>()
+        };
+        if leave_out {
+            let folder = detach(py, || crate::Folder::open_whole(root, &folders, &options))?;
+            let names = names(folder.dataset());
+            let (folder, damages) = Self::whole(folder);
+            return Ok((folder, names, damages));
+        }
+        let folder = detach(py, || crate::Folder::open_all(root, &folders, &options))?;
+        let names = names(&folder);
+        Ok((Self(Arc::new(folder)), names, Vec::new()))
     }
 
     /// Windows of `length` tokens, `stride` apart. `output` is "tokens", "shifted" or "same".
@@ -130,20 +172,26 @@ impl Dataset {
         Self::wrap(py, Ok(rows))
     }
 
-    /// The lines of the files at `paths`, whole, or their fields.
+    /// The lines of the files at `paths`, whole, or their fields, without broken ones where `leave_out` says so; and what was
+    /// left out.
     #[staticmethod]
     fn json_lines(
         py: Python<'_>,
         paths: Vec<PathBuf>,
         fields: Option<Vec<TypedForm>>,
         index_folder: Option<PathBuf>,
-    ) -> PyResult<Self> {
+        leave_out: bool,
+    ) -> PyResult<(Self, Vec<String>)> {
+        if leave_out {
+            let open = || crate::JsonLines::open_whole(paths, fields.map(typed_fields).transpose()?, index_folder);
+            return Ok(Self::whole(detach(py, open)?));
+        }
         let lines = detach(py, || crate::JsonLines::open(paths, fields.map(typed_fields).transpose()?, index_folder))?;
-        Self::wrap(py, Ok(lines))
+        Ok((Self(Arc::new(lines)), Vec::new()))
     }
 
     /// The samples of the TFRecord files at `paths`: their bytes, their features, or those that the first ones have; and what
-    /// each feature holds.
+    /// each feature holds; without broken ones where `leave_out` says so, and what was left out.
     #[staticmethod]
     fn tfrecord(
         py: Python<'_>,
@@ -151,22 +199,31 @@ impl Dataset {
         is_raw: bool,
         features: Option<Vec<TypedForm>>,
         index_folder: Option<PathBuf>,
-    ) -> PyResult<(Self, Vec<&'static str>)> {
-        let samples = detach(py, || {
-            let features = match features {
+        leave_out: bool,
+    ) -> PyResult<(Self, Vec<&'static str>, Vec<String>)> {
+        let features = || -> crate::Result<_> {
+            Ok(match features {
                 _ if is_raw => crate::Features::Raw,
                 Some(forms) => crate::Features::Typed(typed_fields(forms)?),
                 None => crate::Features::Inferred,
-            };
-            crate::TfRecord::open(paths, features, index_folder)
-        })?;
-        let contents = samples.fields().iter().map(content_of).collect();
-        Ok((Self(Arc::new(samples)), contents))
+            })
+        };
+        let contents = |samples: &crate::TfRecord| samples.fields().iter().map(content_of).collect();
+        if leave_out {
+            let samples = detach(py, || crate::TfRecord::open_whole(paths, features()?, index_folder))?;
+            let contents = contents(samples.dataset());
+            let (samples, damages) = Self::whole(samples);
+            return Ok((samples, contents, damages));
+        }
+        let samples = detach(py, || crate::TfRecord::open(paths, features()?, index_folder))?;
+        let contents = contents(&samples);
+        Ok((Self(Arc::new(samples)), contents, Vec::new()))
     }
 
     /// The rows of the CSV files at `paths`: the columns that `fields` describe, or all, with `defaults` (name, text) for empty
-    /// cells; and what each column holds.
+    /// cells; and what each column holds; without broken ones where `leave_out` says so, and what was left out.
     #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "as many as Python's constructor has")]
     fn csv(
         py: Python<'_>,
         paths: Vec<PathBuf>,
@@ -175,30 +232,51 @@ impl Dataset {
         has_header: bool,
         delimiter: u8,
         index_folder: Option<PathBuf>,
-    ) -> PyResult<(Self, Vec<&'static str>)> {
+        leave_out: bool,
+    ) -> PyResult<(Self, Vec<&'static str>, Vec<String>)> {
         let header = if has_header { CsvHeader::FirstRow } else { CsvHeader::None };
-        let rows = detach(py, || {
-            let fields = fields.map(typed_fields).transpose()?;
-            crate::Csv::open(paths, fields, &defaults, header, delimiter, index_folder)
-        })?;
-        let contents = rows.fields().iter().map(content_of).collect();
-        Ok((Self(Arc::new(rows)), contents))
+        let contents = |rows: &crate::Csv| rows.fields().iter().map(content_of).collect();
+        let fields = || fields.map(typed_fields).transpose();
+        if leave_out {
+            let rows =
+                detach(py, || crate::Csv::open_whole(paths, fields()?, &defaults, header, delimiter, index_folder))?;
+            let contents = contents(rows.dataset());
+            let (rows, damages) = Self::whole(rows);
+            return Ok((rows, contents, damages));
+        }
+        let rows = detach(py, || crate::Csv::open(paths, fields()?, &defaults, header, delimiter, index_folder))?;
+        let contents = contents(&rows);
+        Ok((Self(Arc::new(rows)), contents, Vec::new()))
     }
 
     /// The columns called `fields`, or all, of the folder `folder` in MDS, of whose unpacked shards `cache_bytes` bytes are
-    /// kept; what each column holds, the number of samples in each shard, and the cache.
+    /// kept; what each column holds, the number of samples in each shard, and the cache; without broken samples where
+    /// `leave_out` says so, which ones is kept in `index_folder`, and what was left out.
     #[staticmethod]
+    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
     fn mds(
         py: Python<'_>,
         folder: PathBuf,
         fields: Option<Vec<String>>,
         cache_bytes: usize,
-    ) -> PyResult<(Self, Vec<&'static str>, Vec<usize>, BlockCache)> {
+        index_folder: Option<PathBuf>,
+        leave_out: bool,
+    ) -> PyResult<(Self, Vec<&'static str>, Vec<usize>, BlockCache, Vec<String>)> {
+        let contents = |samples: &crate::Mds| samples.fields().iter().map(content_of).collect();
+        if leave_out {
+            let samples = detach(py, || {
+                let samples = crate::Mds::open_whole(folder, fields.as_deref(), index_folder)?;
+                Ok(samples.map(|samples| samples.with_cache_bytes(cache_bytes)))
+            })?;
+            let all = samples.dataset();
+            let (contents, sizes) = (contents(all), whole_sizes(&samples, all.block_sizes()));
+            let (samples, cache, damages) = Self::whole_blocks(samples, crate::Mds::cache_info);
+            return Ok((samples, contents, sizes, cache, damages));
+        }
         let samples = detach(py, || Ok(crate::Mds::open(folder, fields.as_deref())?.with_cache_bytes(cache_bytes)))?;
-        let (contents, sizes) = (samples.fields().iter().map(content_of).collect(), samples.block_sizes());
-        let samples = Arc::new(samples);
+        let (contents, sizes, samples) = (contents(&samples), samples.block_sizes(), Arc::new(samples));
         let cache = BlockCache::of(&samples, crate::Mds::cache_info);
-        Ok((Self(samples), contents, sizes, cache))
+        Ok((Self(samples), contents, sizes, cache, Vec::new()))
     }
 
     /// The rows of the Arrow files at `paths`, of whose unpacked batches `cache_bytes` bytes are kept; how their fields are
@@ -210,13 +288,22 @@ impl Dataset {
         paths: Vec<PathBuf>,
         columns: ColumnarArguments,
         cache_bytes: usize,
-    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<String>, Vec<usize>, BlockCache)> {
+        index_folder: Option<PathBuf>,
+        leave_out: bool,
+    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<String>, Vec<usize>, BlockCache, Vec<String>)> {
+        let kinds = |rows: &Arrow| rows.kinds().iter().map(kind_name).collect();
+        if leave_out {
+            let rows = detach(py, || Arrow::open_whole(paths, &columns.options()?, cache_bytes, index_folder))?;
+            let (kinds, structure) = (kinds(rows.dataset()), structure(py, rows.dataset().nesting())?);
+            let sizes = whole_sizes(&rows, rows.dataset().block_sizes());
+            let (rows, cache, damages) = Self::whole_blocks(rows, Arrow::cache_info);
+            return Ok((rows, structure, kinds, sizes, cache, damages));
+        }
         let rows = detach(py, || Arrow::open(paths, &columns.options()?, cache_bytes))?;
-        let kinds = rows.kinds().iter().map(kind_name).collect();
-        let (structure, sizes) = (structure(py, rows.nesting())?, rows.block_sizes().collect());
+        let (structure, kinds, sizes) = (structure(py, rows.nesting())?, kinds(&rows), rows.block_sizes().collect());
         let rows = Arc::new(rows);
         let cache = BlockCache::of(&rows, Arrow::cache_info);
-        Ok((Self(rows), structure, kinds, sizes, cache))
+        Ok((Self(rows), structure, kinds, sizes, cache, Vec::new()))
     }
 
     /// The `columns` of the table that the capsule `stream` holds, in the data types that torch works with; nothing when it
@@ -248,13 +335,21 @@ impl Dataset {
         py: Python<'py>,
         paths: Vec<PathBuf>,
         arguments: ParquetArguments,
-    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<String>, Vec<usize>, BlockCache)> {
-        let rows = detach(py, || arguments.open(paths))?;
-        let kinds = rows.kinds().iter().map(kind_name).collect();
-        let (structure, sizes) = (structure(py, rows.nesting())?, rows.group_samples());
+        leave_out: bool,
+    ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<String>, Vec<usize>, BlockCache, Vec<String>)> {
+        let kinds = |rows: &Parquet| rows.kinds().iter().map(kind_name).collect();
+        if leave_out {
+            let rows = detach(py, || Parquet::open_whole(paths, arguments.options()?))?;
+            let (kinds, structure) = (kinds(rows.dataset()), structure(py, rows.dataset().nesting())?);
+            let sizes = whole_sizes(&rows, rows.dataset().group_samples());
+            let (rows, cache, damages) = Self::whole_blocks(rows, Parquet::cache_info);
+            return Ok((rows, structure, kinds, sizes, cache, damages));
+        }
+        let rows = detach(py, || Parquet::open(paths, arguments.options()?))?;
+        let (structure, kinds, sizes) = (structure(py, rows.nesting())?, kinds(&rows), rows.group_samples());
         let rows = Arc::new(rows);
-        let cache = BlockCache::of(&rows, crate::Parquet::cache_info);
-        Ok((Self(rows), structure, kinds, sizes, cache))
+        let cache = BlockCache::of(&rows, Parquet::cache_info);
+        Ok((Self(rows), structure, kinds, sizes, cache, Vec::new()))
     }
 
     /// The samples of `dataset` at `indices`; nothing when one of them is no plain `int` in range.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 
 use super::columnar::{ColumnarArguments, ValueForm, unknown};
-use crate::{FillValue, Parquet, ParquetFilter, ParquetOptions, Relation, Result};
+use crate::{FillValue, ParquetFilter, ParquetOptions, Relation, Result};
 
 /// How Parquet files are read, as Python says it.
 #[derive(FromPyObject)]
@@ -19,19 +19,18 @@ pub(super) struct ParquetArguments {
 }
 
 impl ParquetArguments {
-    /// Opens the files.
-    pub(super) fn open(self, paths: Vec<PathBuf>) -> Result<Parquet> {
+    /// The core's options.
+    pub(super) fn options(self) -> Result<ParquetOptions> {
         let filter = self
             .filter
             .into_iter()
             .map(|(column, relation, values)| Ok(ParquetFilter { column, relation: relation_of(&relation, values)? }));
-        let options = ParquetOptions {
+        Ok(ParquetOptions {
             filter: filter.collect::<Result<_>>()?,
             columns: self.columns.options()?,
             cache_bytes: self.cache_bytes,
             index_folder: self.index_folder,
-        };
-        Parquet::open(paths, options)
+        })
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct TarArguments {
     index_folder: Option<PathBuf>,
     cache_folder: Option<PathBuf>,
     cache_bytes: Option<u64>,
+    /// (archive, key)
+    excluded: Vec<(PathBuf, Vec<u8>)>,
 }
 
 /// Archives, the names of their fields, what was left out, and by archive how many samples it has.
@@ -39,6 +41,7 @@ impl TarArguments {
             },
             end: if self.concatenated { TarEnd::FileEnd } else { TarEnd::ZeroBlock },
             damages: if self.skip_damaged { TarDamages::LeaveOut } else { TarDamages::Refuse },
+            excluded: self.excluded,
             index_folder: self.index_folder,
             unpacked,
         };

@@ -49,5 +49,6 @@ mod tfrecord;
 mod tokens;
 mod torch_draws;
 mod weighted;
+mod whole_samples;
 mod workers;
 mod written;

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import struct
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import torch
 
+import structure
 import test_mds
 import test_safetensors
 import test_tar
@@ -105,6 +107,19 @@ def _tar(suffix: str, pack: Callable[[bytes], bytes]) -> Callable[[Path, str], P
     return write
 
 
+def _long_names(form: int) -> Callable[[Path, str], Path]:
+    """Names that no header has room for."""
+
+    def write(folder: Path, stem: str) -> Path:
+        path = folder / f"{stem}.tar"
+        members = [(f"{'long/' * 30}{n}\u00e4.{kind}", b"7" * (n + 1)) for n in range(3) for kind in ("txt", "cls")]
+        test_tar.put(path, members, format=form)
+        path.write_bytes(path.read_bytes().rstrip(b"\0") + bytes(1024))
+        return path
+
+    return write
+
+
 def _open_tar(paths: list[Path]) -> TarDataset:
     # Of a file that had the same size and time before, another would still be there.
     cache = paths[0].parent.with_suffix(".cache")
@@ -177,6 +192,8 @@ FORMATS = {
     "mds": Format(_mds(None), lambda paths: MdsDataset(paths[0]), read_once=("index.json",)),
     "mds-zstd": Format(_mds("zstd"), lambda paths: MdsDataset(paths[0]), read_once=("index.json",)),
     "tar": Format(_tar(".tar", bytes), _open_tar),
+    "tar-pax": Format(_long_names(tarfile.PAX_FORMAT), _open_tar),
+    "tar-gnu": Format(_long_names(tarfile.GNU_FORMAT), _open_tar),
     "tar-gz": Format(_tar(".tar.gz", lambda data: gzip.compress(data, mtime=0)), _open_tar, read_once=(".gz",)),
     "tar-zst": Format(_tar(".tar.zst", test_mds.zstd), _open_tar, read_once=(".zst",)),
     "parquet": Format(
@@ -247,6 +264,34 @@ def damage(name: str, folder: Path, most: int = 80, seed: int = 0) -> int:
                 errors += 1
         file.write_bytes(whole)
     return errors
+
+
+# Checksums tell every change of what is structure, so that what is read is what was written.
+_CHECKED = ("tar", "tar-pax", "tar-gnu", "tar-gz", "tfrecord")
+
+
+def damage_structure(name: str, folder: Path) -> tuple[int, int]:
+    """As `damage`, at each place of a format's structure: how often that was tried, and how often an error."""
+    form, tried, errors = FORMATS[name], 0, 0
+    path = form.write(folder, "x")
+    before = [str(sample) for sample in read(form.open([path]))]
+    for file in files_below(folder):
+        whole = file.read_bytes()
+        for place in structure.offsets(file) if whole else []:
+            for contents in structure.damages(whole, place):
+                tried += 1
+                file.write_bytes(contents)
+                try:
+                    samples = [str(sample) for sample in read(form.open([path]))]
+                except (ValueError, OSError) as error:
+                    assert names(error, folder), f"an error that names no file: {error!r}"  # noqa: PT017
+                    errors += 1
+                else:
+                    # What was cut between two samples is another whole file.
+                    is_same = samples == before[: len(samples)]
+                    assert name not in _CHECKED or is_same, f"byte {place} of {file.name} is another, and was read"
+        file.write_bytes(whole)
+    return tried, errors
 
 
 def large(name: str, path: Path, shift: int = 0) -> Any:

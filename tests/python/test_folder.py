@@ -131,3 +131,52 @@ def test_a_file_that_is_gone_is_an_error_of_its_own_batch(root: Path, num_worker
             taken.append(error.filename)
     assert taken[2] == str(root / "cat/9.jpg")
     assert len(taken) == 8
+
+
+@pytest.mark.parametrize("form", ["list", "glob", "braces", "both"])
+def test_several_folders_follow_one_another(tmp_path: Path, form: str) -> None:
+    files = ["part-1/dog/a.jpg", "part-1/cat/b.jpg", "part-2/cat/a.jpg", "part-2/emu/c.jpg", "part-2/emu/d.jpg"]
+    for name in files:
+        (tmp_path / "x" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "x" / name).write_bytes(name.encode())
+    given: Any = {
+        "list": [tmp_path / "x" / "part-1", str(tmp_path / "x" / "part-2")],
+        "glob": tmp_path / "x" / "part-*",
+        "braces": tmp_path / "x" / "part-{1..2}",
+        "both": [str(tmp_path / "*" / "part-1"), tmp_path / "x" / "part-{2,2}"],
+    }[form]
+    dataset: Any = FolderDataset(given, classes=True)
+    assert dataset.root == str(tmp_path / "x")
+    assert dataset.class_to_idx == {"cat": 0, "dog": 1, "emu": 2}
+    order = [(files[1], 0), (files[0], 1), (files[2], 0), (files[3], 2), (files[4], 2)]
+    order += order[2:] if form == "both" else []
+    samples = [{"bytes": name.encode(), "path": name, "class": number} for name, number in order]
+    check_format(dataset, samples)
+    assert all((tmp_path / "x" / sample["path"]).read_bytes() == sample["bytes"] for sample in dataset)
+
+
+def test_one_of_several_folders_may_hold_another(root: Path) -> None:
+    dataset = FolderDataset([root / "cat", root], extensions=".jpg")
+    below = ["cat/10.jpg", "cat/9.jpg", "cat/more/1.JPG", "cat/more-2/1.jpg"]
+    assert [sample["path"] for sample in dataset][:4] == below
+    assert len(dataset) == 4 + 7
+    assert dataset[0]["bytes"] == (root / "cat/10.jpg").read_bytes()
+
+
+def test_several_folders_may_have_one_pattern(root: Path) -> None:
+    dataset = FolderDataset(f"{root}/{{cat,dog}}/*.jpg")
+    assert [sample["path"] for sample in dataset] == ["cat/10.jpg", "cat/9.jpg", "dog/empty.jpg"]
+    with pytest.raises(
+        ValueError, match=r"several folders have one pattern for their files, but got \['\*\.jpg', None\]"
+    ):
+        FolderDataset([f"{root}/cat/*.jpg", root / "dog"])
+    with pytest.raises(ValueError, match="at least one folder, but got an empty list"):
+        FolderDataset([])
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        FolderDataset([root / "cat", root / "nowhere"])
+    for number in range(3):
+        (root / "few" / str(number)).mkdir(parents=True)
+    for number in range(2):
+        (root / "few" / str(number) / "x").touch()
+    with pytest.raises(ValueError, match="the folder `2` has no file"):
+        FolderDataset([root / "few"], classes=True)

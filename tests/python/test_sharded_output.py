@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import itertools
 import json
 import os
@@ -296,3 +297,51 @@ def test_a_damaged_manifest_is_named(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="is damaged: give resume=False"):
         write("tar", tmp_path)
     assert write("tar", tmp_path, resume=False)
+
+
+@every_format
+def test_a_manifest_with_damage_anywhere_is_gone_on_with_or_named(tmp_path: pathlib.Path, name: str) -> None:
+    paths = write(name, tmp_path)
+    before = contents(tmp_path)
+    (manifest,) = tmp_path.glob("*.shards.json")
+    whole = manifest.read_bytes()
+    for place in range(0, len(whole), 7):
+        for other in (b"", bytes([whole[place] ^ 1 << place % 8]), b"\xff", b"["):
+            manifest.write_bytes(whole[:place] + other + (whole[place + 1 :] if other else b""))
+            try:
+                assert write(name, tmp_path) == paths
+            except ValueError as error:
+                assert f"{manifest.name}' is damaged: give resume=False" in str(error)  # noqa: PT017
+            else:
+                assert contents(tmp_path) == before
+    manifest.write_bytes(whole)
+    assert write(name, tmp_path) == paths
+
+
+@every_format
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_the_progress_is_shown_on_a_terminal_alone(
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    is_stream: bool,
+) -> None:
+    dataset = Stream(name) if is_stream else None
+    write(name, tmp_path / "silent", dataset)
+    assert capsys.readouterr() == ("", "")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    write(name, tmp_path / "shown", dataset)
+    shown = terminal.getvalue()
+    of_all = f"{LENGTH:,} (" if is_stream else f"{LENGTH:,} of {LENGTH:,} (100%)"
+    assert f"\rwriting {FORMATS[name][2]}: {of_all}" in shown
+    assert shown.endswith("\n")
+    # What is whole already is not written again.
+    write(name, tmp_path / "shown", dataset)
+    assert terminal.getvalue() == shown

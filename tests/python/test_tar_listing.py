@@ -7,10 +7,12 @@ import pathlib
 import pickle
 import struct
 import tarfile
+import warnings
 from typing import Any
 
 import pytest
 
+from formats import check_format
 from sluicegate import TarDataset, write_tar
 from sluicegate.tar_listing import listing_of
 
@@ -104,7 +106,6 @@ def test_a_folder_of_energon_names_the_archives_of_a_split(folder: pathlib.Path)
         ("split_parts: []\n", "expected 'split_parts'"),
         ("split_parts:\n  train: a.tar\n", "expected a list of names"),
         ("split_parts:\n  train:\n    a: b\n", "expected a list of names"),
-        ("split_parts:\n  train:\n  - shards/s-9.tar\nexclude:\n- shards/s-1.tar/0001\n", "excludes the single sample"),
         ("\ufeff", "split_parts|is not read"),
         ("", "expected 'split_parts'"),
         ('split_parts:\n  train:\n  - "a\\x.tar"\n', "line 3"),
@@ -154,3 +155,71 @@ def test_offsets_beside_an_archive_change_nothing(tmp_path: pathlib.Path) -> Non
         dataset = TarDataset(path, {"txt": "str", "cls": int}, index_folder=index_folder)
         found.append([(sample["__key__"], sample["txt"], sample["cls"]) for sample in dataset])
     assert found[0] == found[1] == found[2] == [(f"{index:09d}", str(index), index) for index in range(3000)]
+
+
+def test_energon_excludes_single_samples(folder: pathlib.Path) -> None:
+    keys = [sample["__key__"] for sample in TarDataset(str(folder / "shards/s-{0..2}.tar"))]
+    excluded = [f"shards/s-1.tar/{keys[5]}", "shards/s-0.tar", f"shards/s-{{1..2}}.tar/{keys[8]}", "shards/s-2.tar/no"]
+    split = json.dumps({"split_parts": {"train": ["shards/s-{0..2}.tar"]}, "exclude": excluded})
+    dataset = TarDataset(energon(folder, split, "split.json"), {"txt": "str"})
+    assert texts(dataset) == [4, 6, 7, 9]
+    assert texts(pickle.loads(pickle.dumps(dataset))) == [4, 6, 7, 9]
+    indices = folder / "indices"
+    indices.mkdir()
+    # What is left out is a part of what is kept of the archives.
+    assert texts(TarDataset(folder, {"txt": "str"}, index_folder=indices)) == [4, 6, 7, 9]
+    assert texts(TarDataset(str(folder / "shards/s-{1..2}.tar"), {"txt": "str"}, index_folder=indices)) == [
+        *range(4, 10)
+    ]
+    parts = {"train": ["shards/s-{0..2}.tar"]}
+    energon(folder, json.dumps({"split_parts": parts}), "split.json")
+    everything = TarDataset(folder, {"txt": "str"}, index_folder=indices)
+    assert texts(everything) == [*range(10)]
+    energon(folder, json.dumps({"split_parts": parts, "exclude": [f"shards/s-1.tar/{keys[5]}"]}), "split.json")
+    for on_missing in ("error", "skip"):
+        some = TarDataset(folder, {"txt": "str"}, on_missing=on_missing, index_folder=indices)
+        check_format(some, [sample for sample in everything if sample["__key__"] != keys[5]])
+
+
+def test_an_index_of_wids_is_found_in_the_folder_of_the_archives(folder: pathlib.Path) -> None:
+    wids(folder)
+    assert texts(TarDataset(folder, {"txt": "str"})) == [*range(10)]
+    beside = folder / "shards" / "any.json"
+    beside.write_text(json.dumps({"shardlist": [{"url": f"s-{n}.tar", "nsamples": 4} for n in range(3)]}))
+    (folder / "shards" / "other.json").write_text("[" * 100_000 + '"shardlist"')
+    (folder / "shards" / "labels.json").write_text("{}")
+    with pytest.warns(UserWarning, match=r"any\.json' says that .*s-2\.tar' has 4 samples, but there are 2"):
+        assert texts(TarDataset(str(folder / "shards/s-*.tar"), {"txt": "str"})) == [*range(10)]
+    # One that says nothing wrong of those that are given, or does not name all of them, says nothing.
+    assert texts(TarDataset(str(folder / "shards/s-{0..1}.tar"), {"txt": "str"})) == [*range(8)]
+    beside.write_text(json.dumps({"shardlist": [{"url": "s-0.tar", "nsamples": 9}]}))
+    assert texts(TarDataset(str(folder / "shards/s-*.tar"), {"txt": "str"})) == [*range(10)]
+    (folder / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"is a folder: one that .* but there is none: name the archives"):
+        TarDataset(folder / "empty")
+    (folder / "shards" / "second.json").write_text(json.dumps({"shardlist": [{"url": "s-1.tar"}]}))
+    with pytest.raises(ValueError, match=r"but there is \['any\.json', 'second\.json'\]"):
+        TarDataset(folder / "shards")
+
+
+@pytest.mark.parametrize("name", ["wids", "split.yaml", "split.json", ".info.yaml"])
+def test_a_list_with_damage_anywhere_is_read_or_named(folder: pathlib.Path, name: str) -> None:
+    split = {"split_parts": {"train": ["shards/s-{0..2}.tar"]}, "exclude": ["shards/s-1.tar/4"]}
+    if name == "split.json":
+        energon(folder, json.dumps(split), name)
+    else:
+        energon(folder)
+    given = wids(folder) if name == "wids" else folder
+    path = given if name == "wids" else folder / ".nv-meta" / name
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for other in (b"", bytes([whole[place] ^ 1 << place % 8]), b"\0", b"\xff"):
+            path.write_bytes(whole[:place] + other + (whole[place + 1 :] if other else b""))
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    read = texts(TarDataset(given, {"txt": "str"}, index_folder="/proc/no-folder"))
+            except (ValueError, OSError) as error:
+                assert str(folder) in str(error)  # noqa: PT017
+            else:
+                assert set(read) <= set(range(10))

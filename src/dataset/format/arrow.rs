@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::arrow_files::{ArrowBatch, ArrowFiles};
+use super::block_cache::Reads;
 use super::block_starts::FoundBlocks;
+use super::broken::{Broken, is_damage};
 use super::cache_info::CacheInfo;
 use super::columnar::{ColumnKind, ColumnarOptions, Columns, Nesting, Picks, Places};
+use super::whole_samples::WholeSamples;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
@@ -62,6 +65,48 @@ impl Arrow {
         let (_, _, columns) = first.ok_or_else(|| refuse("there is no file".into()))?;
         files.choose(&columns);
         Ok(Self { files, columns })
+    }
+
+    /// The same without the rows that are broken: those of batches that can't be read, those with a null that is refused, and
+    /// those with a text that is none. All batches are read once for that, and the result kept in `index_folder`, or beside the
+    /// first file (in the user's cache where that can't be).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_whole(
+        paths: Vec<PathBuf>,
+        options: &ColumnarOptions,
+        cache_bytes: usize,
+        index_folder: Option<PathBuf>,
+    ) -> Result<WholeSamples<Self>> {
+        let rows = Self::open(paths, options, cache_bytes)?;
+        let files = rows.files.shared_files();
+        WholeSamples::open(rows, ("arrow", &format!("{options:?}")), &files, index_folder, Self::find_broken)
+    }
+
+    fn find_broken(&self) -> Result<Broken> {
+        let batches: Vec<usize> = (0..self.files.starts.len()).collect();
+        Broken::find(&batches, |&number| {
+            let (mut broken, samples) = (Broken::default(), self.files.starts.samples_of(number));
+            let batch = match self.files.batch(&self.columns, number, Reads::Uncounted) {
+                Err(error) if is_damage(&error) => {
+                    broken.push(samples, || error);
+                    return Ok(broken);
+                }
+                batch => [batch?],
+            };
+            self.files.read(&batch, || {
+                // It may be run a second time.
+                broken = Broken::default();
+                batch[0].block.broken_rows(&self.columns, |row, field, reason| {
+                    let (index, file) = (samples.start + row, self.files.file_of(number).display());
+                    let reason = format!("{reason}, of {file}");
+                    broken.push(index..index + 1, || Error::Sample { index, field, reason });
+                });
+                Ok(())
+            })?;
+            Ok(broken)
+        })
     }
 
     /// What each field is.

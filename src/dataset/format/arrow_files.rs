@@ -100,6 +100,10 @@ impl ArrowFiles {
         }
     }
 
+    pub(super) fn shared_files(&self) -> Arc<SourceFiles> {
+        self.pool.shared_files()
+    }
+
     /// The file of batch `batch`.
     pub(super) fn file_of(&self, batch: usize) -> &PathBuf {
         &self.pool.files().files()[self.file_number(batch)].path
@@ -129,7 +133,7 @@ impl ArrowFiles {
         all.map(|((batch, reads), found)| found.map_or_else(|| self.batch(columns, batch, reads), Ok)).collect()
     }
 
-    fn batch(&self, columns: &Columns, batch: usize, reads: Reads) -> Result<Arc<ArrowBatch>> {
+    pub(super) fn batch(&self, columns: &Columns, batch: usize, reads: Reads) -> Result<Arc<ArrowBatch>> {
         self.batches.read(&batch, reads, || {
             let number = self.file_number(batch);
             let file = &self.files[number];

@@ -2,17 +2,19 @@
 
 use std::path::PathBuf;
 
+use super::broken::{Broken, Damages, is_damage};
 use super::csv_fields::{CsvFields, names_of};
 use super::csv_row::Cells;
-use super::csv_scan::{find_rows, first_row};
+use super::csv_scan::{check_rows, find_rows, first_row};
 use super::csv_types::Inference;
 use super::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
 use super::file_pool::FilePool;
 use super::open_file::OpenFile;
 use super::scan::scan;
 use super::spans::Spans;
-use super::text_file::refuse_line;
+use super::text_file::{refuse_line, with_line};
 use super::typed_field::TypedField;
+use super::whole_samples::WholeSamples;
 use crate::{Error, Result};
 
 /// So many rows are looked at where types are not named.
@@ -72,25 +74,61 @@ impl Csv {
         delimiter: u8,
         index_folder: Option<PathBuf>,
     ) -> Result<Self> {
+        Self::open_with(paths, fields, defaults, (header, delimiter), index_folder, Damages::Refuse)
+    }
+
+    /// The same without the rows that are broken, what lies behind a quote that is not closed, and files in UTF-16. All rows
+    /// are read once for that.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`Error::Format`] for a header that is not that of the first file alone.
+    pub fn open_whole(
+        paths: Vec<PathBuf>,
+        fields: Option<Vec<TypedField>>,
+        defaults: &[(String, String)],
+        header: CsvHeader,
+        delimiter: u8,
+        index_folder: Option<PathBuf>,
+    ) -> Result<WholeSamples<Self>> {
+        let folder = index_folder.clone();
+        let rows = Self::open_with(paths, fields, defaults, (header, delimiter), folder, Damages::LeaveOut)?;
+        let Rows { spans, fields } = rows.decoding.decoder();
+        let (parameters, files) = (format!("{delimiter} {header:?} {:?}", fields.typed()), spans.pool().shared_files());
+        WholeSamples::open(rows, ("csv", &parameters), &files, index_folder, |rows| {
+            let mut broken = rows.decoding.find_broken()?;
+            unread_rests(rows.decoding.decoder().spans.pool(), delimiter, &mut broken)?;
+            Ok(broken)
+        })
+    }
+
+    fn open_with(
+        paths: Vec<PathBuf>,
+        fields: Option<Vec<TypedField>>,
+        defaults: &[(String, String)],
+        (header, delimiter): (CsvHeader, u8),
+        index_folder: Option<PathBuf>,
+        damages: Damages,
+    ) -> Result<Self> {
         if matches!(delimiter, b'"' | b'\r' | b'\n') || !delimiter.is_ascii() {
             let reason = format!("{:?} can't separate cells", char::from(delimiter));
             return Err(Error::InvalidArgument { argument: "delimiter", reason });
         }
-        let parameters = format!("{delimiter} {header:?}");
+        let leave_out = if damages == Damages::Refuse { "" } else { " leave out" };
+        let parameters = format!("{delimiter} {header:?}{leave_out}");
         let spans = Spans::open(paths, ("csv 1", &parameters), index_folder, |pool| {
-            let mut rows = find_rows(pool, delimiter)?;
+            let mut rows = find_rows(pool, delimiter, damages)?;
             if header == CsvHeader::FirstRow {
                 rows.iter_mut().for_each(|rows| drop(rows.splice(..1.min(rows.len()), [])));
             }
             Ok(rows)
         })?;
         let names = match header {
-            CsvHeader::FirstRow => names_of_all(spans.pool(), delimiter)?,
-            CsvHeader::None => numbers(&spans, delimiter)?,
+            CsvHeader::FirstRow => names_of_all(spans.pool(), delimiter, damages)?,
+            CsvHeader::None => numbers(&spans, delimiter, damages)?,
         };
         let fields = match fields {
             Some(fields) => fields,
-            None => infer(&spans, &names, defaults, delimiter)?,
+            None => infer(&spans, &names, defaults, delimiter, damages)?,
         };
         let file = spans.pool().files().files().first().map(|file| file.path.display().to_string()).unwrap_or_default();
         let fields = CsvFields::new(names, fields, delimiter).map_err(|error| match error {
@@ -110,11 +148,15 @@ impl Csv {
 }
 
 /// The names in the first rows of the files, which are the same in all that have one.
-fn names_of_all(pool: &FilePool, delimiter: u8) -> Result<Vec<String>> {
+fn names_of_all(pool: &FilePool, delimiter: u8, damages: Damages) -> Result<Vec<String>> {
     let files: Vec<usize> = (0..pool.files().files().len()).collect();
     let found = scan(&files, |&number| {
         let file = pool.file(number)?;
-        let row = first_row(&file, delimiter)?;
+        let row = match first_row(&file, delimiter) {
+            // It has no row that can be read either.
+            Err(error) if damages == Damages::LeaveOut && is_damage(&error) => None,
+            row => row?,
+        };
         row.map(|(offset, row)| Ok((number, offset, names_in(&file, offset, &row, delimiter)?))).transpose()
     })?;
     let mut found = found.into_iter().flatten();
@@ -133,24 +175,57 @@ fn names_in(file: &OpenFile, offset: u64, row: &[u8], delimiter: u8) -> Result<V
 }
 
 /// The columns of the first row by their numbers.
-fn numbers(spans: &Spans, delimiter: u8) -> Result<Vec<String>> {
-    let mut count = 0;
-    let first = [0];
-    spans.visit(&first[..spans.len().min(1)], |file, offset, row| {
-        let mut cells = Cells::new(row, delimiter);
-        let refuse = |(place, reason): (usize, String)| refuse_line(file, offset + place as u64, &reason);
-        while cells.next().map_err(refuse)?.is_some() {
-            count += 1;
+fn numbers(spans: &Spans, delimiter: u8, damages: Damages) -> Result<Vec<String>> {
+    let looked_at = if damages == Damages::Refuse { 1 } else { INFERRED_FROM };
+    let first: Vec<usize> = (0..spans.len().min(looked_at)).collect();
+    let mut found = None;
+    spans.visit(&first, |file, offset, row| {
+        if found.is_some() {
+            return Ok(());
+        }
+        match count_cells(row, delimiter) {
+            Ok(count) => found = Some(count),
+            Err(_) if damages == Damages::LeaveOut => {}
+            Err((place, reason)) => return Err(refuse_line(file, offset + place as u64, &reason)),
         }
         Ok(())
     })?;
+    let count = found.unwrap_or(0);
     Ok((0..count).map(|column: usize| column.to_string()).collect())
 }
 
-fn infer(spans: &Spans, names: &[String], defaults: &[(String, String)], delimiter: u8) -> Result<Vec<TypedField>> {
+fn count_cells(row: &[u8], delimiter: u8) -> std::result::Result<usize, (usize, String)> {
+    let (mut cells, mut count) = (Cells::new(row, delimiter), 0);
+    while cells.next()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Adds to `broken` what lies behind quotes that are not closed, and files of which no row can be read.
+fn unread_rests(pool: &FilePool, delimiter: u8, broken: &mut Broken) -> Result<()> {
+    let files: Vec<usize> = (0..pool.files().files().len()).collect();
+    let found = scan(&files, |&number| match check_rows(&*pool.file(number)?, delimiter) {
+        Err(error) if is_damage(&error) => Ok(Some(error)),
+        checked => checked.map(|()| None),
+    })?;
+    found.iter().flatten().for_each(|error| broken.push_rest(error));
+    Ok(())
+}
+
+fn infer(
+    spans: &Spans,
+    names: &[String],
+    defaults: &[(String, String)],
+    delimiter: u8,
+    damages: Damages,
+) -> Result<Vec<TypedField>> {
     let mut inference = Inference::new(names, defaults);
     let first: Vec<usize> = (0..spans.len().min(INFERRED_FROM)).collect();
     spans.visit(&first, |file, offset, row| {
+        if damages == Damages::LeaveOut && count_cells(row, delimiter).ok() != Some(names.len()) {
+            return Ok(());
+        }
         let mut cells = Cells::new(row, delimiter);
         let refuse = |(place, reason): (usize, String)| refuse_line(file, offset + place as u64, &reason);
         let mut column = 0;
@@ -174,10 +249,17 @@ impl Decode for Rows {
 
     fn decode(&self, indices: &[usize], into: &mut Decoded) -> Result<()> {
         self.spans.visit(indices, |file, offset, row| {
-            let refuse = |(place, reason): (usize, String)| refuse_line(file, offset + place as u64, &reason);
+            let refuse = |(place, reason): (usize, String)| {
+                let path = file.source().path.clone();
+                Error::Format { path, offset: offset + place as u64, reason }
+            };
             self.fields.fill(row, into).map_err(refuse)?;
             into.end_sample(self.fields.typed()).map_err(|reason| refuse((0, reason)))
         })
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        with_line(self.spans.pool(), error)
     }
 }
 

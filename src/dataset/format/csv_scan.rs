@@ -1,5 +1,6 @@
 //! Where the rows of a CSV file are: a line feed in quotes ends none.
 
+use super::broken::{Damages, is_damage};
 use super::file_pool::FilePool;
 use super::open_file::OpenFile;
 use super::scan::scan;
@@ -10,17 +11,26 @@ use crate::Result;
 /// The longest first row that names columns.
 const LONGEST_HEADER: u32 = 16 << 20;
 
-/// By file, its rows without their ends, the header too; empty lines are left out.
-pub(super) fn find_rows(pool: &FilePool, delimiter: u8) -> Result<Vec<Vec<Span>>> {
+/// By file, its rows without their ends, the header too; empty lines are left out. Where damages may be, those before the first
+/// one in each file.
+pub(super) fn find_rows(pool: &FilePool, delimiter: u8, damages: Damages) -> Result<Vec<Vec<Span>>> {
     let numbers: Vec<usize> = (0..pool.files().files().len()).collect();
     scan(&numbers, |&number| {
         let mut rows = Vec::new();
-        visit_rows(&*pool.file(number)?, delimiter, |row| {
+        let visited = visit_rows(&*pool.file(number)?, delimiter, |row| {
             rows.push(row);
             true
-        })?;
-        Ok(rows)
+        });
+        match visited {
+            Err(error) if damages == Damages::LeaveOut && is_damage(&error) => Ok(rows),
+            visited => visited.map(|()| rows),
+        }
     })
+}
+
+/// Fails where rows of `file` can't be told apart.
+pub(super) fn check_rows(file: &OpenFile, delimiter: u8) -> Result<()> {
+    visit_rows(file, delimiter, |_| true)
 }
 
 /// The first row of `file`, if it has one, and where it begins.

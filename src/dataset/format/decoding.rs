@@ -1,12 +1,19 @@
 //! [`Decoding`]: a dataset whose samples are parsed, so that their sizes are known only when they have been.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::batch_key::BatchKey;
 use super::block_cache::BlockCache;
+use super::broken::{Broken, is_damage};
 use super::typed_field::TypedField;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
-use crate::{BatchWriter, Result, SampleWriter, Schema, SizesWriter};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
+
+/// Where it is looked for broken samples, so many are one piece of work.
+const PART: usize = 4096;
+/// Of a part so many are decoded at once.
+const TOGETHER: usize = 64;
 
 /// What turns samples into the bytes of their fields.
 pub(super) trait Decode: Send + Sync {
@@ -21,6 +28,24 @@ pub(super) trait Decode: Send + Sync {
     /// # Errors
     /// As [`Dataset::read`], for any of the indices.
     fn decode(&self, indices: &[usize], into: &mut Decoded) -> Result<()>;
+
+    /// An error of `decode`, with what it would have taken too long to find out where most errors are not shown.
+    fn explain(&self, error: Error) -> Error {
+        error
+    }
+
+    /// Samples that lie together, in order, all of them: what [`check_part`](Self::check_part) is about.
+    fn parts(&self) -> Vec<Range<usize>> {
+        (0..self.len()).step_by(PART).map(|start| start..(start + PART).min(self.len())).collect()
+    }
+
+    /// Fails when no sample of part `part` can be decoded.
+    ///
+    /// # Errors
+    /// As `decode`, of any of its samples.
+    fn check_part(&self, _part: usize) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The fields of some samples, as bytes.
@@ -134,9 +159,51 @@ impl<D: Decode> Decoding<D> {
         Ok(decoded)
     }
 
+    fn decode_or_explain(&self, indices: &[usize]) -> Result<Decoded> {
+        self.decode(indices).map_err(|error| self.decoder.explain(error))
+    }
+
+    /// The samples that can't be decoded.
+    ///
+    /// # Errors
+    /// A file can't be read.
+    pub(super) fn find_broken(&self) -> Result<Broken> {
+        let parts: Vec<(usize, Range<usize>)> = self.decoder.parts().into_iter().enumerate().collect();
+        Broken::find(&parts, |(number, part)| self.broken_in(*number, part.clone()))
+    }
+
+    fn broken_in(&self, number: usize, part: Range<usize>) -> Result<Broken> {
+        let mut broken = Broken::default();
+        match self.decoder.check_part(number) {
+            Err(error) if is_damage(&error) => {
+                broken.push(part, || error);
+                return Ok(broken);
+            }
+            checked => checked?,
+        }
+        let indices: Vec<usize> = part.collect();
+        for some in indices.chunks(TOGETHER) {
+            match self.decode(some) {
+                Err(error) if is_damage(&error) => {}
+                decoded => {
+                    decoded?;
+                    continue;
+                }
+            }
+            // It says of one of them only.
+            for &index in some {
+                match self.decode(&[index]) {
+                    Err(error) if is_damage(&error) => broken.push(index..index + 1, || error),
+                    decoded => drop(decoded?),
+                }
+            }
+        }
+        Ok(broken)
+    }
+
     fn batch(&self, indices: &[usize]) -> Result<Arc<Decoded>> {
         self.batches.get(&BatchKey::of(indices), || {
-            let decoded = self.decode(indices)?;
+            let decoded = self.decode_or_explain(indices)?;
             let bytes = decoded.bytes();
             Ok((decoded, bytes.max(1)))
         })
@@ -171,7 +238,10 @@ impl<D: Decode> Dataset for Decoding<D> {
 
 impl<D: Decode> ReadMany for Decoding<D> {
     fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
-        let decoded = if self.schema.is_variable() { self.batch(indices)? } else { Arc::new(self.decode(indices)?) };
+        let decoded = match self.schema.is_variable() {
+            true => self.batch(indices)?,
+            false => Arc::new(self.decode_or_explain(indices)?),
+        };
         for (number, (column, field)) in decoded.columns.iter().zip(self.schema.fields()).enumerate() {
             if !field.is_variable() {
                 into.field(number).copy_from_slice(&column.bytes);

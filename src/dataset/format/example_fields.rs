@@ -85,6 +85,16 @@ fn raw_numbers(feature: &Feature<'_>, field: &Field, column: &mut DecodedColumn)
     })
 }
 
+/// Fails where `example` is no `tf.train.Example`.
+pub(super) fn check_features(example: &[u8]) -> Result<(), String> {
+    let mut checked = Ok(());
+    features(example, |_, feature| {
+        checked = std::mem::replace(&mut checked, Ok(())).and_then(|()| feature.count(1).map(drop));
+        Ok(())
+    })?;
+    checked
+}
+
 /// What is known of the features of some samples.
 #[derive(Default)]
 pub(super) struct Inference {

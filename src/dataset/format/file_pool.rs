@@ -49,6 +49,11 @@ impl FilePool {
         &self.files
     }
 
+    /// The same, to be kept.
+    pub(crate) fn shared_files(&self) -> Arc<SourceFiles> {
+        Arc::clone(&self.files)
+    }
+
     /// Whether the files lie in memory.
     pub(crate) fn page_cache(&self) -> &PageCache {
         &self.page_cache

@@ -1,12 +1,16 @@
 //! [`Folder`]: one file a sample.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::broken::{Broken, Damages};
+use super::data_file::open_regular;
 use super::folder_walk::{FolderClasses, FolderOptions, first_component, join, walk};
+use super::whole_samples::WholeSamples;
 use crate::dataset::{Dataset, VariableSize};
 use crate::{DType, Error, Field, Result, SampleWriter, Schema, SizesWriter};
 
@@ -36,6 +40,9 @@ pub struct Folder {
     schema: Schema,
 }
 
+/// Where it is looked for files that can't be opened, so many are one piece of work.
+const PART: usize = 1024;
+
 impl Folder {
     /// Finds the files below the folder `root` that `options` mean.
     ///
@@ -43,31 +50,84 @@ impl Folder {
     /// [`Error::Io`] when a folder can't be listed, or a link leads nowhere; [`Error::InvalidArgument`] when a link leads out
     /// of the root, or to where it lies itself, or when a class has no file.
     pub fn open(root: impl AsRef<Path>, options: &FolderOptions) -> Result<Self> {
-        let root = root.as_ref();
+        Self::open_all(root, &[PathBuf::new()], options)
+    }
+
+    /// Finds the files below several `folders` of `root`, given by their paths from there: one folder after the other. The paths
+    /// of the files are those from `root`; a class is the folder at the top of each of the `folders`, and one that several of
+    /// them have is one class.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_all(root: impl AsRef<Path>, folders: &[PathBuf], options: &FolderOptions) -> Result<Self> {
+        Self::open_with(root.as_ref(), folders, options, Damages::Refuse)
+    }
+
+    /// The same without the files that can't be opened to be read, and without links that lead nowhere. Each file is opened
+    /// once for that, every time; what is in it is not read.
+    ///
+    /// # Errors
+    /// As [`open_all`](Self::open_all), but for links that lead nowhere.
+    pub fn open_whole(
+        root: impl AsRef<Path>,
+        folders: &[PathBuf],
+        options: &FolderOptions,
+    ) -> Result<WholeSamples<Self>> {
+        let files = Self::open_with(root.as_ref(), folders, options, Damages::LeaveOut)?;
+        let broken = files.find_broken()?;
+        Ok(WholeSamples::new(files, broken))
+    }
+
+    fn find_broken(&self) -> Result<Broken> {
+        let parts: Vec<usize> = (0..self.len()).step_by(PART).collect();
+        Broken::find(&parts, |&start| {
+            let mut broken = Broken::default();
+            for index in start..(start + PART).min(self.len()) {
+                let path = self.place(index)?;
+                if let Err(error) = open_regular(&path) {
+                    broken.push(index..index + 1, || error);
+                }
+            }
+            Ok(broken)
+        })
+    }
+
+    fn open_with(root: &Path, folders: &[PathBuf], options: &FolderOptions, damages: Damages) -> Result<Self> {
         let has_classes = options.classes == FolderClasses::FirstFolder;
         let (mut paths, mut ends, mut classes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut class_names: Vec<Vec<u8>> = Vec::new();
-        let mut samples_before_class = 0;
-        for folder in walk(root, options)? {
-            if has_classes && folder.path.is_empty() {
-                continue;
+        let mut found = Vec::with_capacity(folders.len());
+        for folder in folders {
+            let place = if folder.as_os_str().is_empty() { root.to_path_buf() } else { root.join(folder) };
+            found.push((folder.as_os_str().as_bytes(), walk(&place, options, damages)?));
+        }
+        // By name, the number of the class, and of its samples.
+        let mut of_classes: BTreeMap<Vec<u8>, (u32, usize)> = BTreeMap::new();
+        if has_classes {
+            let below = found.iter().flat_map(|(_, files)| files).filter(|folder| !folder.path.is_empty());
+            for folder in below {
+                of_classes.entry(first_component(&folder.path).to_vec()).or_default().1 += folder.names.len();
             }
-            let class = first_component(&folder.path);
-            if has_classes && class_names.last().is_none_or(|last| last != class) {
-                refuse_empty(&class_names, ends.len() - samples_before_class)?;
-                samples_before_class = ends.len();
-                class_names.push(class.to_vec());
-            }
-            for name in &folder.names {
-                paths.extend(join(&folder.path, name));
-                ends.push(paths.len());
-            }
-            if has_classes {
-                let class = u32::try_from(class_names.len() - 1).unwrap_or(u32::MAX);
-                classes.resize(ends.len(), class);
+            for (number, (name, class)) in of_classes.iter_mut().enumerate() {
+                refuse_empty(name, class.1)?;
+                class.0 = u32::try_from(number).unwrap_or(u32::MAX);
             }
         }
-        refuse_empty(&class_names, ends.len() - samples_before_class)?;
+        for (prefix, files) in &found {
+            for folder in files {
+                if has_classes && folder.path.is_empty() {
+                    continue;
+                }
+                for name in &folder.names {
+                    let path = join(&folder.path, name);
+                    paths.extend(join(prefix, &path));
+                    ends.push(paths.len());
+                }
+                if let Some((class, _)) = of_classes.get(first_component(&folder.path)) {
+                    classes.resize(ends.len(), *class);
+                }
+            }
+        }
+        let class_names = of_classes.into_keys().collect();
         let mut fields = vec![Field::variable("bytes", DType::UInt8, []), Field::variable("path", DType::UInt8, [])];
         fields.extend(has_classes.then(|| Field::new("class", DType::Int64, [])));
         Ok(Self { root: root.to_path_buf(), paths, ends, classes, class_names, schema: Schema::new(fields) })
@@ -94,10 +154,10 @@ impl Folder {
     }
 }
 
-/// Fails when the last class has no file, as torchvision does.
-fn refuse_empty(class_names: &[Vec<u8>], samples: usize) -> Result<()> {
-    match class_names.last() {
-        Some(name) if samples == 0 => Err(Error::InvalidArgument {
+/// Fails when the class `name` has no file, as torchvision does.
+fn refuse_empty(name: &[u8], samples: usize) -> Result<()> {
+    match samples {
+        0 => Err(Error::InvalidArgument {
             argument: "classes",
             reason: format!(
                 "the folder `{}` has no file that is meant, so that there is no sample of that class: remove the folder, or \

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::broken::Damages;
 use super::name_pattern::NamePattern;
 use super::scan::scan;
 use crate::{Error, Result};
@@ -72,8 +73,9 @@ pub(super) struct FolderFiles {
 }
 
 /// The folders below `root`, with the files that `options` mean: ordered by their first component, then by the bytes of
-/// their whole path, which is the order of torchvision's `ImageFolder`.
-pub(super) fn walk(root: &Path, options: &FolderOptions) -> Result<Vec<FolderFiles>> {
+/// their whole path, which is the order of torchvision's `ImageFolder`. Where damages may be, a link that leads nowhere is a file
+/// that can't be opened.
+pub(super) fn walk(root: &Path, options: &FolderOptions, damages: Damages) -> Result<Vec<FolderFiles>> {
     let real_root = fs::canonicalize(root).map_err(|source| Error::Io { path: root.to_path_buf(), source })?;
     let pattern = options.pattern.as_ref().map(|pattern| NamePattern::new(pattern.as_bytes()));
     let extensions: Vec<Vec<u8>> = options.extensions.iter().map(|end| end.to_ascii_lowercase().into_bytes()).collect();
@@ -86,7 +88,7 @@ pub(super) fn walk(root: &Path, options: &FolderOptions) -> Result<Vec<FolderFil
     let mut level = vec![Place { path: Vec::new(), real: real_root.clone(), through: Vec::new() }];
     while !level.is_empty() {
         let listings = scan(&level, |place| {
-            let mut listing = list(root, place, &real_root, options.links)?;
+            let mut listing = list(root, place, &real_root, options.links, damages)?;
             listing.files.retain(|name| is_meant(&place.path, name));
             listing.files.sort_unstable();
             Ok(listing)
@@ -118,7 +120,7 @@ fn in_order(a: &[u8], b: &[u8]) -> Ordering {
     first_component(a).cmp(first_component(b)).then_with(|| a.cmp(b))
 }
 
-fn list(root: &Path, place: &Place, real_root: &Path, links: FolderLinks) -> Result<Listing> {
+fn list(root: &Path, place: &Place, real_root: &Path, links: FolderLinks, damages: Damages) -> Result<Listing> {
     let folder = root.join(OsStr::from_bytes(&place.path));
     let io = |source| Error::Io { path: folder.clone(), source };
     let mut listing = Listing { files: Vec::new(), folders: Vec::new() };
@@ -132,7 +134,13 @@ fn list(root: &Path, place: &Place, real_root: &Path, links: FolderLinks) -> Res
             let real = place.real.join(entry.file_name());
             listing.folders.push(Place { path: join(&place.path, &name), real, through: place.through.clone() });
         } else if kind.is_symlink() {
-            let target = follow(&entry.path(), place, real_root, links)?;
+            let target = match follow(&entry.path(), place, real_root, links) {
+                Err(Error::Io { .. }) if damages == Damages::LeaveOut => {
+                    listing.files.push(name);
+                    continue;
+                }
+                target => target?,
+            };
             if target.is_dir() {
                 let mut through = place.through.clone();
                 through.push(place.real.clone());

@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
+use super::broken::{Broken, Damages, is_damage};
 use super::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
+use super::file_pool::FilePool;
 use super::json_fields::{check, read_fields};
 use super::json_scan::find_lines;
 use super::spans::Spans;
-use super::text_file::refuse_line;
+use super::text_file::{text_start, with_line};
 use super::typed_field::TypedField;
-use crate::Result;
+use super::whole_samples::WholeSamples;
+use crate::{Error, Result};
 
 /// JSON Lines: a sample is a line, either whole, as the bytes of its text, or the fields of the object in it that were asked
 /// for.
@@ -40,6 +43,7 @@ struct Lines {
 }
 
 /// What of a line is a sample.
+#[derive(Debug)]
 enum Shape {
     Whole,
     Fields,
@@ -53,13 +57,53 @@ impl JsonLines {
     /// [`Error::Io`](crate::Error::Io) when a file can't be read; [`Error::Format`](crate::Error::Format) for a line of more
     /// than 4 GiB, and for UTF-16.
     pub fn open(paths: Vec<PathBuf>, fields: Option<Vec<TypedField>>, index_folder: Option<PathBuf>) -> Result<Self> {
-        let spans = Spans::open(paths, ("lines 1", ""), index_folder, find_lines)?;
+        Self::open_with(paths, fields, index_folder, Damages::Refuse)
+    }
+
+    /// The same without the lines that are broken, and without files in UTF-16. All lines are read once for that.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`Error::Format`] for a line of more than 4 GiB alone.
+    pub fn open_whole(
+        paths: Vec<PathBuf>,
+        fields: Option<Vec<TypedField>>,
+        index_folder: Option<PathBuf>,
+    ) -> Result<WholeSamples<Self>> {
+        let lines = Self::open_with(paths, fields, index_folder.clone(), Damages::LeaveOut)?;
+        let Lines { shape, fields, spans } = lines.decoding.decoder();
+        let (parameters, files) = (format!("{shape:?} {fields:?}"), spans.pool().shared_files());
+        WholeSamples::open(lines, ("lines", &parameters), &files, index_folder, |lines| {
+            let mut broken = lines.decoding.find_broken()?;
+            unread_files(lines.decoding.decoder().spans.pool(), &mut broken)?;
+            Ok(broken)
+        })
+    }
+
+    fn open_with(
+        paths: Vec<PathBuf>,
+        fields: Option<Vec<TypedField>>,
+        index_folder: Option<PathBuf>,
+        damages: Damages,
+    ) -> Result<Self> {
+        let parameters = if damages == Damages::Refuse { "" } else { "leave out" };
+        let spans = Spans::open(paths, ("lines 1", parameters), index_folder, |pool| find_lines(pool, damages))?;
         let (shape, fields) = match fields {
             None => (Shape::Whole, vec![TypedField::json("json")]),
             Some(fields) => (Shape::Fields, fields),
         };
         Ok(Self { decoding: Decoding::new(Lines { spans, shape, fields }) })
     }
+}
+
+/// Adds to `broken` the files of which no line can be read.
+fn unread_files(pool: &FilePool, broken: &mut Broken) -> Result<()> {
+    for number in 0..pool.files().files().len() {
+        match text_start(&*pool.file(number)?) {
+            Err(error) if is_damage(&error) => broken.push_rest(&error),
+            start => drop(start?),
+        }
+    }
+    Ok(())
 }
 
 impl Decode for Lines {
@@ -73,7 +117,10 @@ impl Decode for Lines {
 
     fn decode(&self, indices: &[usize], into: &mut Decoded) -> Result<()> {
         self.spans.visit(indices, |file, offset, line| {
-            let refuse = |(place, reason): (usize, String)| refuse_line(file, offset + place as u64, &reason);
+            let refuse = |(place, reason): (usize, String)| {
+                let path = file.source().path.clone();
+                Error::Format { path, offset: offset + place as u64, reason }
+            };
             let text = std::str::from_utf8(line)
                 .map_err(|error| refuse((error.valid_up_to(), "this is no UTF-8 text".into())))?;
             match self.shape {
@@ -85,6 +132,10 @@ impl Decode for Lines {
             }
             into.end_sample(&self.fields).map_err(|reason| refuse((0, reason)))
         })
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        with_line(self.spans.pool(), error)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where the lines of a text are.
 
+use super::broken::{Damages, is_damage};
 use super::file_pool::FilePool;
 use super::open_file::OpenFile;
 use super::scan::scan;
@@ -10,10 +11,16 @@ use crate::Result;
 /// Threads take so many bytes of a file at a time.
 const PART: u64 = 16 << 20;
 
-/// By file, its lines without their ends; those that are blank are left out.
-pub(super) fn find_lines(pool: &FilePool) -> Result<Vec<Vec<Span>>> {
+/// By file, its lines without their ends; those that are blank are left out. A file in UTF-16 has none, where it may be left out.
+pub(super) fn find_lines(pool: &FilePool, damages: Damages) -> Result<Vec<Vec<Span>>> {
     let parts = parts(pool, PART);
-    let found = scan(&parts, |&(number, start, end)| lines_of_part(&*pool.file(number)?, start, end))?;
+    let found = scan(&parts, |&(number, start, end)| {
+        let file = pool.file(number)?;
+        match text_start(&file) {
+            Err(error) if damages == Damages::LeaveOut && is_damage(&error) => Ok(Vec::new()),
+            text => lines_of_part(&file, text?, start, end),
+        }
+    })?;
     let mut files = vec![Vec::new(); pool.files().files().len()];
     for ((number, ..), lines) in parts.into_iter().zip(found) {
         files[number].extend(lines);
@@ -21,9 +28,8 @@ pub(super) fn find_lines(pool: &FilePool) -> Result<Vec<Vec<Span>>> {
     Ok(files)
 }
 
-/// The lines that begin between `start` and `end`, wherever they end.
-fn lines_of_part(file: &OpenFile, start: u64, end: u64) -> Result<Vec<Span>> {
-    let text = text_start(file)?;
+/// The lines of the text from byte `text` on that begin between `start` and `end`, wherever they end.
+fn lines_of_part(file: &OpenFile, text: u64, start: u64, end: u64) -> Result<Vec<Span>> {
     let mut lines = Vec::new();
     // The last byte before the part says whether a line begins with it.
     let from = start.max(text + 1) - 1;

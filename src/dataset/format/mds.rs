@@ -1,13 +1,16 @@
 //! [`Mds`]: folders as MosaicML's Streaming writes them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::block_cache::{BlockCache, CACHED_BYTES, Reads};
+use super::broken::{Damages, is_damage};
 use super::cache_info::CacheInfo;
 use super::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
 use super::file_pool::{FilePool, OPEN_FILES};
+use super::index_file::digest_of;
 use super::mds_column::MdsColumn;
 use super::mds_index::{ColumnForm, Packing, Shard, read_index};
 use super::mds_shard::{Unpacked, check, place, unpack};
@@ -16,6 +19,7 @@ use super::recent_files::RecentFiles;
 use super::room::make_room;
 use super::source_files::SourceFiles;
 use super::typed_field::TypedField;
+use super::whole_samples::WholeSamples;
 use crate::{Error, Result};
 
 /// A folder in MDS: `index.json` (version 2), and the shards that it names, raw or compressed with zstd.
@@ -29,6 +33,9 @@ use crate::{Error, Result};
 pub struct Mds {
     decoding: Decoding<Shards>,
 }
+
+/// Where the first sample of a shard is broken, so many are tried.
+const LOOKED_AT: usize = 100;
 
 struct Shards {
     pool: FilePool,
@@ -58,18 +65,45 @@ impl Mds {
     /// folder, or a shard has another size than it says; [`Error::InvalidArgument`] for a column that is not there or that is
     /// not read, such as pickles.
     pub fn open(folder: impl AsRef<Path>, fields: Option<&[String]>) -> Result<Self> {
-        let (index, shards, forms) = read_index(folder.as_ref())?;
+        Self::open_with(folder.as_ref(), fields, Damages::Refuse)
+    }
+
+    /// The same without the samples that are broken: all of a compressed shard that can't be unpacked, those that a raw one
+    /// has not any more. All samples are read once for that, and the result kept in `index_folder`, or beside the first shard
+    /// (in the user's cache where that can't be).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for the sizes of shards.
+    pub fn open_whole(
+        folder: impl AsRef<Path>,
+        fields: Option<&[String]>,
+        index_folder: Option<PathBuf>,
+    ) -> Result<WholeSamples<Self>> {
+        let samples = Self::open_with(folder.as_ref(), fields, Damages::LeaveOut)?;
+        let Shards { shards, forms, typed, pool, .. } = samples.decoding.decoder();
+        // The index of the folder is no file of the pool.
+        let (parameters, files) = (format!("{typed:?} {forms:?} {shards:?}"), pool.shared_files());
+        let digest = format!("{:016x}", digest_of(parameters.as_bytes()));
+        WholeSamples::open(samples, ("mds", &digest), &files, index_folder, |samples| samples.decoding.find_broken())
+    }
+
+    fn open_with(folder: &Path, fields: Option<&[String]>, damages: Damages) -> Result<Self> {
+        let (index, mut shards, forms) = read_index(folder)?;
         let paths: Vec<PathBuf> = shards.iter().map(|shard| shard.path.clone()).collect();
         let pool = FilePool::new(Arc::new(SourceFiles::look(paths)?), OPEN_FILES);
         let mut ends = Vec::with_capacity(shards.len());
-        for (shard, file) in shards.iter().zip(pool.files().files()) {
+        for (shard, file) in shards.iter_mut().zip(pool.files().files()) {
             let end = ends.last().copied().unwrap_or(0_usize).checked_add(shard.samples);
             ends.push(end.ok_or_else(|| Error::Format {
                 path: index.clone(),
                 offset: 0,
                 reason: "more samples than an index can count".into(),
             })?);
-            if shard.packing == Packing::None && file.facts.bytes != shard.bytes {
+            if shard.packing == Packing::None && damages == Damages::LeaveOut {
+                // What is there is read.
+                shard.bytes = shard.bytes.min(file.facts.bytes);
+            }
+            if shard.packing == Packing::None && damages == Damages::Refuse && file.facts.bytes != shard.bytes {
                 let reason = format!("the shard has {} bytes, but the index says {}", file.facts.bytes, shard.bytes);
                 return Err(Error::Format { path: shard.path.clone(), offset: file.facts.bytes, reason });
             }
@@ -89,14 +123,10 @@ impl Mds {
         }
         let unpacked = BlockCache::new(CACHED_BYTES);
         let mut shards = Shards { pool, shards, ends, forms, columns, fields: Vec::new(), typed: Vec::new(), unpacked };
-        let first = shards.first_values(&names)?;
-        for (name, first) in names.iter().zip(&first) {
-            let form = shards.forms.iter().find(|form| form.name == *name).expect("it was found above");
-            let column = MdsColumn::new(form, first.as_deref())
-                .map_err(|reason| invalid(format!("column `{name}` of {}: {reason}", index.display())))?;
-            shards.typed.push(column.typed().clone());
-            shards.fields.push(column);
-        }
+        shards.fields = shards.columns_of(&names, damages, |name, reason| {
+            invalid(format!("column `{name}` of {}: {reason}", index.display()))
+        })?;
+        shards.typed = shards.fields.iter().map(|column| column.typed().clone()).collect();
         Ok(Self { decoding: Decoding::new(shards) })
     }
 
@@ -129,22 +159,57 @@ impl Mds {
 }
 
 impl Shards {
-    /// By field, its value in the first sample, where it takes one to know what the field is.
-    fn first_values(&self, names: &[String]) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut first: Vec<Option<Vec<u8>>> = vec![None; names.len()];
-        let needs = |name: &String| self.forms.iter().any(|form| form.name == *name && MdsColumn::needs_value(form));
-        if !names.iter().any(needs) || self.len() == 0 {
-            return Ok(first);
+    /// What the columns called `names` are, by the values of the first sample where it takes those to know it. Where damages
+    /// may be, that is the first one of which it can be known.
+    fn columns_of(
+        &self,
+        names: &[String],
+        damages: Damages,
+        refuse: impl Fn(&str, String) -> Error,
+    ) -> Result<Vec<MdsColumn>> {
+        let forms = names.iter().map(|name| self.forms.iter().find(|form| form.name == *name));
+        let forms: Vec<&ColumnForm> = forms.map(|form| form.expect("it was looked for before")).collect();
+        let columns = |first: &[Option<Vec<u8>>]| {
+            let column = |(form, first): (&&ColumnForm, &Option<Vec<u8>>)| {
+                MdsColumn::new(form, first.as_deref()).map_err(|reason| refuse(&form.name, reason))
+            };
+            forms.iter().zip(first).map(column).collect::<Result<Vec<_>>>()
+        };
+        if !forms.iter().any(|form| MdsColumn::needs_value(form)) || self.len() == 0 {
+            return columns(&vec![None; names.len()]);
         }
-        self.visit(&[0], |_, _, values| {
+        if damages == Damages::LeaveOut {
+            for (number, samples) in self.parts().into_iter().enumerate() {
+                if self.check_part(number).is_err_and(|error| is_damage(&error)) {
+                    continue;
+                }
+                for index in samples.take(LOOKED_AT) {
+                    match self.values_of(index, names.len()) {
+                        Err(error) if is_damage(&error) => {}
+                        first => {
+                            if let Ok(columns) = columns(&first?) {
+                                return Ok(columns);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        columns(&self.values_of(0, names.len())?)
+    }
+
+    /// By field, its value in sample `index`.
+    fn values_of(&self, index: usize, fields: usize) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut found = vec![None; fields];
+        self.visit(&[index], |_, _, values| {
             for (number, value) in self.columns.iter().zip(values) {
                 if let Some(number) = number {
-                    first[*number] = Some(value.to_vec());
+                    found[*number] = Some(value.to_vec());
                 }
             }
             Ok(())
         })?;
-        Ok(first)
+        Ok(found)
     }
 
     /// Reads the samples at `indices` and calls `visit` for each: with the file, where the sample begins in its shard, and
@@ -171,16 +236,7 @@ impl Shards {
             let (number, shard, within) = self.find(index)?;
             let file = files.file(number)?;
             if open.as_ref().is_none_or(|(opened, _)| *opened != number) {
-                let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
-                let unpacked = match shard.packing {
-                    Packing::None => None,
-                    Packing::Zstd => Some(self.unpacked(number, &mut packed, || unpack(file, shard))?),
-                };
-                match &unpacked {
-                    Some(unpacked) => check(shard, |at, into| unpacked.read(at, into), refuse)?,
-                    None => check(shard, |at, into| file.copy_at(at, into), refuse)?,
-                }
-                open = Some((number, unpacked));
+                open = Some((number, self.open_shard(number, file, &mut packed)?));
             }
             let unpacked = open.as_ref().and_then(|(_, unpacked)| unpacked.as_ref());
             let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
@@ -200,6 +256,26 @@ impl Shards {
             visit(file, offset, &self.values(sample).map_err(|reason| refuse(offset, reason))?)?;
         }
         Ok(())
+    }
+
+    /// The bytes of shard `number`, which is `file`, if it is packed; fails unless it begins as it should.
+    fn open_shard(
+        &self,
+        number: usize,
+        file: &OpenFile,
+        packed: &mut BTreeMap<usize, InBatch>,
+    ) -> Result<Option<Arc<Unpacked>>> {
+        let shard = &self.shards[number];
+        let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
+        let unpacked = match shard.packing {
+            Packing::None => None,
+            Packing::Zstd => Some(self.unpacked(number, packed, || unpack(file, shard))?),
+        };
+        match &unpacked {
+            Some(unpacked) => check(shard, |at, into| unpacked.read(at, into), refuse)?,
+            None => check(shard, |at, into| file.copy_at(at, into), refuse)?,
+        }
+        Ok(unpacked)
     }
 
     /// The packed shards that the samples at `indices` are in, by their numbers: of each, how many of them are there and not
@@ -289,6 +365,18 @@ impl Decode for Shards {
 
     fn fields(&self) -> &[TypedField] {
         &self.typed
+    }
+
+    fn parts(&self) -> Vec<Range<usize>> {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| start..end).collect()
+    }
+
+    fn check_part(&self, part: usize) -> Result<()> {
+        let mut files = RecentFiles::of(&self.pool);
+        let file = files.file(part)?;
+        let checked = self.open_shard(part, file, &mut BTreeMap::new()).map(drop);
+        files.checked(checked)
     }
 
     fn decode(&self, indices: &[usize], into: &mut Decoded) -> Result<()> {

@@ -18,6 +18,7 @@ mod block_cache;
 mod block_cache_tests;
 #[cfg(feature = "arrow")]
 mod block_starts;
+mod broken;
 mod byte_stream;
 mod cache_info;
 #[cfg(feature = "arrow")]
@@ -32,6 +33,7 @@ mod data_file;
 mod decoding;
 mod example;
 mod example_fields;
+mod file_parts;
 mod file_pool;
 mod folder;
 mod folder_walk;
@@ -100,6 +102,7 @@ mod tar;
 mod tar_field;
 mod tar_header;
 mod tar_index;
+mod tar_kept;
 mod tar_key;
 mod tar_members;
 mod tar_offsets;
@@ -123,6 +126,7 @@ mod token_stream;
 mod tokens;
 mod typed_field;
 mod unpacked;
+mod whole_samples;
 mod zstd_frames;
 
 #[cfg(feature = "parquet")]
@@ -171,3 +175,4 @@ pub use token_shards::{TokenShardLayout, TokenShards};
 pub use tokens::{TokenOutput, TokenWindows, Tokens};
 pub use typed_field::{Content, TypedField};
 pub use unpacked::UnpackedFolder;
+pub use whole_samples::WholeSamples;

@@ -1,12 +1,13 @@
 //! [`Npy`]: a NumPy `.npy` file.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::file_parts::file_parts;
 use super::mapped_file::MappedFile;
 use super::npy_header::{LONGEST_HEADER, NpyHeader};
-use crate::dataset::{Dataset, ReadMany};
+use crate::dataset::{Concat, Dataset, ReadMany};
 use crate::memory::Array;
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
 
@@ -79,6 +80,28 @@ impl Npy {
         )?;
         let schema = Schema::new([Field::new(name, header.dtype, row_shape)]);
         Ok(Self { file, array, schema })
+    }
+
+    /// The files at `paths`, one after the other, whose rows are alike; they are the field `name`. Of many files 4,096 stay
+    /// mapped, the others are when they are read.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`Error::InvalidArgument`] names the first file whose rows are not like those of the first one.
+    pub fn open_all(name: impl Into<String>, paths: &[PathBuf]) -> Result<Concat> {
+        let name = name.into();
+        let open = move |path: &PathBuf| Self::open(name.clone(), path);
+        file_parts(paths, open, |path, found, first| {
+            let row = |schema: &Schema| schema.fields().first().map(|field| (field.dtype(), field.shape().to_vec()));
+            let words = |schema| row(schema).map_or(String::new(), |(dtype, shape)| format!("{dtype} {shape:?}"));
+            let reason = format!(
+                "{}: its rows are {}, but those of the first file, {}, are {}: one list holds files of equal rows",
+                path.display(),
+                words(found),
+                paths[0].display(),
+                words(first)
+            );
+            Error::InvalidArgument { argument: "paths", reason }
+        })
     }
 }
 

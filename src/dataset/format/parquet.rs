@@ -6,11 +6,13 @@ use std::sync::Arc;
 use super::batch_key::BatchKey;
 use super::block_cache::{BlockCache, CACHED_BYTES, Reads};
 use super::block_starts::FoundBlocks;
+use super::broken::{Broken, Damages, is_damage};
 use super::cache_info::CacheInfo;
 use super::columnar::{ColumnKind, ColumnarOptions, Nesting, Picks, Places};
 use super::parquet_filter::ParquetFilter;
 use super::parquet_reuse::Reuse;
 use super::parquet_source::{DecodedGroup, Pages, ParquetSource};
+use super::whole_samples::WholeSamples;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
@@ -72,9 +74,26 @@ impl Parquet {
     /// [`Error::Io`] when a file can't be read; [`Error::Format`] when one is no Parquet file, has other columns than the first
     /// one, or there is no rule for a column; [`Error::InvalidArgument`] for a column that is not there.
     pub fn open(paths: Vec<PathBuf>, options: ParquetOptions) -> Result<Self> {
+        Self::open_with(paths, options, Damages::Refuse)
+    }
+
+    /// The same without the rows that are broken: those of row groups that can't be decoded, those with a null that is refused,
+    /// and those with a text that is none. All row groups are decoded once for that.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_whole(paths: Vec<PathBuf>, options: ParquetOptions) -> Result<WholeSamples<Self>> {
+        let folder = options.index_folder.clone();
+        let parameters = format!("{:?} {:?}", options.columns, options.filter);
+        let rows = Self::open_with(paths, options, Damages::LeaveOut)?;
+        let files = rows.source.shared_files();
+        WholeSamples::open(rows, ("parquet", &parameters), &files, folder, Self::find_broken)
+    }
+
+    fn open_with(paths: Vec<PathBuf>, options: ParquetOptions, damages: Damages) -> Result<Self> {
         let cache_bytes = options.cache_bytes.unwrap_or(CACHED_BYTES);
         Ok(Self {
-            source: ParquetSource::open(paths, options)?,
+            source: ParquetSource::open(paths, options, damages)?,
             decoded: BlockCache::new(cache_bytes),
             reuse: Reuse::new(cache_bytes),
             cache_bytes,
@@ -99,6 +118,37 @@ impl Parquet {
     pub fn group_samples(&self) -> Vec<usize> {
         let starts = &self.source.groups.starts;
         (0..starts.len()).map(|group| starts.samples_of(group).len()).collect()
+    }
+
+    fn find_broken(&self) -> Result<Broken> {
+        let groups: Vec<usize> = (0..self.source.groups.starts.len()).collect();
+        Broken::find(&groups, |&group| {
+            let (mut broken, samples) = (Broken::default(), self.source.groups.starts.samples_of(group));
+            if samples.is_empty() {
+                return Ok(broken);
+            }
+            self.source.check(&[group])?;
+            let decoded = self.source.check_filter(group).and_then(|()| self.source.decode(group, None));
+            let decoded = match decoded {
+                Err(error) if is_damage(&error) => {
+                    broken.push(samples, || error);
+                    return Ok(broken);
+                }
+                decoded => decoded?,
+            };
+            let mut first = samples.start;
+            for piece in &decoded.pieces {
+                piece.broken_rows(&self.source.columns, |row, field, reason| {
+                    let index = first + row;
+                    broken.push(index..index + 1, || {
+                        let origin = self.source.origin(index).unwrap_or_else(|error| error.to_string());
+                        Error::Sample { index, field, reason: format!("{origin}: {reason}") }
+                    });
+                });
+                first += piece.rows();
+            }
+            Ok(broken)
+        })
     }
 
     /// What the cache of row groups has done in this process. In windows of [`BlockShuffleSampler`](crate::BlockShuffleSampler)

@@ -1,13 +1,16 @@
 //! [`Filter`]: which rows of Parquet files are samples.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow_schema::Schema as ArrowSchema;
 use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::PageIndexPolicy;
 
+use super::broken::{Damages, is_damage};
 use super::columnar::{Block, ColumnarOptions, Columns, FillValue, Strings, Value};
 use super::file_pool::FilePool;
+use super::open_file::OpenFile;
 use super::parquet_bounds::{Condition, can_hold, possible_rows};
 use super::parquet_file::{Footer, Request, refuse};
 use super::parquet_groups::{FoundGroup, Left};
@@ -123,7 +126,7 @@ impl Filter {
     }
 
     /// Finds out which rows of the groups are left.
-    pub(super) fn apply(&self, pool: &FilePool, found: &mut [Vec<FoundGroup>]) -> Result<()> {
+    pub(super) fn apply(&self, pool: &FilePool, found: &mut [Vec<FoundGroup>], damages: Damages) -> Result<()> {
         let all: Vec<(usize, usize)> = found
             .iter()
             .enumerate()
@@ -134,15 +137,11 @@ impl Filter {
         let left = scan(&runs, |run| {
             let file = pool.file(run[0].0)?;
             let mut footer = Footer::read(&file, PageIndexPolicy::Skip)?;
-            let columns = Columns::new(&footer.schema, &self.options);
-            let columns = columns.map_err(|reason| refuse(&file, file.bytes(), reason))?;
-            let leaves = self.leaves(&footer.schema).map_err(|reason| refuse(&file, file.bytes(), reason))?;
-            let conditions: Vec<Condition<'_>> = self.relations.iter().zip(leaves).collect();
+            let conditions = self.conditions(&file, &footer)?;
             // What pages have is looked up when a group is not passed over.
             let mut is_bounded = false;
             let mut left = Vec::with_capacity(run.len());
             for &(number, group) in *run {
-                let rows = found[number][group].rows;
                 if !can_hold(&footer, group, &conditions) {
                     left.push(Left::None);
                     continue;
@@ -151,41 +150,10 @@ impl Filter {
                     // An index that is damaged takes nothing from the values.
                     footer = Footer::read_with_bounds(&file).unwrap_or(footer);
                 }
-                let ranges = possible_rows(&footer, group, rows, &conditions);
-                let mut possible = ranges.iter().cloned().flatten();
-                let is_all = ranges.first() == Some(&(0..rows));
-                let (mut bits, mut count) = (vec![0_u64; rows.div_ceil(64)], 0);
-                if ranges.is_empty() {
-                    left.push(Left::None);
-                    continue;
-                }
-                let request = Request {
-                    footer: &footer,
-                    group,
-                    leaves: &columns.leaf_places(),
-                    rows: (!is_all).then(|| RowSelection::from_consecutive_ranges(ranges.iter().cloned(), rows)),
-                    most_bytes: LARGEST_GROUP,
-                };
-                request.decode(&file, |batch| {
-                    let blocks = self.columns.iter().map(|columns| Block::new(columns, batch));
-                    let blocks = blocks.collect::<std::result::Result<Vec<_>, _>>()?;
-                    for within in 0..batch.num_rows() {
-                        let holds = |(place, relation): (usize, &Relation)| {
-                            let value = blocks[place].value(&self.columns[place], within);
-                            value.is_some_and(|value| relation.holds(&value))
-                        };
-                        let row = possible.next().ok_or("more rows than its footer says")?;
-                        if self.relations.iter().enumerate().all(holds) {
-                            bits[row / 64] |= 1 << (row % 64);
-                            count += 1;
-                        }
-                    }
-                    Ok(())
-                })?;
-                left.push(match count {
-                    0 => Left::None,
-                    count if count == rows => Left::All,
-                    count => Left::Some(count, bits),
+                left.push(match self.left_of(&file, &footer, &conditions, group, found[number][group].rows) {
+                    // All of them, until they are looked at.
+                    Err(error) if damages == Damages::LeaveOut && is_damage(&error) => Left::All,
+                    left => left?,
                 });
             }
             Ok(left)
@@ -194,6 +162,73 @@ impl Filter {
             found[file][group].left = left;
         }
         Ok(())
+    }
+
+    /// Fails when it can't be found out which of the `rows` rows of `group` are left.
+    pub(super) fn check(&self, file: &Arc<OpenFile>, footer: &Footer, group: usize, rows: usize) -> Result<()> {
+        let conditions = self.conditions(file, footer)?;
+        if can_hold(footer, group, &conditions) {
+            self.left_of(file, footer, &conditions, group, rows)?;
+        }
+        Ok(())
+    }
+
+    /// What is left of the `rows` rows of `group`.
+    fn left_of(
+        &self,
+        file: &Arc<OpenFile>,
+        footer: &Footer,
+        conditions: &[Condition<'_>],
+        group: usize,
+        rows: usize,
+    ) -> Result<Left> {
+        let ranges = possible_rows(footer, group, rows, conditions);
+        if ranges.is_empty() {
+            return Ok(Left::None);
+        }
+        let is_all = ranges.first() == Some(&(0..rows));
+        let mut possible = ranges.iter().cloned().flatten();
+        let (mut bits, mut count) = (vec![0_u64; rows.div_ceil(64)], 0);
+        let columns = self.columns(file, footer)?;
+        let request = Request {
+            footer,
+            group,
+            leaves: &columns.leaf_places(),
+            rows: (!is_all).then(|| RowSelection::from_consecutive_ranges(ranges.iter().cloned(), rows)),
+            most_bytes: LARGEST_GROUP,
+        };
+        request.decode(file, |batch| {
+            let blocks = self.columns.iter().map(|columns| Block::new(columns, batch));
+            let blocks = blocks.collect::<std::result::Result<Vec<_>, _>>()?;
+            for within in 0..batch.num_rows() {
+                let holds = |(place, relation): (usize, &Relation)| {
+                    let value = blocks[place].value(&self.columns[place], within);
+                    value.is_some_and(|value| relation.holds(&value))
+                };
+                let row = possible.next().ok_or("more rows than its footer says")?;
+                if self.relations.iter().enumerate().all(holds) {
+                    bits[row / 64] |= 1 << (row % 64);
+                    count += 1;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(match count {
+            0 => Left::None,
+            count if count == rows => Left::All,
+            count => Left::Some(count, bits),
+        })
+    }
+
+    /// What the conditions are on in a file: its leaves.
+    fn conditions(&self, file: &Arc<OpenFile>, footer: &Footer) -> Result<Vec<Condition<'_>>> {
+        let leaves = self.leaves(&footer.schema).map_err(|reason| refuse(file, file.bytes(), reason))?;
+        Ok(self.relations.iter().zip(leaves).collect())
+    }
+
+    /// The columns of a file that the conditions are on.
+    fn columns(&self, file: &Arc<OpenFile>, footer: &Footer) -> Result<Columns> {
+        Columns::new(&footer.schema, &self.options).map_err(|reason| refuse(file, file.bytes(), reason))
     }
 
     /// The leaves of a file that the conditions are on.

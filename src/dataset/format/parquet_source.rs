@@ -9,6 +9,7 @@ use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::PageIndexPolicy;
 
 use super::block_cache::BlockCache;
+use super::broken::Damages;
 use super::columnar::{Block, ColumnarOptions, Columns};
 use super::file_pool::{FilePool, OPEN_FILES};
 use super::parquet::ParquetOptions;
@@ -34,6 +35,7 @@ pub(super) struct ParquetSource {
     pool: FilePool,
     pub(super) columns: Columns,
     options: ParquetOptions,
+    filter: Option<Filter>,
     pub(super) groups: Groups,
     footers: BlockCache<(usize, Pages), KnownFooter>,
 }
@@ -62,7 +64,7 @@ pub(super) struct DecodedGroup {
 
 impl ParquetSource {
     /// The files at `paths`.
-    pub(super) fn open(paths: Vec<PathBuf>, options: ParquetOptions) -> Result<Self> {
+    pub(super) fn open(paths: Vec<PathBuf>, options: ParquetOptions, damages: Damages) -> Result<Self> {
         let pool = FilePool::new(Arc::new(SourceFiles::look(paths)?), OPEN_FILES);
         if pool.files().files().is_empty() {
             return Err(Error::InvalidArgument { argument: "paths", reason: "there are no files".into() });
@@ -72,13 +74,16 @@ impl ParquetSource {
             .map_err(|reason| Error::InvalidArgument { argument: "columns", reason: of_file(&pool, 0, &reason) })?;
         let filter = Filter::new(&first.schema, &options.filter)
             .map_err(|reason| Error::InvalidArgument { argument: "filter", reason: of_file(&pool, 0, &reason) })?;
-        let parameters = format!("{:?} {:?}", options.columns, options.filter);
+        let mut parameters = format!("{:?} {:?}", options.columns, options.filter);
+        if filter.is_some() && damages == Damages::LeaveOut {
+            parameters.push_str(" leave out");
+        }
         let folder = options.index_folder.clone();
         let bytes = pool.files().files().iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add);
         let groups = Groups::open(&pool, &parameters, folder, filter.is_some() && bytes >= SMALL, || {
-            find_groups(&pool, &columns, &options, filter.as_ref())
+            find_groups(&pool, &columns, &options, filter.as_ref(), damages)
         })?;
-        Ok(Self { pool, columns, options, groups, footers: BlockCache::new(FOOTER_BYTES) })
+        Ok(Self { pool, columns, options, filter, groups, footers: BlockCache::new(FOOTER_BYTES) })
     }
 
     pub(super) fn footer(&self, file: usize, pages: Pages) -> Result<Arc<KnownFooter>> {
@@ -87,6 +92,19 @@ impl ParquetSource {
             let bytes = known.footer.bytes();
             Ok((known, bytes))
         })
+    }
+
+    pub(super) fn shared_files(&self) -> Arc<SourceFiles> {
+        self.pool.shared_files()
+    }
+
+    /// Fails when what a filter is on can't be read of row group `group`: nobody knows which of its rows it leaves.
+    pub(super) fn check_filter(&self, group: usize) -> Result<()> {
+        let Some(filter) = &self.filter else { return Ok(()) };
+        let place = self.groups.place(group);
+        let (file, known) = (self.pool.file(place.file)?, self.footer(place.file, Pages::Unknown)?);
+        let rows = known.footer.groups().get(place.in_file).map_or(0, |group| group.num_rows() as usize);
+        filter.check(&file, &known.footer, place.in_file, rows)
     }
 
     /// Fails when a file that has one of `groups`, which are sorted, is another than it was.
@@ -244,6 +262,7 @@ fn find_groups(
     columns: &Columns,
     options: &ParquetOptions,
     filter: Option<&Filter>,
+    damages: Damages,
 ) -> Result<Vec<Vec<FoundGroup>>> {
     let files: Vec<usize> = (0..pool.files().files().len()).collect();
     let mut found = scan(&files, |&number| {
@@ -267,7 +286,7 @@ fn find_groups(
         return Err(refuse(&*pool.file(0)?, 0, reason));
     }
     if let Some(filter) = filter {
-        filter.apply(pool, &mut found)?;
+        filter.apply(pool, &mut found, damages)?;
     }
     Ok(found)
 }

@@ -1,10 +1,11 @@
 //! [`Raw`]: a file of samples of one size, with nothing between them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::file_parts::file_parts;
 use super::mapped_file::MappedFile;
-use crate::dataset::{Dataset, ReadMany};
+use crate::dataset::{Concat, Dataset, ReadMany};
 use crate::memory::Array;
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema};
 
@@ -123,6 +124,25 @@ impl Raw {
         let arrays = arrays.collect::<Result<Vec<_>>>()?;
         let schema = Schema::new(fields.into_iter().map(|field| field.field).collect::<Vec<_>>());
         Ok(Self { file, arrays, schema, len })
+    }
+
+    /// The files at `paths`, one after the other. Of many files 4,096 stay mapped, the others are when they are read.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), of the first file that can't be opened.
+    pub fn open_all(
+        paths: &[PathBuf],
+        header_bytes: usize,
+        sample_bytes: usize,
+        fields: Vec<RawField>,
+    ) -> Result<Concat> {
+        let open = move |path: &PathBuf| Self::open(path, header_bytes, sample_bytes, fields.clone());
+        // All have the fields that are given.
+        let differ = |path: &PathBuf, _: &Schema, _: &Schema| Error::Changed {
+            path: path.clone(),
+            reason: "it has other samples than the first file".into(),
+        };
+        file_parts(paths, open, differ)
     }
 }
 

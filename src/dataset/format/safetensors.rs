@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::file_parts::file_parts;
 use super::mapped_file::MappedFile;
 use super::safetensors_header::{LENGTH_BYTES, LONGEST_HEADER, Tensor, parse};
 use crate::dataset::{Concat, Dataset, ReadMany};
@@ -79,26 +80,19 @@ impl Safetensors {
         Ok(Self { file, arrays, schema: Schema::new(schema), len })
     }
 
-    /// The files at `paths`, one after the other, all of which have the same fields.
+    /// The files at `paths`, one after the other, all of which have the same fields. Of many files 4,096 stay mapped, the others
+    /// are when they are read.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`Error::InvalidArgument`] names the first file whose fields are not those of the first.
     pub fn open_all(paths: &[PathBuf], fields: Option<&[String]>) -> Result<Concat> {
-        let mut parts: Vec<Arc<dyn Dataset>> = Vec::with_capacity(paths.len());
-        for path in paths {
-            let part = Self::open(path, fields)?;
-            if let Some(first) = parts.first().filter(|first| first.schema() != part.schema()) {
-                let reason = format!(
-                    "the file has samples of {}, but the first one, {}, of {}",
-                    part.schema(),
-                    paths[0].display(),
-                    first.schema()
-                );
-                return Err(refuse_fields(path, reason));
-            }
-            parts.push(Arc::new(part));
-        }
-        Concat::new(parts)
+        let names = fields.map(<[String]>::to_vec);
+        let open = move |path: &PathBuf| Self::open(path, names.as_deref());
+        file_parts(paths, open, |path, found, first| {
+            let of_first = paths[0].display();
+            let reason = format!("the file has samples of {found}, but the first one, {of_first}, of {first}");
+            refuse_fields(path, reason)
+        })
     }
 }
 

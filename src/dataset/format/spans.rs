@@ -109,6 +109,17 @@ impl Spans {
         &self.pool
     }
 
+    /// By file, where its last sample ends.
+    pub(super) fn ends(&self) -> Result<Vec<u64>> {
+        let (mut ends, mut start) = (Vec::new(), 0);
+        for number in 0..self.pool.files().files().len() {
+            let end = self.index.file_end(OFFSETS, number)?;
+            ends.push(if end > start { self.span(end - 1)?.end() } else { 0 });
+            start = end;
+        }
+        Ok(ends)
+    }
+
     fn span(&self, index: usize) -> Result<Span> {
         let bytes = self.index.get(BYTES, index)?;
         Ok(Span { offset: self.index.get(OFFSETS, index)?, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) })
@@ -193,10 +204,11 @@ impl Spans {
                 // Before room is made: a damaged index may ask for anything.
                 file.read_at(first.offset, &mut [])?;
                 let reason = format!(
-                    "a sample is to end at byte {end}, but the file has {}: its index is damaged",
+                    "by the index a sample of {} ends at byte {end}, but the file has {}: the index is damaged, remove it",
+                    file.source().path.display(),
                     file.bytes()
                 );
-                return Err(Error::Format { path: file.source().path.clone(), offset: first.offset, reason });
+                return Err(Error::InvalidArgument { argument: "index", reason });
             }
             make_room(&mut buffer, (end - first.offset) as usize)?;
             file.copy_at(first.offset, &mut buffer)?;

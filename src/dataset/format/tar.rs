@@ -10,10 +10,11 @@ use super::index_place::IndexPlace;
 use super::open_file::OpenFile;
 use super::recent_files::RecentFiles;
 use super::room::make_room;
-use super::sample_index::{IndexColumn, SampleIndex};
+use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
 use super::tar_field::{LONGEST_NUMBER, MayBeMissing, NpyForm, TarField, TarValue, field_of, number};
 use super::tar_index::{TarIndex, TarPlace, TarSample};
+use super::tar_kept::kept_samples;
 use super::tar_members::shown;
 use super::tar_options::{OnMissing, TarOptions};
 use super::tar_places::TarPlaces;
@@ -76,7 +77,7 @@ impl Tar {
             let extensions: Vec<u32> = field.extensions.iter().filter_map(number).map(|number| number as u32).collect();
             if field.is_member() && extensions.is_empty() && options.on_missing == OnMissing::Refuse && index.len() > 0
             {
-                return Err(unknown(&field, index.extensions()));
+                return Err(unknown(&field, index.extensions(), &paths));
             }
             Ok(Wanted { field, extensions, form: None })
         });
@@ -90,8 +91,13 @@ impl Tar {
             pool,
             index,
         };
-        if options.on_missing == OnMissing::Skip {
-            tar.kept = Some(tar.keep(options, &place)?);
+        if options.on_missing == OnMissing::Skip || !options.excluded.is_empty() {
+            let fields = tar.fields.iter().map(|wanted| match wanted.field.is_member() {
+                true => (&wanted.field.extensions[..], Some(&wanted.extensions[..])),
+                false => (&wanted.field.extensions[..], None),
+            });
+            tar.kept =
+                Some(kept_samples(&tar.index, (&tar.pool, &tar.urls), &fields.collect::<Vec<_>>(), options, &place)?);
         }
         for number in 0..tar.fields.len() {
             if tar.fields[number].field.value == TarValue::Npy {
@@ -147,23 +153,6 @@ impl Tar {
     /// The index can't be read.
     pub fn damages(&self) -> Result<Vec<String>> {
         self.index.damages()
-    }
-
-    /// Finds out which samples have all fields, and keeps that.
-    fn keep(&self, options: &TarOptions, place: &IndexPlace) -> Result<SampleIndex> {
-        let extensions: Vec<_> = self.fields.iter().map(|wanted| &wanted.field.extensions).collect();
-        let parameters = format!("{:?} {:?} {extensions:?}", options.end, options.damages);
-        SampleIndex::open_or_build(self.pool.files(), ("tar samples 1", &parameters), place, || {
-            let (mut kept, mut found) = (Vec::new(), TarSample::default());
-            for sample in 0..self.index.len() {
-                self.index.read_sample(sample, &mut found)?;
-                let mut members = self.fields.iter().filter(|wanted| wanted.field.is_member());
-                if members.all(|wanted| found.member(&wanted.extensions).is_some()) {
-                    kept.push(sample as u64);
-                }
-            }
-            Ok(vec![IndexColumn::U64(kept)])
-        })
     }
 
     /// The form of the first array of a field; nothing where there is none.
@@ -314,9 +303,13 @@ impl Tar {
     }
 }
 
-fn unknown(field: &TarField, extensions: &[Vec<u8>]) -> Error {
+fn unknown(field: &TarField, extensions: &[Vec<u8>], archives: &[PathBuf]) -> Error {
     let known: Vec<_> = extensions.iter().take(20).map(|extension| String::from_utf8_lossy(extension)).collect();
-    let reason = format!("no sample has `{}`: there are {}", field.name, known.join(", "));
+    let of = match archives {
+        [first, _, ..] => format!(", in {} and {} more", first.display(), archives.len() - 1),
+        one => one.iter().map(|archive| format!(", in {}", archive.display())).collect(),
+    };
+    let reason = format!("no sample has `{}`: there are {}{of}", field.name, known.join(", "));
     Error::InvalidArgument { argument: "fields", reason }
 }
 

@@ -28,6 +28,8 @@ pub struct TarOptions {
     pub end: TarEnd,
     /// What is done about a damaged archive.
     pub damages: TarDamages,
+    /// Samples that are not counted: the archive as it is given, and the key.
+    pub excluded: Vec<(PathBuf, Vec<u8>)>,
     /// The folder that the index is put in; nothing for beside the first archive, or in the user's cache folder where that
     /// can't be written to.
     pub index_folder: Option<PathBuf>,

@@ -54,6 +54,18 @@ pub(super) fn line_of(file: &OpenFile, offset: u64) -> Result<u64> {
     Ok(line)
 }
 
+/// `error`, with the number of the line before the reason where it is about a place in one of the files of `pool`.
+pub(super) fn with_line(pool: &FilePool, error: Error) -> Error {
+    let Error::Format { path, offset, reason } = error else { return error };
+    match pool.files().files().iter().position(|file| file.path == path) {
+        Some(number) => match pool.file(number) {
+            Ok(file) => refuse_line(&file, offset, &reason),
+            Err(error) => error,
+        },
+        None => Error::Format { path, offset, reason },
+    }
+}
+
 /// The error of byte `offset` of `file`, with the number of its line before the reason.
 pub(super) fn refuse_line(file: &OpenFile, offset: u64, reason: &str) -> Error {
     match line_of(file, offset) {

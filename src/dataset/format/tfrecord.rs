@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use super::broken::{Broken, Damages, is_damage};
 use super::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
-use super::example_fields::{Inference, read_features};
+use super::example_fields::{Inference, check_features, read_features};
 use super::spans::Spans;
-use super::tfrecord_scan::{checked, find_samples};
+use super::tfrecord_scan::{checked, find_samples, rest_of_file};
 use super::typed_field::TypedField;
+use super::whole_samples::WholeSamples;
 use crate::{Error, Result};
 
 /// So many samples are looked at where features are not named.
@@ -51,6 +53,7 @@ struct Examples {
     fields: Vec<TypedField>,
 }
 
+#[derive(Debug)]
 enum Shape {
     Raw,
     Features,
@@ -64,11 +67,42 @@ impl TfRecord {
     /// [`Error::Io`] when a file can't be read; [`Error::Format`] when one is truncated, or the checksum of a length is
     /// wrong; or when features are inferred from samples that differ, or that are no `tf.train.Example`.
     pub fn open(paths: Vec<PathBuf>, features: Features, index_folder: Option<PathBuf>) -> Result<Self> {
-        let spans = Spans::open(paths, ("tfrecord 1", ""), index_folder, find_samples)?;
+        Self::open_with(paths, features, index_folder, Damages::Refuse)
+    }
+
+    /// The same without the samples that are broken, and without what lies behind a length that is. All samples are read once
+    /// for that.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`Error::Format`] only when the first samples, of which features are inferred, do not agree.
+    pub fn open_whole(
+        paths: Vec<PathBuf>,
+        features: Features,
+        index_folder: Option<PathBuf>,
+    ) -> Result<WholeSamples<Self>> {
+        let samples = Self::open_with(paths, features, index_folder.clone(), Damages::LeaveOut)?;
+        let Examples { spans, shape, fields } = samples.decoding.decoder();
+        let (parameters, files) = (format!("{shape:?} {fields:?}"), spans.pool().shared_files());
+        WholeSamples::open(samples, ("tfrecord", &parameters), &files, index_folder, |samples| {
+            let mut broken = samples.decoding.find_broken()?;
+            samples.decoding.decoder().unread_rests(&mut broken)?;
+            Ok(broken)
+        })
+    }
+
+    fn open_with(
+        paths: Vec<PathBuf>,
+        features: Features,
+        index_folder: Option<PathBuf>,
+        damages: Damages,
+    ) -> Result<Self> {
+        let parameters = if damages == Damages::Refuse { "" } else { "leave out" };
+        let kind = ("tfrecord 1", parameters);
+        let spans = Spans::open(paths, kind, index_folder, |pool| find_samples(pool, damages))?;
         let (shape, fields) = match features {
             Features::Raw => (Shape::Raw, vec![TypedField::bytes("bytes")]),
             Features::Typed(fields) => (Shape::Features, fields),
-            Features::Inferred => (Shape::Features, infer(&spans)?),
+            Features::Inferred => (Shape::Features, infer(&spans, damages)?),
         };
         Ok(Self { decoding: Decoding::new(Examples { spans, shape, fields }) })
     }
@@ -80,12 +114,33 @@ impl TfRecord {
     }
 }
 
-fn infer(spans: &Spans) -> Result<Vec<TypedField>> {
+impl Examples {
+    /// Adds to `broken` what lies behind lengths that are.
+    fn unread_rests(&self, broken: &mut Broken) -> Result<()> {
+        for (number, end) in self.spans.ends()?.into_iter().enumerate() {
+            let file = self.spans.pool().file(number)?;
+            match rest_of_file(&file, end) {
+                Err(error) if is_damage(&error) => broken.push_rest(&error),
+                whole => whole?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn infer(spans: &Spans, damages: Damages) -> Result<Vec<TypedField>> {
     let mut inference = Inference::default();
     let first: Vec<usize> = (0..spans.len().min(INFERRED_FROM)).collect();
     spans.visit(&first, |file, offset, whole| {
-        let seen = inference.see(checked(file, offset, whole)?);
-        seen.map_err(|reason| Error::Format { path: file.source().path.clone(), offset, reason })
+        let data = match checked(file, offset, whole) {
+            Err(_) if damages == Damages::LeaveOut => return Ok(()),
+            data => data?,
+        };
+        if damages == Damages::LeaveOut && check_features(data).is_err() {
+            return Ok(());
+        }
+        let refuse = |reason| Error::Format { path: file.source().path.clone(), offset, reason };
+        inference.see(data).map_err(refuse)
     })?;
     inference.fields().map_err(|reason| Error::InvalidArgument { argument: "features", reason })
 }

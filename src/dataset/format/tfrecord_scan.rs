@@ -1,5 +1,6 @@
 //! Where the samples of a TFRecord file are, and whether their checksums are right.
 
+use super::broken::{Damages, is_damage};
 use super::file_pool::FilePool;
 use super::open_file::OpenFile;
 use super::scan::scan;
@@ -40,15 +41,28 @@ pub(super) fn checked<'a>(file: &OpenFile, offset: u64, whole: &'a [u8]) -> Resu
     ))
 }
 
-/// By file, its samples with the checksums behind them. Lengths are checked, the data is not read.
-pub(super) fn find_samples(pool: &FilePool) -> Result<Vec<Vec<Span>>> {
+/// By file, its samples with the checksums behind them. Lengths are checked, the data is not read. Where damages may be, those
+/// before the first length that is broken.
+pub(super) fn find_samples(pool: &FilePool, damages: Damages) -> Result<Vec<Vec<Span>>> {
     let numbers: Vec<usize> = (0..pool.files().files().len()).collect();
-    scan(&numbers, |&number| samples_of_file(&*pool.file(number)?))
+    scan(&numbers, |&number| {
+        let mut spans = Vec::new();
+        match find_from(&*pool.file(number)?, 0, &mut spans) {
+            Err(error) if damages == Damages::LeaveOut && is_damage(&error) => Ok(spans),
+            found => found.map(|()| spans),
+        }
+    })
 }
 
-fn samples_of_file(file: &OpenFile) -> Result<Vec<Span>> {
+/// Fails where no sample can be found behind byte `end` of `file`, though it goes on there.
+pub(super) fn rest_of_file(file: &OpenFile, end: u64) -> Result<()> {
+    find_from(file, end, &mut Vec::new())
+}
+
+/// Adds to `spans` the samples from byte `place` of `file` on.
+fn find_from(file: &OpenFile, mut place: u64, spans: &mut Vec<Span>) -> Result<()> {
     let refuse = |offset, reason| Error::Format { path: file.source().path.clone(), offset, reason };
-    let (mut spans, mut place, mut step) = (Vec::new(), 0, 0);
+    let mut step = 0;
     let (mut block, mut block_start) = (Vec::new(), 0);
     while place < file.bytes() {
         let left = file.bytes() - place;
@@ -88,5 +102,5 @@ fn samples_of_file(file: &OpenFile) -> Result<Vec<Span>> {
         step = HEADER + bytes;
         place += step;
     }
-    Ok(spans)
+    Ok(())
 }

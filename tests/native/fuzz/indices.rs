@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sluicegate::{Features, JsonLines, OnMissing, Tar, TarField, TarOptions, TarValue, TarWriter, TfRecord};
+#[cfg(feature = "parquet")]
+use sluicegate::{FillValue, Parquet, ParquetFilter, ParquetOptions, Relation};
 
 use super::reading::{check_error, read_all, read_opened};
 use super::scratch::scratch;
@@ -96,6 +98,10 @@ thread_local! {
     static TAR: RefCell<Option<Indexed>> = const { RefCell::new(None) };
     static LINES: RefCell<Option<Indexed>> = const { RefCell::new(None) };
     static TFRECORD: RefCell<Option<Indexed>> = const { RefCell::new(None) };
+    #[cfg(feature = "parquet")]
+    static FILTER: RefCell<Option<Indexed>> = const { RefCell::new(None) };
+    #[cfg(feature = "parquet")]
+    static BROKEN: RefCell<Option<Indexed>> = const { RefCell::new(None) };
 }
 
 /// Below this size of all files no index of lines or of TFRecord is kept.
@@ -170,6 +176,80 @@ fn make_tfrecord() -> Indexed {
     Indexed::new("i.tfrecord", make, open_tfrecord)
 }
 
+/// Row groups of 100 rows, of which every seventh of column `n` is null; what makes the file large is in a column that nobody
+/// reads.
+#[cfg(feature = "parquet")]
+fn write_parquet(path: &Path) {
+    use std::sync::Arc;
+
+    use arrow_array::{BinaryArray, Int64Array, RecordBatch};
+    use arrow_schema::{DataType, Field, Schema};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+
+    let fields = vec![Field::new("n", DataType::Int64, true), Field::new("pad", DataType::Binary, false)];
+    let schema = Arc::new(Schema::new(fields));
+    let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
+    let mut writer = ArrowWriter::try_new(fs::File::create(path).unwrap(), schema.clone(), Some(properties)).unwrap();
+    let pad = vec![7; SMALL / 300 + 1];
+    for group in 0..3 {
+        let numbers = (0..100).map(|row| (row % 7 != 0).then_some(group * 100 + row));
+        let numbers = Arc::new(Int64Array::from_iter(numbers));
+        let pads = Arc::new(BinaryArray::from_iter_values(std::iter::repeat_n(&pad, 100)));
+        writer.write(&RecordBatch::try_new(schema.clone(), vec![numbers, pads]).unwrap()).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.close().unwrap();
+}
+
+#[cfg(feature = "parquet")]
+fn parquet_options(indexed: &Indexed, filter: Vec<ParquetFilter>) -> ParquetOptions {
+    let mut options =
+        ParquetOptions { filter, index_folder: Some(indexed.folder.clone()), ..ParquetOptions::default() };
+    options.columns.columns = Some(vec!["n".to_owned()]);
+    options
+}
+
+/// With what a filter leaves of each row group: all, some and nothing.
+#[cfg(feature = "parquet")]
+fn open_filter(indexed: &Indexed) {
+    let relation = Relation::In((0..150).map(FillValue::Int).collect());
+    let filter = vec![ParquetFilter { column: "n".to_owned(), relation }];
+    read_opened(Parquet::open(vec![indexed.path.clone()], parquet_options(indexed, filter)));
+}
+
+#[cfg(feature = "parquet")]
+fn make_filter() -> Indexed {
+    Indexed::new("i.parquet", write_parquet, open_filter)
+}
+
+/// With the rows that are left out because they are null.
+#[cfg(feature = "parquet")]
+fn open_broken(indexed: &Indexed) {
+    let opened = Parquet::open_whole(vec![indexed.path.clone()], parquet_options(indexed, Vec::new()));
+    if let Ok(rows) = &opened {
+        assert!(rows.damages().len() <= 1001);
+        let groups = (0..3).map(|group| rows.whole_in(100 * group..100 * (group + 1)));
+        assert_eq!(groups.sum::<usize>(), sluicegate::Dataset::len(rows));
+    }
+    read_opened(opened);
+}
+
+#[cfg(feature = "parquet")]
+fn make_broken() -> Indexed {
+    Indexed::new("b.parquet", write_parquet, open_broken)
+}
+
+#[cfg(feature = "parquet")]
+pub(super) fn of_filter(bytes: &[u8]) {
+    FILTER.with(|cell| with_index(cell, make_filter, bytes, open_filter));
+}
+
+#[cfg(feature = "parquet")]
+pub(super) fn of_broken(bytes: &[u8]) {
+    BROKEN.with(|cell| with_index(cell, make_broken, bytes, open_broken));
+}
+
 pub(super) fn of_tar(bytes: &[u8]) {
     TAR.with(|cell| with_index(cell, make_tar, bytes, open_tar));
 }
@@ -184,11 +264,19 @@ pub(super) fn of_tfrecord(bytes: &[u8]) {
 
 /// By target, the input that is the true index.
 #[cfg(test)]
-pub(super) fn true_indices() -> [(&'static str, Vec<u8>); 3] {
-    [("index_of_tar", make_tar()), ("index_of_lines", make_lines()), ("index_of_tfrecord", make_tfrecord())].map(
-        |(target, indexed)| {
-            let (table, columns) = indexed.parts();
-            (target, [&(table.len() as u16).to_le_bytes()[..], table, columns].concat())
-        },
-    )
+pub(super) fn true_indices() -> Vec<(&'static str, Vec<u8>)> {
+    let indices = [
+        ("index_of_tar", make_tar()),
+        ("index_of_lines", make_lines()),
+        ("index_of_tfrecord", make_tfrecord()),
+        #[cfg(feature = "parquet")]
+        ("index_of_filter", make_filter()),
+        #[cfg(feature = "parquet")]
+        ("index_of_broken", make_broken()),
+    ];
+    let input = |(target, indexed): (&'static str, Indexed)| {
+        let (table, columns) = indexed.parts();
+        (target, [&(table.len() as u16).to_le_bytes()[..], table, columns].concat())
+    };
+    indices.into_iter().map(input).collect()
 }

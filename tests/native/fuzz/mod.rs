@@ -10,6 +10,7 @@ mod columns;
 mod corpus;
 mod indices;
 mod input;
+mod offsets;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod reading;
@@ -30,6 +31,10 @@ pub(crate) const TARGETS: &[Target] = &[
     ("arrow", columns::arrow),
     ("csv", texts::csv),
     ("csv_stream", streams::csv),
+    #[cfg(feature = "parquet")]
+    ("index_of_broken", indices::of_broken),
+    #[cfg(feature = "parquet")]
+    ("index_of_filter", indices::of_filter),
     ("index_of_lines", indices::of_lines),
     ("index_of_tar", indices::of_tar),
     ("index_of_tfrecord", indices::of_tfrecord),
@@ -50,6 +55,7 @@ pub(crate) const TARGETS: &[Target] = &[
     ("state", state::state),
     ("tar", tar::tar),
     ("tar_gz", tar::tar_gz),
+    ("tar_offsets", offsets::tar_offsets),
     ("tar_stream", streams::archive),
     ("tar_zst", tar::tar_zst),
     ("tfrecord", records::tfrecord),

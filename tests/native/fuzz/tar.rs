@@ -19,6 +19,7 @@ pub(super) fn options(input: &mut Input<'_>) -> TarOptions {
         on_missing: input.choice(&[OnMissing::Refuse, OnMissing::Skip, OnMissing::Empty]),
         end: input.choice(&[TarEnd::ZeroBlock, TarEnd::FileEnd]),
         damages: input.choice(&[TarDamages::Refuse, TarDamages::LeaveOut]),
+        excluded: Vec::new(),
         index_folder: Some(PathBuf::from(NOWHERE)),
         unpacked: UnpackedFolder { path: Some(scratch("unpacked")), bytes: UNPACKED },
     }

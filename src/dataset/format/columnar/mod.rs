@@ -4,6 +4,7 @@
 //! sample, with nulls apart. [`Picks`] are the rows of blocks that a batch is made of, which are written column by column.
 
 mod block;
+mod broken_rows;
 mod columns;
 mod fixed;
 mod leaf;

@@ -1,0 +1,42 @@
+//! The rows of a [`Block`] that can't be samples.
+
+use std::str::from_utf8;
+
+use super::block::{Block, BlockValues, LeafBlock};
+use super::leaf::{Leaf, LeafNulls};
+use super::rule::Rule;
+use super::{Columns, Reason, Strings};
+
+impl Block {
+    /// Calls `visit` with each row that can't be a sample, in order, with the column and what is wrong with it: it is null or
+    /// has a null in it, where that is refused, or it is to be a text and is none.
+    pub(in crate::dataset::format) fn broken_rows(
+        &self,
+        columns: &Columns,
+        mut visit: impl FnMut(usize, String, Reason),
+    ) {
+        for row in 0..self.rows() {
+            let leaves = columns.leaves().iter().enumerate();
+            let broken = leaves.filter_map(|(number, leaf)| Some((leaf, what_is_wrong(self.leaf(number), leaf, row)?)));
+            if let Some((leaf, reason)) = broken.into_iter().next() {
+                visit(row, leaf.name(), reason);
+            }
+        }
+    }
+}
+
+fn what_is_wrong(block: &LeafBlock, leaf: &Leaf, row: usize) -> Option<Reason> {
+    let LeafBlock { values, nulls, broken } = block;
+    if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+        return (leaf.nulls == LeafNulls::Refuse).then(|| "it is null".into());
+    }
+    if broken.as_ref().is_some_and(|broken| broken.is_null(row)) {
+        return Some("it has a null in it".into());
+    }
+    match (values, &leaf.meaning.rule, leaf.strings) {
+        (BlockValues::Variable(values), Rule::Text, Strings::Objects) => {
+            from_utf8(values.get(row)).is_err().then(|| "it is no UTF-8 text: read it as bytes".into())
+        }
+        _ => None,
+    }
+}
