@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
 import struct
 import tarfile
@@ -226,9 +227,11 @@ def read(dataset: Any) -> list[Any]:
 
 
 def names(error: Exception, folder: Path) -> bool:
-    """Whether an error names one of the files below `folder`, or says that no document is as long as a sample."""
+    """Whether an error names one of the files below `folder`, or what it can name where no file is known any more."""
     return (
         str(error).startswith("length: a window of it is longer")
+        # Texts are looked at when they become Python's: then a batch is of many files.
+        or re.match(r"sample \d+, field `\w+`: it is no UTF-8 text", str(error)) is not None
         or str(folder) in str(error)
         or str(folder) in str(getattr(error, "filename", None))
     )
