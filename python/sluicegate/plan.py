@@ -87,7 +87,8 @@ class Whole:
         if seed is not None and type(each) in (DistributedSampler, sampler.DistributedSampler):
             # A shard by another name: taken as one, the state counts in positions that are the same for every rank.
             shard, remainder = (each.rank, each.num_replicas), "drop" if each.drop_last else "pad"
-            each = RandomSampler(each.dataset) if each.shuffle else SequentialSampler(each.dataset)
+            is_random = each.shuffle and len(each.dataset) > 0  # Torch's `RandomSampler` refuses to have nothing.
+            each = RandomSampler(each.dataset) if is_random else SequentialSampler(each.dataset)
         return cls(each, seed, batch_size, drop_last, shard, remainder)
 
     def identity(self) -> str | None:

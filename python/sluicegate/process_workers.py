@@ -107,8 +107,8 @@ class ProcessWorkers:
         self._requests: list[deque[tuple[int, int, Any]]] = [deque() for _ in range(count)]
         under_way = count * iterator._prefetch_factor
         self._loader = weakref.ref(loader)
-        # The samples of a map-style dataset are seeded by epoch.
-        self._tells_epoch = loader.seed is not None and iterator._dataset_kind == _torch.DatasetKind.Map
+        # The samples of a map-style dataset are seeded by epoch: then it is told with every batch.
+        self.tells_epoch = loader.seed is not None and iterator._dataset_kind == _torch.DatasetKind.Map
         with descriptor_limit_named(count):
             self._memory = lend(loader, count, under_way)
         _live.add(self)
@@ -155,7 +155,7 @@ class ProcessWorkers:
     def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
         """Asks `worker` for one batch; returns at once."""
         request = portable(ids.request)
-        request = pickled_request((ids.epoch, request) if self._tells_epoch else request)
+        request = pickled_request((ids.epoch, request) if self.tells_epoch else request)
         self._requests[worker].append((epoch, number, ids.request))
         try:
             self._memory.send(worker, "fetch", epoch, number, request)

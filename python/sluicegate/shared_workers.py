@@ -98,16 +98,19 @@ class SharedWorkers:
             self._send_waiting()
 
     def _send_waiting(self) -> None:
-        assert self._crew is not None
+        if self._crew is None:
+            return
         for worker, waiting in enumerate(self._waiting):
             while waiting and self._crew.under_way(worker) < self._limit:
-                self._crew.fetch(worker, *waiting[0])
+                # Nobody waits any more for what a share has left behind.
+                if waiting[0][0] >> EPOCH_BITS in self._shares:
+                    self._crew.fetch(worker, *waiting[0])
                 waiting.popleft()
 
     def tell_epoch(self, shared_seed: int | None, number: int, is_told: bool) -> None:
         """Has the workers tell the dataset which epoch it is, where that is not told with every batch."""
         with self._come:
-            if is_told and self._told != number and self._crew is not None:
+            if is_told and self._told != number and self._crew is not None and not self._crew.tells_epoch:
                 self._crew.begin(0, shared_seed, number, is_told)
             self._told = number
 
@@ -144,7 +147,8 @@ class SharedWorkers:
             self._hand_out()
 
     def _hand_out(self) -> None:
-        assert self._crew is not None
+        if self._crew is None:
+            return
         inbox = self._crew.inbox
         while inbox:
             answer = inbox[0]
@@ -177,11 +181,9 @@ class SharedWorkers:
         """Takes note that nobody waits for `share` any more; the last one ends the workers."""
         with self._come:
             self._shares.pop(share.number, None)
-            for waiting in self._waiting if share.crew is self._crew else ():
-                kept = [each for each in waiting if each[0] >> EPOCH_BITS != share.number]
-                waiting.clear()
-                waiting.extend(kept)
             is_last = share.crew is self._crew and not self._shares
+            if is_last:
+                self._crew = None  # Whoever comes while they end has others.
         if is_last:
             share.crew.close()
 

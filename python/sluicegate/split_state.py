@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .dataloader import DataLoader
 from .global_generators import global_state, keeping_generators, set_global_state
 from .split_pass import SplitPass
-from .state import PLACE
+from .state import PLACE, is_one_of_many
 
 if TYPE_CHECKING:
     from .split_by_class import StreamSplit
@@ -67,7 +67,7 @@ def split_state(split: StreamSplit) -> dict[str, Any]:
         "knows_all": split._knows_all,
         "dropped": [[name, count] for name, count in dropped.items()],
         "pass": running,
-        "rng": list(global_state().items()),
+        "rng": None if is_one_of_many() else list(global_state().items()),
         "loaders": loaders,
     }
 
@@ -106,7 +106,8 @@ def load_split_state(split: StreamSplit, state: Any) -> None:
     split.dropped = Counter(dropped)
     for name, loader_state in state["loaders"]:
         DataLoader.load_state_dict(split[_name(name)], loader_state)
-    set_global_state(dict(state["rng"]))
+    if state["rng"] is not None:
+        set_global_state(dict(state["rng"]))
 
 
 def _name(name: Any) -> Hashable:

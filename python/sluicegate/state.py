@@ -80,7 +80,7 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
         begun = progress is not None and not progress.finished
         state["draws"] = progress.draws if begun and progress is not None else draws.take(loader)
         # The global generators belong to the process: what one rank says of them is not for another.
-        state["rng"] = None if _is_one_of_many() else global_state()
+        state["rng"] = None if is_one_of_many() else global_state()
     state |= _sampler_state(progress)
     state["num_workers"] = loader.num_workers
     state["order"] = None if progress is None or progress.finished else progress.order
@@ -157,7 +157,8 @@ def _leaves_out_batches(state: dict[str, Any]) -> bool:
     return any((epoch, stop - 1) >= here for epoch, _, stop in state["left_out"]["batches"])
 
 
-def _is_one_of_many() -> bool:
+def is_one_of_many() -> bool:
+    """Whether there are other ranks: what this one says of its global generators is not for them."""
     distributed = torch.distributed
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 

@@ -70,6 +70,8 @@ class ThreadWorkers:
         # Which epoch an iterator counts first, and whose turn it is; of workers that serve one iterator alone.
         self.first_epoch = self.first_worker = 0
         self.parties = 1
+        # Whether a dataset is told its epoch with every batch: not where all threads share it.
+        self.tells_epoch = False
         self.inbox: deque[ThreadAnswer] = deque()
         self._owner = os.getpid()
         # Guards what follows; notified when an answer has come.

@@ -160,3 +160,10 @@ def test_a_shard_knows_its_batches_without_loading_them(remainder: str) -> None:
             assert loader(22, (rank, 3), remainder=remainder).samples_of(number, epoch=2).tolist() == list(
                 ids.sample_indices
             )
+
+
+def test_a_distributed_sampler_of_nothing_gives_nothing_with_a_seed_too() -> None:
+    sampler = torch.utils.data.DistributedSampler(Indices(0), 2, 0)
+    loader = sluicegate.DataLoader(Indices(0), 2, sampler=sampler, seed=1)
+    loader.load_state_dict(loader.state_dict())
+    assert list(loader) == []

@@ -219,3 +219,33 @@ def test_no_more_is_under_way_than_workers_take_and_each_class_has_something() -
     found = in_turn(loaders)
     assert {label: indices(batches) for label, batches in found.items()} == {label: [label] for label in many}
     assert len(workers(found)) == 2, "they do not all begin with the same worker"
+
+
+@pytest.mark.parametrize("worker_type", KINDS)
+def test_classes_may_be_in_different_epochs(worker_type: str) -> None:
+    loaders = made(seed=5, persistent_workers=True, worker_type=worker_type)
+    slow = iter(loaders[1])
+    found = [next(slow)]
+    for epoch in range(12):
+        batches = list(loaders[0])
+        assert len(indices(batches)) == LABELS.count(0)
+        if worker_type == "process":  # Threads share the dataset.
+            assert {told for batch in batches for told in batch[2].tolist()} == {epoch}
+    found += list(slow)
+    assert indices(found) == [index for index in range(60) if LABELS[index] == 1]
+    if worker_type == "process":
+        assert {told for batch in found for told in batch[2].tolist()} == {0}
+
+
+def test_what_an_iterator_leaves_behind_is_not_waited_for() -> None:
+    loaders = made(Told(seconds=0.002), prefetch_factor=1, batch_size=1)
+    for _ in range(6):
+        iterators = [iter(loader) for loader in loaders.values()]
+        firsts = [next(iterator) for iterator in iterators]
+        assert indices(firsts) == [LABELS.index(label) for label in loaders]
+        del iterators[::2]
+        gc.collect()
+        rest = [batch for iterator in iterators for batch in iterator]
+        assert indices(rest) == [index for index in range(60) if LABELS[index] == 1][1:]
+        del iterators, rest
+    assert not multiprocessing.active_children()

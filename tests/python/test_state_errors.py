@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
@@ -205,6 +206,27 @@ def test_torchs_samplers_are_known_by_what_they_draw_from() -> None:
             with pytest.raises(ValueError, match="order"):
                 sluicegate.DataLoader(Indices(41), 4, sampler=here, seed=seed).load_state_dict(loader.state_dict())
             sluicegate.DataLoader(Indices(41), 4, sampler=there, seed=seed).load_state_dict(loader.state_dict())
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+@pytest.mark.parametrize("count", [3, 30])
+def test_a_list_an_array_and_a_tensor_of_the_same_numbers_are_the_same_order(count: int, seed: int | None) -> None:
+    numbers = [index * 3 % 41 for index in range(count)]
+    loaders = [
+        sluicegate.DataLoader(Indices(41), 2, sampler=torch.utils.data.SubsetRandomSampler(indices), seed=seed)
+        for indices in (numbers, numpy.array(numbers, numpy.int32), torch.tensor(numbers), tuple(numbers))
+    ]
+    take(iter(loaders[0]), 1)
+    for loader in loaders[1:]:
+        loader.load_state_dict(loaders[0].state_dict())
+
+
+@pytest.mark.parametrize("weights", [[1.0] * 41, torch.ones(41), torch.ones(41, dtype=torch.bfloat16)])
+def test_weights_of_any_type_have_a_state(weights: Any) -> None:
+    sampler = torch.utils.data.WeightedRandomSampler([2.0] * 41, 41)
+    sampler.weights = weights
+    loader = sluicegate.DataLoader(Indices(41), 2, sampler=sampler)
+    assert loader.state_dict()["fingerprint"]["order"].startswith("WeightedRandomSampler(")
 
 
 @pytest.mark.parametrize("seed", [None, 5])

@@ -24,7 +24,7 @@ def identity_of(sampler: Identified, seed: int | None = None) -> str | None:
     """The `identity` of a sampler; None where no order can be made of it, as its iteration will say."""
     try:
         return sampler.identity(seed)
-    except ValueError:
+    except (TypeError, ValueError):
         return None
 
 
@@ -51,9 +51,10 @@ def word(fact: Any) -> str:
     if isinstance(fact, (bool, int, float, str, range, type(None))):
         return repr(fact)
     if isinstance(fact, torch.Tensor):
-        return word(fact.detach().cpu().numpy())
+        plain = fact.detach().cpu()
+        return word((plain.double() if plain.is_floating_point() else plain).numpy())
     if isinstance(fact, np.ndarray):
-        return _digest(fact)
+        return word(fact.tolist()) if fact.ndim == 1 and len(fact) <= _FEW else _digest(fact)
     if isinstance(fact, (list, tuple)):
         return f"[{', '.join(map(word, fact))}]" if len(fact) <= _FEW else _digest_of_many(fact)
     named = getattr(fact, "identity", None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import torch
 from torch.utils import data
 
 from sluicegate import _torch
@@ -35,13 +34,15 @@ def translated(sampler: Any) -> Positional | None:
 
 
 # By a sampler of torch's: the tensor of its weights and which version of it, and ours, which has a table of them.
-_tables: weakref.WeakKeyDictionary[Any, tuple[torch.Tensor, int, WeightedRandomSampler]] = weakref.WeakKeyDictionary()
+_tables: weakref.WeakKeyDictionary[Any, tuple[Any, int | None, WeightedRandomSampler]] = weakref.WeakKeyDictionary()
 
 
 def _weighted(sampler: data.WeightedRandomSampler) -> WeightedRandomSampler:
+    weights: Any = sampler.weights
+    # Somebody may have put a list there.
+    version = getattr(weights, "_version", None)
     known = _tables.get(sampler)
-    if known is None or known[0] is not sampler.weights or known[1] != sampler.weights._version:
-        weights: Any = sampler.weights
+    if known is None or known[0] is not weights or known[1] != version:
         own = WeightedRandomSampler(weights, sampler.num_samples, sampler.replacement)
-        known = _tables[sampler] = (sampler.weights, sampler.weights._version, own)
+        known = _tables[sampler] = (weights, version, own)
     return known[2]
