@@ -36,7 +36,7 @@ test-python: $(VENV)/.built
 	$(BIN)/python -m pytest --quiet
 
 # What knows nothing of slots is not run again with few of them.
-SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order shard_iterable shuffle_buffer split_by_class \
+SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order shard_iterable shuffle_buffer split_by_class split_state \
 	readme cli demo_resume surface construction payload unpicklable shared_list state_errors \
 	state_process state_property resume_property shard shard_ranks class_loaders torchdata_resume \
 	stream_place sampler_stream raw folder tokens pack paths safetensors json_lines tfrecord csv mds formats_spawn \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import threading
 import time
 import weakref
@@ -44,6 +45,7 @@ class SharedWorkers:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
+        self._owner = os.getpid()
         # Guards what follows; notified when somebody has heard for all.
         self._come = threading.Condition()
         self._is_hearing = False
@@ -68,7 +70,7 @@ class SharedWorkers:
             loader: where the arguments are read, now.
             make: starts workers.
         """
-        if self._crew is not None and self._crew.is_foreign:
+        if self._owner != os.getpid():
             self._begin_anew()  # In a fork: the lock may be held by a thread that was not forked.
         with self._come:
             terms = _terms(iterator, loader)
@@ -264,6 +266,8 @@ class WorkerShare:
 
     def check(self) -> None:
         """Raises when a worker has died, or when these workers are another process's."""
+        if self.is_foreign:
+            self.crew.check()  # Without the lock, which somebody may have held who was not forked.
         self._shared.check(self)
 
     def receive(self, timeout: float | None) -> bool:

@@ -186,12 +186,9 @@ def fingerprint(loader: DataLoader[Any], progress: Progress | None = None) -> di
     if loader._dataset_kind != _torch.DatasetKind.Map:
         return shape | {"kind": "iterable-style"}
     whole, inner = Whole.of(Ordering.configured(loader)), getattr(sampler, "sampler", sampler)
-    if progress is None or progress.identity is None:
-        identity = whole.identity()
-        if progress is not None:
-            progress.identity = identity
-    else:
-        identity = progress.identity
+    identity = whole.identity() if progress is None or progress.identity is None else progress.identity
+    if progress is not None:
+        progress.identity = identity
     shape |= {"dataset_len": _length(loader.dataset), "order": identity}
     if Ordering.of(loader) is not None:
         # The state says how many samples were read, by all ranks: from there on batches may have another size, and

@@ -73,8 +73,7 @@ impl Prefetch {
     }
 
     /// Asks for the samples at `indices`, as batch `number` of the epoch. False, and nothing asked for, when one of them is
-    /// no plain `int` in range, or they are pieces that make no
-    /// rows; the same goes for the others.
+    /// no plain `int` in range, or they are pieces that make no rows; the same goes for the others.
     fn push(&self, py: Python<'_>, number: u64, indices: &Bound<'_, PyList>) -> PyResult<bool> {
         self.push_indices(py, number, plain_indices(indices, self.len))
     }

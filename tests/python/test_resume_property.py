@@ -83,11 +83,10 @@ def test_at_every_position_other_ranks_go_on_in_the_same_order(name: str) -> Non
                 read_together(lambda rank: loader((rank, after), batch_sizes[1], states[rank % before]), after),  # noqa: B023
                 is_dealt_by_sample,
             )
-            expected = whole[: len(read)] + whole[len(read) :]
             if name == "batches":  # What a whole batch of other ranks' sizes leaves over is dropped.
-                assert (read + rest)[: len(read) + len(rest)] == expected[: len(read) + len(rest)]
+                assert read + rest == whole[: len(read + rest)], (before, after, stop)
             else:
-                assert read + rest == expected, (before, after, stop)
+                assert read + rest == whole, (before, after, stop)
 
 
 def merged(steps: list[list[Any]], is_dealt_by_sample: bool) -> list[Any]:

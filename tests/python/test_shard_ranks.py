@@ -10,8 +10,20 @@ import pytest
 
 from programs import Run
 
+# Behind a program that says what each rank does.
+LAUNCH = """
+import multiprocessing
+context = multiprocessing.get_context("fork")
+processes = [context.Process(target=rank_program, args=(rank,)) for rank in range(world_size)]
+for process in processes:
+    process.start()
+for process in processes:
+    process.join()
+print([process.exitcode for process in processes])
+"""
+
 PROGRAM = """
-import json, multiprocessing
+import json
 import torch.distributed
 from resuming import plain
 from stateful import Indices
@@ -41,14 +53,6 @@ def rank_program(rank):
         json.dump({"batches": batches, "valid": valid, "later": later, "state": saved}, file)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
-
-context = multiprocessing.get_context("fork")
-processes = [context.Process(target=rank_program, args=(rank,)) for rank in range(world_size)]
-for process in processes:
-    process.start()
-for process in processes:
-    process.join()
-print([process.exitcode for process in processes])
 """
 
 SIZE = 53
@@ -60,7 +64,7 @@ def read(
     """What each rank read until it had `stop` batches, or of two epochs, and the state it had then."""
     path.mkdir()
     ended = run(
-        PROGRAM,
+        PROGRAM + LAUNCH,
         deadline=60.0,
         path=str(path),
         world_size=world_size,
@@ -184,15 +188,6 @@ def rank_program(rank):
         print(json.dumps([states, whole, rests]), flush=True)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
-
-import multiprocessing
-context = multiprocessing.get_context("fork")
-processes = [context.Process(target=rank_program, args=(rank,)) for rank in range(world_size)]
-for process in processes:
-    process.start()
-for process in processes:
-    process.join()
-assert [process.exitcode for process in processes] == [0] * world_size
 """
 
 
@@ -201,9 +196,11 @@ def test_from_every_position_on_any_number_of_ranks_draws_what_one_would_have_dr
     orders = []
     for world_size, batch_size in [(2, 3), (4, 2), (1, 4), (3, 1)]:
         arguments = {"size": size, "batch_size": batch_size, "world_size": world_size, "before": states}
-        ended = run(EVERY_POSITION, deadline=60.0, path=str(tmp_path), **arguments)
+        ended = run(EVERY_POSITION + LAUNCH, deadline=60.0, path=str(tmp_path), **arguments)
         ended.check(stderr=None)
-        told, whole, rests = json.loads(ended.stdout)
+        told_by_rank, exit_codes = ended.stdout.splitlines()
+        assert exit_codes == str([0] * world_size), ended.stderr
+        told, whole, rests = json.loads(told_by_rank)
         orders.append(whole)
         assert [row[0] for row in whole] != list(range(size))
         for state, rest in zip(json.loads(states), rests, strict=True):

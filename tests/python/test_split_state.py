@@ -1,0 +1,106 @@
+"""The state of `split_by_class`: all classes go on from where each of them was."""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sluicegate import split_by_class
+
+
+class ShuffledAnew:
+    """A stream in an order that every pass draws from Python's global generator; classes are tuples too."""
+
+    def __init__(self, is_drawn: bool = True) -> None:
+        self.is_drawn = is_drawn
+
+    def __iter__(self) -> Iterator[Any]:
+        order = list(range(40))
+        if self.is_drawn:
+            random.shuffle(order)
+        for number in order:
+            yield {"kind": ["a", "b", ("c", 1), ("c", 1)][number % 4], "x": number}
+
+
+def read_in_turns(loaders: Any, turns: random.Random, count: int | None, iterators: Any = None) -> tuple[Any, Any]:
+    """`count` batches of classes as `turns` says, or all there are; and the iterators that have not ended."""
+    names = ["a", "b", ("c", 1)]
+    iterators = {name: iter(loaders[name]) for name in names} if iterators is None else iterators
+    found = []
+    while iterators and (count is None or len(found) < count):
+        name = turns.choice(sorted(iterators, key=str))
+        batch = next(iterators[name], None)
+        if batch is None:
+            del iterators[name]
+        else:
+            random.random()  # As a training step may.
+            found.append((name, batch["x"].tolist()))
+    return found, iterators
+
+
+@pytest.mark.parametrize("classes", [None, ["a", "b", ("c", 1)]])
+@pytest.mark.parametrize("when_full", ["block", "spill"])
+@pytest.mark.parametrize("is_drawn", [False, True])
+def test_all_classes_go_on_from_one_state(is_drawn: bool, when_full: str, classes: Any) -> None:
+    def made() -> Any:
+        buffer_size = 40 if when_full == "block" or classes is None else 2
+        return split_by_class(
+            ShuffledAnew(is_drawn), "kind", 3, classes=classes, when_full=when_full, buffer_size=buffer_size
+        )
+
+    for stop in [0, 1, 2, 5, 9, 13, None]:
+        random.seed(stop)
+        turns = random.Random(7)
+        with made() as loaders:
+            first, iterators = read_in_turns(loaders, turns, stop)
+            names = list(iterators)
+            state, seed = json.loads(json.dumps(loaders.state_dict())), turns.getstate()
+            expected, _ = read_in_turns(loaders, turns, None, iterators)
+            expected += read_in_turns(loaders, turns, None)[0]
+            last = loaders["a"].last_ids
+        random.seed(99)
+        turns.setstate(seed)
+        with warnings.catch_warnings(record=True) as caught, made() as again:
+            warnings.simplefilter("always")
+            again.load_state_dict(state)
+            assert json.loads(json.dumps(again.state_dict())) == state
+            found, _ = read_in_turns(again, turns, None, {name: iter(again[name]) for name in names})
+            found += read_in_turns(again, turns, None)[0]
+            assert found == expected, stop
+            assert again["a"].last_ids.batch_index == last.batch_index
+            assert again["a"].last_ids.epoch == last.epoch
+        has_warned = any("are read again" in str(each.message) for each in caught)
+        assert has_warned == (state["pass"] is not None and state["pass"]["asked"] > 0)
+        assert (state["pass"] is None) == (stop is None), "nothing is read again of a pass that is over"
+        assert len(first) == (stop or len(first))
+
+
+def test_a_stream_that_is_another_one_is_found_out() -> None:
+    def made(samples: list[Any], **arguments: Any) -> Any:
+        return split_by_class(samples, 0, **{"classes": ["a", "b"], "batch_size": 1} | arguments)
+
+    loaders = made([("a", 1), ("b", 2), ("a", 3), ("b", 4)])
+    iterator = iter(loaders["a"])
+    next(iterator), next(iterator)
+    state = loaders.state_dict()
+    for other in ([("a", 1)], [("b", 2), ("b", 2), ("b", 2), ("a", 1)]):
+        again = made(other)
+        again.load_state_dict(state)
+        with (
+            pytest.warns(UserWarning, match="its first 3 samples are read again"),
+            pytest.raises(RuntimeError, match="the stream is not the one that the state is of"),
+        ):
+            next(iter(again["a"]))
+    with pytest.raises(ValueError, match="classes"):
+        made([], classes=["a"]).load_state_dict(state)
+    with pytest.raises(ValueError, match="no state of a split_by_class"):
+        made([]).load_state_dict({})
+    with pytest.raises(ValueError, match="version 9"):
+        made([]).load_state_dict(state | {"version": 9})
+    with pytest.raises(RuntimeError, match="when_full='drop'"):
+        made([], when_full="drop").state_dict()
