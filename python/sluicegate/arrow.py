@@ -63,8 +63,10 @@ class ArrowDataset(DecodedDataset):
         nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in
             lists, that of each null; a list that is null is empty); "mask": a column that may have nulls is
             `{"values", "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None,
-            as is all that is null in lists of texts, lists or structs. Or a dict of these by column:
-            `{"a": 0, "b.c": "mask"}`. `("fill", "mask")` is the text itself.
+            as is all that is null in lists of texts, lists or structs. A list of numbers with a null in it is an error
+            all the same, but with "mask_elements": as "mask", and columns of lists of numbers, of any length or a fixed
+            one, have `"valid_elements"` too: bools, as many as there are numbers, which are zeros where they are null.
+            Or a dict of these by column: `{"a": 0, "b.c": "mask"}`. `("fill", "mask")` is the text itself.
         strings: "str" for `str` and `bytes`, or "bytes" for tensors.
         lists: "ragged", or `("padded", fill)`: a batch is `{"values", "lengths"}`, padded with `fill`.
         decimals: "float" or "int".
@@ -86,8 +88,8 @@ class ArrowDataset(DecodedDataset):
     Raises:
         FileNotFoundError: there is no such file, or none that matches a pattern.
         ValueError: a file is neither an Arrow file nor a stream (Feather 1 is neither), is damaged, or has other
-            columns than the first one; a column is not there, or can't be read; while reading: a null, or a batch that
-            is damaged (file and place are named).
+            columns than the first one; a column is not there, or can't be read; while reading: a null, a text that is
+            no UTF-8, or a batch that is damaged (file and place are named).
         OSError: while reading: a file changed since it was opened.
 
     Example:

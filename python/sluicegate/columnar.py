@@ -10,7 +10,7 @@ import numpy as np
 from . import _core
 from .native_dataset import Kind, fill_bytes
 
-# A value that takes the place of nulls, or "error", "mask", ("fill", value).
+# A value that takes the place of nulls, or "error", "mask", "mask_elements", ("fill", value).
 Nulls: TypeAlias = Any
 Lists: TypeAlias = "str | tuple[str, Any]"
 Columns: TypeAlias = "str | Sequence[str] | None"
@@ -58,7 +58,7 @@ def columnar_arguments(columns: Columns, nulls: Nulls, strings: str, lists: List
 
 
 def _rule(name: Any, rule: Any) -> tuple[str, Any]:
-    if isinstance(rule, str) and rule in ("error", "mask"):
+    if isinstance(rule, str) and rule in ("error", "mask", "mask_elements"):
         return rule, None
     if isinstance(rule, tuple) and len(rule) == 2 and rule[0] == "fill":
         rule = rule[1]
@@ -86,6 +86,8 @@ def _kind(field: tuple[str, str, list[int]], kind: str, lists: Lists) -> Kind:
     name, dtype, _ = field
     if kind.startswith("nested "):
         return "nested", kind.removeprefix("nested ")
+    if kind == "list mask":
+        return "ragged" if isinstance(lists, str) else ("padded", b"\0")
     if kind != "list":
         return _KINDS[kind]
     if isinstance(lists, str):

@@ -1,15 +1,16 @@
 """Hugging Face's datasets, as the core reads them: by the Arrow table that each of them is.
 
-The core reads one only if nobody can tell: with torch's format, and samples of numbers, equal lists of them, texts and
-byte strings. Any other one is a Python dataset, as is one with a transform of its own, with nulls, or with lists whose
-lengths differ. Imported only when the package `datasets` is.
+The core reads one only if nobody can tell: with torch's format, and samples of numbers, texts and byte strings, and of
+structs and lists of them (`messages`, `choices`). Any other one is a Python dataset, as is one with a transform of its
+own, with nulls, or with lists whose lengths differ from row to row, which torch's default collate refuses. Imported
+only when the package `datasets` is.
 """
 
 from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,10 +18,6 @@ from torch.utils.data import default_collate
 
 from . import _core
 from .native_dataset import Kind, hand_over
-
-# What a column is for the core, and what it is in Python.
-_TEXT = ("bytes without zeros", "str")
-_BYTES = ("bytes without zeros", "bytes")
 
 # What makes samples of a dataset's table. Somebody may replace one of these.
 _METHODS = ("__getitem__", "__getitems__", "_getitem", "__len__")
@@ -38,10 +35,16 @@ _STATE = (
 # So many pieces of columns are looked at and held, one object each: a table of more is left to Python.
 _MOST_PIECES = 2_000_000
 
+# A list of texts or structs is a field for each item and each of its parts: a table of more is left to Python.
+_MOST_FIELDS = 256
+
 # By dataset: its state, and what it was found to be. Nothing of it holds the dataset itself.
 _KNOWN: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Any]] = weakref.WeakKeyDictionary()
 
 Parts = tuple[_core.Dataset, Any, tuple[Kind, ...]]
+
+# Names of parts, and places of items of lists.
+Path = list[str | int]
 
 
 def is_dataset(dataset: Any) -> bool:
@@ -122,16 +125,17 @@ def _parts(dataset: Any) -> Parts | None:
     columns = _columns(dataset, table)
     if columns is None:
         return None
-    fields: list[tuple[str, list[str], str]] = []
+    fields: list[tuple[str, Path, str]] = []
     kinds: list[Kind] = []
     structure = {}
     for name in columns:
-        part = _column(table.schema.field(name), dataset.features.get(name), [name], fields, kinds)
+        field, first = table.schema.field(name), table.column(name)[0]
+        part = _column(field.type, dataset.features.get(name), first, [name], fields, kinds)
         if part is None:
             return None
         structure[name] = part
     table = table.select(columns)
-    if sum(column.num_chunks for column in table.columns) > _MOST_PIECES:
+    if sum(table.column(path[0]).num_chunks for _, path, _ in fields) > _MOST_PIECES:
         return None
     core: _core.Dataset | None = _core.Dataset.arrow_table(table.__arrow_c_stream__(), fields)
     if core is None or len(core) != len(table):
@@ -160,47 +164,81 @@ def _columns(dataset: Any, table: Any) -> list[str] | None:
 
 
 def _column(
-    field: Any, feature: Any, path: Sequence[str], fields: list[tuple[str, list[str], str]], kinds: list[Kind]
+    values: Any, feature: Any, first: Any, path: Path, fields: list[tuple[str, Path, str]], kinds: list[Kind]
 ) -> Any:
-    """How the column at `path` is nested, whose parts are put behind `fields` and `kinds`; None if it is not read."""
+    """How the column at `path` is nested, whose parts are put behind `fields` and `kinds`; None if it is not read.
+
+    `values` is its type, and `feature` what the package takes it for. `first` is its value in the first row, whose
+    lists are as long as those of all others, or the core does not read them.
+    """
     pyarrow: Any = sys.modules["pyarrow"]
     types = pyarrow.types
-    values = field.type
     if isinstance(values, pyarrow.ExtensionType):  # Arrays of two and more axes.
         values = values.storage_type
     if hasattr(feature, "decode_example"):  # Images and the like.
         return None
     if types.is_struct(values):
-        if feature is None or not isinstance(feature, dict):
+        if not isinstance(feature, dict) or not first.is_valid:
             return None
+        parts = [values.field(place) for place in range(values.num_fields)]
         structure = {}
-        for inner in (values.field(place) for place in range(values.num_fields)):
-            part = _column(inner, feature.get(inner.name), [*path, inner.name], fields, kinds)
-            if part is None or inner.name in structure:
+        for part in parts:
+            inner = [*path, part.name]
+            nested = _column(part.type, feature.get(part.name), first[part.name], inner, fields, kinds)
+            if nested is None or part.name in structure:
                 return None
-            structure[inner.name] = part
+            structure[part.name] = nested
         return structure or None
-    form = _form(types, values, is_nested=len(path) > 1)
-    if form is None:
+    if _is_list(types, values) and not _is_number(types, _innermost(types, values)):
+        of_items = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
+        if of_items is None or not first.is_valid or len(first) > _MOST_FIELDS:
+            return None
+        items = [
+            _column(values.value_type, of_items, first[place], [*path, place], fields, kinds)
+            for place in range(len(first))
+        ]
+        return None if None in items else items or None
+    form = _form(types, values, path)
+    if form is None or (_is_in_list(path) and sum(_is_in_list(other) for _, other, _ in fields) == _MOST_FIELDS):
         return None
     value, kind = form
-    fields.append((".".join(path), list(path), value))
+    fields.append((".".join(map(str, path)), path, value))
     kinds.append(kind)
     return len(kinds) - 1
 
 
-def _form(types: Any, values: Any, *, is_nested: bool) -> tuple[str, Kind] | None:
-    if types.is_string(values) or types.is_large_string(values):
-        # Texts in a struct are Python's objects; others go through an array of NumPy's, which drops zeros at the end.
-        return ("bytes", "str") if is_nested else _TEXT
-    if types.is_binary(values) or types.is_large_binary(values) or types.is_fixed_size_binary(values):
-        return ("bytes", "bytes") if is_nested else _BYTES
-    while types.is_list(values) or types.is_large_list(values) or types.is_fixed_size_list(values):
+def _is_list(types: Any, values: Any) -> bool:
+    return bool(types.is_list(values) or types.is_large_list(values) or types.is_fixed_size_list(values))
+
+
+def _is_in_list(path: Path) -> bool:
+    return any(isinstance(step, int) for step in path)
+
+
+def _innermost(types: Any, values: Any) -> Any:
+    while _is_list(types, values):
         values = values.value_type
-    if types.is_float16(values) and is_nested:
-        return None
+    return values
+
+
+def _is_number(types: Any, values: Any) -> bool:
     is_number = types.is_integer(values) or types.is_floating(values) or types.is_boolean(values)
-    return ("numbers", "tensor") if is_number and not types.is_uint64(values) else None
+    return bool(is_number and not types.is_uint64(values))
+
+
+def _form(types: Any, values: Any, path: Path) -> tuple[str, Kind] | None:
+    is_text = types.is_string(values) or types.is_large_string(values)
+    if is_text or types.is_binary(values) or types.is_large_binary(values) or types.is_fixed_size_binary(values):
+        kind = "str" if is_text else "bytes"
+        if len(path) == 1:
+            # They go through an array of NumPy's, which drops zeros at the end; others are Python's objects.
+            return "bytes without zeros", kind
+        # Of lists the default collate makes lists of tuples.
+        return "bytes", f"{kind} tuple" if isinstance(path[-1], int) else kind
+    values = _innermost(types, values)
+    if types.is_float16(values) and len(path) > 1:
+        return None
+    return ("numbers", "tensor") if _is_number(types, values) else None
 
 
 def _gives_the_same(dataset: Any, parts: Parts) -> bool:
@@ -218,6 +256,8 @@ def _equal(ours: Any, theirs: Any) -> bool:
         return False
     if isinstance(ours, dict):
         return list(ours) == list(theirs) and all(_equal(ours[name], theirs[name]) for name in ours)
+    if isinstance(ours, (list, tuple)):
+        return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
     if isinstance(ours, torch.Tensor):
         same = ours.dtype == theirs.dtype and ours.shape == theirs.shape and ours.stride() == theirs.stride()
         return same and torch.equal(ours.contiguous().view(torch.uint8), theirs.contiguous().view(torch.uint8))

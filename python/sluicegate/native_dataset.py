@@ -60,6 +60,7 @@ class NativeDataset(Dataset[Any]):
         kinds: by field, what it is in a sample and in a batch: "tensor"; "number" (an `int`, `float` or `bool`);
             "ragged" (a tensor of any length; in a batch `{"values", "offsets"}`), `("padded", fill)` (the same; in a
             batch `{"values", "lengths"}`, padded with the value that these bytes are); "bytes"; "str" (must be UTF-8);
+            "bytes tuple" and "str tuple" (the same; in a batch a tuple of them);
             "path" (a `str` as of `os.fsdecode`); "json" (the objects of a JSON text; a batch is what torch's default
             collate makes of them); `("optional", kind)` (the same or None; in a batch a list of them);
             `("nested", type)` (lists, dicts, and what is in them; in a batch a list of such).

@@ -66,8 +66,10 @@ class ParquetDataset(DecodedDataset):
         nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in lists
             that of each null; a list that is null is empty); "mask": a column that may have nulls is `{"values",
             "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None, as is all
-            that is null in lists of texts, lists or structs. Or a dict of these by column: `{"a": 0, "b.c": "mask"}`.
-            `("fill", "mask")` is the text itself.
+            that is null in lists of texts, lists or structs. A list of numbers with a null in it is an error all the
+            same, but with "mask_elements": as "mask", and columns of lists of numbers, of any length or a fixed one,
+            have `"valid_elements"` too: bools, as many as there are numbers, which are zeros where they are null. Or a
+            dict of these by column: `{"a": 0, "b.c": "mask"}`. `("fill", "mask")` is the text itself.
         strings: "str" for `str` and `bytes`, or "bytes" for tensors.
         lists: "ragged", or `("padded", fill)`: a batch is `{"values", "lengths"}`, padded with `fill`.
         decimals: "float" or "int".
@@ -75,8 +77,8 @@ class ParquetDataset(DecodedDataset):
             as many as this.
         on_error: "raise", or "skip": rows that can't be samples are left out when the dataset is opened, and count for
             nothing: `len`, indices, ids and batches are those of what is left. These are all rows of a row group that
-            is damaged in a column that is read or filtered by (a text that is no UTF-8 counts as that), and those with
-            a null where `nulls` is "error". Every row group is decoded once for that; for 4 MiB and more the result is
+            is damaged in a column that is read or filtered by, those with a null where `nulls` is "error", and those
+            with a text that is no UTF-8. Every row group is decoded once for that; for 4 MiB and more the result is
             kept in an index. A file whose footer is damaged is an error all the same.
         index_folder: where the index is kept.
 
@@ -89,7 +91,8 @@ class ParquetDataset(DecodedDataset):
     Raises:
         FileNotFoundError: there is no such file, or none that matches a pattern.
         ValueError: a file is no Parquet file, or has other columns than the first one; a column is not there, or can't
-            be read; while reading: a null, or a file that is damaged (file, row group and column are named).
+            be read; while reading: a null, a text that is no UTF-8, or a file that is damaged (file, row or row group,
+            and column are named).
         OSError: while reading: a file changed since it was opened.
 
     Example:

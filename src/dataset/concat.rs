@@ -81,6 +81,11 @@ impl Dataset for Concat {
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.parts[0].as_variable().map(|_| self as &dyn VariableSize)
     }
+
+    fn origin(&self, index: usize, field: usize) -> Option<String> {
+        let (part, start) = self.locate(index).ok()?;
+        self.parts[part].origin(index - start, field)
+    }
 }
 
 impl Concat {

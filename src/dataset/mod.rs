@@ -73,6 +73,13 @@ pub trait Dataset: Send + Sync {
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         None
     }
+
+    /// Where field `field` of sample `index` comes from, in words: the file, and the place in it. It is asked for by who finds
+    /// that bytes make no sense (a text that is no UTF-8), for the error. Nothing where it is not known. A combinator asks the
+    /// part that it is of.
+    fn origin(&self, _index: usize, _field: usize) -> Option<String> {
+        None
+    }
 }
 
 /// Reads the samples of a batch at once, where that is cheaper than one by one.

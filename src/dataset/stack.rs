@@ -68,6 +68,11 @@ impl Dataset for Stack {
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.schema.is_variable().then_some(self as &dyn VariableSize)
     }
+
+    fn origin(&self, index: usize, field: usize) -> Option<String> {
+        let (part, fields) = self.parts.iter().find(|(_, fields)| fields.contains(&field))?;
+        part.origin(index, field - fields.start)
+    }
 }
 
 impl ReadMany for Stack {

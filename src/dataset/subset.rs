@@ -61,6 +61,10 @@ impl Dataset for Subset {
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.dataset.as_variable().map(|_| self as &dyn VariableSize)
     }
+
+    fn origin(&self, index: usize, field: usize) -> Option<String> {
+        self.dataset.origin(self.inner(index).ok()?, field)
+    }
 }
 
 impl ReadMany for Subset {

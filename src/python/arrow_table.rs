@@ -5,11 +5,18 @@ use pyo3::types::PyCapsule;
 
 use super::columnar::unknown;
 use super::detach::detach;
-use crate::dataset::format::{ArrowTable, TableValue};
+use crate::dataset::format::{ArrowTable, Step, TableValue};
 use crate::memory::ForeignTable;
 
-/// (name of the field, names that lead to its column, what it is: "numbers", "bytes" or "bytes without zeros").
-pub(super) type ColumnForm = (String, Vec<String>, String);
+/// (name of the field, the steps to its column, what it is: "numbers", "bytes" or "bytes without zeros").
+pub(super) type ColumnForm = (String, Vec<StepForm>, String);
+
+/// The name of a column or of a part of it, or the place of an item in lists.
+#[derive(FromPyObject)]
+pub(super) enum StepForm {
+    Part(String),
+    Item(usize),
+}
 
 /// The columns of the table in `stream`, a capsule as Arrow's stream interface has it, which is empty afterwards; nothing when
 /// they are not as they must be.
@@ -27,7 +34,11 @@ pub(super) fn read(
                 "bytes without zeros" => TableValue::BytesWithoutZeros,
                 other => return Err(unknown("columns", other)),
             };
-            Ok((name, path, value))
+            let step = |step: StepForm| match step {
+                StepForm::Part(name) => Step::Part(name),
+                StepForm::Item(item) => Step::Item(item),
+            };
+            Ok((name, path.into_iter().map(step).collect(), value))
         };
         let paths = columns.into_iter().map(column).collect::<crate::Result<Vec<_>>>()?;
         ArrowTable::new(ForeignTable::at(address)?, &paths)

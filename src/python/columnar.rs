@@ -11,7 +11,7 @@ use crate::{ColumnKind, ColumnarOptions, Decimals, Error, FillValue, Nesting, Nu
 #[pyo3(from_item_all)]
 pub(super) struct ColumnarArguments {
     columns: Option<Vec<String>>,
-    /// (column, or nothing for all others; "error", "mask" or "fill"; the value that fills)
+    /// (column, or nothing for all others; "error", "mask", "mask_elements" or "fill"; the value that fills)
     nulls: Vec<(Option<String>, String, Option<ValueForm>)>,
     /// "str" or "bytes".
     strings: String,
@@ -50,6 +50,7 @@ impl ColumnarArguments {
             let rule = match (rule.as_str(), value) {
                 ("error", None) => NullRule::Refuse,
                 ("mask", None) => NullRule::Mask,
+                ("mask_elements", None) => NullRule::MaskElements,
                 ("fill", Some(value)) => NullRule::Fill(value.into()),
                 (other, _) => return Err(unknown("nulls", other)),
             };
@@ -91,12 +92,13 @@ pub(super) fn structure<'py>(py: Python<'py>, nesting: &Nesting) -> PyResult<Bou
     }
 }
 
-/// What a field is: "tensor", "list", "raw", "str", "bytes", "optional str", "optional bytes" or "nested" with the type
+/// What a field is: "tensor", "list", "list mask", "raw", "str", "bytes", "optional str", "optional bytes" or "nested" with the type
 /// behind it.
 pub(super) fn kind_name(kind: &ColumnKind) -> String {
     let name = match kind {
         ColumnKind::Tensor => "tensor",
         ColumnKind::List => "list",
+        ColumnKind::ListMask => "list mask",
         ColumnKind::Raw => "raw",
         ColumnKind::Text => "str",
         ColumnKind::Bytes => "bytes",

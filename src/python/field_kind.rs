@@ -9,8 +9,9 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+use super::detach::detach;
 use super::error::to_python;
 use super::json;
 use super::memory::capsule;
@@ -33,6 +34,8 @@ pub(super) enum FieldKind {
     Bytes,
     /// `str`, and a list of them.
     Str,
+    /// `bytes` or `str`, and a tuple of them: as torch's default collate has what it found in lists.
+    Tuple(Box<FieldKind>),
     /// As `Str`, for what `os.fsdecode` must decode: names of files need not be UTF-8.
     Path,
     /// The object that a JSON text stands for, and what the default collate makes of some of them.
@@ -74,6 +77,8 @@ impl<'py> FromPyObject<'_, 'py> for FieldKind {
             "str" => Ok(Self::Str),
             "path" => Ok(Self::Path),
             "json" => Ok(Self::Json),
+            "str tuple" => Ok(Self::Tuple(Box::new(Self::Str))),
+            "bytes tuple" => Ok(Self::Tuple(Box::new(Self::Bytes))),
             other => Err(PyValueError::new_err(format!("`{other}` is no kind of field"))),
         }
     }
@@ -91,6 +96,7 @@ impl FieldKind {
             Self::Ragged => field.is_variable(),
             Self::Padded(fill) => field.is_variable() && fill.len() == field.dtype().bytes(),
             Self::Bytes | Self::Str | Self::Path | Self::Json => field.dtype() == DType::UInt8,
+            Self::Tuple(kind) => kind.is_for(field),
             Self::Nested(_) => field.is_variable() && field.dtype() == DType::UInt8,
             Self::Optional(kind) => {
                 let element = Field::new(field.name(), field.dtype(), field.shape());
@@ -98,6 +104,14 @@ impl FieldKind {
             }
         }
     }
+}
+
+/// Which samples are handed over.
+#[derive(Clone, Copy)]
+pub(super) struct Samples<'a> {
+    pub(super) indices: &'a [usize],
+    /// Says where they come from, for errors; nothing where nobody can ask by index.
+    pub(super) dataset: Option<&'a dyn crate::Dataset>,
 }
 
 /// What fields are made of: torch's functions, and the batch that they lie in.
@@ -109,7 +123,7 @@ pub(super) struct Materials<'a, 'py> {
     pub(super) collate: &'a Bound<'py, PyAny>,
     pub(super) layout: &'a BatchLayout,
     pub(super) lease: &'a Arc<Lease>,
-    pub(super) indices: &'a [usize],
+    pub(super) of: Samples<'a>,
 }
 
 impl<'py> Materials<'_, 'py> {
@@ -140,6 +154,10 @@ impl<'py> Materials<'_, 'py> {
             FieldKind::Bytes | FieldKind::Str | FieldKind::Path => {
                 let objects = (0..self.layout.samples).map(|row| self.sample(kind, (field, row), view));
                 Ok(PyList::new(self.py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any())
+            }
+            FieldKind::Tuple(kind) => {
+                let objects = (0..self.layout.samples).map(|row| self.sample(kind, (field, row), view));
+                Ok(PyTuple::new(self.py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any())
             }
             FieldKind::Nested(values) => {
                 let values = nested::Maker::new(self.py, values);
@@ -205,6 +223,7 @@ impl<'py> Materials<'_, 'py> {
                 let place = self.layout.columns[field].sample(self.lease.bytes(), row);
                 self.object(kind, (field, row), place)
             }
+            FieldKind::Tuple(kind) => self.sample(kind, (field, row), view),
             FieldKind::Nested(values) => self.nested(&nested::Maker::new(self.py, values), (field, row)),
             FieldKind::Optional(kind) => {
                 let mut place = self.layout.columns[field].sample(self.lease.bytes(), row);
@@ -233,7 +252,15 @@ impl<'py> Materials<'_, 'py> {
     }
 
     fn refuse(&self, (field, row): (usize, usize), reason: String) -> PyErr {
-        let (index, field) = (self.indices[row], self.layout.fields[field].name.clone());
+        let index = self.of.indices[row];
+        let dataset = self.of.dataset;
+        // It may read a footer again.
+        let origin = detach(self.py, || Ok(dataset.and_then(|dataset| dataset.origin(index, field))));
+        let reason = match origin {
+            Ok(Some(origin)) => format!("{origin}: {reason}"),
+            _ => reason,
+        };
+        let field = self.layout.fields[field].name.clone();
         to_python(self.py, Error::Sample { index, field, reason })
     }
 

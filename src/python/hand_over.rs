@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::convert::{Containers, Structure};
-use super::field_kind::{FieldKind, Materials};
+use super::field_kind::{FieldKind, Materials, Samples};
 use crate::{Batch, Collate, Field, PadSamples, Schema, StackSamples};
 
 /// How the fields of a dataset are nested, and what each of them is.
@@ -60,24 +60,19 @@ impl HandOver {
         Err(PyValueError::new_err(format!("{schema} is not of the kinds {kinds:?}")))
     }
 
-    /// The batch of the samples at `indices`, all of whose tensors are on one lease.
-    pub(super) fn batch<'py>(&self, py: Python<'py>, indices: &[usize], batch: Batch) -> PyResult<Bound<'py, PyAny>> {
-        self.with(py, indices, batch, |materials| {
+    /// The batch of the samples that `of` tells, all of whose tensors are on one lease.
+    pub(super) fn batch<'py>(&self, py: Python<'py>, of: Samples<'_>, batch: Batch) -> PyResult<Bound<'py, PyAny>> {
+        self.with(py, of, batch, |materials| {
             let fields = self.fields.iter().enumerate();
             let fields = fields.map(|(field, (kind, view))| materials.batch(kind, field, view.as_ref()));
             self.structure.fill(py, &fields.collect::<PyResult<Vec<_>>>()?, Containers::OfBatch)
         })
     }
 
-    /// The samples at `indices`, all of whose tensors are on one lease.
-    pub(super) fn samples<'py>(
-        &self,
-        py: Python<'py>,
-        indices: &[usize],
-        batch: Batch,
-    ) -> PyResult<Bound<'py, PyList>> {
-        self.with(py, indices, batch, |materials| {
-            let samples = (0..indices.len()).map(|row| {
+    /// The samples that `of` tells, all of whose tensors are on one lease.
+    pub(super) fn samples<'py>(&self, py: Python<'py>, of: Samples<'_>, batch: Batch) -> PyResult<Bound<'py, PyList>> {
+        self.with(py, of, batch, |materials| {
+            let samples = (0..of.indices.len()).map(|row| {
                 let fields = self.fields.iter().enumerate();
                 let fields = fields.map(|(field, (kind, view))| materials.sample(kind, (field, row), view.as_ref()));
                 self.structure.fill(py, &fields.collect::<PyResult<Vec<_>>>()?, Containers::OfSample)
@@ -89,12 +84,12 @@ impl HandOver {
     fn with<'py, T>(
         &self,
         py: Python<'py>,
-        indices: &[usize],
+        of: Samples<'_>,
         batch: Batch,
         make: impl FnOnce(&Materials<'_, 'py>) -> PyResult<T>,
     ) -> PyResult<T> {
         let (layout, lease) = batch.into_parts();
         let (from_dlpack, collate) = (self.from_dlpack.bind(py), self.collate.bind(py));
-        make(&Materials { py, from_dlpack, collate, layout: &layout, lease: &Arc::new(lease), indices })
+        make(&Materials { py, from_dlpack, collate, layout: &layout, lease: &Arc::new(lease), of })
     }
 }

@@ -12,6 +12,7 @@ use super::dataset::Dataset;
 use super::detach::detach;
 use super::engine::Engine;
 use super::error::to_python;
+use super::field_kind::Samples;
 use super::hand_over::HandOver;
 use super::memory::Indices;
 use super::plan::Plan;
@@ -30,6 +31,8 @@ pub(super) struct Prefetch {
     /// What else there is to know of indices that stand for pieces.
     packed: Option<Arc<FetchPacked>>,
     hand_over: Py<HandOver>,
+    /// Where there is one that indices are of.
+    dataset: Option<Arc<dyn crate::Dataset>>,
 }
 
 #[pymethods]
@@ -47,7 +50,7 @@ impl Prefetch {
         how.check(dataset.0.schema())?;
         let fetch = FetchSamples::new(Arc::clone(&dataset.0), how.collate(), Arc::clone(&engine.slab));
         let window = window(engine, Arc::new(fetch), in_order);
-        Ok(Self { window, len: dataset.0.len(), packed: None, hand_over })
+        Ok(Self { window, len: dataset.0.len(), packed: None, hand_over, dataset: Some(Arc::clone(&dataset.0)) })
     }
 
     /// A window on rows of `length` tokens, into which the documents of `files` are packed; there are so many `indices`,
@@ -69,7 +72,7 @@ impl Prefetch {
         let collate = PackRows { length, pad_token, labels };
         let fetch = Arc::new(FetchPacked::new(documents, collate, Arc::clone(&engine.slab)));
         let window = window(engine, Arc::clone(&fetch) as Arc<dyn Fetch>, in_order);
-        Self { window, len: indices, packed: Some(fetch), hand_over }
+        Self { window, len: indices, packed: Some(fetch), hand_over, dataset: None }
     }
 
     /// Asks for the samples at `indices`, as batch `number` of the epoch. False, and nothing asked for, when one of them is
@@ -123,7 +126,8 @@ impl Prefetch {
             if let Some((indices, batch)) = popped {
                 let entry = under_way.call_method1("pop", (indices.batch_in_epoch, py.None()))?;
                 let batch = batch.map_err(|error| to_python(py, error));
-                return match batch.and_then(|batch| self.hand_over.get().batch(py, &indices.indices, batch)) {
+                let of = Samples { indices: &indices.indices, dataset: self.dataset.as_deref() };
+                return match batch.and_then(|batch| self.hand_over.get().batch(py, of, batch)) {
                     Ok(batch) => Ok(Some((entry, batch))),
                     // What is no `Exception` (Ctrl-C was pressed while the batch was put together) is of nobody's batch.
                     Err(error) if !error.is_instance_of::<PyException>(py) => Err(error),

@@ -9,6 +9,7 @@ use pyo3::types::PyList;
 use super::convert::plain_indices;
 use super::dataset::Dataset;
 use super::detach::detach;
+use super::field_kind::Samples;
 use super::hand_over::HandOver;
 use crate::memory::Slab;
 use crate::{Batch, Fetch, FetchSamples, IndexBatch};
@@ -19,8 +20,8 @@ const FREE_SLOTS: usize = 2;
 /// Reads samples on the calling thread. Threads may share it, and a forked process may go on with it.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Reader {
+    dataset: Arc<dyn crate::Dataset>,
     fetch: FetchSamples,
-    len: usize,
     hand_over: Py<HandOver>,
 }
 
@@ -32,31 +33,35 @@ impl Reader {
         hand_over.bind(py).get().check(dataset.0.schema())?;
         let collate = hand_over.bind(py).get().collate();
         let fetch = FetchSamples::new(Arc::clone(&dataset.0), collate, Arc::new(Slab::new(FREE_SLOTS)));
-        Ok(Self { fetch, len: dataset.0.len(), hand_over })
+        Ok(Self { fetch, hand_over, dataset: Arc::clone(&dataset.0) })
     }
 
     /// The sample at `index`, which is not negative.
     fn sample<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         let (indices, batch) = self.read(py, vec![index])?;
-        self.hand_over.get().samples(py, &indices, batch)?.get_item(0)
+        self.hand_over.get().samples(py, self.of(&indices), batch)?.get_item(0)
     }
 
     /// The samples at `indices`, of which negative ones count from the end.
     fn samples<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
         let (indices, batch) = self.read(py, self.places(indices)?)?;
-        self.hand_over.get().samples(py, &indices, batch)
+        self.hand_over.get().samples(py, self.of(&indices), batch)
     }
 
     /// The batch of the samples at `indices`, of which negative ones count from the end.
     fn batch<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
         let (indices, batch) = self.read(py, self.places(indices)?)?;
-        self.hand_over.get().batch(py, &indices, batch)
+        self.hand_over.get().batch(py, self.of(&indices), batch)
     }
 }
 
 impl Reader {
     fn places(&self, indices: &Bound<'_, PyList>) -> PyResult<Vec<usize>> {
-        plain_indices(indices, self.len).ok_or_else(|| PyIndexError::new_err("an index is out of range"))
+        plain_indices(indices, self.dataset.len()).ok_or_else(|| PyIndexError::new_err("an index is out of range"))
+    }
+
+    fn of<'a>(&'a self, indices: &'a [usize]) -> Samples<'a> {
+        Samples { indices, dataset: Some(&*self.dataset) }
     }
 
     fn read(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<(Vec<usize>, Batch)> {

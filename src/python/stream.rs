@@ -11,6 +11,7 @@ use pyo3::types::PyList;
 
 use super::detach::detach;
 use super::error::to_python;
+use super::field_kind::Samples;
 use super::hand_over::HandOver;
 use super::memory::descriptors;
 use super::tar::tar_fields;
@@ -216,7 +217,7 @@ impl StreamReader {
         loop {
             let (batch, positions) = self.batch_of(py, hand_over, samples)?;
             let ordinals: Vec<usize> = positions.iter().map(ordinal).collect();
-            match hand_over.samples(py, &ordinals, batch) {
+            match hand_over.samples(py, Samples { indices: &ordinals, dataset: None }, batch) {
                 // One of them can't be had: those before it can.
                 Err(_) if samples > 1 => samples = 1,
                 list => {
@@ -243,7 +244,8 @@ impl StreamReader {
         let Some(last) = positions.last() else { return Ok(None) };
         self.take(py, samples)?;
         let ordinals: Vec<usize> = positions.iter().map(ordinal).collect();
-        Ok(Some((hand_over.batch(py, &ordinals, batch)?, samples, form(last))))
+        let of = Samples { indices: &ordinals, dataset: None };
+        Ok(Some((hand_over.batch(py, of, batch)?, samples, form(last))))
     }
 
     /// What was left out since this was asked last, a line for each.

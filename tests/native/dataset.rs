@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use sluicegate::memory::{Array, Segment};
-use sluicegate::{Concat, DType, Dataset, Error, Field, InMemory, Stack, Subset};
+use sluicegate::{Concat, DType, Dataset, Error, Field, InMemory, Result, SampleWriter, Schema, Stack, Subset};
 
 use crate::conformance::dataset_conformance;
 use crate::datasets::Numbers;
@@ -104,6 +104,39 @@ fn combinators_read_many_where_all_their_parts_do() {
     assert!(batched(&Stack::new(vec![("a".into(), with()), ("b".into(), with())]).unwrap()));
     assert!(!batched(&Stack::new(vec![("a".into(), without()), ("b".into(), with())]).unwrap()));
     dataset_conformance(&Concat::new(vec![with(), without()]).unwrap(), &numbers((0..4).chain(0..4)));
+}
+
+/// A dataset that tells where its fields are from.
+struct Told(InMemory);
+
+impl Dataset for Told {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        self.0.schema()
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.0.read(index, into)
+    }
+
+    fn origin(&self, index: usize, field: usize) -> Option<String> {
+        Some(format!("row {index}, field {field}"))
+    }
+}
+
+#[test]
+fn combinators_ask_the_part_where_a_sample_is_from() {
+    let told = |len: u64| Arc::new(Told(InMemory::from_vec("x", (0..len).collect(), []).unwrap())) as Arc<dyn Dataset>;
+    let subset = Arc::new(Subset::new(told(9), vec![7, 4, 5]).unwrap());
+    let concat = Arc::new(Concat::new(vec![in_memory([1, 2]), subset]).unwrap());
+    let stack = Stack::new(vec![("a".into(), told(5)), ("b".into(), in_memory(0..5)), ("c".into(), concat)]).unwrap();
+    assert_eq!(stack.origin(3, 0).as_deref(), Some("row 3, field 0"));
+    assert_eq!(stack.origin(3, 1), None);
+    assert_eq!(stack.origin(3, 2).as_deref(), Some("row 4, field 0"));
+    assert_eq!((stack.origin(1, 2), stack.origin(5, 2), stack.origin(0, 3)), (None, None, None));
 }
 
 #[test]

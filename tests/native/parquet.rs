@@ -171,6 +171,27 @@ fn nulls_are_refused_filled_or_masked() {
 }
 
 #[test]
+fn elements_of_lists_are_masked() {
+    let folder = TempDir::new().unwrap();
+    let lists = vec![Some(vec![Some(1), None]), None, Some(vec![]), Some(vec![None, Some(2), Some(3)])];
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(lists);
+    let path = put(&folder, "a", &rows(vec![("l", Arc::new(lists))]), 3);
+    let columns = ColumnarOptions { nulls: vec![(None, NullRule::MaskElements)], ..ColumnarOptions::default() };
+    let dataset = Parquet::open(vec![path], ParquetOptions { columns, ..ParquetOptions::default() }).unwrap();
+    assert_eq!(dataset.schema().to_string(), "(l: int32[*], l.valid: bool[], l.valid_elements: bool[*])");
+    assert_eq!(dataset.kinds(), [ColumnKind::List, ColumnKind::Tensor, ColumnKind::ListMask]);
+    let sample = |numbers: &[i32], is_there: u8, present: &[u8]| {
+        vec![numbers.iter().flat_map(|number| number.to_ne_bytes()).collect(), vec![is_there], present.to_vec()]
+    };
+    dataset_conformance(
+        &dataset,
+        &[sample(&[1, 0], 1, &[1, 0]), sample(&[], 0, &[]), sample(&[], 1, &[]), sample(&[0, 2, 3], 1, &[0, 1, 1])],
+    );
+    assert!(dataset.origin(3, 0).unwrap().starts_with("row 3 of "));
+    assert_eq!(dataset.origin(4, 0), None);
+}
+
+#[test]
 fn every_cut_is_an_error_of_the_format() {
     let folder = TempDir::new().unwrap();
     let whole = fs::read(put(&folder, "a", &some_rows(), 4)).unwrap();

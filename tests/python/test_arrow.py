@@ -170,7 +170,7 @@ def test_nulls(tmp_path: Path) -> None:
     values = pa.table({"a": [1, None, 3], "s": ["x", None, ""]})
     path = written(tmp_path / "a.arrow", values, batch=2)
     dataset = ArrowDataset(path)
-    with pytest.raises(ValueError, match=r"sample 1, field `a`: it is null.*a\.arrow"):
+    with pytest.raises(ValueError, match=r"sample 1, field `a`: row 1 of .*a\.arrow: it is null"):
         dataset[0:3]
     assert_same(dataset[2], {"a": torch.tensor(3), "s": ""})
     assert ArrowDataset(path, nulls={"a": -1, "s": "?"})[1] == {"a": torch.tensor(-1), "s": "?"}
@@ -197,7 +197,9 @@ def test_text_that_is_none_is_an_error_where_it_is_read(tmp_path: Path) -> None:
     Path(path).write_bytes(content)
     dataset = ArrowDataset(path, columns="s")
     assert dataset[1] == "ok"
-    with pytest.raises(ValueError, match=r"sample 0, field `s`: it is no UTF-8 text from byte 2 on"):
+    with pytest.raises(
+        ValueError, match=r"sample 0, field `s`: row 0 of .*a\.arrow: it is no UTF-8 text from byte 2 on"
+    ):
         dataset[0]
 
 

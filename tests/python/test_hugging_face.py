@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.utils.data
 
-import sluicegate
+import sluicegate.hugging_face
 from equality import assert_same
 from sluicegate.dataset import native_source
 
@@ -150,8 +150,16 @@ def test_files(tmp_path: Path, dataset: Any) -> None:
         {"l": [[1], [2, 3]]},
         {"l": [[], []]},
         {"l": [[1, None], [2, 3]]},
-        {"l": [["a"], ["b"]]},
-        {"l": [[{"a": 1}], [{"a": 2}]]},
+        {"l": [["a"], ["b", "c"]]},
+        {"l": [[], ["b"]]},
+        {"l": [["a"], ["b"], None]},
+        {"l": [["a"], [None]]},
+        {"l": [[["a"], ["b"]], [["a"], ["b", "c"]]]},
+        {"l": [[{"a": 1}], [{"a": 2}, {"a": 3}]]},
+        {"l": [[{"a": 1}], [{"a": None}]]},
+        {"l": [[{"a": 1}], [None]]},
+        {"l": [[{"a": ["x"]}], [{"a": []}]]},
+        {"l": [[str(n) for n in range(300)]] * 2},
         {"i": [{"a": 1}, None]},
         {"n": [None, None]},
         {"t": np.array(["2020-01-01", "2021-01-01"], "datetime64[s]")},
@@ -163,6 +171,79 @@ def test_what_is_left_to_python(values: dict[str, Any]) -> None:
     assert not is_native(dataset)
     for batch_size in (1, 2):
         check_same(dataset, batch_size=batch_size)
+
+
+MESSAGES: dict[str, Any] = {
+    "texts": lambda row: [f"{row}\0", "é"],
+    "bytes": lambda row: [bytes([row, 0])] * 3,
+    "one": lambda row: [str(row)],
+    "lists": lambda row: [[f"{row}", "b"], ["c", ""], ["d", f"{row}"]],
+    "chat": lambda row: [{"role": "user", "content": f"{row}\0" * (row % 3)}, {"role": "model", "content": "ok"}],
+    "numbers": lambda row: [{"n": row, "f": row / 3, "b": row % 2 == 0, "l": [row, 1], "m": [[row / 7], [0.5]]}] * 2,
+    "deep": lambda row: [{"a": {"b": [{"c": ["x", str(row)], "n": row}] * 2}, "d": [[{"e": f"{row}"}]]}],
+    "struct": lambda row: {"texts": ["a", f"{row}"], "items": [{"n": row, "raw": b"a\0"}]},
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_lists_of_texts_and_of_structs(name: str) -> None:
+    dataset = datasets.Dataset.from_dict({"x": [MESSAGES[name](row) for row in range(ROWS)], "n": range(ROWS)})
+    dataset = dataset.with_format("torch")
+    for changed in (dataset, dataset.shuffle(seed=1), dataset.select(range(11, 40)), dataset.select([3, 3, 0])):
+        assert is_native(changed)
+        check_same(changed, shuffle=True, batch_size=20)
+    check_same(dataset.select([7, 1]), batch_size=1, num_workers=int(name == "deep"))
+
+
+def test_lists_of_every_type_and_from_files(tmp_path: Path) -> None:
+    value, chat = datasets.Value, MESSAGES["chat"]
+    of = datasets.Features(
+        {
+            "fixed": datasets.List(value("string"), length=2),
+            "large": datasets.LargeList({"s": value("large_string"), "n": value("uint8")}),
+            "names": datasets.Sequence({"s": value("string"), "n": value("int8")}),
+            "chat": [{"role": value("string"), "content": value("string")}],
+            "labels": [{"label": datasets.ClassLabel(names=["a", "b"])}],
+        }
+    )
+    rows = [
+        {
+            "fixed": [f"{row}", "b"],
+            "large": [{"s": f"{row}", "n": row}] * 2,
+            "names": {"s": [f"{row}", "x"], "n": [row, 1]},
+            "chat": chat(row),
+            "labels": [{"label": row % 2}],
+        }
+        for row in range(ROWS)
+    ]
+    dataset = datasets.Dataset.from_list(rows, features=of)
+    dataset.save_to_disk(tmp_path / "saved", num_shards=3)
+    loaded = datasets.load_from_disk(tmp_path / "saved").with_format("torch")
+    both = datasets.concatenate_datasets([loaded, loaded.select(range(7))])
+    for changed in (loaded, both, loaded.select_columns(["chat"]), torch.utils.data.ConcatDataset([loaded, loaded])):
+        assert is_native(changed)
+        check_same(changed, shuffle=True)
+    # Of pieces with lists of other lengths torch's default collate makes what it can.
+    longer = datasets.Dataset.from_list([rows[0] | {"chat": chat(1) * 2}], features=of)
+    mixed = datasets.concatenate_datasets([dataset, longer]).with_format("torch")
+    assert not is_native(mixed)
+    check_same(mixed)
+    check_same(loaded, collate_fn=lambda samples: [sample["chat"] for sample in samples])
+
+
+def test_fields_of_items_are_bounded_and_columns_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sluicegate.hugging_face, "_MOST_FIELDS", 4)
+    columns: dict[str, Any] = {f"c{n}": [n, n + 1] for n in range(6)}
+    for items, expected in ((2, True), (3, False)):
+        columns["l"] = [[["a", "b"]] * items] * 2
+        assert is_native(datasets.Dataset.from_dict(columns).with_format("torch")) == expected
+
+
+def test_images_in_lists_are_pythons() -> None:
+    image = pytest.importorskip("PIL.Image")
+    images = [[{"i": image.fromarray(np.full((2, 3, 3), row, np.uint8))}] for row in range(4)]
+    features = datasets.Features({"l": [{"i": datasets.Image()}]})
+    assert not is_native(datasets.Dataset.from_dict({"l": images}, features=features).with_format("torch"))
 
 
 def test_other_formats_and_transforms_are_pythons(dataset: Any) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from torch.utils.data import ConcatDataset, Subset
 
 from equality import assert_same
 from formats import check_format
@@ -196,17 +197,95 @@ def test_nulls_are_errors_that_name_row_and_column_or_what_is_told(tmp_path: Pat
 @FORMATS
 def test_texts_that_are_none_are_named(tmp_path: Path, opened: Open) -> None:
     texts = pa.ListArray.from_arrays([0, 1, 2], pa.array([b"ok", b"\xff\xfe"]).view(pa.string()))
-    table = pa.table({"x": texts})
-    if opened is parquet:
-        # Its texts are looked at when they are decoded.
-        with pytest.raises(ValueError, match=r"x.parquet, .*row group 0: column `x.*UTF-8"):
-            opened(tmp_path, table)[1]
-        return
-    dataset = opened(tmp_path, table)
-    assert dataset[0] == {"x": ["ok"]}
-    with pytest.raises(ValueError, match=r"sample 1, field `x`: it is no UTF-8 text from byte 0 on"):
-        dataset[1]
-    assert opened(tmp_path, table, strings="bytes")[:] == {"x": [[b"ok"], [b"\xff\xfe"]]}
+    table = pa.table({"x": texts, "s": texts.flatten()})
+    dataset = opened(tmp_path, table, rows=1)
+    assert dataset[0] == {"x": ["ok"], "s": "ok"}
+    for column in ("x", "s"):
+        message = rf"sample 1, field `{column}`: row 1 of .*x\.(parquet|arrow): it is no UTF-8 text from byte 0 on"
+        some = opened(tmp_path, table, rows=1, columns=[column])
+        with pytest.raises(ValueError, match=message):
+            some[1]
+        # In a batch, of a loader that has another place for it.
+        loader = DataLoader(ConcatDataset([Subset(some, [0, 0]), Subset(some, [0, 1])]), 2)
+        with pytest.raises(ValueError, match=message.replace("sample 1", "sample 3")):
+            list(loader)
+    raw = opened(tmp_path, table, strings="bytes")[:]
+    assert raw["x"] == [[b"ok"], [b"\xff\xfe"]]
+    assert bytes(raw["s"]["values"]) == b"ok\xff\xfe"
+
+
+NUMBERS = [[1, None, 3], None, [], [None], [7]]
+
+
+@FORMATS
+@pytest.mark.parametrize(
+    ("array", "values", "valid"),
+    [
+        (pa.array(NUMBERS), [[1, 0, 3], [], [], [0], [7]], [[1, 0, 1], [], [], [0], [1]]),
+        (
+            pa.array([[True, None, False], None, [], [None], [True]], pa.large_list(pa.bool_())),
+            [[1, 0, 0], [], [], [0], [1]],
+            [[1, 0, 1], [], [], [0], [1]],
+        ),
+        (
+            pa.array(NUMBERS, pa.list_(pa.dictionary(pa.int8(), pa.float32()))),
+            [[1, 0, 3], [], [], [0], [7]],
+            [[1, 0, 1], [], [], [0], [1]],
+        ),
+        (
+            pa.array([[1, None], None, [None, None], [4, 5], [6, 7]], pa.list_(pa.int16(), 2)),
+            [[1, 0], [0, 0], [0, 0], [4, 5], [6, 7]],
+            [[1, 0], [0, 0], [0, 0], [1, 1], [1, 1]],
+        ),
+        (
+            pa.array([[[1, None], None], None, [], [[2, 3]], [[None, 4]]], pa.list_(pa.list_(pa.float64(), 2))),
+            [[[1, 0], [0, 0]], [], [], [[2, 3]], [[0, 4]]],
+            [[[1, 0], [0, 0]], [], [], [[1, 1]], [[0, 1]]],
+        ),
+        (
+            pa.array([[{"n": 1}, None, {"n": None}], None, [], [{"n": 2}], []], pa.list_(pa.struct({"n": pa.int64()}))),
+            [[1, 0, 0], [], [], [2], []],
+            [[1, 0, 0], [], [], [1], []],
+        ),
+    ],
+)
+def test_a_mask_of_elements(tmp_path: Path, opened: Open, array: pa.Array, values: list[Any], valid: list[Any]) -> None:
+    path, rows = "x.n" if pa.types.is_struct(array.type.value_type) else "x", len(array)
+    table = pa.table({"x": array, "s": pa.array(["a", None, "", "b", "c"]), "i": pa.array([1, None, 3, 4, 5])})
+    for size in (2, 5):
+        dataset = opened(tmp_path, table, size, columns=path, nulls="mask_elements")
+        samples = [dataset[row] for row in range(rows)]
+        assert [sample["values"].tolist() for sample in samples] == values
+        assert [sample["valid_elements"].tolist() for sample in samples] == valid
+        assert all(sample["valid_elements"].dtype is torch.bool for sample in samples)
+        assert [bool(sample["valid"]) for sample in samples] == [row is not None for row in array.to_pylist()]
+        for batch_size in (1, 3):
+            batches = list(DataLoader(dataset, batch_size, sampler=[4, 0, 3, 1, 2]))
+            picks = [[4, 0, 3, 1, 2][start : start + batch_size] for start in range(0, rows, batch_size)]
+            assert_same(batches, [dataset.collate([samples[row] for row in pick]) for pick in picks])
+    # What has no elements has the mask that it has anyhow.
+    others = [opened(tmp_path, table, columns=["s", "i"], nulls=nulls)[:] for nulls in ("mask", "mask_elements")]
+    assert_same(*others)
+    with pytest.raises(
+        ValueError, match=r"row 0 of .*it has a null in it: say by `nulls`.* or that elements are masked"
+    ):
+        opened(tmp_path, table, columns=path, nulls="mask")[0]
+
+
+@FORMATS
+def test_a_mask_of_elements_is_padded_with_false(tmp_path: Path, opened: Open) -> None:
+    table = pa.table({"x": pa.array(NUMBERS), "y": pa.array([[1]] * 5)})
+    dataset = opened(tmp_path, table, nulls={"x": "mask_elements"}, lists=("padded", -1))
+    batch = dataset[0:4]
+    assert batch["x"]["values"]["values"].tolist() == [[1, 0, 3], [-1] * 3, [-1] * 3, [0, -1, -1]]
+    expected = [[True, False, True], [False] * 3, [False] * 3, [False] * 3]
+    assert batch["x"]["valid_elements"]["values"].tolist() == expected
+    assert batch["x"]["valid_elements"]["lengths"].tolist() == [3, 0, 0, 1]
+    assert list(batch["y"]) == ["values", "lengths"]
+    # Whoever says that nothing is null gets no mask.
+    plain = pa.field("x", pa.list_(pa.field("item", pa.int64(), nullable=False)), nullable=False)
+    whole = pa.table({"x": pa.array([[1], [2, 3]], plain.type)}, schema=pa.schema([plain]))
+    assert_same(opened(tmp_path, whole, nulls="mask_elements")[1], {"x": torch.tensor([2, 3])})
 
 
 def test_a_filter_leaves_them_whole(tmp_path: Path) -> None:

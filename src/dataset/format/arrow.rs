@@ -99,9 +99,8 @@ impl Arrow {
                 // It may be run a second time.
                 broken = Broken::default();
                 batch[0].block.broken_rows(&self.columns, |row, field, reason| {
-                    let (index, file) = (samples.start + row, self.files.file_of(number).display());
-                    let reason = format!("{reason}, of {file}");
-                    broken.push(index..index + 1, || Error::Sample { index, field, reason });
+                    let index = samples.start + row;
+                    broken.push(index..index + 1, || self.refuse(index, field, &reason));
                 });
                 Ok(())
             })?;
@@ -133,6 +132,11 @@ impl Arrow {
         self.files.cache_info()
     }
 
+    fn refuse(&self, index: usize, field: String, reason: &str) -> Error {
+        let origin = self.files.origin(index).unwrap_or_else(|error| error.to_string());
+        Error::Sample { index, field, reason: format!("{origin}: {reason}") }
+    }
+
     /// The batches that the rows at `indices` are in, and by row the place of its batch there, and its row in it. `asking`
     /// says what for.
     fn find(&self, indices: &[usize], asking: Asking) -> Result<Found> {
@@ -151,12 +155,7 @@ impl Arrow {
         let (batches, places) = self.find(indices, Asking::Values)?;
         let blocks = batches.iter().map(|batch| &batch.block).collect();
         let written = self.files.read(&batches, || Ok(Picks::new(blocks, &places).write(&self.columns, into)))?;
-        written.map_err(|refusal| {
-            let index = indices[refusal.row];
-            let file = self.files.starts.of_sample(index).map(|batch| self.files.file_of(batch).display().to_string());
-            let reason = format!("{}, of {}", refusal.reason, file.unwrap_or_default());
-            Error::Sample { index, field: refusal.column, reason }
-        })
+        written.map_err(|refusal| self.refuse(indices[refusal.row], refusal.column, &refusal.reason))
     }
 }
 
@@ -179,6 +178,10 @@ impl Dataset for Arrow {
 
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.schema().is_variable().then_some(self)
+    }
+
+    fn origin(&self, index: usize, _field: usize) -> Option<String> {
+        self.files.origin(index).ok()
     }
 }
 

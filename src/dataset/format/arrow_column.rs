@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, GenericByteArray, GenericListArray, OffsetSiz
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::DataType;
 
-use super::arrow_table::TableValue;
+use super::arrow_table::{Step, TableValue};
 use crate::memory::widen;
 use crate::{DType, Field};
 
@@ -20,9 +20,24 @@ pub(super) struct TableColumn {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Form {
     /// Numbers of `from`, in lists of `sizes`, the outermost first.
-    Numbers { from: Number, sizes: Vec<usize> },
+    Numbers { from: Number, sizes: Vec<usize>, items: Items },
     /// Bytes, with or without the zeros at the end.
-    Bytes { keeps_zeros: bool },
+    Bytes { keeps_zeros: bool, items: Items },
+}
+
+/// Which of the values of an array are those of the column: of each row one, in lists that are all as long as each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Items {
+    /// So many the array has for each row.
+    per_row: usize,
+    /// Which one of them it is.
+    item: usize,
+}
+
+impl Items {
+    fn of_row(self, row: usize) -> usize {
+        row * self.per_row + self.item
+    }
 }
 
 /// The numbers that a table has.
@@ -110,7 +125,7 @@ impl Form {
     /// The field of that `name`.
     pub(super) fn field(&self, name: &str) -> Field {
         match self {
-            Self::Numbers { from, sizes } => Field::new(name, from.in_batch(), sizes.clone()),
+            Self::Numbers { from, sizes, .. } => Field::new(name, from.in_batch(), sizes.clone()),
             Self::Bytes { .. } => Field::variable(name, DType::UInt8, []),
         }
     }
@@ -157,37 +172,42 @@ impl Offsets {
 impl Piece {
     /// The column at `path` of `batch`, and its form; nothing when it has nulls, lists of unequal lengths, or is of a type
     /// that is not read.
-    pub(super) fn of(batch: &RecordBatch, path: &[String], value: TableValue) -> Option<(Form, Self)> {
-        let (first, rest) = path.split_first()?;
+    pub(super) fn of(batch: &RecordBatch, path: &[Step], value: TableValue) -> Option<(Form, Self)> {
+        let [Step::Part(first), rest @ ..] = path else { return None };
         let mut array = batch.column_by_name(first)?.clone();
-        for name in rest {
+        let mut items = Items { per_row: 1, item: 0 };
+        for step in rest {
             if array.null_count() > 0 {
                 return None;
             }
-            array = array.as_struct_opt()?.column_by_name(name)?.clone();
+            array = match step {
+                Step::Part(name) => array.as_struct_opt()?.column_by_name(name)?.clone(),
+                Step::Item(item) => {
+                    let (inner, size) = lists(&array).filter(|(_, size)| item < size)?;
+                    let per_row = items.per_row.checked_mul(size)?;
+                    items = Items { per_row, item: items.item * size + item };
+                    inner
+                }
+            };
         }
         match value {
-            TableValue::Numbers => numbers(array),
-            TableValue::Bytes => bytes(&array, true),
-            TableValue::BytesWithoutZeros => bytes(&array, false),
+            TableValue::Numbers => numbers(array, items),
+            TableValue::Bytes => bytes(&array, true, items),
+            TableValue::BytesWithoutZeros => bytes(&array, false, items),
         }
     }
 }
 
-fn numbers(mut array: ArrayRef) -> Option<(Form, Piece)> {
+fn numbers(mut array: ArrayRef, items: Items) -> Option<(Form, Piece)> {
     let mut sizes = Vec::new();
     loop {
         if array.null_count() > 0 {
             return None;
         }
-        let (inner, size) = match array.data_type() {
-            DataType::List(_) => equal_lists(array.as_list::<i32>())?,
-            DataType::LargeList(_) => equal_lists(array.as_list::<i64>())?,
-            DataType::FixedSizeList(_, size) => {
-                (array.as_fixed_size_list().values().clone(), usize::try_from(*size).ok()?)
-            }
-            _ => break,
-        };
+        if !is_list(array.data_type()) {
+            break;
+        }
+        let (inner, size) = lists(&array)?;
         // Of lists without an element nobody could tell what they would hold.
         if size == 0 {
             return None;
@@ -209,7 +229,23 @@ fn numbers(mut array: ArrayRef) -> Option<(Form, Piece)> {
             Piece::Numbers(buffer.slice_with_length(start, bytes))
         }
     };
-    Some((Form::Numbers { from, sizes }, piece))
+    Some((Form::Numbers { from, sizes, items }, piece))
+}
+
+fn is_list(of: &DataType) -> bool {
+    matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
+}
+
+/// The elements of lists, and how many each list has; nothing when they differ, or it has none.
+fn lists(array: &ArrayRef) -> Option<(ArrayRef, usize)> {
+    match array.data_type() {
+        DataType::List(_) => equal_lists(array.as_list::<i32>()),
+        DataType::LargeList(_) => equal_lists(array.as_list::<i64>()),
+        DataType::FixedSizeList(_, size) => {
+            Some((array.as_fixed_size_list().values().clone(), usize::try_from(*size).ok()?))
+        }
+        _ => None,
+    }
 }
 
 /// The elements of lists, and how many each list has; nothing when they differ.
@@ -222,7 +258,7 @@ fn equal_lists<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> Option<(Array
     (are_equal && is_inside).then(|| (lists.values().slice(first, last - first), size))
 }
 
-fn bytes(array: &ArrayRef, keeps_zeros: bool) -> Option<(Form, Piece)> {
+fn bytes(array: &ArrayRef, keeps_zeros: bool, items: Items) -> Option<(Form, Piece)> {
     if array.null_count() > 0 {
         return None;
     }
@@ -238,7 +274,7 @@ fn bytes(array: &ArrayRef, keeps_zeros: bool) -> Option<(Form, Piece)> {
         }
         _ => return None,
     };
-    Some((Form::Bytes { keeps_zeros }, Piece::Bytes { offsets, bytes }))
+    Some((Form::Bytes { keeps_zeros, items }, Piece::Bytes { offsets, bytes }))
 }
 
 fn of_bytes<T: ByteArrayType>(array: &GenericByteArray<T>) -> (Offsets, Buffer) {
@@ -250,9 +286,9 @@ fn of_bytes<T: ByteArrayType>(array: &GenericByteArray<T>) -> (Offsets, Buffer) 
 impl TableColumn {
     /// The bytes of the row at `place` (batch, row); nothing of a column of numbers, and where the offsets make no sense.
     pub(super) fn bytes(&self, place: (usize, usize)) -> Option<&[u8]> {
-        let Form::Bytes { keeps_zeros } = self.form else { return None };
+        let Form::Bytes { keeps_zeros, items } = self.form else { return None };
         let Piece::Bytes { offsets, bytes } = &self.pieces[place.0] else { return None };
-        let (start, end) = offsets.pair(place.1)?;
+        let (start, end) = offsets.pair(items.of_row(place.1))?;
         let mut bytes = bytes.get(start..end)?;
         while let (false, [rest @ .., 0]) = (keeps_zeros, bytes) {
             bytes = rest;
@@ -262,13 +298,15 @@ impl TableColumn {
 
     /// Writes the numbers of the rows at `places` to `into`, row after row.
     pub(super) fn gather(&self, places: &[(usize, usize)], into: &mut [u8]) {
-        let Form::Numbers { from, sizes } = &self.form else { panic!("bytes have no fixed size") };
+        let Form::Numbers { from, sizes, items } = &self.form else { panic!("bytes have no fixed size") };
         let elements: usize = sizes.iter().product();
         let room = elements * from.in_batch().bytes();
         let (mut rest, mut into) = (places, into);
         while let Some(&(batch, row)) = rest.first() {
             // Rows that follow each other are converted as one.
-            let run = rest.iter().zip(row..).take_while(|&(&place, row)| place == (batch, row)).count();
+            let follow = rest.iter().zip(row..).take_while(|&(&place, row)| place == (batch, row));
+            let run = if items.per_row == 1 { follow.count() } else { 1 };
+            let row = items.of_row(row);
             let (room, behind) = into.split_at_mut(run * room);
             match &self.pieces[batch] {
                 Piece::Numbers(values) => {

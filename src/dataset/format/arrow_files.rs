@@ -109,6 +109,14 @@ impl ArrowFiles {
         &self.pool.files().files()[self.file_number(batch)].path
     }
 
+    /// In which file row `index` of all is, and in which row of it.
+    pub(super) fn origin(&self, index: usize) -> Result<String> {
+        let batch = self.starts.of_sample(index)?;
+        let first = self.files[self.file_number(batch)].first_batch;
+        let row = index - self.starts.samples_of(first).start;
+        Ok(format!("row {row} of {}", self.file_of(batch).display()))
+    }
+
     fn file_number(&self, batch: usize) -> usize {
         // The last of those that begin there: those before it have no batch.
         self.files.partition_point(|file| file.first_batch <= batch) - 1

@@ -10,7 +10,7 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter
 /// The rows of an Arrow table whose values lie in memory, or in files that somebody else has mapped: nothing of it is
 /// copied before it is read.
 ///
-/// It holds what has one meaning alone: numbers without a null, lists of them that are all as long as each other, and texts.
+/// It holds what has one meaning alone: numbers without a null, lists of them, or of anything, that are all as long as each other, and texts.
 /// Integers become int64, floats float32, as Hugging Face's datasets make them. Any other table is not for it.
 pub(crate) struct ArrowTable {
     columns: Vec<TableColumn>,
@@ -19,8 +19,17 @@ pub(crate) struct ArrowTable {
     starts: BlockStarts,
 }
 
-/// What is to be read of a table: (name of the field, the path to its column through structs, what it is in a sample).
-pub(crate) type ColumnPath = (String, Vec<String>, TableValue);
+/// What is to be read of a table: (name of the field, the path to its column, what it is in a sample).
+pub(crate) type ColumnPath = (String, Vec<Step>, TableValue);
+
+/// One step on the path to a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The column of that name, or part of structs.
+    Part(String),
+    /// The item at this place of each list.
+    Item(usize),
+}
 
 /// What a column is in a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

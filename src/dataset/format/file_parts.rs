@@ -124,6 +124,10 @@ impl<D: Dataset> Dataset for Unmapped<D> {
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
         Some(self)
     }
+
+    fn origin(&self, index: usize, field: usize) -> Option<String> {
+        self.mapped().ok()?.origin(index, field)
+    }
 }
 
 impl<D: Dataset> ReadMany for Unmapped<D> {

@@ -78,6 +78,8 @@ mod parquet_reuse;
 mod parquet_shards;
 #[cfg(feature = "parquet")]
 mod parquet_source;
+#[cfg(feature = "parquet")]
+mod parquet_texts;
 mod protobuf;
 mod raw;
 mod raw_parse;
@@ -134,7 +136,7 @@ pub use self::parquet::{Parquet, ParquetOptions};
 #[cfg(feature = "arrow")]
 pub use arrow::Arrow;
 #[cfg(all(feature = "arrow", feature = "python"))]
-pub(crate) use arrow_table::{ArrowTable, TableValue};
+pub(crate) use arrow_table::{ArrowTable, Step, TableValue};
 pub use byte_stream::StreamPacking;
 pub use cache_info::CacheInfo;
 #[cfg(all(feature = "arrow", feature = "python"))]

@@ -34,7 +34,7 @@ pub struct ParquetOptions {
 /// Opening reads the footers, side by side, and no data but that of the columns of a filter. A row group is decoded as a
 /// whole, the columns that are asked for and no others, and kept in a cache that is bounded in bytes; or only the pages
 /// that are needed, where the file says where they are and row groups are found to go from the cache hardly used. Texts
-/// are the bytes that the file has, which are not checked to be UTF-8.
+/// are the bytes that the file has, and nobody has looked whether they are UTF-8.
 ///
 /// # Example
 /// ```
@@ -276,6 +276,10 @@ impl Dataset for Parquet {
 
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.schema().is_variable().then_some(self)
+    }
+
+    fn origin(&self, index: usize, _field: usize) -> Option<String> {
+        self.source.origin(index).ok()
     }
 }
 

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields, Schema as ArrowSchema};
+use arrow_schema::Schema as ArrowSchema;
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -19,6 +19,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, RowGroupMeta
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::open_file::OpenFile;
+use super::parquet_texts::{fields_as_read, with_bytes_for_texts};
 use crate::{Error, Result};
 
 /// So many rows are decoded at a time: what a damaged file promises is not asked of the memory at once.
@@ -49,14 +50,22 @@ impl Footer {
     fn read_by(file: &Arc<OpenFile>, options: ArrowReaderOptions) -> Result<Self> {
         let chunks = Chunks { file: Arc::clone(file), ranges: Vec::new() };
         let refuse = |reason| refuse(file, file.bytes(), reason);
-        let read = guarded(|| ArrowReaderMetadata::load(&chunks, options).map_err(Trouble::Parquet));
-        let metadata = read.map_err(|trouble| trouble.into_error(|reason| refuse(format!("the footer: {reason}"))))?;
+        let load = || {
+            let read = guarded(|| ArrowReaderMetadata::load(&chunks, options.clone()).map_err(Trouble::Parquet));
+            read.map_err(|trouble| trouble.into_error(|reason| refuse(format!("the footer: {reason}"))))
+        };
+        let metadata = load()?;
         let schema = Arc::clone(metadata.schema());
         let as_read = Arc::new(ArrowSchema::new(fields_as_read(schema.fields())));
-        let supplied = ArrowReaderOptions::new().with_schema(as_read);
         let parsed = Arc::clone(metadata.metadata());
-        let metadata =
-            guarded(|| ArrowReaderMetadata::try_new(parsed, supplied).map_err(Trouble::Parquet)).unwrap_or(metadata);
+        drop(metadata);
+        let as_bytes = guarded(|| {
+            let parsed = with_bytes_for_texts(Arc::unwrap_or_clone(parsed))?;
+            let supplied = ArrowReaderOptions::new().with_schema(as_read);
+            ArrowReaderMetadata::try_new(Arc::new(parsed), supplied).map_err(Trouble::Parquet)
+        });
+        // Where the crate does not go along, its texts are what it says.
+        let metadata = as_bytes.or_else(|_| load())?;
         let groups = metadata.metadata().row_groups();
         // The crate panics where an offset or a size is negative.
         let is_sound = |group: &RowGroupMetaData| {
@@ -84,24 +93,6 @@ impl Footer {
     pub(super) fn bytes(&self) -> usize {
         self.metadata.metadata().memory_size() + 1024
     }
-}
-
-/// The same fields with texts as byte strings, and numbers as they are in the file where a dictionary of them was written.
-fn fields_as_read(fields: &Fields) -> Fields {
-    let as_read = |field: &FieldRef| -> FieldRef {
-        let item = |item: &FieldRef| -> FieldRef { fields_as_read(&Fields::from(vec![Arc::clone(item)]))[0].clone() };
-        let values = match field.data_type() {
-            DataType::Utf8 | DataType::Utf8View | DataType::BinaryView => DataType::Binary,
-            DataType::LargeUtf8 => DataType::LargeBinary,
-            DataType::Struct(fields) => DataType::Struct(fields_as_read(fields)),
-            DataType::List(of) => DataType::List(item(of)),
-            DataType::LargeList(of) => DataType::LargeList(item(of)),
-            DataType::Dictionary(_, of) if of.is_primitive() || **of == DataType::Boolean => (**of).clone(),
-            other => other.clone(),
-        };
-        Arc::new(ArrowField::clone(field).with_data_type(values))
-    };
-    fields.iter().map(as_read).collect()
 }
 
 /// Some rows of some columns of a row group.

@@ -148,6 +148,10 @@ impl<D: Dataset> Dataset for WholeSamples<D> {
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.dataset.as_variable().map(|_| self as &dyn VariableSize)
     }
+
+    fn origin(&self, index: usize, field: usize) -> Option<String> {
+        self.dataset.origin(self.index_in_all(index).ok()?, field)
+    }
 }
 
 impl<D: Dataset> ReadMany for WholeSamples<D> {

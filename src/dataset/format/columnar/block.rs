@@ -5,7 +5,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::DataType;
 
-use super::fixed::FixedValues;
+use super::fixed::{FixedValues, blank, presence};
 use super::leaf::{Form, Leaf, LeafNulls};
 use super::nested_values::NestedBlock;
 use super::nulls::{overwritten, union};
@@ -28,6 +28,8 @@ pub(super) struct LeafBlock {
     pub(super) nulls: Option<NullBuffer>,
     /// Which samples have a null in them.
     pub(super) broken: Option<NullBuffer>,
+    /// Which elements there are, a byte for each number, where they have a mask.
+    pub(super) elements: Option<BlockValues>,
 }
 
 #[derive(Debug)]
@@ -74,7 +76,9 @@ impl Block {
             BlockValues::Fixed { bytes, .. } => own(bytes),
             BlockValues::Variable(values) => values.size(own),
         };
-        self.leaves.iter().map(|leaf| values(&leaf.values) + nulls(&leaf.nulls) + nulls(&leaf.broken)).sum()
+        let masks = |leaf: &LeafBlock| nulls(&leaf.nulls) + nulls(&leaf.broken);
+        let of_leaf = |leaf: &LeafBlock| values(&leaf.values) + leaf.elements.as_ref().map_or(0, values) + masks(leaf);
+        self.leaves.iter().map(of_leaf).sum()
     }
 
     /// Some of its samples, in memory of their own.
@@ -96,14 +100,24 @@ impl LeafBlock {
             let nulls = nulls.as_ref()?;
             union(Some(&NullBuffer::from_iter(rows.iter().map(|&row| nulls.is_valid(row)))), None)
         };
-        let values = match &self.values {
-            BlockValues::Variable(values) => BlockValues::Variable(values.taken(rows)),
-            BlockValues::Fixed { bytes, width } => {
+        Self {
+            values: self.values.taken(rows),
+            nulls: nulls(&self.nulls),
+            broken: nulls(&self.broken),
+            elements: self.elements.as_ref().map(|elements| elements.taken(rows)),
+        }
+    }
+}
+
+impl BlockValues {
+    fn taken(&self, rows: &[usize]) -> Self {
+        match self {
+            Self::Variable(values) => Self::Variable(values.taken(rows)),
+            Self::Fixed { bytes, width } => {
                 let rows = rows.iter().map(|row| &bytes[row * width..(row + 1) * width]);
-                BlockValues::Fixed { bytes: Buffer::from_vec(rows.collect::<Vec<_>>().concat()), width: *width }
+                Self::Fixed { bytes: Buffer::from_vec(rows.collect::<Vec<_>>().concat()), width: *width }
             }
-        };
-        Self { values, nulls: nulls(&self.nulls), broken: nulls(&self.broken) }
+        }
     }
 }
 
@@ -136,15 +150,12 @@ fn leaf_block(
     };
     ended(path)?;
     let nulls = union(outer, nulls.as_ref());
-    Ok(match (&leaf.nulls, nulls) {
-        (LeafNulls::Fill(fill), Some(nulls)) => {
-            LeafBlock { values: BlockValues::Variable(values.filled(&nulls, fill)), nulls: None, broken }
-        }
-        (LeafNulls::Mask, Some(nulls)) if leaf.form == Form::Strings => {
-            LeafBlock { values: BlockValues::Variable(values.filled(&nulls, &[])), nulls: Some(nulls), broken }
-        }
-        (_, nulls) => LeafBlock { values: BlockValues::Variable(values), nulls, broken },
-    })
+    let (values, nulls) = match (&leaf.nulls, nulls) {
+        (LeafNulls::Fill(fill), Some(nulls)) => (values.filled(&nulls, fill), None),
+        (LeafNulls::Mask, Some(nulls)) if leaf.form == Form::Strings => (values.filled(&nulls, &[]), Some(nulls)),
+        (_, nulls) => (values, nulls),
+    };
+    Ok(LeafBlock { values: BlockValues::Variable(values), nulls, broken, elements: None })
 }
 
 fn nested_block(
@@ -157,7 +168,7 @@ fn nested_block(
     ended(path)?;
     let Rule::Nested(nested) = &leaf.meaning.rule else { return Err("it is not nested".into()) };
     let NestedBlock { values, nulls, broken } = NestedBlock::new(nested, array, outer, decimals)?;
-    Ok(LeafBlock { values: BlockValues::Variable(values), nulls, broken })
+    Ok(LeafBlock { values: BlockValues::Variable(values), nulls, broken, elements: None })
 }
 
 fn fixed_block(
@@ -169,8 +180,14 @@ fn fixed_block(
 ) -> Result<LeafBlock, Reason> {
     ended(path)?;
     is_as_planned(leaf, array.data_type(), decimals)?;
-    let FixedValues { mut bytes, width, nulls, broken } = FixedValues::of(&**array, decimals, &leaf.nulls)?;
+    let FixedValues { mut bytes, width, nulls, mut broken } = FixedValues::of(&**array, decimals, &leaf.nulls)?;
     let mut nulls = union(outer, nulls.as_ref());
+    let elements = (leaf.nulls == LeafNulls::MaskElements).then(|| {
+        broken = None;
+        masked(&mut bytes, presence(&**array), nulls.as_ref())
+    });
+    let elements =
+        elements.map(|present| BlockValues::Fixed { width: present.len() / array.len().max(1), bytes: present });
     match (&leaf.nulls, &nulls) {
         (LeafNulls::Fill(fill), Some(null)) => {
             bytes = overwritten(&bytes, width, null, fill);
@@ -179,7 +196,7 @@ fn fixed_block(
         (LeafNulls::Mask, Some(null)) => bytes = overwritten(&bytes, width, null, &[]),
         _ => {}
     }
-    Ok(LeafBlock { values: BlockValues::Fixed { bytes, width }, nulls, broken })
+    Ok(LeafBlock { values: BlockValues::Fixed { bytes, width }, nulls, broken, elements })
 }
 
 fn list_block(
@@ -213,6 +230,12 @@ fn list_block(
         fixed.bytes = overwritten(&fixed.bytes, fixed.width, null, fill);
         inside = None;
     }
+    let elements = (leaf.nulls == LeafNulls::MaskElements).then(|| {
+        let present = masked(&mut fixed.bytes, presence(&**items), inside.as_ref());
+        (inside, fixed.broken) = (None, None);
+        VariableValues::new(offsets.clone(), present.clone(), present.len() / items.len().max(1), array.len())
+    });
+    let elements = elements.transpose()?;
     inside = union(inside.as_ref(), fixed.broken.as_ref());
     let values = VariableValues::new(offsets, fixed.bytes, fixed.width, array.len())?;
     let nulls = union(outer, array.nulls());
@@ -220,13 +243,27 @@ fn list_block(
         let is_whole = |row| values.elements(row).all(|item| inside.is_valid(item));
         NullBuffer::from_iter((0..array.len()).map(is_whole))
     });
-    let values = match &nulls {
+    let without_those_of_nulls = |values: VariableValues| match &nulls {
         // A list that is null may have elements all the same.
         Some(nulls) if leaf.nulls != LeafNulls::Refuse => values.filled(nulls, &[]),
         _ => values,
     };
+    let values = BlockValues::Variable(without_those_of_nulls(values));
+    let elements = elements.map(|elements| BlockValues::Variable(without_those_of_nulls(elements)));
     let nulls = nulls.filter(|_| !matches!(leaf.nulls, LeafNulls::Fill(_)));
-    Ok(LeafBlock { values: BlockValues::Variable(values), nulls, broken: union(broken.as_ref(), None) })
+    Ok(LeafBlock { values, nulls, broken: union(broken.as_ref(), None), elements })
+}
+
+/// Which numbers there are of those that are `present`, but not in rows that are null; the others are zeros in `bytes` then.
+fn masked(bytes: &mut Buffer, mut present: Vec<u8>, nulls: Option<&NullBuffer>) -> Buffer {
+    if let Some(nulls) = nulls {
+        blank(&mut present, nulls);
+    }
+    let absent = NullBuffer::from_iter(present.iter().map(|&present| present == 1));
+    if absent.null_count() > 0 {
+        *bytes = overwritten(bytes, bytes.len() / present.len(), &absent, &[]);
+    }
+    Buffer::from_vec(present)
 }
 
 fn child_of<'a, 'b>(array: &'a ArrayRef, path: &'b [String]) -> Result<(&'a ArrayRef, &'b [String]), Reason> {

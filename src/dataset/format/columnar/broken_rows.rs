@@ -26,7 +26,7 @@ impl Block {
 }
 
 fn what_is_wrong(block: &LeafBlock, leaf: &Leaf, row: usize) -> Option<Reason> {
-    let LeafBlock { values, nulls, broken } = block;
+    let LeafBlock { values, nulls, broken, .. } = block;
     if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
         return (leaf.nulls == LeafNulls::Refuse).then(|| "it is null".into());
     }

@@ -19,6 +19,8 @@ pub enum ColumnKind {
     Tensor,
     /// Lists of numbers, of any length.
     List,
+    /// Which elements of such lists there are: lists of booleans, padded with false.
+    ListMask,
     /// Byte strings that are to stay arrays of bytes, of any length.
     Raw,
     /// Texts.
@@ -33,8 +35,8 @@ pub enum ColumnKind {
     Nested(Arc<NestedType>),
 }
 
-/// The columns of a schema that are read, and the fields that they become: that of the values of each, and behind it that of
-/// its mask, if it has one.
+/// The columns of a schema that are read, and the fields that they become: that of the values of each, and behind it those
+/// of its masks, if it has any.
 #[derive(Debug)]
 pub(in crate::dataset::format) struct Columns {
     leaves: Vec<Leaf>,
@@ -104,7 +106,14 @@ impl Columns {
                     fields.push(mask);
                     columns.kinds.push(ColumnKind::Tensor);
                     let valid = Nesting::Field(fields.len() - 1);
-                    Nesting::Dict(vec![("values".into(), values), ("valid".into(), valid)])
+                    let mut parts = vec![("values".into(), values), ("valid".into(), valid)];
+                    if let Some(mask) = leaf.element_mask() {
+                        let is_list = mask.is_variable();
+                        columns.kinds.push(if is_list { ColumnKind::ListMask } else { ColumnKind::Tensor });
+                        parts.push(("valid_elements".into(), Nesting::Field(fields.len())));
+                        fields.push(mask);
+                    }
+                    Nesting::Dict(parts)
                 }
             };
             let nested = columns.nesting.insert(&leaf.path, part);

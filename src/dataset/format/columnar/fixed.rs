@@ -7,7 +7,7 @@ use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::DataType;
 
 use super::leaf::LeafNulls;
-use super::nulls::{of_rows, overwritten, union};
+use super::nulls::{null_rows, of_rows, overwritten, union};
 use super::rule::{Conversion, Rule, rule_of};
 use super::{Decimals, Reason};
 
@@ -91,6 +91,37 @@ impl FixedValues {
             }
         }
     }
+}
+
+/// Which numbers there are in the values of `array`, one of which is missing where what it lies in is: a byte for each.
+pub(super) fn presence(array: &dyn Array) -> Vec<u8> {
+    let mut present = match array.data_type() {
+        DataType::FixedSizeList(_, len) => {
+            let list = array.as_fixed_size_list();
+            let inner = presence(&**list.values());
+            let per_item = inner.len().checked_div(list.values().len()).unwrap_or(0);
+            inner[..list.len() * usize::try_from(*len).unwrap_or(0) * per_item].to_vec()
+        }
+        DataType::Dictionary(..) if array.as_any_dictionary().values().is_empty() => return vec![0; array.len()],
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let inner = presence(&**dictionary.values());
+            let per_value = inner.len() / dictionary.values().len();
+            let keys = dictionary.normalized_keys().into_iter();
+            keys.flat_map(|key| &inner[key * per_value..(key + 1) * per_value]).copied().collect()
+        }
+        _ => vec![1; array.len()],
+    };
+    if let Some(nulls) = array.nulls() {
+        blank(&mut present, nulls);
+    }
+    present
+}
+
+/// Takes away what is in rows that are null.
+pub(super) fn blank(present: &mut [u8], nulls: &NullBuffer) {
+    let per_row = present.len().checked_div(nulls.len()).unwrap_or(0);
+    null_rows(nulls).for_each(|row| present[row * per_row..(row + 1) * per_row].fill(0));
 }
 
 /// The values of an array whose elements lie in memory one behind the other, `width` bytes each.

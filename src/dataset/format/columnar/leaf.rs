@@ -13,6 +13,8 @@ use crate::{DType, Field};
 pub(super) enum LeafNulls {
     Refuse,
     Mask,
+    /// Of lists and arrays: as `Mask`, and their elements too.
+    MaskElements,
     /// The bytes of an element, or of a whole byte string.
     Fill(Vec<u8>),
 }
@@ -94,8 +96,26 @@ impl Leaf {
 
     /// The field that says where there is a value, if nulls are told apart by one.
     pub(super) fn mask(&self) -> Option<Field> {
-        let is_masked = self.nulls == LeafNulls::Mask && self.form != Form::OptionalStrings;
+        let is_masked =
+            matches!(self.nulls, LeafNulls::Mask | LeafNulls::MaskElements) && self.form != Form::OptionalStrings;
         is_masked.then(|| Field::new(format!("{}.valid", self.name()), DType::Bool, []))
+    }
+
+    /// The field that says which elements there are, if it is told: as many booleans as there are numbers.
+    pub(super) fn element_mask(&self) -> Option<Field> {
+        let (Rule::Fixed { shape, .. }, LeafNulls::MaskElements) = (&self.meaning.rule, &self.nulls) else {
+            return None;
+        };
+        let name = format!("{}.valid_elements", self.name());
+        match self.form {
+            Form::List => Some(Field::variable(name, DType::Bool, shape.clone())),
+            _ => Some(Field::new(name, DType::Bool, shape.clone())),
+        }
+    }
+
+    /// How many fields it becomes: that of its values, and behind it those of its masks.
+    pub(super) fn fields(&self) -> usize {
+        1 + usize::from(self.mask().is_some()) + usize::from(self.nulls == LeafNulls::MaskElements)
     }
 
     /// What the values are, in words, for the error of files that differ.
@@ -124,7 +144,12 @@ fn nulls_of(found: &Found<'_>, rule: &Rule, options: &ColumnarOptions) -> Result
     let Some((nulls, name)) = rule_at(&found.path, options) else { return Ok(LeafNulls::Refuse) };
     match nulls {
         NullRule::Refuse => Ok(LeafNulls::Refuse),
-        NullRule::Mask => Ok(if found.is_nullable { LeafNulls::Mask } else { LeafNulls::Refuse }),
+        NullRule::Mask | NullRule::MaskElements if !found.is_nullable => Ok(LeafNulls::Refuse),
+        NullRule::MaskElements => {
+            let has_elements = matches!(rule, Rule::Fixed { shape, .. } if found.is_list || !shape.is_empty());
+            Ok(if has_elements { LeafNulls::MaskElements } else { LeafNulls::Mask })
+        }
+        NullRule::Mask => Ok(LeafNulls::Mask),
         NullRule::Fill(value) => match fill_bytes(value, rule) {
             Some(bytes) => Ok(LeafNulls::Fill(bytes)),
             None if name.is_some() => Err(format!("nulls: {value:?} is no value of it")),

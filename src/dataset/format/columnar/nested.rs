@@ -115,7 +115,7 @@ impl Builder<'_> {
     fn innermost(&self, of: &DataType) -> Result<Nested, Reason> {
         let rule = rule_of(of, self.options.decimals)?.rule;
         let nulls = match rule_at(&self.path, self.options) {
-            Some((NullRule::Mask, _)) => LeafNulls::Mask,
+            Some((NullRule::Mask | NullRule::MaskElements, _)) => LeafNulls::Mask,
             Some((NullRule::Fill(value), name)) => match fill_bytes(value, &rule) {
                 Some(bytes) => LeafNulls::Fill(bytes),
                 None if name.is_some_and(|name| name == self.path.join(".")) => {
@@ -142,7 +142,7 @@ impl Builder<'_> {
             _ => false,
         };
         Ok(match rule_at(&self.path, self.options) {
-            Some((NullRule::Mask, _)) => LeafNulls::Mask,
+            Some((NullRule::Mask | NullRule::MaskElements, _)) => LeafNulls::Mask,
             Some((NullRule::Fill(_), _)) if is_filled => LeafNulls::Fill(Vec::new()),
             Some((NullRule::Fill(value), Some(name))) if name == self.path.join(".") => {
                 return Err(format!("nulls: {value:?} is no value of it"));

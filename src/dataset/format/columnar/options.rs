@@ -23,6 +23,9 @@ pub enum NullRule {
     /// Zeros (or an empty list) take its place, and another field says where there is a value. Texts and byte strings that
     /// become objects are missing.
     Mask,
+    /// As [`Mask`](Self::Mask), and of lists of numbers, of any length or a fixed one, a third field says which of their elements
+    /// there are: booleans, as many as there are numbers. Zeros take the place of the others.
+    MaskElements,
     /// This takes its place; in a list of numbers that of each null. A list that is null itself is an empty one.
     Fill(FillValue),
 }

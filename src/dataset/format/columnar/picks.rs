@@ -38,6 +38,23 @@ enum Rows {
     Scattered(Vec<(u32, u32)>),
 }
 
+/// What of a leaf is written.
+#[derive(Clone, Copy)]
+enum Layer {
+    Values,
+    /// Which elements there are.
+    Elements,
+}
+
+impl Layer {
+    fn of(self, leaf: &LeafBlock) -> Option<&BlockValues> {
+        match self {
+            Self::Values => Some(&leaf.values),
+            Self::Elements => leaf.elements.as_ref(),
+        }
+    }
+}
+
 /// A sample that can't be in a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::dataset::format) struct Refusal {
@@ -95,32 +112,38 @@ impl<'a> Picks<'a> {
     pub(in crate::dataset::format) fn sizes(&self, columns: &Columns, into: &mut SizesWriter<'_>) {
         let mut field = 0;
         for (number, leaf) in columns.leaves().iter().enumerate() {
-            let is_optional = leaf.form == Form::OptionalStrings;
             if leaf.form != Form::Fixed {
-                let lengths = into.field(field);
-                for part in &self.places.parts {
-                    let LeafBlock { values, nulls, .. } = self.blocks[part.block].leaf(number);
-                    let BlockValues::Variable(values) = values else { continue };
-                    match &part.rows {
-                        Rows::Run { into, row, len } => {
-                            let rows = (0..*len).map(|step| (into + step, row + step));
-                            values.lengths(rows, |row, length| lengths[row] = length);
-                        }
-                        Rows::Scattered(rows) => {
-                            let rows = rows.iter().map(|&(into, row)| (into as usize, row as usize));
-                            values.lengths(rows, |row, length| lengths[row] = length);
-                        }
-                    }
-                    if is_optional {
-                        // A text that is there has a mark before it.
-                        part.rows.each(|row, source| {
-                            let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(source));
-                            lengths[row] = if is_null { 0 } else { lengths[row] + 1 };
-                        });
-                    }
+                self.lengths(number, leaf, into.field(field));
+                if leaf.nulls == LeafNulls::MaskElements {
+                    // Of as many elements as there are it is told whether they are there.
+                    self.lengths(number, leaf, into.field(field + leaf.fields() - 1));
                 }
             }
-            field += 1 + usize::from(leaf.mask().is_some());
+            field += leaf.fields();
+        }
+    }
+
+    fn lengths(&self, number: usize, leaf: &Leaf, lengths: &mut [usize]) {
+        for part in &self.places.parts {
+            let LeafBlock { values, nulls, .. } = self.blocks[part.block].leaf(number);
+            let BlockValues::Variable(values) = values else { continue };
+            match &part.rows {
+                Rows::Run { into, row, len } => {
+                    let rows = (0..*len).map(|step| (into + step, row + step));
+                    values.lengths(rows, |row, length| lengths[row] = length);
+                }
+                Rows::Scattered(rows) => {
+                    let rows = rows.iter().map(|&(into, row)| (into as usize, row as usize));
+                    values.lengths(rows, |row, length| lengths[row] = length);
+                }
+            }
+            if leaf.form == Form::OptionalStrings {
+                // A text that is there has a mark before it.
+                part.rows.each(|row, source| {
+                    let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(source));
+                    lengths[row] = if is_null { 0 } else { lengths[row] + 1 };
+                });
+            }
         }
     }
 
@@ -139,17 +162,14 @@ impl<'a> Picks<'a> {
                 let column = leaf.name();
                 Refusal { row, column, reason }
             })?;
-            match leaf.form {
-                Form::Fixed => self.write_fixed(number, into.field(field)),
-                Form::List | Form::Strings | Form::OptionalStrings | Form::Nested => {
-                    self.write_variable(number, leaf.form == Form::OptionalStrings, field, into);
-                }
-            }
-            field += 1;
+            self.write_layer((number, Layer::Values), leaf, field, into);
             if leaf.mask().is_some() {
-                self.write_mask(number, into.field(field));
-                field += 1;
+                self.write_mask(number, into.field(field + 1));
             }
+            if leaf.nulls == LeafNulls::MaskElements {
+                self.write_layer((number, Layer::Elements), leaf, field + leaf.fields() - 1, into);
+            }
+            field += leaf.fields();
         }
         Ok(())
     }
@@ -177,13 +197,27 @@ impl<'a> Picks<'a> {
             Some((row, false)) if leaf.form == Form::Nested => {
                 Err((row, "it has a null in it: say by `nulls` what is to take its place".into()))
             }
-            Some((row, false)) => Err((row, "it has a null in it: give a value for its place in `nulls`".into())),
+            Some((row, false)) => Err((
+                row,
+                "it has a null in it: say by `nulls` what is to take its place, or that elements are masked".into(),
+            )),
         }
     }
 
-    fn write_fixed(&self, leaf: usize, into: &mut [u8]) {
+    fn write_layer(&self, of: (usize, Layer), leaf: &Leaf, field: usize, into: &mut BatchWriter<'_>) {
+        match leaf.form {
+            Form::Fixed => self.write_fixed(of, into.field(field)),
+            Form::List | Form::Strings | Form::OptionalStrings | Form::Nested => {
+                self.write_variable(of, leaf.form == Form::OptionalStrings, field, into);
+            }
+        }
+    }
+
+    fn write_fixed(&self, (leaf, layer): (usize, Layer), into: &mut [u8]) {
         for part in &self.places.parts {
-            let BlockValues::Fixed { bytes, width } = &self.blocks[part.block].leaf(leaf).values else { continue };
+            let Some(BlockValues::Fixed { bytes, width }) = layer.of(self.blocks[part.block].leaf(leaf)) else {
+                continue;
+            };
             match &part.rows {
                 Rows::Run { into: start, row, len } => {
                     let source = &bytes[row * width..(row + len) * width];
@@ -205,12 +239,18 @@ impl<'a> Picks<'a> {
         }
     }
 
-    fn write_variable(&self, leaf: usize, is_optional: bool, field: usize, into: &mut BatchWriter<'_>) {
+    fn write_variable(
+        &self,
+        (leaf, layer): (usize, Layer),
+        is_optional: bool,
+        field: usize,
+        into: &mut BatchWriter<'_>,
+    ) {
         let values = self.blocks.iter().map(|block| {
-            let LeafBlock { values, nulls, .. } = block.leaf(leaf);
-            match values {
-                BlockValues::Variable(values) => Some((values, nulls.as_ref().filter(|_| is_optional))),
-                BlockValues::Fixed { .. } => None,
+            let leaf = block.leaf(leaf);
+            match layer.of(leaf) {
+                Some(BlockValues::Variable(values)) => Some((values, leaf.nulls.as_ref().filter(|_| is_optional))),
+                _ => None,
             }
         });
         let values: Vec<_> = values.collect();

@@ -1,0 +1,88 @@
+//! The schema of a Parquet file with its texts as byte strings.
+//!
+//! The crate looks at whole pages of what the file calls texts, and refuses a page for one that is no UTF-8: also where
+//! somebody wants bytes, or the other rows. Who makes texts of them looks at them once more anyhow.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Fields};
+use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataBuilder};
+use parquet::schema::types::{BasicTypeInfo, SchemaDescriptor, Type, TypePtr};
+
+/// The same fields with texts as byte strings, and numbers as they are in the file where a dictionary of them was written.
+pub(super) fn fields_as_read(fields: &Fields) -> Fields {
+    fields.iter().map(field_as_read).collect()
+}
+
+fn field_as_read(field: &FieldRef) -> FieldRef {
+    Arc::new(Field::clone(field).with_data_type(type_as_read(field.data_type())))
+}
+
+fn type_as_read(of: &DataType) -> DataType {
+    match of {
+        DataType::Utf8 | DataType::Utf8View | DataType::BinaryView => DataType::Binary,
+        DataType::LargeUtf8 => DataType::LargeBinary,
+        DataType::Struct(fields) => DataType::Struct(fields_as_read(fields)),
+        DataType::List(item) => DataType::List(field_as_read(item)),
+        DataType::LargeList(item) => DataType::LargeList(field_as_read(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(field_as_read(item), *len),
+        DataType::Map(entries, is_sorted) => DataType::Map(field_as_read(entries), *is_sorted),
+        DataType::Dictionary(_, of) if of.is_primitive() || **of == DataType::Boolean => (**of).clone(),
+        DataType::Dictionary(keys, of) => DataType::Dictionary(keys.clone(), Box::new(type_as_read(of))),
+        other => other.clone(),
+    }
+}
+
+/// The same metadata, in which what the file calls texts are byte strings.
+///
+/// Columns of row groups say of themselves what they did before: nobody decodes by that.
+pub(super) fn with_bytes_for_texts(metadata: ParquetMetaData) -> Result<ParquetMetaData, ParquetError> {
+    let of_file = metadata.file_metadata();
+    let schema = SchemaDescriptor::new(of_bytes(of_file.schema_descr().root_schema())?);
+    let of_file = FileMetaData::new(
+        of_file.version(),
+        of_file.num_rows(),
+        of_file.created_by().map(str::to_owned),
+        of_file.key_value_metadata().cloned(),
+        Arc::new(schema),
+        of_file.column_orders().cloned(),
+    );
+    let mut whole = metadata.into_builder();
+    let (groups, pages) = (whole.take_row_groups(), whole.take_page_index());
+    Ok(ParquetMetaDataBuilder::new(of_file).set_row_groups(groups).set_page_index(pages).build())
+}
+
+fn of_bytes(of: &Type) -> Result<TypePtr, ParquetError> {
+    let info = of.get_basic_info();
+    let id = info.has_id().then(|| info.id());
+    let made = match of {
+        Type::GroupType { fields, .. } => {
+            let group = Type::group_type_builder(info.name())
+                .with_converted_type(info.converted_type())
+                .with_logical_type(info.logical_type_ref().cloned())
+                .with_id(id)
+                .with_fields(fields.iter().map(|field| of_bytes(field)).collect::<Result<_, _>>()?);
+            // The root has none.
+            match info.has_repetition() {
+                true => group.with_repetition(info.repetition()),
+                false => group,
+            }
+            .build()?
+        }
+        Type::PrimitiveType { physical_type, .. } if *physical_type == PhysicalType::BYTE_ARRAY && is_text(info) => {
+            let of_bytes = Type::primitive_type_builder(info.name(), PhysicalType::BYTE_ARRAY);
+            of_bytes.with_repetition(info.repetition()).with_id(id).build()?
+        }
+        Type::PrimitiveType { .. } => of.clone(),
+    };
+    Ok(Arc::new(made))
+}
+
+fn is_text(info: &BasicTypeInfo) -> bool {
+    match info.logical_type_ref() {
+        Some(of) => matches!(of, LogicalType::String | LogicalType::Json),
+        None => matches!(info.converted_type(), ConvertedType::UTF8 | ConvertedType::JSON),
+    }
+}
