@@ -18,6 +18,7 @@ import pathlib
 import struct
 import subprocess
 import tarfile
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -107,7 +108,11 @@ def texts() -> None:
 def feature(values: object) -> bytes:
     """A `Feature` of protocol buffers; all lengths are below 128."""
     if isinstance(values, bytes):
-        kind, body = 1, b"\x0a" + bytes([len(values)]) + values
+        values = [values]
+    if values and isinstance(values[0], bytes):
+        kind, body = 1, b"".join(b"\x0a" + bytes([len(value)]) + value for value in values)
+    elif not values:
+        kind, body = 1, b""
     elif isinstance(values[0], float):
         packed = struct.pack(f"<{len(values)}f", *values)
         kind, body = 2, b"\x0a" + bytes([len(packed)]) + packed
@@ -138,6 +143,9 @@ def records() -> None:
     one, two = example(a=[1], b=[0.5, 2.0], c=b"text"), example(c=b"", a=[5], b=[1.0])
     for kind in range(4):
         put("tfrecord", f"framed-{kind}", bytes([kind, 1]), part(one), part(two))
+    lists = example(a=[2, 3], b=[1.5], c=[b"one", b"", b"three"]), example(a=[4], b=[0.5], c=[])
+    for kind in (1, 4, 5):
+        put("tfrecord", f"lists-{kind}", bytes([kind, 1]), *map(part, lists))
     put("tfrecord", "booleans", b"\3\1", part(example(a=[0, 1], b=b"\1\0" * 3)))
     group = b"\x13\x18\x05\x14"
     put("tfrecord", "group", b"\1\1", part(group + one))
@@ -174,16 +182,15 @@ def records() -> None:
     put("mds_zstd", "window", part(bytes([1, 10])), struct.pack("<I", 64)[:3] + b"\1", window)
 
 
-def archive(form: int) -> bytes:
-    """An archive of two samples and a link."""
+def archive(form: int, arrays: Sequence[object] = (np.array([1, 2], "u1"),) * 2) -> bytes:
+    """An archive of two samples, with these arrays, and a link."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=form, errors="surrogateescape", encoding="utf-8") as shard:
         link = tarfile.TarInfo("link.txt")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         shard.addfile(link)
-        array = npy(np.array([1, 2], "u1"))
-        for key in ("a", "../d/\udcff" + "x" * 101):
-            for extension, contents in (("txt", b"text"), ("npy", array), ("cls", b"7"), ("score", b"1e-3")):
+        for key, array in zip(("a", "../d/\udcff" + "x" * 101), arrays, strict=True):
+            for extension, contents in (("txt", b"text"), ("npy", npy(array)), ("cls", b"7"), ("score", b"1e-3")):
                 member = tarfile.TarInfo(f"{key}.{extension}")
                 member.size = len(contents)
                 shard.addfile(member, io.BytesIO(contents))
@@ -245,6 +252,20 @@ def table(rows: int, *, nulls: bool) -> pa.Table:
     )
 
 
+def nested_table(rows: int) -> pa.Table:
+    """A table with columns of lists of texts, of lists and of dicts, with nulls at every level."""
+    numbers = range(rows)
+    role = pa.struct([("role", pa.string()), ("l", pa.list_(pa.list_(pa.int16())))])
+    messages = [[{"role": "a" * n, "l": [[n], None, [None]][: n % 4]}, None][: n % 3] for n in numbers]
+    return pa.table(
+        {
+            "n": pa.array([*numbers], pa.int64()),
+            "w": pa.array([None if n == 1 else ["\u00e9" * n, None][: n % 3] for n in numbers], pa.list_(pa.string())),
+            "m": pa.array([None if n == 2 else message for n, message in enumerate(messages)], pa.list_(role)),
+        }
+    )
+
+
 def offsets() -> None:
     """The index of Megatron-Energon beside an archive: what is changed in it, and how much is cut off."""
 
@@ -269,7 +290,7 @@ def put_columns(target: str, name: str, head: bytes, whole: bytes, magic: bytes)
 def columns() -> None:
     """Parquet and Arrow."""
     nulls = table(7, nulls=True)
-    few = nulls.select(["n", "t", "l"])
+    few, nested = nulls.select(["n", "t", "l"]), nested_table(6)
     # Pages of a row each, and the places of these.
     paged = {"write_page_index": True, "data_page_size": 1, "write_batch_size": 1, "use_dictionary": False}
     # How nulls, columns, texts and decimals are read, and how much is kept; before that, what filters.
@@ -280,6 +301,8 @@ def columns() -> None:
         ("pages-2", few, [3, 0, 0, 0, 2], [0, 4, 1, 2, 2], {"data_page_version": "2.0", "compression": "gzip"}),
         ("checked", few, [3, 2, 0, 0, 0], [1, 0, 0, 1, 6, 1, 1, 3, 7], {"write_page_checksum": True}),
         ("delta", few.select(["n"]), [2, 0, 0, 0, 0], [0, 0, 0, 1, 1], {"column_encoding": "DELTA_BINARY_PACKED"}),
+        ("nested", nested, [1, 0, 0, 0, 0], [0, 0, 0, 2, 4], {"row_group_size": 4, "store_schema": False}),
+        ("nested-paged", nested.select(["n", "m"]), [1, 0, 0, 0, 0], [0, 0, 0, 2, 4], paged | {"store_schema": False}),
     )
     for name, contents, head, condition, options in forms:
         file = io.BytesIO()
@@ -292,6 +315,7 @@ def columns() -> None:
         ("bytes", table(5, nulls=False), [0, 0, 1, 1, 1], None),
         ("lz4", few, [3, 0, 0, 0, 0], "lz4"),
         ("zstd", few, [2, 2, 0, 0, 0], "zstd"),
+        ("nested", nested, [1, 0, 0, 0, 0], None),
     ):
         options = pa.ipc.IpcWriteOptions(compression=compression)
         for form, open_writer in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
@@ -330,6 +354,14 @@ def streams() -> None:
     )
     put("tfrecord_stream", "damaged", leaves_out, bytes([2, 1]), part(example(a=[1])), part(b"\1"))
     archive_of_two = archive(tarfile.GNU_FORMAT)
+    ragged = bytes([0, 0, 0, 0xE4, 3, 1])
+    put(
+        "tar_stream",
+        "ragged",
+        whole,
+        ragged,
+        archive(tarfile.GNU_FORMAT, [np.arange(6).reshape(3, 2), np.ones((1, 2))]),
+    )
     put("tar_stream", "unknown", leaves_out, bytes([0, 0, 0, 0, 0, 0]), archive_of_two)
     put("tar_stream", "gzip", unpacked, bytes([1, 0, 1, 0xE4, 1, 0]), gzip.compress(archive_of_two, mtime=0))
 

@@ -63,15 +63,13 @@ pub use collate::{BatchField, BatchLayout, Collate, PackRows, PackedLabels, Pack
 pub use dataset::format::Arrow;
 pub use dataset::format::{
     CacheInfo, Content, Csv, CsvHeader, DocumentPiece, Documents, Features, Folder, FolderClasses, FolderLinks,
-    FolderOptions, JsonLines, Mds, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock, StreamDamages,
-    StreamDataset, StreamFormat, StreamPacking, StreamSource, Tar, TarDamages, TarEnd, TarField, TarOptions, TarShards,
-    TarValue, TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenShardLayout, TokenShards,
-    TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WholeSamples, WrittenShard,
+    FolderOptions, JsonLines, Mds, NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock,
+    StreamDamages, StreamDataset, StreamFormat, StreamPacking, StreamSource, Tar, TarDamages, TarEnd, TarField,
+    TarOptions, TarShards, TarValue, TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput,
+    TokenShardLayout, TokenShards, TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WholeSamples, WrittenShard,
 };
 #[cfg(feature = "arrow")]
-pub use dataset::format::{
-    ColumnKind, ColumnarOptions, Decimals, FillValue, NestedType, NestedValue, Nesting, NullRule, Strings,
-};
+pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 #[cfg(feature = "parquet")]
 pub use dataset::format::{
     Parquet, ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetFilter, ParquetOptions,

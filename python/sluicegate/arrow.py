@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from . import _core
 from .blocks import DecodedDataset
-from .columnar import Lists, checked_columns, columnar_arguments, kinds_of, structure_of
-from .native_dataset import leaves_out, native_format
+from .columnar import checked_columns, columnar_arguments, kinds_of, structure_of
+from .native_dataset import Lists, leaves_out, native_format
 from .paths import Paths, expand, listed
 
 # What was unpacked or converted is kept up to this size.

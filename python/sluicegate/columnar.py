@@ -8,11 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from . import _core
-from .native_dataset import Kind, fill_bytes
+from .native_dataset import Kind, Lists, checked_lists, list_kind
 
 # A value that takes the place of nulls, or "error", "mask", "mask_elements", ("fill", value).
 Nulls: TypeAlias = Any
-Lists: TypeAlias = "str | tuple[str, Any]"
 Columns: TypeAlias = "str | Sequence[str] | None"
 
 # What the core says that a field is, and what it is in Python.
@@ -44,8 +43,7 @@ def columnar_arguments(columns: Columns, nulls: Nulls, strings: str, lists: List
     for name, found, words in (("strings", strings, ("str", "bytes")), ("decimals", decimals, ("float", "int"))):
         if found not in words:
             raise ValueError(f"{name}: expected {words[0]!r} or {words[1]!r}, but got {found!r}")
-    if lists != "ragged" and not (isinstance(lists, tuple) and len(lists) == 2 and lists[0] == "padded"):
-        raise ValueError(f"lists: expected 'ragged' or ('padded', fill), but got {lists!r}")
+    checked_lists(lists)
     of_columns = nulls if isinstance(nulls, Mapping) else {None: nulls}
     rules = [(name, *_rule(name, rule)) for name, rule in of_columns.items()]
     names = [columns] if isinstance(columns, str) else columns
@@ -88,15 +86,7 @@ def _kind(field: tuple[str, str, list[int]], kind: str, lists: Lists) -> Kind:
         return "nested", kind.removeprefix("nested ")
     if kind == "list mask":
         return "ragged" if isinstance(lists, str) else ("padded", b"\0")
-    if kind != "list":
-        return _KINDS[kind]
-    if isinstance(lists, str):
-        return "ragged"
-    fill = lists[1]
-    try:
-        return "padded", fill_bytes(fill, dtype)
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise ValueError(f"lists: {fill!r} is no {dtype}, as column `{name}` has them ({error})") from None
+    return list_kind(lists, dtype, f"column `{name}`") if kind == "list" else _KINDS[kind]
 
 
 def structure_of(structure: Any, columns: Columns) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, get_args, get_origin
 
@@ -22,8 +23,19 @@ _TEXTS: Mapping[Any, tuple[str, Kind]] = {
     **dict.fromkeys((bytes, "bytes"), ("bytes", "bytes")),
     **dict.fromkeys((object, "json"), ("json", "json")),
 }
+# By what an item is: what the core calls a list of such, and what it is in Python.
+_LISTS: Mapping[str, tuple[str, Kind]] = {
+    "text": ("texts", ("nested", '["text"]')),
+    "bytes": ("byte strings", ("nested", '["bytes"]')),
+}
 # What the core says that a field holds, whose type was found out: what it is in Python.
-KINDS: Mapping[str, Kind] = {"numbers": "ragged", "text": "str", "bytes": "bytes", "json": "json"}
+KINDS: Mapping[str, Kind] = {
+    "numbers": "ragged",
+    "text": "str",
+    "bytes": "bytes",
+    "json": "json",
+    **dict(_LISTS.values()),
+}
 
 _NAMES = {"bool": bool, "int": int, "float": float}
 
@@ -41,7 +53,8 @@ def typed_fields(
     - a data type of torch's or NumPy's, or its name: a scalar tensor;
     - `(data type, shape)`: a tensor of that shape;
     - `list[int]`, `[int]`, `[torch.float32]`, `[(torch.float32, (4,))]`: a tensor of any length, whose batch is
-      `{"values", "offsets"}`.
+      `{"values", "offsets"}`;
+    - `[str]`, `[bytes]`: a list of any number of them; a list of such lists in a batch.
 
     Args:
         fields: types by name.
@@ -89,6 +102,8 @@ def _typed(name: str, kind: Any, numbers: str) -> tuple[str, list[int], bool, st
     if isinstance(kind, list):
         if len(kind) != 1:
             raise TypeError(f"fields: {name!r}: a list has one type of elements, as [int], but got {kind!r}")
+        if _hashable(kind[0]) and (content := _TEXTS.get(kind[0], ("",))[0]) in _LISTS:
+            return "uint8", [], True, *_LISTS[content]
         dtype, shape = _tensor(name, kind[0], numbers)
         return dtype, shape, True, "number", "ragged"
     dtype, shape = _tensor(name, kind, numbers)
@@ -115,7 +130,7 @@ def _tensor(name: str, kind: Any, numbers: str) -> tuple[str, list[int]]:
     except TypeError:
         raise TypeError(
             f"fields: {name!r}: {kind!r} is no type of a field: take int, float, bool, str, bytes, 'json', "
-            "a data type, (data type, shape), or a list of one of those numbers"
+            "a data type, (data type, shape), or a list of one of those numbers, of str or of bytes"
         ) from None
 
 
@@ -140,6 +155,13 @@ def _default(name: str, value: Any, dtype: str, shape: list[int], is_variable: b
         raise ValueError(f"defaults: {name!r}: {value!r} is not what the field holds")
     if content == "json":
         return json.dumps(value, allow_nan=False).encode()
+    if content in ("texts", "byte strings"):
+        item = str if content == "texts" else (bytes, bytearray)
+        if not isinstance(value, (list, tuple)) or not all(isinstance(each, item) for each in value):
+            raise ValueError(f"defaults: {name!r}: {value!r} is not what the field holds")
+        items = [each.encode() if isinstance(each, str) else each for each in value]
+        # As `NestedType` of the core says: none is null, so many, and of these none.
+        return struct.pack("=xIx", len(items)) + b"".join(struct.pack("=I", len(each)) + each for each in items)
     try:
         tensor = torch.as_tensor(value, dtype=getattr(torch, dtype))
         tensor = tensor.reshape([-1, *shape]) if is_variable else tensor.expand(shape)

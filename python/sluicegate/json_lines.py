@@ -34,7 +34,7 @@ class JsonLinesDataset(NativeDataset):
     Args:
         paths: a file, several, or a pattern (`data/*.jsonl`, `part-{00..15}.jsonl`); one after the other.
         fields: types by name: `int`, `float`, `bool`, `str`, `"json"`; a data type of torch's, or `(dtype, shape)`, for
-            a tensor of that shape; `[int]`, `[torch.float32]` for lists of any length.
+            a tensor of that shape; `[int]`, `[torch.float32]`, `[str]` for lists of any length.
         defaults: by name, what stands for a field that a line does not have, or has as null. Without one it is an
             error.
         on_error: "raise", or "skip": lines that are no UTF-8 or no JSON, or have not the `fields` as told, are left out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch.utils.data import Dataset, default_collate
@@ -13,6 +13,9 @@ from torch.utils.data import Dataset, default_collate
 from . import _core, _torch
 
 Kind = str | tuple[str, bytes] | tuple[str, str]
+
+# What a batch of values of any length is: "ragged", or `("padded", fill)`.
+Lists: TypeAlias = "str | tuple[str, Any]"
 
 # Data types that DLPack has no code for: they cross as bytes and are viewed as what they are.
 VIEWED = {
@@ -157,6 +160,25 @@ def collate(samples: list[Any], structure: Any, kinds: Sequence[Kind]) -> Any:
             row[: len(sample)] = sample
         return {"values": values, "lengths": torch.tensor([len(sample) for sample in samples])}
     return default_collate(samples)
+
+
+def checked_lists(lists: Any) -> Lists:
+    """The argument `lists`; a ValueError where it is neither "ragged" nor `("padded", fill)`."""
+    if lists == "ragged" or (isinstance(lists, tuple) and len(lists) == 2 and lists[0] == "padded"):
+        found: Lists = lists
+        return found
+    raise ValueError(f"lists: expected 'ragged' or ('padded', fill), but got {lists!r}")
+
+
+def list_kind(lists: Lists, dtype: str, of: str) -> Kind:
+    """What values of any length of `dtype` are; a ValueError, which says `of` what, where the fill is none of it."""
+    if isinstance(lists, str):
+        return "ragged"
+    fill = lists[1]
+    try:
+        return "padded", fill_bytes(fill, dtype)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ValueError(f"lists: {fill!r} is no {dtype}, as {of} has them ({error})") from None
 
 
 def fill_bytes(value: float | bool, dtype: str) -> bytes:

@@ -178,7 +178,9 @@ class NativeStream(ResumableStream[Any]):
 
 
 def _is_copied(kind: Kind) -> bool:
-    return (kind[1] if isinstance(kind, tuple) and kind[0] == "optional" else kind) in _COPIES
+    if isinstance(kind, tuple):
+        return kind[0] == "nested" or (kind[0] == "optional" and kind[1] in _COPIES)
+    return kind in _COPIES
 
 
 class Cursor(ResumableIterator[Any]):

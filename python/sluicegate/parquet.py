@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from . import _core
 from .blocks import DecodedDataset
-from .columnar import Lists, checked_columns, columnar_arguments, kinds_of, plain_value, structure_of
-from .native_dataset import leaves_out, native_format
+from .columnar import checked_columns, columnar_arguments, kinds_of, plain_value, structure_of
+from .native_dataset import Lists, leaves_out, native_format
 from .paths import Paths, expand, listed
 
 Condition: TypeAlias = tuple[str, str, Any]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from . import _core
 from .blocks import BlockedDataset
-from .native_dataset import Kind, native_format
+from .native_dataset import Kind, Lists, checked_lists, list_kind, native_format
 from .paths import Path, Paths, expand
 from .tar_listing import listing_beside, listing_of
 
-TarField: TypeAlias = Literal["bytes", "str", "json", "npy", "int", "float"] | type | None
+TarField: TypeAlias = Literal["bytes", "str", "json", "npy", "int", "float"] | list[Literal["npy"]] | type | None
+
+# An array of any length, as it can be looked for.
+_RAGGED = ("npy",)
 
 # By what a user says: what the core reads, and what it is in Python.
 _FIELDS: dict[Any, tuple[str, str]] = {
@@ -24,6 +27,7 @@ _FIELDS: dict[Any, tuple[str, str]] = {
     str: ("bytes", "str"),
     "json": ("bytes", "json"),
     "npy": ("npy", "tensor"),
+    _RAGGED: ("ragged npy", "ragged"),
     "int": ("int", "number"),
     int: ("int", "number"),
     "float": ("float", "number"),
@@ -71,10 +75,14 @@ class TarDataset(BlockedDataset):
         fields: by extension, what the file is: "bytes" (or None), "str" (UTF-8), "json" (the objects; a batch is what
             torch's default collate makes of them), "int" or `int`, "float" or `float` (a decimal number; a batch is an
             int64 or float64 tensor), "npy" (a tensor, of the data type and shape that the first one has; stacked in a
-            batch, in any byte order that the machine has, never unpickled). `"jpg;png"` is the first of these that a
-            sample has. The default is all that the first sample has, as bytes.
+            batch, in any byte order that the machine has, never unpickled), `["npy"]` (the same, but the first axis has
+            any length; a batch is `{"values", "offsets"}`, or as `lists` says). `"jpg;png"` is the first of these that
+            a sample has. The default is all that the first sample has, as bytes.
         on_missing: what becomes of a sample that lacks a field: "error" when it is read, "skip" (it is not counted), or
             "none" (the field is None; a batch has a list of it, whatever it is).
+        lists: what batches of `["npy"]` are: "ragged" (`values`, all arrays behind each other, and `offsets`, int64,
+            where each begins and the last one ends), or `("padded", fill)`: `{"values", "lengths"}`, padded with
+            `fill`.
         on_error: "raise", or "skip": of a damaged archive, what is whole is read. Left out are samples with a damaged
             file or two files of one name, and all that is behind a damaged header. `damages` says what.
         concatenated: whether to go on behind the blocks of zeros that end an archive: for `cat a.tar b.tar`.
@@ -117,6 +125,7 @@ class TarDataset(BlockedDataset):
         fields: Mapping[str, TarField] | None = None,
         *,
         on_missing: Literal["error", "skip", "none"] = "error",
+        lists: Lists = "ragged",
         on_error: Literal["raise", "skip"] = "raise",
         concatenated: bool = False,
         index_folder: Path | None = None,
@@ -135,6 +144,7 @@ class TarDataset(BlockedDataset):
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error: expected 'raise' or 'skip', but got {on_error!r}")
         self.on_missing = on_missing
+        self.lists = checked_lists(lists)
         self.on_error = on_error
         self.concatenated = bool(concatenated)
         self.index_folder = None if index_folder is None else os.path.abspath(os.fsdecode(index_folder))
@@ -167,7 +177,7 @@ class TarDataset(BlockedDataset):
             self._listing.compare(samples)
             # Once: whoever unpickles this has no list any more, but the archives.
             self._listing = None
-        kinds = kinds_of(self.fields, self.on_missing)
+        kinds = kinds_of(self.fields, self.on_missing, self.lists, [dtype for _, dtype, _ in core.fields])
         self._set_core(core, {name: place for place, name in enumerate(names)}, kinds)
 
     def __repr__(self) -> str:
@@ -184,7 +194,7 @@ def checked_fields(fields: Mapping[str, TarField] | None) -> dict[str, TarField]
             raise ValueError(f"fields: expected extensions such as 'jpg', but got {name!r}")
         if _key(field) not in _FIELDS:
             raise ValueError(
-                f"fields[{name!r}]: expected 'bytes', 'str', 'json', 'npy', int or float, but got {field!r}"
+                f"fields[{name!r}]: expected 'bytes', 'str', 'json', 'npy', ['npy'], int or float, but got {field!r}"
             )
     return checked
 
@@ -194,15 +204,20 @@ def fields_of_core(fields: Mapping[str, TarField] | None) -> list[tuple[str, str
     return None if fields is None else [(name, _FIELDS[_key(field)][0]) for name, field in fields.items()]
 
 
-def kinds_of(fields: Mapping[str, TarField], on_missing: str) -> list[Kind]:
-    """What key, archive and these fields are in Python."""
+def kinds_of(fields: Mapping[str, TarField], on_missing: str, lists: Lists, dtypes: Sequence[str]) -> list[Kind]:
+    """What key, archive and these fields are in Python, where all of them have these data types."""
     kinds: list[Kind] = ["path", "path"]
-    for field in fields.values():
+    for (name, field), dtype in zip(fields.items(), dtypes[2:], strict=True):
         kind = _FIELDS[_key(field)][1]
-        kinds.append(("optional", kind) if on_missing == "none" else kind)
+        if on_missing == "none":
+            kinds.append(("optional", kind))
+        else:
+            kinds.append(list_kind(lists, dtype, f"`{name}`") if kind == "ragged" else kind)
     return kinds
 
 
 def _key(field: Any) -> Any:
     """`field`, as it can be looked for."""
+    if isinstance(field, list):
+        return tuple(field) if all(isinstance(item, str) for item in field) else object()
     return field if field is None or isinstance(field, (str, type)) else object()

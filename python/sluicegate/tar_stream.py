@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from . import _core
-from .native_dataset import Kind
+from .native_dataset import Kind, Lists, checked_lists
 from .native_stream import Fields, NativeStream
 from .stream_sources import Sources
 from .tar import TarField, checked_fields, fields_of_core, kinds_of
@@ -43,10 +43,12 @@ class TarStream(NativeStream):
         urls: a path, a list, or a pattern (`train-{0000..0146}.tar`); a shell command behind `pipe:` (where ranges such
             as `{000..146}` stand for a command each, and all other braces are the shell's); `"-"` for standard input;
             a descriptor's number; a file object. Several are read one after the other.
-        fields: by extension, what the file is: "bytes", "str", "json", "npy", `int` or `float`; as in `TarDataset`. The
-            default is all that the first sample has, as bytes. What is no UTF-8 or no JSON is an error, with
-            `on_error="skip"` too.
+        fields: by extension, what the file is: "bytes", "str", "json", "npy", `["npy"]`, `int` or `float`; as in
+            `TarDataset`. The default is all that the first sample has, as bytes. What is no UTF-8 or no JSON is an
+            error, with `on_error="skip"` too.
         on_missing: what becomes of a sample that lacks a field: "error", "skip" (it is not counted), or "none".
+        lists: what batches of `["npy"]` are: "ragged" (`{"values", "offsets"}`), or `("padded", fill)` (`{"values",
+            "lengths"}`).
         concatenated: whether to go on behind the blocks of zeros that end an archive: for `cat a.tar b.tar`.
         unpack: whether gzip and Zstandard are recognised by the first bytes, and unpacked on the way.
         on_error: "raise", or "skip": a sample that is damaged is left out, and keeps its ordinal; where nobody can tell
@@ -86,6 +88,7 @@ class TarStream(NativeStream):
         fields: Mapping[str, TarField] | None = None,
         *,
         on_missing: Literal["error", "skip", "none"] = "error",
+        lists: Lists = "ragged",
         concatenated: bool = False,
         unpack: bool = True,
         on_error: Literal["raise", "skip"] = "raise",
@@ -97,6 +100,7 @@ class TarStream(NativeStream):
         if on_missing not in ("error", "skip", "none"):
             raise ValueError(f"on_missing: expected 'error', 'skip' or 'none', but got {on_missing!r}")
         self.on_missing = on_missing
+        self.lists = checked_lists(lists)
         self.concatenated = bool(concatenated)
         super().__init__(
             urls,
@@ -114,4 +118,6 @@ class TarStream(NativeStream):
         names = [name for name, _, _ in fields]
         # Those that were not named are bytes.
         named: dict[str, TarField] = dict.fromkeys(names[2:], "bytes") if self.fields is None else self.fields
-        return {name: place for place, name in enumerate(names)}, kinds_of(named, self.on_missing)
+        return {name: place for place, name in enumerate(names)}, kinds_of(
+            named, self.on_missing, self.lists, [dtype for _, dtype, _ in fields]
+        )

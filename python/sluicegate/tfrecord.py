@@ -22,8 +22,8 @@ class TFRecordDataset(NativeDataset):
 
     Without `features` they are found out: the first 100 samples say which there are. An integer feature becomes
     int64, a float one float32; a scalar tensor where each of those samples has one value, else a tensor of any
-    length, whose batch is `{"values", "offsets"}`. A feature of one byte string becomes `bytes`. One that some of
-    them do not have, or that has several byte strings, is an error: name the features then.
+    length, whose batch is `{"values", "offsets"}`. A feature of one byte string becomes `bytes`, where some sample has
+    none or several a list of them. One that some of them do not have is an error: name the features then.
 
     Opening scans the files for the lengths of the samples. For 4 MiB and more the result is kept in a file beside the
     first one (in the user's cache folder where that can't be), and used as long as the files are the same.
@@ -34,9 +34,9 @@ class TFRecordDataset(NativeDataset):
     Args:
         paths: a file, several, or a pattern (`train-{00000..00015}-of-00016`, `data/*.tfrecord`); one after the other.
         features: types by name: `int` (an int64 tensor), `float` (float32), a data type, `(dtype, shape)`, `bytes`,
-            `str`; `[int]`, `[torch.float32]` for any number of values. A byte string that is to be numbers is taken
-            as an array, little-endian, as `tf.io.decode_raw` does it. Or "bytes": samples are the bytes as they are
-            in the file.
+            `str`; `[int]`, `[torch.float32]` for any number of values; `[bytes]`, `[str]` for a list of any number of
+            byte strings (in a batch a list of such lists). A byte string that is to be numbers is taken as an array,
+            little-endian, as `tf.io.decode_raw` does it. Or "bytes": samples are the bytes as they are in the file.
         defaults: by name, what stands for a feature that a sample does not have. Without one it is an error.
         on_error: "raise", or "skip": samples whose checksum is wrong, or that can't be read as told, are left out when
             the dataset is opened, and count for nothing: `len`, indices, ids and batches are those of what is left. So

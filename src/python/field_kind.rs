@@ -42,8 +42,8 @@ pub(super) enum FieldKind {
     Json,
     /// Lists, dicts, and what is in them, of this type: an object in samples, a list of them in batches.
     Nested(NestedType),
-    /// `None` where there is no element, and a list of such and others in batches. Bytes, texts and JSON have one byte more
-    /// before them.
+    /// `None` where there is no element, and a list of such and others in batches. Bytes, texts, JSON and tensors of any length
+    /// have one element more before them.
     Optional(Box<FieldKind>),
 }
 
@@ -98,6 +98,7 @@ impl FieldKind {
             Self::Bytes | Self::Str | Self::Path | Self::Json => field.dtype() == DType::UInt8,
             Self::Tuple(kind) => kind.is_for(field),
             Self::Nested(_) => field.is_variable() && field.dtype() == DType::UInt8,
+            Self::Optional(kind) if **kind == Self::Ragged => field.is_variable(),
             Self::Optional(kind) => {
                 let element = Field::new(field.name(), field.dtype(), field.shape());
                 field.is_variable() && kind.is_for(&element)
@@ -233,6 +234,15 @@ impl<'py> Materials<'_, 'py> {
                 let batch = &self.layout.fields[field];
                 match **kind {
                     FieldKind::Tensor => self.tensor(place.start, (batch.dtype, &batch.shape[1..]), view),
+                    FieldKind::Ragged => {
+                        let Column::Variable { bytes_per_element, .. } = self.layout.columns[field] else {
+                            return Err(self.refuse((field, row), "it is not ragged".into()));
+                        };
+                        let elements = place.len().checked_div(bytes_per_element).unwrap_or(0);
+                        let mut shape = batch.shape.clone();
+                        shape[0] = elements.saturating_sub(1);
+                        self.tensor(place.start + bytes_per_element, (batch.dtype, &shape), view)
+                    }
                     FieldKind::Number => {
                         let number = self.tensor(place.start, (batch.dtype, &[]), view)?;
                         number.call_method0(intern!(self.py, "item"))

@@ -71,6 +71,7 @@ pub(super) fn tar_fields(fields: Vec<(String, String)>) -> Result<Vec<TarField>>
             "int" => TarValue::Int,
             "float" => TarValue::Float,
             "npy" => TarValue::Npy,
+            "ragged npy" => TarValue::RaggedNpy,
             other => return Err(unknown("fields", other)),
         };
         of_sample.push(TarField::new(name, value));

@@ -14,6 +14,8 @@ pub(super) fn typed_fields(forms: Vec<TypedForm>) -> Result<Vec<TypedField>> {
             "text" => TypedField::text(name),
             "bytes" => TypedField::bytes(name),
             "json" => TypedField::json(name),
+            "texts" => TypedField::texts(name),
+            "byte strings" => TypedField::byte_strings(name),
             other => {
                 return Err(Error::InvalidArgument {
                     argument: "fields",
@@ -26,7 +28,7 @@ pub(super) fn typed_fields(forms: Vec<TypedForm>) -> Result<Vec<TypedField>> {
     forms.into_iter().map(typed).collect()
 }
 
-/// What `typed` holds: a "number", "numbers" of any count, "text", "bytes" or "json".
+/// What `typed` holds: a "number", "numbers" of any count, "text", "bytes", "json", "texts" or "byte strings".
 pub(super) fn content_of(typed: &TypedField) -> &'static str {
     match typed.content() {
         Content::Number if typed.field().is_variable() => "numbers",
@@ -34,5 +36,7 @@ pub(super) fn content_of(typed: &TypedField) -> &'static str {
         Content::Text => "text",
         Content::Bytes => "bytes",
         Content::Json => "json",
+        Content::Texts => "texts",
+        Content::ByteStrings => "byte strings",
     }
 }

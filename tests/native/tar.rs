@@ -86,6 +86,30 @@ fn archives_keep_the_contract_with_members_in_any_order() {
     dataset_conformance(&tar, &expected);
 }
 
+/// A `.npy` file of an array of bytes.
+fn array(shape: &str, elements: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}\n");
+    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), elements].concat()
+}
+
+#[test]
+fn arrays_of_any_length_keep_the_contract_and_none_is_no_empty_one() {
+    let folder = TempDir::new().unwrap();
+    let arrays = [array("(1, 2)", &[1, 2]), array("(0, 2)", &[]), array("(3, 2)", &[3, 4, 5, 6, 7, 8])];
+    let members: [(&str, &[u8]); 4] =
+        [("1.npy", &arrays[0]), ("2.npy", &arrays[1]), ("3.txt", b""), ("4.npy", &arrays[2])];
+    let path = shard(&folder.path().join("0.tar"), &members);
+    let open = |on_missing| {
+        let fields = vec![TarField::new("npy", TarValue::RaggedNpy)];
+        Tar::open(vec![path.clone()], fields, &TarOptions { on_missing, ..refusing() }).unwrap()
+    };
+    let all = open(OnMissing::Skip);
+    assert_eq!(all.schema().to_string(), "(npy: uint8[*, 2])");
+    dataset_conformance(&all, &[vec![vec![1, 2]], vec![vec![]], vec![vec![3, 4, 5, 6, 7, 8]]]);
+    let marked = [vec![0, 0, 1, 2], vec![0, 0], vec![], vec![0, 0, 3, 4, 5, 6, 7, 8]];
+    dataset_conformance(&open(OnMissing::Empty), &marked.map(|array| vec![array]));
+}
+
 #[test]
 fn what_a_sample_lacks_and_what_no_sample_has_are_named() {
     let folder = TempDir::new().unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::{DType, DataLoader, Error, Features, Field, TfRecord, TypedField};
+use sluicegate::{DType, DataLoader, Error, Features, Field, NestedType, NestedValue, TfRecord, TypedField};
 use tempfile::TempDir;
 
 use crate::conformance::dataset_conformance;
@@ -51,6 +51,7 @@ fn fields() -> Vec<TypedField> {
         number(Field::variable("i", DType::Int16, [])),
         number(Field::variable("f", DType::Float32, [])),
         TypedField::text("t").or(b"none".to_vec()).unwrap(),
+        TypedField::byte_strings("u").or([0; 6].to_vec()).unwrap(),
     ]
 }
 
@@ -78,8 +79,32 @@ fn features_keep_the_contract() {
     let read = TfRecord::open(vec![put(&folder, &framed(&samples))], Features::Typed(fields()), None).unwrap();
     let floats = [1.5_f32, -2.0].map(f32::to_ne_bytes).concat();
     let expected =
-        [vec![[7_i16, 256].map(i16::to_ne_bytes).concat(), floats, b"none".to_vec()], vec![vec![], vec![], "ö".into()]];
+        [[[7_i16, 256].map(i16::to_ne_bytes).concat(), floats, b"none".to_vec()], [vec![], vec![], "ö".into()]];
+    let expected = expected.map(|sample| [&sample[..], &[vec![0; 6]]].concat());
     dataset_conformance(&read, &expected);
+}
+
+#[test]
+fn lists_of_byte_strings_keep_the_contract() {
+    let folder = TempDir::new().unwrap();
+    let strings: Vec<u8> = ["ö", "", "b"].iter().flat_map(|text| field(1, text.as_bytes())).collect();
+    let samples = [example("t", &field(1, &strings)), example("t", &field(1, &[])), vec![]];
+    let list = |texts: &[&str]| {
+        let length = |length: usize| (length as u32).to_ne_bytes();
+        let items = texts.iter().flat_map(|text| [&length(text.len())[..], text.as_bytes()].concat());
+        [&[0][..], &length(texts.len()), &[0]].concat().into_iter().chain(items).collect::<Vec<u8>>()
+    };
+    let kinds = [(TypedField::texts("t"), NestedType::Text), (TypedField::byte_strings("t"), NestedType::Bytes)];
+    for (typed, item) in kinds {
+        assert!(typed.clone().or(b"none".to_vec()).is_err(), "it is no list");
+        let typed = typed.or(list(&["none"])).unwrap();
+        let path = put(&folder, &framed(&samples));
+        let read = TfRecord::open(vec![path], Features::Typed(vec![typed]), None).unwrap();
+        dataset_conformance(&read, &[list(&["ö", "", "b"]), list(&[]), list(&["none"])].map(|bytes| vec![bytes]));
+        let texts = ["ö", "", "b"].map(|text| NestedValue::Bytes(text.as_bytes()));
+        let list = list(&["ö", "", "b"]);
+        assert_eq!(NestedType::List(Box::new(item)).value(&list), Some(NestedValue::List(texts.to_vec())));
+    }
 }
 
 proptest! {
@@ -97,7 +122,14 @@ proptest! {
     #[test]
     fn damaged_messages_are_read_or_refused(damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let floats = field(2, &[field(1, &[0; 8]), vec![1 << 3 | 5, 0, 0, 0, 0]].concat());
-        let mut sample = [example("i", &field(3, &field(1, &[7, 0x80, 0x02]))), example("f", &floats), example("t", &field(1, &field(1, b"t")))].concat();
+        let strings = [field(1, b"u"), field(1, b"v")].concat();
+        let mut sample = [
+            example("i", &field(3, &field(1, &[7, 0x80, 0x02]))),
+            example("f", &floats),
+            example("t", &field(1, &field(1, b"t"))),
+            example("u", &field(1, &strings)),
+        ]
+        .concat();
         for (place, byte) in damage {
             let place = place.index(sample.len());
             sample[place] = byte;

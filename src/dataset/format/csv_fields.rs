@@ -33,7 +33,8 @@ impl CsvFields {
                 let first: Vec<_> = names.iter().take(20).collect();
                 return invalid(format!("there is no column `{}`, but {first:?}", field.name()));
             };
-            if typed.content() == Content::Number && (field.is_variable() || !field.shape().is_empty()) {
+            let is_list = typed.content() == Content::Number && (field.is_variable() || !field.shape().is_empty());
+            if is_list || typed.content().is_list() {
                 return invalid(format!("{field}: a cell holds one value"));
             }
             columns[column] = Some(number);

@@ -2,6 +2,7 @@
 
 use super::decoding::{Decoded, DecodedColumn};
 use super::example::{Feature, Kind, features};
+use super::nested_type::len_bytes;
 use super::number::Number;
 use super::typed_field::{Content, TypedField};
 use crate::{DType, Field};
@@ -47,14 +48,15 @@ fn fill(feature: &Feature<'_>, typed: &TypedField, column: &mut DecodedColumn) -
             feature.floats(|number| Number::Float(f64::from(number)).push(dtype, &mut column.bytes))
         }
         (Content::Number, _) => raw_numbers(feature, typed.field(), column),
-        (_, Some(Kind::Bytes)) => {
+        (Content::Texts | Content::ByteStrings, Some(Kind::Bytes)) => byte_strings(feature, typed.content(), column),
+        (content, Some(Kind::Bytes)) => {
             let count = feature.count(1)?;
             if count != 1 {
                 let more = if count > 1 { "more than one byte string" } else { "no byte string" };
-                return Err(format!("{more}, where one is expected"));
+                return Err(format!("{more}, where one is expected: a list of its type takes any number"));
             }
             feature.bytes(|bytes| {
-                if typed.content() == Content::Text && std::str::from_utf8(bytes).is_err() {
+                if content == Content::Text && std::str::from_utf8(bytes).is_err() {
                     return Err("it is no UTF-8 text: read it as bytes".into());
                 }
                 column.bytes.extend(bytes);
@@ -64,6 +66,23 @@ fn fill(feature: &Feature<'_>, typed: &TypedField, column: &mut DecodedColumn) -
         (_, Some(Kind::Floats)) => Err("it holds floats, where bytes are expected".into()),
         (_, _) => Err("it holds integers, where bytes are expected".into()),
     }
+}
+
+/// Any number of byte strings, none of which is null.
+fn byte_strings(feature: &Feature<'_>, content: Content, column: &mut DecodedColumn) -> Result<(), String> {
+    column.bytes.push(0);
+    column.bytes.extend(len_bytes(feature.count(usize::MAX)?)?);
+    column.bytes.push(0);
+    let mut place = 0;
+    feature.bytes(|bytes| {
+        if content == Content::Texts && std::str::from_utf8(bytes).is_err() {
+            return Err(format!("[{place}] is no UTF-8 text: read it as bytes"));
+        }
+        place += 1;
+        column.bytes.extend(len_bytes(bytes.len())?);
+        column.bytes.extend(bytes);
+        Ok(())
+    })
 }
 
 /// Byte strings that are the elements of an array, little-endian, as `tf.io.decode_raw` reads them.
@@ -141,9 +160,7 @@ impl Inference {
             let field = if is_one { Field::new(&*name, dtype, []) } else { Field::variable(&*name, dtype, []) };
             match kind {
                 Kind::Bytes if is_one => Ok(TypedField::bytes(name)),
-                Kind::Bytes => {
-                    Err(format!("feature `{name}` does not hold one byte string in each sample: name the others"))
-                }
+                Kind::Bytes => Ok(TypedField::byte_strings(name)),
                 _ => TypedField::number(field).map_err(|error| error.to_string()),
             }
         };

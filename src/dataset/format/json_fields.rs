@@ -6,6 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 
 use super::decoding::{Decoded, DecodedColumn};
+use super::nested_type::len_bytes;
 use super::number::Number;
 use super::typed_field::{Content, TypedField};
 
@@ -195,8 +196,24 @@ impl Part<'_> {
         match self.typed.content() {
             Content::Number if self.axis < self.axes => format!("a list of {}", self.typed.field().dtype()),
             Content::Number => self.typed.field().dtype().to_string(),
+            Content::Texts | Content::ByteStrings if self.axis == 0 => "a list of texts".to_owned(),
             _ => "a text".to_owned(),
         }
+    }
+
+    /// A list of texts, none of which is null.
+    fn texts<'de, A: SeqAccess<'de>>(self, mut elements: A) -> Result<bool, A::Error> {
+        let Self { typed, column, axis, axes } = self;
+        column.bytes.push(0);
+        // Its length, when it is known.
+        let at = column.bytes.len();
+        column.bytes.extend([0; 5]);
+        let mut found = 0;
+        while elements.next_element_seed(Part { typed, column: &mut *column, axis: axis + 1, axes })?.is_some() {
+            found += 1;
+        }
+        column.bytes[at..at + 4].copy_from_slice(&len_bytes(found).map_err(A::Error::custom)?);
+        Ok(true)
     }
 
     fn number<E: serde::de::Error>(self, number: Number) -> Result<bool, E> {
@@ -250,11 +267,19 @@ impl<'de> Visitor<'de> for Part<'_> {
                 self.column.bytes.extend(text.as_bytes());
                 Ok(true)
             }
+            Content::Texts | Content::ByteStrings if self.axis == 1 => {
+                self.column.bytes.extend(len_bytes(text.len()).map_err(E::custom)?);
+                self.column.bytes.extend(text.as_bytes());
+                Ok(true)
+            }
             _ => self.refuse("a text"),
         }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<bool, A::Error> {
+        if self.typed.content().is_list() && self.axis == 0 {
+            return self.texts(elements);
+        }
         if self.typed.content() != Content::Number || self.axis >= self.axes {
             return self.refuse("a list");
         }

@@ -53,7 +53,9 @@ mod mds_index;
 mod mds_shard;
 mod megatron_index;
 mod name_pattern;
+mod nested_type;
 mod npy;
+mod npy_form;
 mod npy_header;
 mod number;
 mod open_file;
@@ -115,6 +117,7 @@ mod tar_places;
 mod tar_shard;
 mod tar_shards;
 mod tar_walk;
+mod tar_wanted;
 mod tar_writer;
 mod text_file;
 mod text_parse;
@@ -139,17 +142,16 @@ pub use arrow::Arrow;
 pub(crate) use arrow_table::{ArrowTable, Step, TableValue};
 pub use byte_stream::StreamPacking;
 pub use cache_info::CacheInfo;
-#[cfg(all(feature = "arrow", feature = "python"))]
-pub(crate) use columnar::NestedBytes;
 #[cfg(feature = "arrow")]
-pub use columnar::{
-    ColumnKind, ColumnarOptions, Decimals, FillValue, NestedType, NestedValue, Nesting, NullRule, Strings,
-};
+pub use columnar::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 pub use csv::{Csv, CsvHeader};
 pub use folder::Folder;
 pub use folder_walk::{FolderClasses, FolderLinks, FolderOptions};
 pub use json_lines::JsonLines;
 pub use mds::Mds;
+#[cfg(feature = "python")]
+pub(crate) use nested_type::NestedBytes;
+pub use nested_type::{NestedType, NestedValue};
 pub use npy::Npy;
 #[cfg(feature = "parquet")]
 pub use parquet_columns::{ParquetColumn, ParquetElement, ParquetField};

@@ -13,7 +13,7 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 
-use super::columnar::NestedType;
+use super::nested_type::NestedType;
 use super::parquet_nested::{NestedArray, nested_type};
 use crate::{DType, Error, Result};
 

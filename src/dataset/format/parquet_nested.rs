@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BinaryArray, ListArray, StringArray, StructArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 
-use super::columnar::{NestedBytes, NestedType, Presence};
+use super::nested_type::{NestedBytes, NestedType, Presence};
 use super::parquet_columns::{number_type, numbers};
 use crate::DType;
 

@@ -9,15 +9,15 @@ use super::file_pool::{FilePool, OPEN_FILES};
 use super::index_place::IndexPlace;
 use super::open_file::OpenFile;
 use super::recent_files::RecentFiles;
-use super::room::make_room;
 use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
-use super::tar_field::{LONGEST_NUMBER, MayBeMissing, NpyForm, TarField, TarValue, field_of, number};
+use super::tar_field::{MayBeMissing, TarField, TarValue, field_of};
 use super::tar_index::{TarIndex, TarPlace, TarSample};
 use super::tar_kept::kept_samples;
 use super::tar_members::shown;
 use super::tar_options::{OnMissing, TarOptions};
 use super::tar_places::TarPlaces;
+use super::tar_wanted::Wanted;
 use super::unpacked::unpack;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
@@ -54,13 +54,6 @@ pub struct Tar {
     batches: BlockCache<BatchKey, TarPlaces>,
 }
 
-struct Wanted {
-    field: TarField,
-    /// The numbers of its extensions in the index, the one to be preferred first.
-    extensions: Vec<u32>,
-    form: Option<NpyForm>,
-}
-
 impl Tar {
     /// Opens the archives at `paths`, whose samples have these `fields`.
     ///
@@ -79,7 +72,9 @@ impl Tar {
             {
                 return Err(unknown(&field, index.extensions(), &paths));
             }
-            Ok(Wanted { field, extensions, form: None })
+            let is_optional = options.on_missing == OnMissing::Empty && field.is_member();
+            let may_be_missing = if is_optional { MayBeMissing::Yes } else { MayBeMissing::No };
+            Ok(Wanted { field, extensions, form: None, may_be_missing })
         });
         let mut tar = Self {
             fields: wanted.collect::<Result<_>>()?,
@@ -99,15 +94,11 @@ impl Tar {
             tar.kept =
                 Some(kept_samples(&tar.index, (&tar.pool, &tar.urls), &fields.collect::<Vec<_>>(), options, &place)?);
         }
-        for number in 0..tar.fields.len() {
-            if tar.fields[number].field.value == TarValue::Npy {
-                tar.fields[number].form = tar.first_form(&tar.fields[number])?;
-            }
-        }
-        let fields = tar.fields.iter().map(|wanted| {
-            let may_be_missing = if tar.may_be_missing(&wanted.field) { MayBeMissing::Yes } else { MayBeMissing::No };
-            field_of(&wanted.field, wanted.form.as_ref(), may_be_missing)
-        });
+        let mut fields = std::mem::take(&mut tar.fields);
+        fields.iter_mut().filter(|wanted| wanted.field.is_array()).try_for_each(|wanted| tar.look_at_array(wanted))?;
+        tar.fields = fields;
+        let fields =
+            tar.fields.iter().map(|wanted| field_of(&wanted.field, wanted.form.as_ref(), wanted.may_be_missing));
         tar.schema = Schema::new(fields.collect::<Result<Vec<_>>>()?);
         Ok(tar)
     }
@@ -155,10 +146,10 @@ impl Tar {
         self.index.damages()
     }
 
-    /// The form of the first array of a field; nothing where there is none.
-    fn first_form(&self, wanted: &Wanted) -> Result<Option<NpyForm>> {
+    /// Takes the form of the arrays of a field from the first one, if there is one.
+    fn look_at_array(&self, wanted: &mut Wanted) -> Result<()> {
         if wanted.extensions.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         let mut found = TarSample::default();
         for index in 0..self.len() {
@@ -166,13 +157,11 @@ impl Tar {
             self.index.read_sample(sample, &mut found)?;
             if let Some(place) = found.member(&wanted.extensions) {
                 let file = self.pool.file(self.index.file(sample)?)?;
-                let mut head = vec![0; place.bytes.min(NpyForm::HEAD as u64) as usize];
-                file.read_at(place.data, &mut head)?;
-                let form = NpyForm::new(&head).map_err(|reason| self.broken(index, wanted, &file, place, &reason))?;
-                return Ok(Some(form));
+                let name = wanted.field.name.clone();
+                return wanted.take_form((&file, place), &|reason| self.broken(index, &name, (&file, place), &reason));
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// The number in the index of sample `index`.
@@ -182,10 +171,6 @@ impl Tar {
             None if index < self.index.len() => Ok(index),
             None => Err(Error::IndexOutOfRange { index, len: self.index.len() }),
         }
-    }
-
-    fn may_be_missing(&self, field: &TarField) -> bool {
-        self.on_missing == OnMissing::Empty && field.is_member()
     }
 
     /// Finds the samples at `indices`.
@@ -243,52 +228,13 @@ impl Tar {
                 (TarValue::Key, _) => self.index.read_key(places.sample(row), room)?,
                 (TarValue::Url, _) => room.copy_from_slice(self.url(places.file(row))),
                 (_, None) => {}
-                (_, Some(place)) => self.fill_member(index, wanted, (file, *place), room)?,
+                (_, Some(place)) => {
+                    let member = (file, *place);
+                    wanted.fill(member, room, &|reason| self.broken(index, &wanted.field.name, member, &reason))?;
+                }
             }
         }
         Ok(())
-    }
-
-    fn fill_member(
-        &self,
-        index: usize,
-        wanted: &Wanted,
-        (file, place): (&OpenFile, TarPlace),
-        mut room: &mut [u8],
-    ) -> Result<()> {
-        let broken = |reason: String| self.broken(index, wanted, file, place, &reason);
-        if place.data.checked_add(place.bytes).is_none_or(|end| end > file.bytes()) {
-            // Before room is made: a damaged index may ask for anything.
-            let reason =
-                format!("it is to have {} bytes, but the file ends before that: its index is damaged", place.bytes);
-            return Err(broken(reason));
-        }
-        match wanted.field.value {
-            TarValue::Bytes => {
-                if self.on_missing == OnMissing::Empty {
-                    room[0] = 1;
-                    room = &mut room[1..];
-                }
-                file.copy_at(place.data, room)
-            }
-            TarValue::Npy => {
-                let mut bytes = Vec::new();
-                make_room(&mut bytes, usize::try_from(place.bytes).unwrap_or(usize::MAX))?;
-                file.copy_at(place.data, &mut bytes)?;
-                let form = wanted.form.as_ref().ok_or_else(|| broken("nothing is known of its arrays".into()))?;
-                form.read(&bytes, room).map_err(broken)
-            }
-            value => {
-                if place.bytes > LONGEST_NUMBER {
-                    return Err(broken(format!("{} bytes are no number", place.bytes)));
-                }
-                let mut text = [0; LONGEST_NUMBER as usize];
-                let text = &mut text[..place.bytes as usize];
-                file.copy_at(place.data, text)?;
-                room.copy_from_slice(&number(value, text).map_err(broken)?);
-                Ok(())
-            }
-        }
     }
 
     fn url(&self, file: usize) -> &[u8] {
@@ -296,9 +242,9 @@ impl Tar {
     }
 
     /// An error about the contents of a member.
-    fn broken(&self, index: usize, wanted: &Wanted, file: &OpenFile, place: TarPlace, reason: &str) -> Error {
+    fn broken(&self, index: usize, field: &str, (file, place): (&OpenFile, TarPlace), reason: &str) -> Error {
         let key = self.sample(index).and_then(|sample| self.index.key(sample)).unwrap_or_default();
-        let reason = format!("field `{}` of sample {index} ({}): {reason}", wanted.field.name, shown(&key));
+        let reason = format!("field `{field}` of sample {index} ({}): {reason}", shown(&key));
         Error::Format { path: file.source().path.clone(), offset: place.data, reason }
     }
 }
@@ -371,21 +317,43 @@ impl Tar {
         let places = self.places(indices)?;
         for row in 0..indices.len() {
             for (number, (wanted, place)) in self.fields.iter().zip(places.members(row)).enumerate() {
-                let is_optional = self.may_be_missing(&wanted.field);
                 let elements = match (wanted.field.value, place) {
                     (TarValue::Key, _) => self.index.key_bytes(places.sample(row))?,
                     (TarValue::Url, _) => self.url(places.file(row)).len(),
-                    (TarValue::Bytes, Some(place)) => {
-                        usize::try_from(place.bytes).unwrap_or(usize::MAX).saturating_add(usize::from(is_optional))
-                    }
-                    (TarValue::Bytes, None) => 0,
-                    _ if is_optional => usize::from(place.is_some()),
+                    (TarValue::RaggedNpy, Some(_)) => continue,
+                    (TarValue::Bytes, Some(place)) => wanted.bytes(*place),
+                    (TarValue::Bytes | TarValue::RaggedNpy, None) => 0,
+                    _ if wanted.may_be_missing == MayBeMissing::Yes => usize::from(place.is_some()),
                     _ => continue,
                 };
                 into.set(row, number, elements);
             }
         }
+        if self.fields.iter().any(|wanted| wanted.field.value == TarValue::RaggedNpy) {
+            self.lengths(indices, &places, into)?;
+        }
         into.keep(places);
         Ok(())
+    }
+
+    /// The lengths of arrays, which their first bytes say.
+    fn lengths(&self, indices: &[usize], places: &TarPlaces, into: &mut SizesWriter<'_>) -> Result<()> {
+        // Whatever is wrong will be said when it is read.
+        let mut batch = self.pool.page_cache().batch(|| drop(places.announce(&self.pool)));
+        let mut files = RecentFiles::of(&self.pool);
+        let mut of_row = |row: usize, index: usize| {
+            let file = files.file(places.file(row))?;
+            for (number, (wanted, place)) in self.fields.iter().zip(places.members(row)).enumerate() {
+                if let (TarValue::RaggedNpy, Some(place)) = (wanted.field.value, place) {
+                    let member = (file, *place);
+                    let refuse = |reason: String| self.broken(index, &wanted.field.name, member, &reason);
+                    into.set(row, number, wanted.length(member, &refuse)?);
+                }
+            }
+            batch.was_read();
+            Ok(())
+        };
+        let read = indices.iter().enumerate().try_for_each(|(row, &index)| of_row(row, index));
+        files.checked(read)
     }
 }

@@ -1,6 +1,6 @@
 //! [`TarField`]: what of a sample of an archive is read, and as what.
 
-use super::npy_header::{LONGEST_HEADER, NpyHeader};
+use super::npy_form::NpyForm;
 use super::tar_members::shown;
 use crate::{DType, Error, Field};
 
@@ -25,6 +25,8 @@ pub enum TarValue {
     Float,
     /// A `.npy` file: an array, of the data type and shape that the first one has.
     Npy,
+    /// The same, but that the first axis has any length: a variable field.
+    RaggedNpy,
     /// No member, but the key of the sample: a variable field of `uint8`.
     Key,
     /// No member, but the name of the archive: a variable field of `uint8`.
@@ -47,72 +49,9 @@ impl TarField {
     pub(super) fn is_member(&self) -> bool {
         !matches!(self.value, TarValue::Key | TarValue::Url)
     }
-}
 
-/// What all arrays of a field are.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct NpyForm {
-    header: NpyHeader,
-    /// The bytes before the array, of the file that the form was taken from: mostly all others have the same.
-    head: Vec<u8>,
-}
-
-impl NpyForm {
-    /// The form of the `.npy` file that begins with `bytes`.
-    pub(super) fn new(bytes: &[u8]) -> Result<Self, String> {
-        let header = NpyHeader::parse(bytes).map_err(|(at, reason)| format!("byte {at} of it: {reason}"))?;
-        let head = bytes[..header.data_offset].to_vec();
-        Ok(Self { header, head })
-    }
-
-    pub(super) fn field(&self, name: &str) -> Field {
-        Field::new(name, self.header.dtype, self.header.shape.clone())
-    }
-
-    /// So many bytes of a file have to be read to know its form.
-    pub(super) const HEAD: usize = LONGEST_HEADER + 12;
-
-    /// Writes the array of the file `bytes` to `into`, in C order.
-    pub(super) fn read(&self, bytes: &[u8], into: &mut [u8]) -> Result<(), String> {
-        let other;
-        let header = if bytes.starts_with(&self.head) {
-            &self.header
-        } else {
-            other = Self::new(bytes)?.header;
-            if (other.dtype, &other.shape) != (self.header.dtype, &self.header.shape) {
-                return Err(format!(
-                    "it is {}{:?}, but the first one is {}{:?}: arrays of one field are stacked, so they must agree; read \
-                     others as \"bytes\"",
-                    other.dtype, other.shape, self.header.dtype, self.header.shape
-                ));
-            }
-            &other
-        };
-        let data = &bytes[header.data_offset..];
-        if data.len() < into.len() {
-            return Err(format!("it has {} bytes of the {} of its array: it was cut", data.len(), into.len()));
-        }
-        match header.fortran_order && header.shape.len() > 1 {
-            false => into.copy_from_slice(&data[..into.len()]),
-            true => transpose(data, into, &header.shape, header.dtype.bytes()),
-        }
-        Ok(())
-    }
-}
-
-/// From Fortran's order to C's.
-fn transpose(from: &[u8], into: &mut [u8], shape: &[usize], item: usize) {
-    let mut index = vec![0; shape.len()];
-    for into in into.chunks_exact_mut(item) {
-        let place = index.iter().zip(shape).rev().fold(0, |place, (&index, &size)| place * size + index);
-        into.copy_from_slice(&from[place * item..][..item]);
-        for axis in (0..shape.len()).rev() {
-            index[axis] += 1;
-            if index[axis] < shape[axis] {
-                break;
-            }
-            index[axis] = 0;
-        }
+    pub(super) fn is_array(&self) -> bool {
+        matches!(self.value, TarValue::Npy | TarValue::RaggedNpy)
     }
 }
 
@@ -129,21 +68,37 @@ pub(super) fn number(value: TarValue, text: &[u8]) -> Result<[u8; 8], String> {
     parsed.map_err(|kind| format!("{} is no {kind}", shown(&text[..text.len().min(40)])))
 }
 
-/// The field that a slot has for `field`; `form` is that of its arrays. One that may be missing has no element or one, or is
-/// bytes, of which the first one stands for there being any.
+/// What marks that an array is there has at most so many bytes: a header without an array can ask for any number.
+const LARGEST_MARK: usize = 16 << 20;
+
+/// The field that a slot has for `field`; `form` is that of its arrays. One that may be missing has no element or one; or, if
+/// it has any number, one more before them where it is there, which tells an empty one from none.
 pub(super) fn field_of(field: &TarField, form: Option<&NpyForm>, may_be_missing: MayBeMissing) -> crate::Result<Field> {
     let name = field.name.as_str();
+    let refuse = |reason| Err(Error::InvalidArgument { argument: "fields", reason });
     let fixed = match field.value {
         TarValue::Bytes | TarValue::Key | TarValue::Url => return Ok(Field::variable(name, DType::UInt8, [])),
         TarValue::Int => Field::new(name, DType::Int64, []),
         TarValue::Float => Field::new(name, DType::Float64, []),
         TarValue::Npy => form.map_or_else(|| Field::new(name, DType::Float32, [0]), |form| form.field(name)),
+        TarValue::RaggedNpy => {
+            let ragged = form.map_or_else(|| Field::variable(name, DType::Float32, []), |form| form.field(name));
+            return match ragged.bytes() {
+                0 => refuse(format!(
+                    "{ragged} has elements of no bytes, so that nobody could tell how many: leave it out"
+                )),
+                bytes if may_be_missing == MayBeMissing::Yes && bytes > LARGEST_MARK => refuse(format!(
+                    "{ragged} has elements of more than {LARGEST_MARK} bytes, one of which would tell an empty array from \
+                     none: leave it out"
+                )),
+                _ => Ok(ragged),
+            };
+        }
     };
     match may_be_missing {
         MayBeMissing::No => Ok(fixed),
         MayBeMissing::Yes if fixed.bytes() == 0 => {
-            let reason = format!("{fixed} has no bytes, so that nobody could tell whether it is missing: leave it out");
-            Err(Error::InvalidArgument { argument: "fields", reason })
+            refuse(format!("{fixed} has no bytes, so that nobody could tell whether it is missing: leave it out"))
         }
         MayBeMissing::Yes => Ok(Field::variable(name, fixed.dtype(), fixed.shape())),
     }
@@ -169,20 +124,5 @@ mod tests {
             assert!(int(wrong).is_err(), "{wrong}");
         }
         assert!(float("x").is_err() && float("").is_err());
-    }
-
-    #[test]
-    fn arrays_in_fortran_order_are_turned() {
-        let mut file =
-            b"\x93NUMPY\x01\x00\x00\x00{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n".to_vec();
-        file[8] = (file.len() - 10) as u8;
-        file.extend([0, 3, 1, 4, 2, 5]);
-        let form = NpyForm::new(&file).unwrap();
-        let mut into = [9; 6];
-        form.read(&file, &mut into).unwrap();
-        assert_eq!(into, [0, 1, 2, 3, 4, 5]);
-        for end in 0..file.len() {
-            assert!(form.read(&file[..end], &mut into).is_err(), "cut at {end}");
-        }
     }
 }

@@ -14,8 +14,8 @@ pub enum OnMissing {
     Refuse,
     /// It is not counted.
     Skip,
-    /// All fields of members are variable: bytes have one more before them where the member is there, and none at all where
-    /// it is not; numbers and arrays are one element or none.
+    /// All fields of members are variable: bytes, and arrays of any length, have one element more before them where the
+    /// member is there, and none at all where it is not; numbers and other arrays are one element or none.
     Empty,
 }
 

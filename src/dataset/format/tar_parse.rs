@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use super::byte_stream::ByteStream;
 use super::decoding::Decoded;
+use super::npy_form::{FirstAxis, NpyForm};
 use super::stream_parse::{Found, Parse, Sample, Step, Trouble};
-use super::tar_field::{LONGEST_NUMBER, MayBeMissing, NpyForm, TarField, TarValue, field_of, number};
+use super::tar_field::{LONGEST_NUMBER, MayBeMissing, TarField, TarValue, field_of, number};
 use super::tar_key::split_name;
 use super::tar_members::{TarEnd, shown};
 use super::tar_options::OnMissing;
@@ -74,8 +75,7 @@ impl TarParse {
 
     fn set_typed(&mut self) -> Result<()> {
         let fields = self.fields.iter().map(|wanted| {
-            let is_optional = self.on_missing == OnMissing::Empty && wanted.field.is_member();
-            let may_be_missing = if is_optional { MayBeMissing::Yes } else { MayBeMissing::No };
+            let may_be_missing = if wanted.field.is_member() { self.may_be_missing() } else { MayBeMissing::No };
             field_of(&wanted.field, wanted.form.as_ref(), may_be_missing).map(TypedField::plain)
         });
         self.typed = fields.collect::<Result<_>>()?;
@@ -233,6 +233,11 @@ impl TarParse {
         (self.on_missing == OnMissing::Empty).then_some(1)
     }
 
+    /// Whether the members of samples may be missing.
+    fn may_be_missing(&self) -> MayBeMissing {
+        if self.on_missing == OnMissing::Empty { MayBeMissing::Yes } else { MayBeMissing::No }
+    }
+
     fn fill(&self, number_of_field: usize, into: &mut Vec<u8>) -> std::result::Result<(), String> {
         let wanted = &self.fields[number_of_field];
         let contents = &self.contents[..];
@@ -241,10 +246,10 @@ impl TarParse {
                 into.extend(self.marks_presence());
                 into.extend(contents);
             }
-            TarValue::Npy => {
+            TarValue::Npy | TarValue::RaggedNpy => {
                 let form = wanted.form.as_ref().ok_or("no array of this field is among the first samples")?;
-                let start = into.len();
-                into.resize(start + form.field("").bytes(), 0);
+                let start = into.len() + form.bytes_before(self.may_be_missing());
+                into.resize(start + form.array_bytes(contents, contents.len() as u64)?, 0);
                 form.read(contents, &mut into[start..])?;
             }
             _ if contents.len() as u64 > LONGEST_NUMBER => {
@@ -260,7 +265,7 @@ impl TarParse {
         let lower = split_name(&member.name).map_or(Vec::new(), |(_, extension)| extension.to_ascii_lowercase());
         let (at, mut left) = (bytes.offset(), member.bytes);
         let wants = |wanted: &&mut Wanted| {
-            wanted.field.value == TarValue::Npy && wanted.form.is_none() && wanted.field.extensions.contains(&lower)
+            wanted.field.is_array() && wanted.form.is_none() && wanted.field.extensions.contains(&lower)
         };
         for wanted in self.fields.iter_mut().filter(wants) {
             if left == member.bytes {
@@ -269,7 +274,8 @@ impl TarParse {
             }
             let refuse =
                 |reason| Trouble::Rest { offset: at, reason: format!("member {}: {reason}", shown(&member.name)) };
-            wanted.form = Some(NpyForm::new(&self.contents).map_err(refuse)?);
+            let form = NpyForm::new(&self.contents, FirstAxis::of(wanted.field.value));
+            wanted.form = Some(form.map_err(refuse)?);
         }
         let found = bytes.skip(left)?;
         if found < left {
@@ -285,8 +291,7 @@ impl Parse for TarParse {
     }
 
     fn needs_look(&self) -> bool {
-        !self.has_fields
-            || self.fields.iter().any(|wanted| wanted.field.value == TarValue::Npy && wanted.form.is_none())
+        !self.has_fields || self.fields.iter().any(|wanted| wanted.field.is_array() && wanted.form.is_none())
     }
 
     fn look(&mut self, bytes: &mut ByteStream) -> Found<()> {

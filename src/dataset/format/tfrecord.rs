@@ -22,7 +22,7 @@ pub enum Features {
     /// These features of each `tf.train.Example`.
     Typed(Vec<TypedField>),
     /// All features that the first 100 samples have, by name: integers become `int64` and floats `float32`, scalars where
-    /// each of those samples has one value and variable otherwise; one byte string becomes bytes.
+    /// each of those samples has one value and variable otherwise; one byte string becomes bytes, and others lists of them.
     Inferred,
 }
 

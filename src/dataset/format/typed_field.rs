@@ -1,5 +1,6 @@
 //! [`TypedField`]: a field that some text or some bytes are turned into.
 
+use super::nested_type::NestedType;
 use crate::{DType, Error, Field, Result};
 
 /// What the bytes of a field stand for.
@@ -13,6 +14,17 @@ pub enum Content {
     Bytes,
     /// The text of a JSON value.
     Json,
+    /// Any number of texts in UTF-8, as the bytes that [`NestedType`] says of a list of [`NestedType::Text`].
+    Texts,
+    /// Any number of byte strings, as the bytes that [`NestedType`] says of a list of [`NestedType::Bytes`].
+    ByteStrings,
+}
+
+impl Content {
+    /// Whether it is a list of texts or of byte strings.
+    pub(super) fn is_list(self) -> bool {
+        matches!(self, Self::Texts | Self::ByteStrings)
+    }
 }
 
 /// A field of a sample that is parsed: its name there, what it becomes, and what stands for it where it is missing.
@@ -75,10 +87,20 @@ impl TypedField {
         Self { field: Field::variable(name, DType::UInt8, []), content: Content::Json, default: None }
     }
 
+    /// Any number of texts in UTF-8.
+    pub fn texts(name: impl Into<String>) -> Self {
+        Self { field: Field::variable(name, DType::UInt8, []), content: Content::Texts, default: None }
+    }
+
+    /// Any number of byte strings.
+    pub fn byte_strings(name: impl Into<String>) -> Self {
+        Self { field: Field::variable(name, DType::UInt8, []), content: Content::ByteStrings, default: None }
+    }
+
     /// The same, with the bytes of what stands for it where a sample does not have it, as they are in a batch.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when they are not as many as the field has, or no whole number of elements.
+    /// [`Error::InvalidArgument`] when they are not as many as the field has, no whole number of elements, or no list.
     pub fn or(self, default: Vec<u8>) -> Result<Self> {
         let (bytes, size) = (default.len(), self.field.bytes());
         let fits = match self.field.is_variable() {
@@ -87,6 +109,10 @@ impl TypedField {
         };
         if !fits {
             let reason = format!("{} bytes are given for {}, of which an element has {size}", bytes, self.field);
+            return Err(Error::InvalidArgument { argument: "defaults", reason });
+        }
+        if self.content.is_list() && NestedType::List(Box::new(NestedType::Bytes)).value(&default).is_none() {
+            let reason = format!("`{}`: the bytes that are given are no list", self.field.name());
             return Err(Error::InvalidArgument { argument: "defaults", reason });
         }
         Ok(Self { default: Some(default), ..self })

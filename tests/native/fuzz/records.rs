@@ -10,13 +10,17 @@ use super::scratch::{file, scratch};
 
 fn features(kind: u8) -> Features {
     let number = |name: &str, dtype, shape: &[usize]| TypedField::number(Field::new(name, dtype, shape)).unwrap();
-    match kind % 4 {
+    match kind % 6 {
         0 => Features::Raw,
         1 => Features::Inferred,
         2 => Features::Typed(vec![
             number("a", DType::Int64, &[]).or(vec![7; 8]).unwrap(),
             TypedField::number(Field::variable("b", DType::Float32, [])).unwrap(),
             TypedField::text("c"),
+        ]),
+        4 | 5 => Features::Typed(vec![
+            TypedField::number(Field::variable("a", DType::Int64, [])).unwrap(),
+            if kind % 6 == 4 { TypedField::texts("c") } else { TypedField::byte_strings("c") },
         ]),
         _ => Features::Typed(vec![
             number("a", DType::Bool, &[2]),

@@ -199,16 +199,18 @@ pub(super) fn raw(bytes: &[u8]) {
     way.check(&path, bytes, &format, || read_opened(Raw::open(path.clone(), header_bytes, sample_bytes, fields)));
 }
 
-/// The way, options, kinds of fields, whether these are known, and what the target of archives takes.
+/// The way, options, kinds of fields, whether these are known and arrays are of any length, and what the target of archives takes.
 pub(super) fn archive(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (way, options) = (Way::new(&mut input), tar::options(&mut input));
-    let (kinds, is_known) = (input.byte(), input.byte() % 2 == 1);
+    let (kinds, form) = (input.byte(), input.byte());
+    let (is_known, is_ragged) = (form % 2 == 1, form & 2 != 0);
     let bytes = tar::summed(input);
     let path = file("s.tar", &bytes);
     let first = vec![TarField::new("__key__", TarValue::Key), TarField::new("__url__", TarValue::Url)];
     let known = ["txt", "npy", "cls", "score"].into_iter().enumerate();
-    let known: Vec<TarField> = known.map(|(number, name)| TarField::new(name, tar::kind(kinds, number))).collect();
+    let kind = |number| if is_ragged { tar::as_ragged(tar::kind(kinds, number)) } else { tar::kind(kinds, number) };
+    let known: Vec<TarField> = known.map(|(number, name)| TarField::new(name, kind(number))).collect();
     let TarOptions { on_missing, end, .. } = options;
     let fields = is_known.then_some(known.clone());
     let format = StreamFormat::Tar { fields, first: first.clone(), on_missing, end };

@@ -32,22 +32,31 @@ pub(super) fn kind(kinds: u8, number: usize) -> TarValue {
     VALUES[usize::from(kinds >> (2 * number)) % VALUES.len()]
 }
 
+/// The same, with arrays of any length.
+pub(super) fn as_ragged(value: TarValue) -> TarValue {
+    if value == TarValue::Npy { TarValue::RaggedNpy } else { value }
+}
+
 /// Opens the archive at `path` with its first extensions as fields, of kinds that the number `kinds` stands for.
 pub(super) fn read_archive(path: PathBuf, options: &TarOptions, kinds: u8) {
     let open = |fields| Tar::open(vec![path.clone()], fields, options).inspect_err(check_error);
     let always = || vec![TarField::new("__key__", TarValue::Key), TarField::new("__url__", TarValue::Url)];
     let Ok(tar) = open(always()) else { return };
     let _ = (tar.first_extensions().inspect_err(check_error), tar.damages().inspect_err(check_error));
-    let mut fields = always();
+    let (mut fields, mut ragged) = (always(), always());
     for (number, extension) in tar.extensions().iter().take(4).enumerate() {
         let Ok(name) = String::from_utf8(extension.clone()) else { continue };
         if !name.is_empty() && !name.contains(';') {
-            fields.push(TarField::new(name, kind(kinds, number)));
+            fields.push(TarField::new(name.clone(), kind(kinds, number)));
+            ragged.push(TarField::new(name, as_ragged(kind(kinds, number))));
         }
     }
     read_all(tar);
-    if let Ok(tar) = open(fields) {
-        read_all(tar);
+    let has_arrays = fields != ragged;
+    for fields in [Some(fields), has_arrays.then_some(ragged)].into_iter().flatten() {
+        if let Ok(tar) = open(fields) {
+            read_all(tar);
+        }
     }
 }
 

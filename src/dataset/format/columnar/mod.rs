@@ -9,7 +9,7 @@ mod columns;
 mod fixed;
 mod leaf;
 mod nested;
-mod nested_type;
+mod nested_room;
 mod nested_values;
 mod nesting;
 mod nulls;
@@ -23,14 +23,13 @@ mod variable;
 pub(in crate::dataset::format) use block::Block;
 pub use columns::ColumnKind;
 pub(in crate::dataset::format) use columns::Columns;
-#[cfg(feature = "parquet")]
-pub(crate) use nested_type::{NestedBytes, Presence};
-pub use nested_type::{NestedType, NestedValue};
 pub use nesting::Nesting;
 pub use options::{ColumnarOptions, Decimals, FillValue, NullRule, Strings};
 pub(in crate::dataset::format) use picks::{Picks, Places};
 pub(in crate::dataset::format) use select::{count_leaves, field_of_leaf};
 pub(in crate::dataset::format) use value::Value;
+
+use super::nested_type::{self, NestedType};
 
 /// Why something can't be read, in words; who knows the file makes an error of it.
 pub(super) type Reason = String;

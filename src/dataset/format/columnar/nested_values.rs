@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use super::fixed::FixedValues;
 use super::leaf::LeafNulls;
 use super::nested::{Nested, What};
-use super::nested_type::NestedRoom;
+use super::nested_room::NestedRoom;
 use super::nulls::union;
 use super::rule::{Rule, rule_of};
 use super::variable::{Offsets, VariableValues};

@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 
 use super::block::BlockValues;
 use super::leaf::Form;
+use super::nested_type::{NestedValue, nested_number};
 use super::rule::Rule;
-use super::{Block, Columns, FillValue, NestedValue, Reason};
+use super::{Block, Columns, FillValue, Reason};
 use crate::DType;
 
 /// One value of a column.
@@ -91,36 +92,11 @@ impl Block {
     }
 }
 
-/// A number in a nested column, of these bytes.
-pub(super) fn nested_number(bytes: &[u8], dtype: DType) -> Option<NestedValue<'static>> {
-    number(bytes, dtype).map(|value| match value {
-        Value::Bool(value) => NestedValue::Bool(value),
-        Value::Int(number) => NestedValue::Int(number),
-        Value::Float(number) => NestedValue::Float(number),
-        Value::Bytes(_) => NestedValue::Null,
-    })
-}
-
 fn number(bytes: &[u8], dtype: DType) -> Option<Value<'static>> {
-    type Half = <arrow_array::types::Float16Type as arrow_array::ArrowPrimitiveType>::Native;
-    macro_rules! int {
-        ($type:ty) => {
-            Value::Int(i128::from(<$type>::from_ne_bytes(bytes.try_into().ok()?)))
-        };
-    }
-    Some(match dtype {
-        DType::Bool => Value::Bool(bytes != [0]),
-        DType::UInt8 => int!(u8),
-        DType::Int8 => int!(i8),
-        DType::UInt16 => int!(u16),
-        DType::Int16 => int!(i16),
-        DType::UInt32 => int!(u32),
-        DType::Int32 => int!(i32),
-        DType::UInt64 => int!(u64),
-        DType::Int64 => int!(i64),
-        DType::Float16 => Value::Float(Half::from_ne_bytes(bytes.try_into().ok()?).to_f64()),
-        DType::Float32 => Value::Float(f64::from(f32::from_ne_bytes(bytes.try_into().ok()?))),
-        DType::Float64 => Value::Float(f64::from_ne_bytes(bytes.try_into().ok()?)),
-        _ => return None,
+    nested_number(bytes, dtype).and_then(|value| match value {
+        NestedValue::Bool(value) => Some(Value::Bool(value)),
+        NestedValue::Int(number) => Some(Value::Int(number)),
+        NestedValue::Float(number) => Some(Value::Float(number)),
+        _ => None,
     })
 }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::Reason;
-use super::value::nested_number;
 use crate::DType;
 
 /// What the values of a nested column are. One is a variable field of bytes, which [`value`](Self::value) reads.
@@ -87,6 +85,7 @@ impl NestedType {
     }
 
     /// Whether values of both can stand in one batch: the parts of dictionaries in any order.
+    #[cfg(feature = "arrow")]
     pub(super) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::List(item), Self::List(other)) => item.is_like(other),
@@ -180,36 +179,58 @@ impl<'a> NestedBytes<'a> {
     }
 }
 
-/// The bytes of values, as they are made.
-pub(super) struct NestedRoom {
-    pub(super) bytes: Vec<u8>,
-    most: usize,
-    /// Whether there was a null that is refused.
-    pub(super) is_broken: bool,
+/// The bytes of a length.
+pub(super) fn len_bytes(len: usize) -> Result<[u8; 4], String> {
+    let len = u32::try_from(len).map_err(|_| format!("a list, or a text in one, of length {len}"))?;
+    Ok(len.to_ne_bytes())
 }
 
-impl NestedRoom {
-    /// Room for `most` bytes.
-    pub(super) fn new(most: usize) -> Self {
-        Self { bytes: Vec::new(), most, is_broken: false }
+/// A number of these bytes; nothing where they are none, or of a data type that lists are not made of.
+pub(super) fn nested_number(bytes: &[u8], dtype: DType) -> Option<NestedValue<'static>> {
+    macro_rules! int {
+        ($type:ty) => {
+            NestedValue::Int(i128::from(<$type>::from_ne_bytes(bytes.try_into().ok()?)))
+        };
     }
+    Some(match dtype {
+        DType::Bool => NestedValue::Bool(bytes != [0]),
+        DType::UInt8 => int!(u8),
+        DType::Int8 => int!(i8),
+        DType::UInt16 => int!(u16),
+        DType::Int16 => int!(i16),
+        DType::UInt32 => int!(u32),
+        DType::Int32 => int!(i32),
+        DType::UInt64 => int!(u64),
+        DType::Int64 => int!(i64),
+        DType::Float16 => NestedValue::Float(half(u16::from_ne_bytes(bytes.try_into().ok()?))),
+        DType::Float32 => NestedValue::Float(f64::from(f32::from_ne_bytes(bytes.try_into().ok()?))),
+        DType::Float64 => NestedValue::Float(f64::from_ne_bytes(bytes.try_into().ok()?)),
+        _ => return None,
+    })
+}
 
-    pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), Reason> {
-        // A few bytes of a dictionary can stand for any number of them.
-        if bytes.len() > self.most - self.bytes.len() {
-            return Err(format!("its lists have more than {} bytes, the most that are decoded at once", self.most));
+/// The number that the bits of a half-precision float are.
+fn half(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    let size = match exponent {
+        0 => fraction * 2_f64.powi(-24),
+        0x1f if fraction == 0.0 => f64::INFINITY,
+        0x1f => f64::NAN,
+        exponent => (1.0 + fraction / 1024.0) * 2_f64.powi(exponent - 15),
+    };
+    size.copysign(if bits >> 15 == 0 { 1.0 } else { -1.0 })
+}
+
+#[cfg(all(test, feature = "arrow"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_half_is_the_number_that_arrow_says() {
+        type Half = <arrow_array::types::Float16Type as arrow_array::ArrowPrimitiveType>::Native;
+        for bits in 0..=u16::MAX {
+            let (ours, theirs) = (half(bits), Half::from_bits(bits).to_f64());
+            assert!(ours.to_bits() == theirs.to_bits() || ours.is_nan() && theirs.is_nan(), "{bits:04x}: {ours}");
         }
-        self.bytes.extend(bytes);
-        Ok(())
-    }
-
-    pub(super) fn put_len(&mut self, len: usize) -> Result<(), Reason> {
-        let len = u32::try_from(len).map_err(|_| format!("a list, or a text in one, of length {len}"))?;
-        self.put(&len.to_ne_bytes())
-    }
-
-    pub(super) fn put_string(&mut self, bytes: &[u8]) -> Result<(), Reason> {
-        self.put_len(bytes.len())?;
-        self.put(bytes)
     }
 }

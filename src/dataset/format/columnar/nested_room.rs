@@ -1,0 +1,37 @@
+//! [`NestedRoom`]: the bytes of values of a nested column, as they are made.
+
+use super::Reason;
+use super::nested_type::len_bytes;
+
+/// The bytes of values, as they are made.
+pub(super) struct NestedRoom {
+    pub(super) bytes: Vec<u8>,
+    most: usize,
+    /// Whether there was a null that is refused.
+    pub(super) is_broken: bool,
+}
+
+impl NestedRoom {
+    /// Room for `most` bytes.
+    pub(super) fn new(most: usize) -> Self {
+        Self { bytes: Vec::new(), most, is_broken: false }
+    }
+
+    pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), Reason> {
+        // A few bytes of a dictionary can stand for any number of them.
+        if bytes.len() > self.most - self.bytes.len() {
+            return Err(format!("its lists have more than {} bytes, the most that are decoded at once", self.most));
+        }
+        self.bytes.extend(bytes);
+        Ok(())
+    }
+
+    pub(super) fn put_len(&mut self, len: usize) -> Result<(), Reason> {
+        self.put(&len_bytes(len)?)
+    }
+
+    pub(super) fn put_string(&mut self, bytes: &[u8]) -> Result<(), Reason> {
+        self.put_len(bytes.len())?;
+        self.put(bytes)
+    }
+}
