@@ -76,14 +76,14 @@ pub use dataset::format::{
     ParquetShardOptions, ParquetShards, Relation,
 };
 pub use dataset::{
-    Advance, Concat, Dataset, InMemory, IterableDataset, Ragged, ReadMany, SampleStream, Stack, StopSignal, StreamPart,
-    StreamPosition, Subset, VariableSize,
+    Advance, Concat, ConsumedSamples, Dataset, InMemory, IterableDataset, Ragged, ReadMany, SampleStream, Stack,
+    StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,
 };
 pub use error::{Error, Result};
 pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder};
 pub use pipeline::{
     Answer, Batch, BatchNumber, Delivery, Errand, Fetch, FetchPacked, FetchSamples, Heard, IndexBatch, Outcome,
-    PlacedField, Pool, Prefetch, ReadAhead, Task, WorkerEnd, Workers, end_with,
+    PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, Task, WorkerEnd, Workers, end_with,
 };
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};

@@ -95,6 +95,18 @@ def _ours(workers: int, field: str) -> Contender:
     return Contender(f"sluicegate, {workers} workers{note}", make, IMPORTS["sluicegate"])
 
 
+def _ours_streamed(workers: int) -> Contender:
+    def make(paths: list[str]) -> Epoch:
+        from sluicegate import DataLoader, ShuffleBuffer, TarStream
+
+        stream = TarStream(paths, {"jpg": "bytes", "json": "json"})
+        shuffled = ShuffleBuffer(stream, WINDOW // max(workers, 1), seed=6)
+        loader = DataLoader(shuffled, batch_size=BATCH_SIZE, num_workers=workers, persistent_workers=workers > 0)
+        return lambda: iter(loader)
+
+    return Contender(f"sluicegate, a stream, {workers} workers", make, IMPORTS["sluicegate"])
+
+
 def _lists(samples: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """As webdataset's own collate does it with what is no number."""
     return {name: [sample[name] for sample in samples] for name in samples[0]}
@@ -261,6 +273,8 @@ WORKLOAD = Workload(
                 _ours(0, "json"),
                 _ours(2, "json"),
                 _ours(0, "bytes"),
+                _ours_streamed(0),
+                _ours_streamed(2),
             ),
         ),
     ),

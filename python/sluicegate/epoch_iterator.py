@@ -18,6 +18,7 @@ from .epoch_requests import BEGUN, drawn, of_stream, planned
 from .fetch import Seeding
 from .global_generators import global_state, set_global_state
 from .ids import BatchIds
+from .native_stream import NativeStream
 from .plan import Ordering
 from .progress import Progress
 from .resumable_stream import ResumableStream
@@ -46,6 +47,9 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if loader.seed is not None:
             self._seeding = SampleSeeding(loader.seed, loader.seed_samples)
         self._seed, self._seed_samples = loader.seed, loader.seed_samples
+        # How many samples of a native stream in a row belong to one worker: with a seed those of a batch, and batches
+        # are the same for any number of workers; without one they are torch's.
+        self._run = 1 if loader.seed is None else int(loader.batch_size or 1)
         self._sample_id = loader._sample_id
         self._ordering = Ordering.of(loader)
         self._requests: Iterator[BatchIds] = iter(())
@@ -121,14 +125,45 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         is_told = self._seed is not None or self._progress.is_epoch_set or isinstance(self._dataset, ResumableStream)
         return is_told and hasattr(self._dataset, "set_epoch")
 
-    def _refuse_other_workers(self, resumed: dict[str, Any]) -> None:
-        """A stream is split among its workers: with another number of them nobody could go on."""
-        there = resumed["num_workers"]
-        if resumed["in_epoch"] and self._dataset_kind == _torch.DatasetKind.Iterable and there != self._num_workers:
-            raise AssertionError(
-                f"the state was saved with num_workers={there}, and this loader has num_workers={self._num_workers}: "
-                "the samples of an IterableDataset are split among its workers, so build the loader with as many"
-            )
+    def _stream_places(self, resumed: dict[str, Any]) -> list[Any]:
+        """By worker: where it goes on in its stream, as far as is known.
+
+        Raises:
+            AssertionError: there were other workers, and the stream can't be split anew.
+        """
+        there, places = resumed["num_workers"], resumed["workers"]
+        if isinstance(self._dataset, ResumableStream) and self._dataset.splits_anew:
+            return self._places_anew(self._dataset, places, there, resumed["in_epoch"])
+        if there == self._num_workers:
+            return list(places)
+        if resumed["in_epoch"]:
+            raise AssertionError(self._other_workers(there))
+        # Who reads in this process has the dataset that the first one has told of.
+        return [] if self._num_workers else list(places)
+
+    def _places_anew(self, stream: ResumableStream[Any], places: list[Any], there: int, in_epoch: bool) -> list[Any]:
+        # Of those who have begun this epoch, what they say of where they are.
+        begun = [place if place is not None and _has_begun(place) else None for place in places]
+        states = [None if place is None else place["state"]["thing"] for place in begun]
+        known = [state for state in states if state is not None]
+        here = max(self._num_workers, 1)
+        if max(there, 1) == here and all(state.get("run", self._run) == self._run for state in known):
+            return list(places)
+        if not in_epoch or not known:
+            return []
+        if any(place is not None and place["at"] != place["samples"] for place in begun):
+            why = ". Of a state that was saved with snapshot_every_n_steps=1, what is left could be read by others"
+            raise AssertionError(self._other_workers(there) + why)
+        anew = stream.split_anew(states, here, self._run if isinstance(stream, NativeStream) else 1)
+        ended = all(place is not None and place["ended"] for place in begun)
+        told = {"ended": ended, "rng": None, "over": False}
+        return [{"state": {"thing": state}, "at": state["read"], "samples": state["read"], **told} for state in anew]
+
+    def _other_workers(self, there: int) -> str:
+        return (
+            f"the state was saved with num_workers={there}, and this loader has num_workers={self._num_workers}: "
+            "the samples of an IterableDataset are split among its workers, so build the loader with as many"
+        )
 
     def _warn_of_reading(self, places: list[dict[str, Any] | None]) -> None:
         """Says what it costs to go on in a stream that does not know its state."""
@@ -167,6 +202,10 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if self._progress.is_drawn:
             return False
         return self._seed is not None or self._ordering is not None or waits_for_epoch(self._index_sampler)
+
+
+def _has_begun(place: dict[str, Any]) -> bool:
+    return not place["over"] and bool(place["state"]) and place["state"]["thing"]["inner"] is not None
 
 
 def _drawing(loader: DataLoader[Any]) -> contextlib.AbstractContextManager[None]:

@@ -14,13 +14,15 @@ import torch
 from torch.utils.data import BatchSampler, StackDataset, Subset
 
 from . import _torch
-from .native_stream import native_batches
+from .native_stream import NativeStream
 from .rng import SampleSeeding
 from .shard_iterable import ShardedIterable
 from .shuffle_buffer import ShuffleBuffer
 from .stateful import Place, is_stateful, restore
+from .stream_batches import native_batches
 from .stream_place import StreamPlace
 from .stream_seeding import StreamSeeding
+from .stream_split import in_runs
 
 Seeding = SampleSeeding | StreamSeeding
 
@@ -45,6 +47,7 @@ def make_fetcher(
     sample_id: Any = None,
     before: dict[str, Any] | None = None,
     every: int = 1,
+    run: int = 1,
 ) -> MapFetcher | StreamFetcher:
     """What fetches from `dataset`; `iter()` of a stream is called here.
 
@@ -60,10 +63,13 @@ def make_fetcher(
         sample_id: what tells a sample of a stream.
         before: where the last epoch of a stream was left, if that is known.
         every: after how many batches a stream may be asked for its state; 0 for once an epoch.
+        run: how many samples in a row belong to one worker, of a stream that the core reads.
     """
     if kind == _torch.DatasetKind.Map:
         return MapFetcher(dataset, sampler, auto_collation, collate_fn, seeding, resumed)
-    return StreamFetcher(dataset, auto_collation, collate_fn, drop_last, seeding, resumed, sample_id, before, every)
+    return StreamFetcher(
+        dataset, auto_collation, collate_fn, drop_last, seeding, resumed, sample_id, before, every, run
+    )
 
 
 def indices_in_words(index: Any) -> str:
@@ -98,6 +104,7 @@ class StreamFetcher:
         sample_id: what tells a sample: a function of it, or the name or place of a field.
         before: where the last epoch was left, if that is known.
         every: after how many batches a stream may be asked for its state; 0 for once an epoch.
+        run: how many samples in a row belong to one worker, of a stream that the core reads.
     """
 
     def __init__(
@@ -111,12 +118,17 @@ class StreamFetcher:
         sample_id: Any = None,
         before: dict[str, Any] | None = None,
         every: int = 1,
+        run: int = 1,
     ) -> None:
         self.seeding = seeding
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
         self.drop_last = drop_last
-        self.place = StreamPlace(dataset, resumed, before, every, None if seeding is None else seeding.sample)
+        # Whether it says where it is at no cost, as the core's streams do.
+        self.is_native = isinstance(dataset, NativeStream) and dataset.splits_anew
+        # One that reads a native stream itself shares it out as it likes.
+        with in_runs(run if self.is_native else 1):
+            self.place = StreamPlace(dataset, resumed, before, every, None if seeding is None else seeding.sample)
         self.dataset_iter = self.place.take_iterator()
         # What makes whole batches; only where nobody asks for the samples themselves.
         self._native, self.collate_fn = native_batches(self.dataset_iter, collate_fn)

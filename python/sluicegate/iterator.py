@@ -47,8 +47,8 @@ class PythonIterator(EpochIterator):
         resumed = self._progress.resumed
         place = None
         if resumed is not None:
-            self._refuse_other_workers(resumed)
-            place = self._progress.place_of(0)
+            places = self._stream_places(resumed) if self._is_stream else resumed["workers"]
+            place = places[0] if places else None
         if loader.seed is not None and self._is_stream:
             rng_state = None if place is None or place["over"] else place["rng"]
             self._seeding = StreamSeeding(loader.seed, loader.seed_samples, 0, self._progress.epoch, rng_state)
@@ -63,6 +63,7 @@ class PythonIterator(EpochIterator):
             self._seeding,
             sample_id=self._sample_id,
             every=loader.snapshot_every_n_steps or 0,
+            run=self._run,
         )
         resumed_place, before = place, self._progress.place_before
         if place is not None and place["over"]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from torch.utils.data import default_collate
 
 from . import _core, _torch
-from .collate import StackingCollate
 from .consumer import Consumer
 from .native_dataset import VIEWED, Kind, collate
-from .placing import PlacingCollate
 from .resumable_stream import ResumableIterator, ResumableStream
 from .stream_reader import StreamReader
 from .stream_sources import Pump, Source, Sources, opened, sources_of
+from .stream_split import START, Consumed, Reached, current_run, split_anew, still_ahead
 
 # (name, dtype, what it holds) of a field, once a stream has begun.
 Fields = list[tuple[str, str, str]]
@@ -27,8 +26,6 @@ _AHEAD = 16 << 20
 # Samples whose objects are copies are handed over together; a tensor keeps the memory of all that came with it.
 _TOGETHER = 64
 _COPIES = frozenset(("bytes", "str", "path", "json", "number"))
-
-_START = (0, 0, 0, 0)
 
 # So many lines are kept of what was left out.
 _MOST_DAMAGES = 1000
@@ -107,7 +104,11 @@ class NativeStream(ResumableStream[Any]):
         loaded: dict[str, Any] | None,
         previous: StreamReader | None,
     ) -> ResumableIterator[Any]:
-        state = loaded or self._start(epoch, None, consumer)
+        state = self._start(epoch, None, consumer)
+        if loaded is not None and (loaded["ended"] or loaded["consumed"] or any(loaded["inner"] or ())):
+            # Somebody has read, though it may not have been this one.
+            self._refuse_other_consumer(loaded, consumer)
+            state = loaded
         pumps = []
         sources = list(self._sources)
         for number, source in enumerate(sources):
@@ -124,6 +125,18 @@ class NativeStream(ResumableStream[Any]):
             self._refuse_second_reading(consumer, state)
         self._was_read |= any(source.kind == "open" for source in sources)
         return Cursor(state, consumer, core, pumps)
+
+    def _start(self, epoch: int, seed: int | None, consumer: Consumer) -> dict[str, Any]:
+        return {**super()._start(epoch, seed, consumer), "run": current_run(), "consumed": []}
+
+    @property
+    def splits_anew(self) -> bool:
+        """Always, but of a class with an `__iter__` of its own: who knows what that does."""
+        return type(self).__iter__ is NativeStream.__iter__
+
+    def split_anew(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:  # noqa: D102
+        workers = [None if state is None else Reached(state, (state["inner"] or START)[0], []) for state in states]
+        return split_anew(workers, num_workers, run)
 
     def _refuse_second_reading(self, consumer: Consumer, state: Mapping[str, Any]) -> None:
         """Fails where what can be read once would be read by several, or from its beginning again."""
@@ -189,14 +202,15 @@ class Cursor(ResumableIterator[Any]):
     reader: Any = None
 
     def __init__(self, state: dict[str, Any], consumer: Consumer, core: _core.Stream, pumps: list[Pump]) -> None:
-        self._fixed = {name: state[name] for name in ("epoch", "consumer")}
+        self._fixed = {name: state[name] for name in ("epoch", "consumer", "run")}
+        # What was read when other workers had a part of it.
+        self._consumed: list[Consumed] = state["consumed"]
         self.read: int = state["read"]
         self.ended: bool = state["ended"]
-        self.place: tuple[int, int, int, int] = _START if state["inner"] is None else tuple(state["inner"])
-        self._opened: tuple[_core.StreamReader, list[Pump]] | None = (
-            _core.StreamReader(core, consumer.number, consumer.total, self.place, _AHEAD),
-            pumps,
-        )
+        self.place: tuple[int, int, int, int] = START if state["inner"] is None else tuple(state["inner"])
+        part, consumed = (*astuple(consumer), state["run"]), [tuple(each) for each in self._consumed]
+        reader = _core.StreamReader(core, part, consumed, self.place, _AHEAD)
+        self._opened: tuple[_core.StreamReader, list[Pump]] | None = (reader, pumps)
 
     def opened(self) -> tuple[_core.StreamReader, list[Pump]]:
         """What is read, which is the iterator's from now on."""
@@ -213,7 +227,8 @@ class Cursor(ResumableIterator[Any]):
 
     def position(self) -> dict[str, Any]:
         """Where it is: JSON."""
-        return {**self._fixed, "read": self.read, "ended": self.ended, "inner": list(self.place)}
+        place = {"read": self.read, "ended": self.ended, "inner": list(self.place)}
+        return {**self._fixed, **place, "consumed": still_ahead(self._consumed, self.place[0])}
 
 
 class NativeIterator(Iterator[Any]):
@@ -226,6 +241,8 @@ class NativeIterator(Iterator[Any]):
         self._how: tuple[_core.HandOver, int] | None = None
         self._samples: Iterator[Any] = iter(())
         self._positions: Iterator[tuple[int, int, int, int]] = iter(())
+        # How many samples of the epoch were read before those that a shuffle buffer counts.
+        self._ahead_of_reader = 0
 
     def __next__(self) -> Any:
         for sample in self._samples:
@@ -254,6 +271,42 @@ class NativeIterator(Iterator[Any]):
         self._cursor.read += count
         return batch, count
 
+    def shuffle(self, reader: StreamReader) -> None:
+        """Lets samples go through a shuffle buffer from now on, which `reader` reads for: see `ShuffledBatches`."""
+        self._ahead_of_reader = self._cursor.read - reader.read
+        self._core.shuffle(reader.read, self._cursor.place, reader.every, reader.next_snapshot)
+
+    def read_again(self, read: int, held: list[int], has_ended: bool) -> bool:
+        """Holds those that the buffer had held when `read` were read; False when there are not so many."""
+        return bool(self._asked(self._core.read_again, read, held, has_ended))
+
+    def next_shuffled(self, order: _core.ShuffleBuffer, samples: int) -> tuple[Any, int] | None:
+        """The batch of the next `samples` samples that `order` draws, and how many it has; None at the end."""
+        if self._how is None:
+            fields = self._asked(self._core.begin)
+            if not fields:
+                return None
+            self._how = self._stream._hand_over(fields)
+        taken: tuple[Any, int] | None = self._asked(self._core.shuffled_batch, self._how[0], order, samples)
+        return taken
+
+    def tell(self, reader: StreamReader, needed: Callable[[], int]) -> None:
+        """Has `reader` know what was read for it, and take its snapshots; it needs those for sample `needed()` on."""
+        cursor, ahead = self._cursor, self._ahead_of_reader
+        read, place, has_ended, marks = self._core.shuffled_place()
+        for reader.read, cursor.place in marks:
+            cursor.read = reader.read + ahead
+            reader.take_snapshot(needed())
+        reader.read, reader.ended = read, has_ended
+        cursor.read, cursor.place, cursor.ended = read + ahead, place, has_ended
+        if has_ended:
+            self._raise_of_pumps()
+
+    def _raise_of_pumps(self) -> None:
+        for pump in self._pumps:
+            if pump.error is not None:
+                raise pump.error
+
     def _begun(self) -> tuple[_core.HandOver, int]:
         if self._cursor.ended:
             raise StopIteration
@@ -277,31 +330,6 @@ class NativeIterator(Iterator[Any]):
             self._stream._note_damages(self._core.left_out())
 
     def _end(self) -> None:
-        for pump in self._pumps:
-            if pump.error is not None:
-                raise pump.error
+        self._raise_of_pumps()
         self._cursor.ended = True
         raise StopIteration
-
-
-def native_batches(
-    iterator: Any, collate_fn: Callable[[Any], Any]
-) -> tuple[Callable[[int], tuple[Any, int] | None] | None, Callable[[Any], Any]]:
-    """What makes batches of `iterator` without Python, where nobody can tell; and what to collate by.
-
-    Args:
-        iterator: of a stream.
-        collate_fn: the loader's.
-    """
-    is_default = isinstance(collate_fn, (StackingCollate, PlacingCollate)) or _torch.collate_is_default(collate_fn)
-    if type(iterator) is not NativeIterator or not is_default:
-        return None, collate_fn
-    return iterator.next_batch, functools.partial(_collate, iterator._stream, collate_fn)
-
-
-def _collate(stream: NativeStream, collate_fn: Callable[[Any], Any], samples: Any) -> Any:
-    """As the core makes it: torch's default can't stack tensors of any length."""
-    kinds = () if stream._shape is None else stream._shape[1]
-    if any(kind == "ragged" or isinstance(kind, tuple) for kind in kinds):
-        return stream.collate(samples)
-    return collate_fn(samples)

@@ -243,11 +243,6 @@ class Progress:
         """Which worker's turn is next, and what each says of its dataset and of its place in it."""
         return {"next_worker": 0, "workers": []} if self.fetching is None else self.fetching()
 
-    def place_of(self, worker: int) -> dict[str, Any] | None:
-        """Where `worker` was in its dataset when the state was taken; None when nothing is known of it."""
-        workers = [] if self.resumed is None else self.resumed["workers"]
-        return workers[worker] if worker < len(workers) else None
-
     def set_plan(self, plan: _core.Plan) -> None:
         """Takes note of what the batches follow from, counted from the first one that this iterator asks for."""
         self.plan = plan

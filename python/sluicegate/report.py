@@ -75,7 +75,8 @@ class Reporter:
         if isinstance(fetcher, MapFetcher):
             return fetcher.place.state()
         place = fetcher.place
-        is_due = self._every == 1 or (self._every > 0 and self._batches % self._every == 0)
+        # Only of what is exact can the rest be split among another number of workers.
+        is_due = self._every == 1 or fetcher.is_native or (self._every > 0 and self._batches % self._every == 0)
         if place.is_lazy:
             return place.state() if is_due else place.marked()
         if is_due or not place.is_stateful:

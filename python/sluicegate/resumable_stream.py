@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -86,17 +86,21 @@ class ResumableStream(IterableDataset[_T_co]):
             self._refuse_state_of_main_process()
             epoch = place.next_epoch
         else:
-            if loaded["read"] and loaded["consumer"] != asdict(consumer):
-                raise ValueError(
-                    f"this state of a {type(self).__name__} belongs to {Consumer(**loaded['consumer'])}, but this is "
-                    f"{consumer}: resume with as many ranks and workers, and each from its own state"
-                )
+            if loaded["read"]:
+                self._refuse_other_consumer(loaded, consumer)
             epoch = loaded["epoch"]
         if last is not None:
             last.leave()
         place.iterator = self._begin(place, consumer, epoch, loaded, None if last is None else last.reader)
         place.next_epoch, place.loaded = epoch + 1, None
         return place.iterator
+
+    def _refuse_other_consumer(self, loaded: Mapping[str, Any], consumer: Consumer) -> None:
+        if loaded["consumer"] != asdict(consumer):
+            raise ValueError(
+                f"this state of a {type(self).__name__} belongs to {Consumer(**loaded['consumer'])}, but this is "
+                f"{consumer}: resume with as many ranks and workers, and each from its own state"
+            )
 
     def _begin(
         self,
@@ -116,6 +120,21 @@ class ResumableStream(IterableDataset[_T_co]):
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments without which a state means something else."""
+        raise NotImplementedError
+
+    @property
+    def splits_anew(self) -> bool:
+        """Whether what is left of an epoch can be read by another number of workers."""
+        return False
+
+    def split_anew(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:
+        """The states of other workers, who go on with what is left of an epoch; where `splits_anew`.
+
+        Args:
+            states: of the workers of this rank, by number; None of one that had read nothing. Not all are None.
+            num_workers: how many go on, at least 1.
+            run: how many samples in a row belong to one of them.
+        """
         raise NotImplementedError
 
     def set_epoch(self, epoch: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,8 +13,10 @@ from torch.utils.data import get_worker_info
 
 from . import _core
 from .consumer import Consumer, is_reading_whole
+from .native_stream import NativeIterator, NativeStream
 from .resumable_stream import ResumableIterator, ResumableStream, checked_number
 from .stream_reader import StreamReader
+from .stream_split import Reached, reached_with_buffer, split_anew
 
 __all__ = ["ShuffleBuffer", "sample_bytes"]
 
@@ -46,6 +48,10 @@ class ShuffleBuffer(ResumableStream[_T_co]):
     Under a `sluicegate.DataLoader` with a seed it may draw from the global generators: for each sample they are set
     from the seed, the epoch, the worker and the sample's ordinal, and put back, so what is read again draws the same.
     A state is loaded before the iteration; a stateful DataLoader does that by itself, in the worker that it belongs to.
+
+    Over a native stream (`TarStream` and its like, with `on_error="raise"`) a loader's state may be taken up with
+    another number of workers. Their buffers begin empty then, over what is left of the stream: each sample that the
+    buffers before held, or had not read, comes once.
 
     A worker thread has its own place and its own state; two iterators in one thread share the latter (that of the
     later one), but are otherwise independent.
@@ -123,11 +129,29 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         elif place.seed is None:
             place.seed = self._drawn_seed()
         start = {**self._start(epoch, place.seed, consumer), **(loaded or {}), "seed": place.seed}
-        iterator = _ShuffledIterator(self, start, previous, self._reader_of(loaded))
-        if loaded is not None:
+        iterator = ShuffledIterator(self, start, previous, self._reader_of(loaded))
+        if loaded is not None and iterator.native is None:
             # Now, and not at the first sample: whoever resumes puts the generators to their places after this.
             iterator.fill()
         return iterator
+
+    @property
+    def splits_anew(self) -> bool:
+        """Where which samples are held follows from the state: of a native stream that leaves nothing out."""
+        is_own = type(self).__iter__ is ResumableStream.__iter__
+        stream: Any = self.iterable
+        return is_own and isinstance(stream, NativeStream) and stream.splits_anew and stream.on_error == "raise"
+
+    def split_anew(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:
+        """As of all streams. Nothing is held by the buffers that go on: what was held comes from the stream anew."""
+        reached = [None if state is None else _reached(state) for state in states]
+        known = [state for state in states if state is not None]
+        anew = []
+        for worker, stream in enumerate(split_anew(reached, num_workers, run)):
+            seed, consumer = known[worker % len(known)]["seed"], Consumer(**stream["consumer"])
+            state = self._state(self._start(known[0]["epoch"], seed, consumer))
+            anew.append(state | {"inner": {"read": 0, "iterable": stream}})
+        return anew
 
     def _drawn_seed(self) -> int:
         if is_reading_whole() and Consumer.in_fact(self.shard, self._inherited).total > 1:
@@ -141,7 +165,12 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         return int(torch.empty((), dtype=torch.int64).random_().item())
 
 
-class _ShuffledIterator(ResumableIterator[_T_co]):
+def _reached(state: dict[str, Any]) -> Reached:
+    inner = state["inner"]
+    return reached_with_buffer(inner["iterable"], inner["read"], state["read"], state["held"])
+
+
+class ShuffledIterator(ResumableIterator[_T_co]):
     """One epoch of a `ShuffleBuffer`, from `state` on; its buffer is filled when the first sample is asked for."""
 
     def __init__(
@@ -160,6 +189,38 @@ class _ShuffledIterator(ResumableIterator[_T_co]):
         self.reader = StreamReader(dataset.iterable, every, state["inner"], previous, number)
         # The place to get to before a sample can come.
         self._resume = state if state["read"] or state["ended"] else None
+        # What the core reads, where it can hold the samples too; and whether it does.
+        inner = self.reader.iterator
+        self.native = inner if type(inner) is NativeIterator and not self._weigh else None
+        self._is_native = False
+
+    def next_batch(self, samples: int) -> tuple[Any, int] | None:
+        """The batch of the next `samples` samples, made by the core, and how many it has; None at the end.
+
+        To be used by one who takes no single samples, where there is something `native`.
+        """
+        native, reader = self.native, self.reader
+        assert native is not None
+        if not self._is_native:
+            native.shuffle(reader)
+            self._is_native = True
+        if self._resume is not None:
+            self._hold_again(native, self._resume)
+        try:
+            return native.next_shuffled(self._order, samples)
+        finally:
+            native.tell(reader, self._needed)
+
+    def _hold_again(self, native: NativeIterator, state: dict[str, Any]) -> None:
+        read, held = state["read"], state["held"]
+        try:
+            is_whole = native.read_again(read, held, state["stream_ended"])
+        finally:
+            native.tell(self.reader, lambda: 0)
+        if not is_whole:
+            raise self.reader.ended_before(read)
+        self._order.resume(read, held, [0] * len(held))
+        self._resume = None
 
     def fill(self) -> None:
         """Brings back what the buffer held when the state was taken."""
@@ -236,7 +297,7 @@ class _ShuffledIterator(ResumableIterator[_T_co]):
         return {
             **self._fixed,
             "read": order.read,
-            "ended": reader.ended and not self._samples,
+            "ended": reader.ended and order.read == order.yielded,
             "stream_ended": reader.ended,
             "inner": reader.snapshot_for(self._needed()),
             "yielded": order.yielded,

@@ -107,6 +107,11 @@ class StreamReader:
             return iter(self.iterable)
         return self._seeding.alone(_BEGIN, lambda: iter(self.iterable))
 
+    @property
+    def iterator(self) -> Iterator[Any]:
+        """The iterator that is read; whoever reads it without this says so by `read`, `ended` and `take_snapshot`."""
+        return self._iterator
+
     def _next(self) -> Any:
         if self._seeding is None:
             return next(self._iterator)
@@ -187,10 +192,14 @@ class StreamReader:
         try:
             return self._next_with_snapshot()
         except StopIteration:
-            raise RuntimeError(
-                f"the stream ended after {self.read} samples, but {read} had been read when its state was taken: "
-                "resume with the data that the state was made with"
-            ) from None
+            raise self.ended_before(read) from None
+
+    def ended_before(self, read: int) -> RuntimeError:
+        """What to raise where the stream has ended, but had `read` samples before."""
+        return RuntimeError(
+            f"the stream ended after {self.read} samples, but {read} had been read when its state was taken: "
+            "resume with the data that the state was made with"
+        )
 
     def _next_with_snapshot(self) -> Any:
         if self.read == self.next_snapshot:

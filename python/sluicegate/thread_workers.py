@@ -291,7 +291,8 @@ class _Worker:
             self.seeding = StreamSeeding(self.terms["seed"], False, self.worker, epoch)
         try:
             every = self.terms["snapshot_every"]
-            arguments = (*self.arguments, self.seeding, resumed, self.sample_id, self.before, every)
+            run = self.terms["run"]
+            arguments = (*self.arguments, self.seeding, resumed, self.sample_id, self.before, every, run)
             with self.seeding.batch() if self.is_stream and self.seeding is not None else contextlib.nullcontext():
                 self.fetcher = make_fetcher(*arguments)
             self.reporter.begin(self.fetcher)

@@ -51,6 +51,8 @@ class Duty:
     epoch: int
     tells_epoch: bool
     snapshot_every: int
+    # How many samples in a row belong to one worker, of a stream that the core reads.
+    run: int
     # By worker: where it was in its dataset when the state was taken that the epoch goes on from.
     places: Sequence[dict[str, Any] | None]
 
@@ -215,6 +217,7 @@ class _Loop:
                 self.sample_id,
                 self.before,
                 duty.snapshot_every,
+                duty.run,
             )
             # After all that draws: the next sample goes on from here.
             self._put_back(resumed)

@@ -60,14 +60,11 @@ class WorkerIterator(EpochIterator):
         resumed = self._progress.resumed
         if resumed is None or not (resumed["in_epoch"] or self._goes_on):
             return []
-        self._refuse_other_workers(resumed)
-        places = resumed["workers"]
+        places = self._stream_places(resumed) if self._is_stream else resumed["workers"]
         if resumed["in_epoch"]:
             self._warn_of_reading(places)
-        if resumed["num_workers"] == self._num_workers:
+        if self._is_stream or resumed["num_workers"] == self._num_workers or not places:
             return list(places)
-        if self._is_stream or not places:
-            return []
         # What a map-style dataset says of itself need not belong to a worker; what its generators gave does.
         return [
             None if (place := places[worker % len(places)]) is None else place | {"rng": None}
@@ -84,6 +81,7 @@ class WorkerIterator(EpochIterator):
             "epoch": self._progress.epoch,
             "tells_epoch": self._tells_epoch(),
             "snapshot_every": self._snapshot_every,
+            "run": self._run,
             # Processes that do not persist begin every epoch as the dataset is in this one.
             "places": self._places if is_carried else [],
         }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::StopSignal;
 use super::format::{SampleBlock, TypedField};
+use super::{StopSignal, StreamPart};
 use crate::Result;
 
 /// Samples that can only be read in their order.
@@ -52,27 +52,6 @@ pub enum Advance {
     End,
 }
 
-/// Which samples one of several readers of the same stream owns: those whose ordinal is `number` more than a multiple of
-/// `total`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StreamPart {
-    /// Which reader, below `total`.
-    pub number: u64,
-    /// How many readers, at least one.
-    pub total: u64,
-}
-
-impl StreamPart {
-    /// The part of one who reads alone.
-    pub const WHOLE: Self = Self { number: 0, total: 1 };
-
-    /// Whether the sample of this ordinal belongs to it.
-    #[must_use]
-    pub fn owns(self, ordinal: u64) -> bool {
-        ordinal % self.total.max(1) == self.number
-    }
-}
-
 /// A place between two samples of a stream. The ordinal alone says which; the rest says how to get there sooner.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamPosition {
@@ -84,20 +63,4 @@ pub struct StreamPosition {
     pub first_of_source: u64,
     /// Where in that one the next sample begins, in bytes, unpacked.
     pub offset: u64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_disjoint_and_together_all() {
-        for total in 1..6 {
-            for ordinal in (0..20).chain([u64::MAX - 1, u64::MAX]) {
-                let owners = (0..total).filter(|&number| StreamPart { number, total }.owns(ordinal));
-                assert_eq!(owners.count(), 1);
-            }
-        }
-        assert!(StreamPart::WHOLE.owns(7));
-    }
 }

@@ -8,14 +8,16 @@ mod iterable;
 mod ragged;
 mod stack;
 mod stop_signal;
+mod stream_part;
 mod subset;
 
 pub use concat::Concat;
 pub use in_memory::InMemory;
-pub use iterable::{Advance, IterableDataset, SampleStream, StreamPart, StreamPosition};
+pub use iterable::{Advance, IterableDataset, SampleStream, StreamPosition};
 pub use ragged::Ragged;
 pub use stack::Stack;
 pub use stop_signal::StopSignal;
+pub use stream_part::{ConsumedSamples, StreamPart, StreamSplit};
 pub use subset::Subset;
 
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, Sizes, SizesWriter};

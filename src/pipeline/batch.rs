@@ -1,8 +1,8 @@
 //! [`Batch`]: a filled slot.
 
-use crate::collate::{BatchField, BatchLayout};
-use crate::memory::Lease;
-use crate::{Column, Element, Error, Result};
+use crate::collate::{BatchField, BatchLayout, Collate};
+use crate::memory::{Lease, Slab};
+use crate::{BatchWriter, Column, Element, Error, Result, Schema, Sizes};
 
 /// The samples of one batch: a slot, and how the fields lie in it. It stays valid as long as it is kept.
 #[derive(Debug)]
@@ -14,6 +14,35 @@ pub struct Batch {
 impl Batch {
     pub(crate) fn new(layout: BatchLayout, lease: Lease) -> Self {
         Self { layout, lease }
+    }
+
+    /// Lays out `samples` samples by `collate` in a slot of `slab`; `value` tells the bytes of one, by its place and field.
+    pub(super) fn gather<'a>(
+        schema: &Schema,
+        samples: usize,
+        collate: &dyn Collate,
+        slab: &Slab,
+        value: impl Fn(usize, usize) -> &'a [u8],
+    ) -> Result<Self> {
+        let mut sizes = Sizes::new(schema, samples);
+        let mut writer = sizes.writer();
+        for (number, field) in schema.fields().iter().enumerate().filter(|(_, field)| field.is_variable()) {
+            for place in 0..samples {
+                writer.set(place, number, value(place, number).len().checked_div(field.bytes()).unwrap_or(0));
+            }
+        }
+        let layout = collate.layout(schema, &sizes)?;
+        let mut lease = slab.lease(layout.bytes)?;
+        layout.write_sizes(&sizes, lease.bytes_mut());
+        let mut into = BatchWriter::new(lease.bytes_mut(), &layout.columns, layout.samples);
+        for place in 0..samples {
+            let mut into = into.sample(place);
+            for number in 0..schema.fields().len() {
+                into.field(number).copy_from_slice(value(place, number));
+            }
+        }
+        layout.pad(lease.bytes_mut());
+        Ok(Self::new(layout, lease))
     }
 
     /// The number of samples.

@@ -11,7 +11,7 @@ use super::Batch;
 use crate::collate::Collate;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::memory::Slab;
-use crate::{BatchWriter, Error, Result, SampleBlock, Schema, Sizes, TypedField};
+use crate::{Error, Result, SampleBlock, Schema, TypedField};
 
 /// Samples are passed on in blocks of so many bytes, or sooner when somebody waits for them.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -197,7 +197,7 @@ impl ReadAhead {
 
     fn start(&self) -> Result<Reading> {
         let (shared, stop) = (Arc::new(Shared::default()), StopSignal::new()?);
-        let (dataset, part, from, ahead) = (Arc::clone(&self.dataset), self.part, self.from, self.bytes_ahead);
+        let (dataset, part, from, ahead) = (Arc::clone(&self.dataset), self.part.clone(), self.from, self.bytes_ahead);
         let (theirs, signal) = (Arc::clone(&shared), stop.clone());
         let read = move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -234,28 +234,23 @@ impl ReadAhead {
             })
             .take(samples)
             .collect();
-        let schema = &self.schema;
-        let mut sizes = Sizes::new(schema, samples);
-        let mut writer = sizes.writer();
-        for (number, field) in schema.fields().iter().enumerate().filter(|(_, field)| field.is_variable()) {
-            for (place, &(block, row)) in rows.iter().enumerate() {
-                let bytes = self.blocks[block].value(number, row).len();
-                writer.set(place, number, bytes.checked_div(field.bytes()).unwrap_or(0));
-            }
-        }
-        let layout = collate.layout(schema, &sizes)?;
-        let mut lease = slab.lease(layout.bytes)?;
-        layout.write_sizes(&sizes, lease.bytes_mut());
-        let mut into = BatchWriter::new(lease.bytes_mut(), &layout.columns, layout.samples);
-        for (place, &(block, row)) in rows.iter().enumerate() {
-            let mut into = into.sample(place);
-            for number in 0..schema.fields().len() {
-                into.field(number).copy_from_slice(self.blocks[block].value(number, row));
-            }
-        }
-        layout.pad(lease.bytes_mut());
+        let value = |place: usize, field| {
+            let (block, row) = rows[place];
+            self.blocks[block].value(field, row)
+        };
+        let batch = Batch::gather(&self.schema, rows.len(), collate, slab, value)?;
         let positions = rows.iter().map(|&(block, row)| self.blocks[block].position(row)).collect();
-        Ok((Batch::new(layout, lease), positions))
+        Ok((batch, positions))
+    }
+
+    /// Whether a sample is there that was not taken.
+    pub(super) fn has_sample(&self) -> bool {
+        self.samples > 0
+    }
+
+    /// The next sample, where there is one: the block that it is in, and its row.
+    pub(super) fn next(&self) -> Option<(&SampleBlock, usize)> {
+        self.blocks.iter().find(|block| !block.is_empty()).map(|block| (block, self.taken))
     }
 
     /// Takes so many samples.

@@ -9,6 +9,12 @@ use crate::{BufferBound, BufferPosition};
 #[pyclass(module = "sluicegate._core")]
 pub(super) struct ShuffleBuffer(crate::ShuffleBuffer);
 
+impl ShuffleBuffer {
+    pub(super) fn core(&mut self) -> &mut crate::ShuffleBuffer {
+        &mut self.0
+    }
+}
+
 #[pymethods]
 impl ShuffleBuffer {
     /// `samples` and `bytes` are None for no bound.

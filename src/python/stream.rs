@@ -14,12 +14,14 @@ use super::error::to_python;
 use super::field_kind::Samples;
 use super::hand_over::HandOver;
 use super::memory::descriptors;
+use super::shuffle_buffer::ShuffleBuffer;
 use super::tar::tar_fields;
 use super::typed_field::{TypedForm, content_of, typed_fields};
 use crate::memory::Slab;
 use crate::{
-    CsvHeader, Error, Features, Field, IterableDataset, OnMissing, RawField, ReadAhead, StreamDamages, StreamDataset,
-    StreamFormat, StreamPacking, StreamPart, StreamPosition, StreamSource, TarEnd,
+    ConsumedSamples, CsvHeader, Error, Features, Field, IterableDataset, OnMissing, RawField, ReadAhead,
+    ShuffledSamples, StreamDamages, StreamDataset, StreamFormat, StreamPacking, StreamPart, StreamPosition,
+    StreamSource, StreamSplit, TarEnd,
 };
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
@@ -169,11 +171,19 @@ impl Stream {
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct StreamReader {
     ahead: Mutex<ReadAhead>,
+    /// What a shuffle buffer holds, when the samples go through one.
+    shuffled: Mutex<ShuffledSamples>,
     slab: Slab,
 }
 
 /// (ordinal, source, ordinal of its first sample, offset).
 type PositionForm = (u64, u64, u64, u64);
+
+/// (samples read, position).
+type MarkForm = (u64, PositionForm);
+
+/// (num_workers, run, by worker the ordinal below which all was read, those below it that were held).
+type ConsumedForm = (u64, u64, Vec<u64>, Vec<u64>);
 
 fn form(position: &StreamPosition) -> PositionForm {
     (position.ordinal, position.source, position.first_of_source, position.offset)
@@ -181,14 +191,30 @@ fn form(position: &StreamPosition) -> PositionForm {
 
 #[pymethods]
 impl StreamReader {
-    /// The samples whose ordinal is `number` more than a multiple of `total`, behind `position`.
+    /// The part of one worker, (rank, world_size, worker, num_workers, run), behind `position`; without what was `consumed`
+    /// under other splits.
     #[new]
-    fn new(stream: &Stream, number: u64, total: u64, position: PositionForm, bytes_ahead: usize) -> Self {
+    fn new(
+        stream: &Stream,
+        part: (u64, u64, u64, u64, u64),
+        consumed: Vec<ConsumedForm>,
+        position: PositionForm,
+        bytes_ahead: usize,
+    ) -> Self {
+        let (rank, world_size, worker, num_workers, run) = part;
         let (ordinal, source, first_of_source, offset) = position;
         let from = StreamPosition { ordinal, source, first_of_source, offset };
+        let split = StreamSplit { rank, world_size, num_workers, run };
+        let consumed = consumed.into_iter().map(|(num_workers, run, until, held)| ConsumedSamples {
+            split: StreamSplit { num_workers, run, ..split },
+            until,
+            held,
+        });
+        let part = StreamPart { split, worker, consumed: consumed.collect() };
         let dataset = Arc::clone(&stream.0) as Arc<dyn IterableDataset>;
-        let ahead = ReadAhead::new(dataset, StreamPart { number, total }, from, bytes_ahead);
-        Self { ahead: Mutex::new(ahead), slab: Slab::new(FREE_SLOTS) }
+        let ahead = ReadAhead::new(dataset, part, from, bytes_ahead);
+        let shuffled = Mutex::new(ShuffledSamples::new(0, from, 1, u64::MAX));
+        Self { ahead: Mutex::new(ahead), shuffled, slab: Slab::new(FREE_SLOTS) }
     }
 
     /// The fields of the samples, as (name, dtype, what it holds), when the first sample has come, or the end.
@@ -248,6 +274,74 @@ impl StreamReader {
         Ok(Some((hand_over.batch(py, of, batch)?, samples, form(last))))
     }
 
+    /// From now on the samples go through a shuffle buffer, of which `read` were read by now: see `ShuffledSamples`.
+    fn shuffle(&self, py: Python<'_>, read: u64, position: PositionForm, every: u64, next_mark: u64) -> PyResult<()> {
+        let (ordinal, source, first_of_source, offset) = position;
+        let position = StreamPosition { ordinal, source, first_of_source, offset };
+        detach(py, || {
+            *self.shuffled() = ShuffledSamples::new(read, position, every, next_mark);
+            Ok(())
+        })
+    }
+
+    /// Brings the buffer to where `held` of the first `read` samples were held; false when there are not so many.
+    fn read_again(&self, py: Python<'_>, read: u64, held: Vec<u64>, has_ended: bool) -> PyResult<bool> {
+        loop {
+            let found = detach(py, || {
+                let (mut shuffled, mut ahead) = (self.shuffled(), self.ahead());
+                let found = shuffled.read_again(&mut ahead, read, &held, SIGNAL_INTERVAL)?;
+                if found == Some(true) && has_ended {
+                    shuffled.see_end();
+                }
+                Ok(found)
+            })?;
+            match found {
+                Some(found) => return Ok(found),
+                None => py.check_signals()?,
+            }
+        }
+    }
+
+    /// The batch of the next `samples` samples that `buffer` draws, or of fewer at the end, and how many it has. None when
+    /// there is none.
+    fn shuffled_batch<'py>(
+        &self,
+        py: Python<'py>,
+        hand_over: &HandOver,
+        buffer: &mut ShuffleBuffer,
+        samples: usize,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
+        let buffer = buffer.core();
+        let drawn = loop {
+            let drawn = detach(py, || self.shuffled().draw(&mut self.ahead(), buffer, samples, SIGNAL_INTERVAL))?;
+            if let Some(drawn) = drawn {
+                break drawn;
+            }
+            py.check_signals()?;
+        };
+        if drawn == 0 {
+            return Ok(None);
+        }
+        let collate = hand_over.collate();
+        let (schema, (batch, ordinals)) = detach(py, || {
+            let (mut shuffled, ahead) = (self.shuffled(), self.ahead());
+            Ok((ahead.schema().clone(), shuffled.batch(ahead.schema(), &*collate, &self.slab)?))
+        })?;
+        hand_over.check(&schema)?;
+        Ok(Some((hand_over.batch(py, Samples { indices: &ordinals, dataset: None }, batch)?, drawn)))
+    }
+
+    /// How many samples the buffer has read, where the stream is behind them, whether it has ended; and the places that were
+    /// passed since this was asked last.
+    fn shuffled_place(&self, py: Python<'_>) -> PyResult<(u64, PositionForm, bool, Vec<MarkForm>)> {
+        detach(py, || {
+            let mut shuffled = self.shuffled();
+            let marks = shuffled.marks().iter().map(|(read, position)| (*read, form(position))).collect();
+            let (read, position, has_ended) = shuffled.place();
+            Ok((read, form(&position), has_ended, marks))
+        })
+    }
+
     /// What was left out since this was asked last, a line for each.
     fn left_out(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         detach(py, || Ok(self.ahead().left_out()))
@@ -263,6 +357,11 @@ impl StreamReader {
     /// The pass, when it is this thread's turn. To be called without the GIL: the turn may be a long wait.
     fn ahead(&self) -> MutexGuard<'_, ReadAhead> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the shuffle buffer holds. Its lock is taken before that of the pass.
+    fn shuffled(&self) -> MutexGuard<'_, ShuffledSamples> {
+        self.shuffled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for so many samples, or the end; says how many there are.

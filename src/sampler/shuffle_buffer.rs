@@ -132,6 +132,11 @@ impl ShuffleBuffer {
         self.held.len() >= self.bound.samples || self.bytes >= self.bound.bytes
     }
 
+    /// How many more samples are held before it is full in samples.
+    pub fn room(&self) -> usize {
+        self.bound.samples.saturating_sub(self.held.len())
+    }
+
     /// Holds the next sample of the stream, which has `bytes` bytes: it belongs behind the last slot.
     pub fn put(&mut self, bytes: u64) {
         self.held.push(Held { ordinal: self.read, bytes });

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use sluicegate::{
-    Advance, CsvHeader, DType, Error, Features, Field, IterableDataset, OnMissing, RawField, ReadAhead, Result,
-    SampleBlock, StackSamples, StopSignal, StreamDamages, StreamDataset, StreamFormat, StreamPart, StreamPosition,
-    StreamSource, TarEnd, TarField, TarValue, TarWriter, TypedField, memory::Slab,
+    Advance, BufferBound, CsvHeader, DType, Error, Features, Field, IterableDataset, OnMissing, RawField, ReadAhead,
+    Result, SampleBlock, ShuffleBuffer, ShuffledSamples, StackSamples, StopSignal, StreamDamages, StreamDataset,
+    StreamFormat, StreamPart, StreamPosition, StreamSource, TarEnd, TarField, TarValue, TarWriter, TypedField,
+    memory::Slab,
 };
 use tempfile::TempDir;
 
@@ -109,12 +110,12 @@ fn parts_are_disjoint_and_every_position_leads_to_the_rest() {
             let whole: Vec<Values> = all(&dataset).into_iter().map(|(values, _)| values).collect();
             assert_eq!(whole.len(), 18);
             for number in 0..3 {
-                let part = StreamPart { number, total: 3 };
-                let owned = read(&dataset, part, StreamPosition::default()).unwrap();
+                let part = StreamPart::of_rank(number, 3);
+                let owned = read(&dataset, part.clone(), StreamPosition::default()).unwrap();
                 assert!(owned.iter().map(|(values, _)| values).eq(whole.iter().skip(number as usize).step_by(3)));
                 for (place, (_, position)) in owned.iter().enumerate() {
                     assert_eq!(position.ordinal, number + 3 * place as u64 + 1);
-                    assert_eq!(read(&dataset, part, *position).unwrap(), owned[place + 1..], "{position:?}");
+                    assert_eq!(read(&dataset, part.clone(), *position).unwrap(), owned[place + 1..], "{position:?}");
                 }
             }
         }
@@ -189,6 +190,78 @@ fn reading_ahead_is_bounded_and_no_deadlock_for_batches_that_are_larger() {
         ahead.take(batch.samples());
     }
     assert_eq!(found, 64);
+}
+
+/// A pass over `dataset` from `mark` on, through a buffer of `size`.
+fn pass(
+    dataset: &StreamDataset,
+    size: usize,
+    mark: (u64, StreamPosition),
+) -> (ReadAhead, ShuffleBuffer, ShuffledSamples) {
+    let ahead = ReadAhead::new(Arc::new(dataset.clone()), StreamPart::WHOLE, mark.1, 1 << 20);
+    let buffer = ShuffleBuffer::new(BufferBound::of_samples(size).unwrap(), 7, 0, 0, 0);
+    (ahead, buffer, ShuffledSamples::new(mark.0, mark.1, 3, mark.0))
+}
+
+/// The next two samples that come through it: their ordinals, each with its values.
+fn draw((ahead, buffer, samples): &mut (ReadAhead, ShuffleBuffer, ShuffledSamples)) -> Vec<(usize, Values)> {
+    let drawn = loop {
+        if let Some(drawn) = samples.draw(ahead, buffer, 2, Duration::from_secs(1)).unwrap() {
+            break drawn;
+        }
+    };
+    if drawn == 0 {
+        return Vec::new();
+    }
+    let (batch, ordinals) = samples.batch(ahead.schema(), &StackSamples, &Slab::new(1)).unwrap();
+    let fields = ahead.fields().len();
+    let values = |row| (0..fields).map(|field| batch.sample(field, row).to_vec()).collect();
+    ordinals.into_iter().enumerate().map(|(row, ordinal)| (ordinal, values(row))).collect()
+}
+
+#[test]
+fn samples_go_through_a_shuffle_buffer_and_are_held_again_from_any_mark() {
+    let folder = TempDir::new().unwrap();
+    for (path, format) in formats(folder.path()) {
+        let dataset = StreamDataset::new(vec![StreamSource::Path(path)], format);
+        let whole: Vec<Values> = all(&dataset).into_iter().map(|(values, _)| values).collect();
+        for size in [1, 4, 100] {
+            let (_, mut buffer, _) = pass(&dataset, size, Default::default());
+            let (mut ordinals, mut slots, mut order) = (0..whole.len(), Vec::new(), Vec::new());
+            loop {
+                while !buffer.is_full()
+                    && let Some(ordinal) = ordinals.next()
+                {
+                    slots.push(ordinal);
+                    buffer.put(1);
+                }
+                let Some(slot) = buffer.take() else { break };
+                order.push(slots.swap_remove(slot));
+            }
+            let expected: Vec<_> = order.into_iter().map(|ordinal| (ordinal, whole[ordinal].clone())).collect();
+            let (mut found, mut marks) = (Vec::new(), Vec::new());
+            let mut first = pass(&dataset, size, Default::default());
+            while found.len() < whole.len() {
+                found.extend(draw(&mut first));
+                marks.append(&mut first.2.marks());
+                let position = first.1.position();
+                let oldest = first.1.oldest().unwrap_or(position.read);
+                let mark = *marks.iter().rfind(|(read, _)| *read <= oldest).unwrap();
+                // One is set where a sample is asked for next.
+                assert!(oldest - mark.0 <= 3, "{marks:?}");
+                let mut again = pass(&dataset, size, mark);
+                while again.2.read_again(&mut again.0, position.read, &position.held, Duration::from_secs(1)).unwrap()
+                    != Some(true)
+                {}
+                again.1.resume(&position, &vec![0; position.held.len()]).unwrap();
+                assert_eq!(draw(&mut again), expected[found.len()..].iter().take(2).cloned().collect::<Vec<_>>());
+            }
+            assert_eq!(found, expected);
+            let beyond = whole.len() as u64 + 1;
+            let mut short = pass(&dataset, size, Default::default());
+            assert_eq!(short.2.read_again(&mut short.0, beyond, &[0], Duration::from_secs(9)).unwrap(), Some(false));
+        }
+    }
 }
 
 proptest! {

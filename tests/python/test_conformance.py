@@ -18,11 +18,12 @@ import pytest
 import torch
 
 import sluicegate
-from equality import assert_same
+from equality import assert_same, difference
 from formats import check_format
 from sluicegate import DataLoader
 from sluicegate.dataset import native_source
 from sluicegate.native_dataset import FORMAT_METHODS
+from sluicegate.native_stream import NativeStream
 
 SAMPLES = 11
 
@@ -289,3 +290,96 @@ def test_the_native_and_the_python_path_give_the_same(case: Case) -> None:
                 batches = list(DataLoader(source, batch_size=3, num_workers=workers, **collate, **arguments))  # type: ignore[arg-type]
                 expected = batches if expected is None else expected
                 assert_same(batches, expected)
+
+
+# By class: what writes files of the format, and the stream of those.
+STREAMS: dict[type, tuple[Callable[[Path], Case], Callable[[Path], Any]]] = {
+    sluicegate.CsvStream: (_csv, lambda folder: sluicegate.CsvStream(folder / "*.csv")),
+    sluicegate.JsonLinesStream: (_json_lines, lambda folder: sluicegate.JsonLinesStream(folder / "x.jsonl")),
+    sluicegate.RawStream: (
+        _raw,
+        lambda folder: sluicegate.RawStream(
+            folder / "x.bin", dtype=np.dtype([("id", "<i4"), ("image", "u1", (2, 2)), ("score", "<f8")])
+        ),
+    ),
+    sluicegate.TarStream: (
+        _tar,
+        lambda folder: sluicegate.TarStream(folder / "{0..1}.tar", {"npy": "npy", "json": "json", "txt": "str"}),
+    ),
+    sluicegate.TFRecordStream: (_tfrecord, lambda folder: sluicegate.TFRecordStream(folder / "x.tfrecord")),
+}
+
+
+def test_every_stream_is_here() -> None:
+    classes = [value for value in vars(sluicegate).values() if isinstance(value, type)]
+    assert {each for each in classes if issubclass(each, NativeStream)} == set(STREAMS)
+
+
+@pytest.fixture(params=STREAMS, ids=lambda stream_class: stream_class.__name__)
+def streamed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Callable[..., Any], Case]:
+    """What makes a stream, of a rank if that is given; the map-style dataset and the samples of the same files."""
+    write, open_stream = STREAMS[request.param]
+    case = write(tmp_path)
+
+    def make(shard: tuple[int, int] | None = None) -> Any:
+        stream = open_stream(tmp_path)
+        stream.shard = shard
+        return stream
+
+    return make, case
+
+
+def test_a_stream_has_the_samples_of_the_map_style_class_and_of_the_fields_own_reader(streamed: Any) -> None:
+    make, (dataset, samples) = streamed
+    stream = make()
+    assert_same(list(stream), samples)
+    assert_same(list(stream), [dataset[index] for index in range(SAMPLES)])
+
+
+def test_ranks_share_a_stream_and_each_has_as_many_for_any_workers(streamed: Any) -> None:
+    make, (dataset, samples) = streamed
+    for rank in range(3):
+        own = samples[rank::3]
+        batches = [dataset.collate(own[first : first + 2]) for first in range(0, len(own), 2)]
+        for workers in range(3):
+            loader = DataLoader(make((rank, 3)), batch_size=2, seed=5, num_workers=workers, worker_type="thread")
+            assert_same(list(loader), batches)
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_a_stream_resumes_at_every_position_with_other_workers(streamed: Any, seed: int | None) -> None:
+    make, (dataset, samples) = streamed
+
+    # Without a seed who reads what is torch's, and so is the order: samples are looked at one by one.
+    size = 1 if seed is None else 2
+
+    def loader(workers: int) -> Any:
+        return DataLoader(make(), batch_size=size, seed=seed, num_workers=workers, worker_type="thread")
+
+    whole = [dataset.collate(samples[first : first + size]) for first in range(0, SAMPLES, size)]
+    for stop in range(len(whole)):
+        first = loader(stop % 3)
+        iterator = iter(first)
+        batches = [next(iterator) for _ in range(stop)]
+        state = json.loads(json.dumps(first.state_dict()))
+        resumed = loader((stop + 1) % 3)
+        resumed.load_state_dict(state)
+        batches += resumed
+        if seed is None:
+            order = [[difference(batch, one) for one in whole].index(None) for batch in batches]
+            assert sorted(order) == list(range(SAMPLES))
+        else:
+            assert_same(batches, whole)
+
+
+def test_the_native_and_the_python_path_of_a_stream_give_the_same(streamed: Any) -> None:
+    make, _ = streamed
+    for workers in (0, 2):
+        stream = make()
+        native = list(DataLoader(make(), batch_size=3, num_workers=workers, worker_type="thread"))
+        in_python = DataLoader(
+            stream, batch_size=3, num_workers=workers, worker_type="thread", collate_fn=stream.collate
+        )
+        assert_same(list(in_python), native)
+        torchs = torch.utils.data.DataLoader(stream, batch_size=3, num_workers=workers, collate_fn=stream.collate)
+        assert_same(list(torchs), native)

@@ -120,8 +120,8 @@ impl Way {
         }
         if whole.error.is_none() && whole.is_all() {
             for number in 0..3 {
-                let part = StreamPart { number, total: 3 };
-                let found = read(&dataset, part, StreamPosition::default(), 64);
+                let part = StreamPart::of_rank(number, 3);
+                let found = read(&dataset, part.clone(), StreamPosition::default(), 64);
                 let is_own = |(_, position): &&(Values, StreamPosition)| (position.ordinal - 1) % 3 == number;
                 assert!(found.samples.iter().eq(whole.samples.iter().filter(is_own)), "{part:?}: {found:?} {whole:?}");
             }

@@ -1,0 +1,129 @@
+//! [`StreamPart`]: which samples of a stream one of its readers owns.
+
+/// How a stream is split: among ranks sample by sample, and what a rank has among its workers, in runs of so many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamSplit {
+    /// The rank that reads, below `world_size`.
+    pub rank: u64,
+    /// How many ranks, at least one.
+    pub world_size: u64,
+    /// How many workers each rank has, at least one.
+    pub num_workers: u64,
+    /// How many of the rank's samples in a row belong to one worker, at least one.
+    pub run: u64,
+}
+
+impl StreamSplit {
+    /// That of one who reads alone.
+    pub const WHOLE: Self = Self { rank: 0, world_size: 1, num_workers: 1, run: 1 };
+
+    /// Which worker of the rank owns the sample of this ordinal; `None` where it is another rank's.
+    #[must_use]
+    pub fn worker_of(self, ordinal: u64) -> Option<u64> {
+        let world_size = self.world_size.max(1);
+        let is_own = ordinal % world_size == self.rank;
+        is_own.then(|| ordinal / world_size / self.run.max(1) % self.num_workers.max(1))
+    }
+}
+
+/// What the workers of a rank had read when another number of them went on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsumedSamples {
+    /// How the stream was split among them.
+    pub split: StreamSplit,
+    /// By worker: of its samples, those with ordinals below this one were read.
+    pub until: Vec<u64>,
+    /// Those among them that were held in a shuffle buffer, and nobody got: ascending.
+    pub held: Vec<u64>,
+}
+
+impl ConsumedSamples {
+    fn has(&self, ordinal: u64) -> bool {
+        let worker = self.split.worker_of(ordinal).and_then(|worker| usize::try_from(worker).ok());
+        worker.and_then(|worker| self.until.get(worker)).is_some_and(|&until| ordinal < until)
+            && self.held.binary_search(&ordinal).is_err()
+    }
+}
+
+/// Which samples one of several readers of the same stream owns: those of its worker that nobody has read before.
+///
+/// # Example
+/// ```
+/// use sluicegate::{ConsumedSamples, StreamPart, StreamSplit};
+///
+/// let owned = |part: &StreamPart| (0..8).filter(|&ordinal| part.owns(ordinal)).collect::<Vec<u64>>();
+/// let two = StreamSplit { num_workers: 2, ..StreamSplit::WHOLE };
+/// assert_eq!(owned(&StreamPart { split: two, worker: 1, consumed: Vec::new() }), [1, 3, 5, 7]);
+/// // Worker 0 had read samples 0, 2 and 4, worker 1 nothing; now there is one.
+/// let consumed = vec![ConsumedSamples { split: two, until: vec![5, 0], held: Vec::new() }];
+/// assert_eq!(owned(&StreamPart { consumed, ..StreamPart::WHOLE }), [1, 3, 5, 6, 7]);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamPart {
+    /// How the stream is split.
+    pub split: StreamSplit,
+    /// Which worker, below the split's number of them.
+    pub worker: u64,
+    /// What was read under other splits, of the same rank.
+    pub consumed: Vec<ConsumedSamples>,
+}
+
+impl StreamPart {
+    /// The part of one who reads alone.
+    pub const WHOLE: Self = Self { split: StreamSplit::WHOLE, worker: 0, consumed: Vec::new() };
+
+    /// The samples whose ordinal is `rank` more than a multiple of `world_size`.
+    #[must_use]
+    pub fn of_rank(rank: u64, world_size: u64) -> Self {
+        Self { split: StreamSplit { rank, world_size, ..StreamSplit::WHOLE }, ..Self::WHOLE }
+    }
+
+    /// Whether the sample of this ordinal belongs to it.
+    #[must_use]
+    pub fn owns(&self, ordinal: u64) -> bool {
+        self.split.worker_of(ordinal) == Some(self.worker) && !self.consumed.iter().any(|samples| samples.has(ordinal))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_disjoint_and_together_all() {
+        for (world_size, num_workers, run) in [(1, 1, 1), (2, 1, 3), (1, 3, 2), (3, 2, 1), (2, 3, 4)] {
+            for ordinal in (0..60).chain([u64::MAX - 1, u64::MAX]) {
+                let owners = (0..world_size * num_workers).filter(|number| {
+                    let split = StreamSplit { rank: number % world_size, world_size, num_workers, run };
+                    StreamPart { split, worker: number / world_size, consumed: Vec::new() }.owns(ordinal)
+                });
+                assert_eq!(owners.count(), 1, "{world_size} ranks, {num_workers} workers, runs of {run}: {ordinal}");
+            }
+        }
+        assert!(StreamPart::WHOLE.owns(7));
+    }
+
+    #[test]
+    fn runs_go_round_among_the_workers_of_a_rank() {
+        let split = StreamSplit { rank: 1, world_size: 2, num_workers: 2, run: 3 };
+        let workers: Vec<_> = (0..14).filter_map(|ordinal| split.worker_of(ordinal)).collect();
+        assert_eq!(workers, [0, 0, 0, 1, 1, 1, 0]);
+    }
+
+    #[test]
+    fn what_was_read_under_other_splits_is_nobodys() {
+        let (two, three) = (StreamSplit { num_workers: 2, ..StreamSplit::WHOLE }, 3);
+        let consumed = [
+            ConsumedSamples { split: two, until: vec![7, 4], held: vec![1, 2] },
+            ConsumedSamples { split: two, until: vec![0, 12], held: vec![5] },
+        ];
+        let owned = (0..three).flat_map(|worker| {
+            let split = StreamSplit { num_workers: three, ..StreamSplit::WHOLE };
+            let part = StreamPart { split, worker, consumed: consumed.to_vec() };
+            (0..16).filter(move |&ordinal| part.owns(ordinal))
+        });
+        let mut owned: Vec<u64> = owned.collect();
+        owned.sort_unstable();
+        assert_eq!(owned, [2, 5, 8, 10, 12, 13, 14, 15]);
+    }
+}

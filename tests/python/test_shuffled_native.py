@@ -1,0 +1,143 @@
+"""`ShuffleBuffer` over a native stream: batches of the core are those of single samples, and so are its states."""
+
+from __future__ import annotations
+
+import io
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from equality import assert_same
+from resuming import take
+from sluicegate import DataLoader, JsonLinesStream, ShuffleBuffer
+from test_native_stream import CASES, Case, json_lines, tar
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+
+@pytest.fixture(params=CASES, ids=lambda make: make.__name__)
+def case(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Case:
+    made: Case = request.param(tmp_path)
+    return made
+
+
+def loader(stream: Any, in_python: bool, *, size: int = 7, buffer_seed: int | None = 3, **arguments: Any) -> Any:
+    """With batches of the core, or of single samples: it can't know what somebody's own collate does to them."""
+    if in_python:
+        arguments["collate_fn"] = stream.collate
+    if "generator" not in arguments:
+        arguments.setdefault("seed", 9)
+    if arguments.get("num_workers"):
+        arguments["worker_type"] = "thread"
+    return DataLoader(ShuffleBuffer(stream, size, buffer_seed), batch_size=3, **arguments)
+
+
+def told(loader: Any, epochs: int = 1) -> Iterator[tuple[Any, Any]]:
+    """The batches of some epochs, each with the state behind it."""
+    for _ in range(epochs):
+        for batch in loader:
+            yield batch, json.loads(json.dumps(loader.state_dict()))
+
+
+def check_alike(native: Any, in_python: Any, epochs: int = 2) -> list[tuple[Any, Any]]:
+    """Asserts that both give the same batches, and say the same of where they are; returns that."""
+    those = list(told(native, epochs))
+    for (batch, state), (other, other_state) in zip(those, told(in_python, epochs), strict=True):
+        assert_same(batch, other)
+        assert state == other_state
+    return those
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_batches_and_states_are_those_of_single_samples(case: Case, num_workers: int, seed: int | None) -> None:
+    make, dataset, path = case
+    loaders = []
+    for in_python in (False, True):
+        drawn: dict[str, Any] = {"generator": torch.Generator()} if seed is None else {"seed": seed}
+        loaders.append(loader(make([path, path]), in_python, num_workers=num_workers, **drawn))
+    those = check_alike(*loaders)
+    assert len(those) >= 2 * (2 * len(dataset) // 3)
+
+
+def test_the_core_makes_them(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a").write_text("1\n2\n3\n")
+    for in_python in (False, True):
+        iterator = iter(loader(JsonLinesStream(tmp_path / "a"), in_python))
+        assert (iterator._dataset_fetcher._native is None) == in_python
+    bounded = DataLoader(ShuffleBuffer(JsonLinesStream(tmp_path / "a"), 5, 3, max_bytes=100), batch_size=2)
+    iterator = iter(bounded)
+    assert iterator._dataset_fetcher._native is None
+    assert sorted(sample for batch in take(iterator) for sample in batch) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("size", [1, 2, 30, 300])
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 31, 100])
+def test_small_and_large_buffers(tmp_path: pathlib.Path, size: int, length: int) -> None:
+    (tmp_path / "a").write_text("".join(f"{number}\n" for number in range(length)))
+    loaders = [loader(JsonLinesStream(tmp_path / "a"), in_python, size=size) for in_python in (False, True)]
+    batches = [batch for batch, _ in check_alike(*loaders)]
+    assert sorted(torch.cat(batches).tolist() if batches else []) == sorted([*range(length)] * 2)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("case", [tar, json_lines], indirect=True)
+def test_either_goes_on_from_a_state_of_the_other(case: Case, num_workers: int) -> None:
+    make, _, path = case
+    # More than lies between two snapshots of the stream.
+    urls = [path, path]
+    whole = list(told(loader(make(urls), False, num_workers=num_workers), 2))
+    for stop in range(0, len(whole) // 2 + 1, 3):
+        state = whole[stop][1]
+        for in_python in (False, True):
+            resumed = loader(make(urls), in_python, num_workers=num_workers)
+            resumed.load_state_dict(state)
+            assert resumed.state_dict() == state
+            rest = [pair for _ in range(2) for pair in told(resumed)][: len(whole) - stop - 1]
+            assert_same([batch for batch, _ in rest], [batch for batch, _ in whole[stop + 1 :]])
+            assert [state for _, state in rest] == [state for _, state in whole[stop + 1 :]]
+
+
+def test_a_stream_that_is_shorter_than_it_was_is_told(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a").write_text("".join(f"{number}\n" for number in range(50)))
+    states = [state for _, state in told(loader(JsonLinesStream(tmp_path / "a"), False))]
+    (tmp_path / "a").write_text("".join(f"{number}\n" for number in range(45)))
+    for in_python in (False, True):
+        resumed = loader(JsonLinesStream(tmp_path / "a"), in_python)
+        resumed.load_state_dict(states[13])
+        with pytest.raises(RuntimeError, match=r"the stream ended after 45 samples, but 48 had been read"):
+            next(iter(resumed))
+
+
+def test_what_is_damaged_is_left_out_or_told(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a").write_text("".join(f"{number if number % 6 else '{'}\n" for number in range(40)))
+    loaders, streams = [], []
+    for in_python in (False, True):
+        streams.append(JsonLinesStream(tmp_path / "a", on_error="skip"))
+        loaders.append(loader(streams[-1], in_python))
+    check_alike(*loaders)
+    assert streams[0].damages == streams[1].damages
+    assert len(streams[0].damages) == 14
+    with pytest.raises(ValueError, match="sample 0"):
+        next(iter(loader(JsonLinesStream(tmp_path / "a"), False)))
+
+
+class Failing(io.RawIOBase):
+    """Gives some samples, and fails then."""
+
+    def __init__(self) -> None:
+        self.left = [b"1\n2\n3\n4\n", b"5\n6\n"]
+
+    def read(self, size: int = -1) -> bytes:
+        if self.left:
+            return self.left.pop(0)
+        raise ConnectionError("the network is gone")
+
+
+def test_a_file_object_that_fails_is_told_by_its_own_error() -> None:
+    with pytest.raises(ConnectionError, match="the network is gone"):
+        list(loader(JsonLinesStream(Failing()), False, size=2))
