@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 UV_VERSION := 0.13.9
 LOCK := tests/python/requirements.txt
+# libjpeg-turbo is built by cmake, and its SIMD for x86 by nasm, which PyPI does not have.
+NASM := .cache/nasm/.installed
+export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
 
 .PHONY: help demo test test-rust test-python test-tight lint format fuzz bench lock clean
@@ -19,7 +22,15 @@ $(VENV)/.installed: $(LOCK)
 	$(UV) pip install --quiet --python $(BIN)/python --requirement $(LOCK)
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.installed $(SOURCES)
+# Of Debian's packages, where it is not there: into a folder, so that nobody has to be root.
+$(NASM):
+	@mkdir -p $(@D)
+	@nasm --version >/dev/null 2>&1 || test "$$(uname -m)" != x86_64 \
+		|| (cd $(@D) && (apt-get -qq download nasm || (apt-get -qq update && apt-get -qq download nasm)) && dpkg -x nasm_*.deb .) \
+		|| (echo 'nasm is missing, which the JPEG decoder is built with: install it (the package is called nasm)' && false)
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(NASM) $(SOURCES)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --uv --release --locked --quiet
 	@touch $@
 
@@ -28,8 +39,8 @@ demo: $(VENV)/.built ## Train on real photographs with torch's loader and with o
 
 test: test-rust test-python ## Run all tests
 
-test-rust:
-	+cargo test --locked --quiet --features parquet
+test-rust: $(VENV)/.installed $(NASM)
+	+cargo test --locked --quiet --features image,parquet
 	+RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom cargo test --locked --quiet --release --lib loom
 
 test-python: $(VENV)/.built
@@ -42,7 +53,7 @@ SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order sh
 	stream_place sampler_stream raw folder tokens pack paths safetensors json_lines tfrecord csv mds formats_spawn \
 	tar write_tar conformance packed_source write_tokens write_parquet sharded_output tar_listing native_stream \
 	native_stream_damage bad_files parquet parquet_files arrow hugging_face blocks parquet_pages \
-	nested_columns write_parquet_nested bad_structure left_out many_files
+	nested_columns write_parquet_nested bad_structure left_out many_files image image_folder
 
 test-tight: $(VENV)/.built ## Run the Python tests with two slots and a prefetch of one
 	SLUICEGATE_SOAK_SECONDS=10 $(BIN)/python -m pytest --quiet --tight tests/python \
@@ -52,7 +63,7 @@ lint: $(VENV)/.built ## Check formatting, lints, types, the stub and the rules o
 	cargo fmt --check
 	cargo clippy --locked --quiet --all-targets -- --deny warnings
 	cargo clippy --locked --quiet --all-targets --features python -- --deny warnings
-	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps --features parquet
+	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps --features image,parquet
 	@! cargo tree --locked --edges normal | grep pyo3 || (echo 'the core must not depend on pyo3' && false)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

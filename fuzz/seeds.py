@@ -3,8 +3,8 @@
     python fuzz/seeds.py
 
 What a target takes from its input is said there, in `tests/native/fuzz`. What the fuzzer has found (`found-*`) is
-left alone. It takes PyArrow, and `zstd` on the path. The indices are written by the test `seeds_of_indices` (see
-README.md).
+left alone. It takes PyArrow, Pillow, and `zstd` on the path. The indices are written by the test `seeds_of_indices`
+(see README.md).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from PIL import Image
 
 CORPUS = pathlib.Path(__file__).parent / "corpus"
 
@@ -49,6 +50,33 @@ def npy(array: object, version: tuple[int, int] | None = None) -> bytes:
     file = io.BytesIO()
     np.lib.format.write_array(file, np.asarray(array), version=version)
     return file.getvalue()
+
+
+def images() -> None:
+    """Images of each format: Pillow writes them."""
+    y, x = np.mgrid[:13, :21]
+    rgb = np.stack([x * 12, y * 19, (x + y) * 7], axis=-1).astype(np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    forms: dict[str, tuple[Image.Image, str, dict[str, object]]] = {
+        "jpeg": (Image.fromarray(rgb), "jpeg", {"quality": 60, "exif": exif}),
+        "jpeg-progressive": (Image.fromarray(rgb), "jpeg", {"progressive": True, "quality": 40}),
+        "jpeg-cmyk": (Image.fromarray(rgb).convert("CMYK"), "jpeg", {"quality": 40}),
+        "png": (Image.fromarray(rgb), "png", {}),
+        "png-palette": (Image.fromarray(rgb).quantize(9), "png", {}),
+        "png-sixteen": (Image.fromarray((x * 3000).astype(np.uint16)), "png", {}),
+        "webp": (Image.fromarray(rgb), "webp", {"quality": 50}),
+        "webp-lossless": (Image.fromarray(rgb), "webp", {"lossless": True}),
+        "bmp": (Image.fromarray(rgb), "bmp", {}),
+        "bmp-palette": (Image.fromarray(rgb).quantize(9), "bmp", {}),
+        "gif": (Image.fromarray(rgb).quantize(9), "gif", {}),
+        "tiff": (Image.fromarray(rgb), "tiff", {"compression": "tiff_lzw"}),
+        "pnm": (Image.fromarray(rgb), "ppm", {}),
+    }
+    for number, (name, (image, form, options)) in enumerate(forms.items()):
+        file = io.BytesIO()
+        image.save(file, form, **options)
+        put("image", name, bytes([number % 4, number % 2, number % 2]), file.getvalue())
 
 
 def rows() -> None:
@@ -367,6 +395,7 @@ def streams() -> None:
 
 
 if __name__ == "__main__":
+    images()
     rows()
     texts()
     records()

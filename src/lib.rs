@@ -57,6 +57,8 @@ mod sample;
 mod sampler;
 mod shard;
 mod state;
+#[cfg(feature = "image")]
+mod transform;
 
 pub use collate::{BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, StackSamples};
 #[cfg(feature = "arrow")]
@@ -97,3 +99,5 @@ pub use sampler::{
 };
 pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::LoaderState;
+#[cfg(feature = "image")]
+pub use transform::{DecodeOptions, Image, ImageMode, Orientation, Truncated, decode_image, image_size};

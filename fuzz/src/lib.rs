@@ -9,9 +9,11 @@ use std::sync::Once;
 mod targets;
 
 /// Where code lies that may panic: those that call it make an error of that.
-const FOREIGN: [&str; 3] = ["/arrow-", "/parquet-", "/library/"];
+const FOREIGN: [&str; 10] = [
+    "/arrow-", "/parquet-", "/library/", "/image-", "/png-", "/gif-", "/tiff-", "/weezl-", "/zune-", "/fdeflate-",
+];
 
-/// Has a panic end the process, as libFuzzer wants it, unless it is one of a crate for Parquet or Arrow (or of the standard
+/// Has a panic end the process, as libFuzzer wants it, unless it is one of a crate for Parquet, Arrow or images (or of the standard
 /// library, for one of them), which may be caught; if it is not, libFuzzer sees it later.
 fn let_crates_panic() {
     static ONCE: Once = Once::new();

@@ -52,6 +52,8 @@ from .csv_stream import CsvStream
 from .dataloader import DataLoader
 from .folder import FolderDataset
 from .ids import BatchIds
+from .image import decode_image
+from .image_folder import ImageFolderDataset
 from .json_lines import JsonLinesDataset
 from .json_lines_stream import JsonLinesStream
 from .mds import MdsDataset
@@ -111,6 +113,7 @@ __all__ = [
     "Dataset",
     "DistributedSampler",
     "FolderDataset",
+    "ImageFolderDataset",
     "IterDataPipe",
     "IterableDataset",
     "JsonLinesDataset",
@@ -149,6 +152,7 @@ __all__ = [
     "__version__",
     "argument_validation",
     "class_loaders",
+    "decode_image",
     "default_collate",
     "default_convert",
     "functional_datapipe",

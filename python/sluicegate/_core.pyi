@@ -2,6 +2,8 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, final
 
+from torch import Tensor
+
 __all__ = [
     "Batches",
     "BatchingSampler",
@@ -9,8 +11,10 @@ __all__ = [
     "ClassIndex",
     "Dataset",
     "Engine",
+    "FolderFiles",
     "GlobalGenerators",
     "HandOver",
+    "ImageDecoder",
     "Indices",
     "Kinds",
     "Order",
@@ -162,6 +166,15 @@ class TokenFiles:
     def dtypes(self) -> list[str]: ...
     def document_lengths(self) -> bytes: ...
     def read(self, engine: Engine, pieces: Sequence[tuple[int, int, int]]) -> Any: ...
+
+@final
+class ImageDecoder:
+    def __new__(
+        cls, mode: str, is_turned: bool, is_filled: bool, max_pixels: int, from_dlpack: Callable[[Any], Any]
+    ) -> ImageDecoder: ...
+    def decode(self, encoded: bytes) -> Tensor: ...
+    @staticmethod
+    def size(encoded: bytes) -> tuple[int, int]: ...
 
 @final
 class Indices:
@@ -432,6 +445,16 @@ class WorkerEnd:
     def stack(self, samples: object) -> int | None: ...
     def place(self, dtype: str, shape: Sequence[int]) -> tuple[int, Any]: ...
     def answer(self, outcome: str, envelope: bytes) -> None: ...
+
+@final
+class FolderFiles:
+    def __new__(cls, root: str | PathLike[str], extensions: Sequence[str], follow_links: bool) -> FolderFiles: ...
+    @property
+    def class_names(self) -> list[str]: ...
+    def class_sizes(self) -> list[int]: ...
+    def paths(self) -> list[str]: ...
+    def classes(self) -> list[int]: ...
+    def dataset(self) -> Dataset: ...
 
 @final
 class GlobalGenerators:

@@ -15,6 +15,8 @@ mod foreign_table;
 mod foreign_words;
 mod fork;
 mod grant;
+#[cfg(feature = "image")]
+mod jpeg;
 mod lease;
 mod limits;
 mod ranges;
@@ -43,6 +45,8 @@ pub(crate) use foreign_table::ForeignTable;
 pub(crate) use foreign_words::ForeignWords;
 pub(crate) use fork::{PerProcess, generation};
 pub use grant::Grant;
+#[cfg(feature = "image")]
+pub use jpeg::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region};
 pub use lease::Lease;
 pub(crate) use limits::{address_space_left, physical_bytes};
 pub use ring::Ring;

@@ -14,8 +14,10 @@ mod dlpack;
 mod engine;
 mod error;
 mod field_kind;
+mod folder_files;
 mod generators;
 mod hand_over;
+mod image_decoder;
 mod integers;
 mod json;
 mod memory;
@@ -66,9 +68,13 @@ mod _core {
     #[pymodule_export]
     use super::engine::Engine;
     #[pymodule_export]
+    use super::folder_files::FolderFiles;
+    #[pymodule_export]
     use super::generators::{GlobalGenerators, generator_words, sample_key, torch_state};
     #[pymodule_export]
     use super::hand_over::HandOver;
+    #[pymodule_export]
+    use super::image_decoder::ImageDecoder;
     #[pymodule_export]
     use super::memory::Indices;
     #[pymodule_export]

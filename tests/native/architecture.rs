@@ -14,7 +14,8 @@ fn may_use(module: &str, other: &str) -> bool {
         "sample" | "rng" => &[&["error"]],
         "shard" => &[&["error", "rng"]],
         "dataset" => &[BASE, &["transform", "memory"]],
-        "memory" | "transform" | "collate" | "sampler" => &[BASE],
+        "transform" => &[BASE, &["memory"]],
+        "memory" | "collate" | "sampler" => &[BASE],
         "pipeline" => &[BASE, SIBLINGS],
         "state" => &[BASE, SIBLINGS, &["pipeline"]],
         "loader" => &[BASE, SIBLINGS, &["pipeline", "state"]],
@@ -122,6 +123,15 @@ fn siblings_below_dataset_are_only_memory_types() {
                 "{} must not know memory::{name}",
                 path.display()
             );
+        }
+    }
+}
+
+#[test]
+fn of_memory_transforms_know_only_the_decoder() {
+    for (path, text) in sources().iter().filter(|(path, _)| path.starts_with("transform")) {
+        for name in names_behind(&code(text), "crate::memory::") {
+            assert!(name.starts_with("Jpeg") || name == "Region", "{} must not know memory::{name}", path.display());
         }
     }
 }

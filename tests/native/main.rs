@@ -18,6 +18,8 @@ mod fingerprint;
 mod folder;
 mod fuzz;
 mod golden;
+#[cfg(feature = "image")]
+mod jpeg;
 mod json_lines;
 mod loader;
 mod mds;

@@ -93,7 +93,7 @@ impl Folder {
     }
 
     fn open_with(root: &Path, folders: &[PathBuf], options: &FolderOptions, damages: Damages) -> Result<Self> {
-        let has_classes = options.classes == FolderClasses::FirstFolder;
+        let has_classes = options.classes != FolderClasses::None;
         let (mut paths, mut ends, mut classes) = (Vec::new(), Vec::new(), Vec::new());
         let mut found = Vec::with_capacity(folders.len());
         for folder in folders {
@@ -108,7 +108,9 @@ impl Folder {
                 of_classes.entry(first_component(&folder.path).to_vec()).or_default().1 += folder.names.len();
             }
             for (number, (name, class)) in of_classes.iter_mut().enumerate() {
-                refuse_empty(name, class.1)?;
+                if options.classes == FolderClasses::FirstFolder {
+                    refuse_empty(name, class.1)?;
+                }
                 class.0 = u32::try_from(number).unwrap_or(u32::MAX);
             }
         }
@@ -141,6 +143,12 @@ impl Folder {
         let len = self.ends.len();
         let end = *self.ends.get(index).ok_or(Error::IndexOutOfRange { index, len })?;
         Ok(&self.paths[if index == 0 { 0 } else { self.ends[index - 1] }..end])
+    }
+
+    /// The number of the class of file `index`; nothing where there are no classes.
+    #[must_use]
+    pub fn class(&self, index: usize) -> Option<u32> {
+        self.classes.get(index).copied()
     }
 
     /// The names of the classes, by number; none where there are no classes.

@@ -17,8 +17,10 @@ pub enum FolderClasses {
     /// They are just folders.
     None,
     /// A sample is of the class that its first folder stands for; the classes are numbered in the order of their names.
-    /// Files that lie in no folder are left out.
+    /// Files that lie in no folder are left out. A class without files is an error.
     FirstFolder,
+    /// The same, and classes may be without files.
+    FirstFolderOrEmpty,
 }
 
 /// What is done with symbolic links.

@@ -8,6 +8,8 @@
 #[cfg(feature = "arrow")]
 mod columns;
 mod corpus;
+#[cfg(feature = "image")]
+mod image;
 mod indices;
 mod input;
 mod offsets;
@@ -31,6 +33,8 @@ pub(crate) const TARGETS: &[Target] = &[
     ("arrow", columns::arrow),
     ("csv", texts::csv),
     ("csv_stream", streams::csv),
+    #[cfg(feature = "image")]
+    ("image", image::image),
     #[cfg(feature = "parquet")]
     ("index_of_broken", indices::of_broken),
     #[cfg(feature = "parquet")]

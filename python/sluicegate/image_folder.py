@@ -1,0 +1,185 @@
+"""`ImageFolderDataset`: photographs in folders, one for each class."""
+
+from __future__ import annotations
+
+import operator
+import os
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch.utils.data import Dataset
+
+from . import _core
+from .image import MAX_PIXELS, Mode, Truncated, image_decoder
+from .native_dataset import hand_over
+
+# Those of torchvision's `ImageFolder`, in its order.
+IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
+
+class ImageFolderDataset(Dataset[tuple[Any, Any]]):
+    """The images below a folder, with the classes of torchvision's `ImageFolder`: sample i is `(image, class)`.
+
+    `image` is a uint8 tensor of shape (channels, height, width), as of `decode_image`, or what `transform` makes of it
+    (torchvision's, of the namespace `v2`, take such tensors), and `class` the number of the folder at the top that the
+    file lies in, in the order of their names. The order of the samples is that of `ImageFolder`, too.
+
+    The folder is listed in Rust, without a Python object for each file. Files are opened and decoded when they are
+    asked for, without the GIL: by worker processes, or by threads (`worker_type="thread"`). It can be pickled: the
+    arguments travel, and the folder is listed again on the other side. Threads may share it.
+
+    Args:
+        root: the folder.
+        transform: is called with each image.
+        target_transform: is called with each class number.
+        mode, exif_orientation, truncated, max_pixels: as of `decode_image`.
+        extensions: the ends of the names that are meant, in upper or lower case; those of `ImageFolder` by default
+            (GIF is not among them).
+        is_valid_file: is called with each path instead, and says whether it is meant.
+        allow_empty: whether a class may be without images.
+        follow_links: whether symbolic links may lead out of the folder, as `ImageFolder` lets them. Those that stay
+            inside are always followed.
+
+    Attributes:
+        root: the folder, as it was given.
+        classes: the names of the classes, by number.
+        class_to_idx: the numbers by the names.
+        samples, imgs: `(path, class)` of each image; a list that is made when it is asked for.
+        targets: the class of each image; the same.
+
+    Raises:
+        FileNotFoundError: there is no such folder, it has no classes, a class has no image, or a link leads nowhere.
+        ValueError: a link leads to a folder that it lies in itself; or, while reading, a file is no image, is damaged
+            or too large (it is named).
+        OSError: a file or a folder can't be read.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> for name in ("cat/1.pgm", "dog/2.pgm"):
+        ...     (folder / name).parent.mkdir()
+        ...     _ = (folder / name).write_bytes(b"P5 1 1 255 " + name[-5:-4].encode())
+        >>> dataset = ImageFolderDataset(folder, mode="L")
+        >>> dataset[1]
+        (tensor([[[50]]], dtype=torch.uint8), 1)
+        >>> dataset.classes
+        ['cat', 'dog']
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        transform: Callable[[Any], Any] | None = None,
+        target_transform: Callable[[int], Any] | None = None,
+        *,
+        mode: Mode = "RGB",
+        exif_orientation: bool = False,
+        truncated: Truncated = "error",
+        max_pixels: int = MAX_PIXELS,
+        extensions: Sequence[str] | None = None,
+        is_valid_file: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
+        follow_links: bool = True,
+    ) -> None:
+        if extensions is not None and is_valid_file is not None:
+            raise ValueError("extensions and is_valid_file both say which files are meant: give one of them")
+        self.root = os.fspath(root)
+        self.transform = transform
+        self.target_transform = target_transform
+        self.mode = mode
+        self.exif_orientation = exif_orientation
+        self.truncated = truncated
+        self.max_pixels = max_pixels
+        self.is_valid_file = is_valid_file
+        self.extensions = () if is_valid_file else tuple(IMAGE_EXTENSIONS if extensions is None else extensions)
+        self.allow_empty = allow_empty
+        self.follow_links = follow_links
+        self._open()
+
+    def _open(self) -> None:
+        self._decoder = image_decoder(self.mode, self.exif_orientation, self.truncated, self.max_pixels)
+        self._files = _core.FolderFiles(os.path.abspath(self.root), self.extensions, self.follow_links)
+        self.classes = self._files.class_names
+        self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
+        if not self.classes:
+            raise FileNotFoundError(f"no folder of a class below {self.root!r}")
+        sizes = self._files.class_sizes()
+        core = self._files.dataset()
+        self._places: array[int] | None = None
+        if self.is_valid_file is not None:
+            paths, classes = self._files.paths(), self._files.classes()
+            places = array("q", (place for place, path in enumerate(paths) if self.is_valid_file(self._whole(path))))
+            sizes = [0] * len(sizes)
+            for place in places:
+                sizes[classes[place]] += 1
+            self._places = places
+        if not self.allow_empty and 0 in sizes:
+            self._refuse_empty([name for name, size in zip(self.classes, sizes, strict=True) if size == 0])
+        self._reader = _core.Reader(core, hand_over(core, [0, 1, 2], ["bytes", "path", "number"]))
+        self._length = sum(sizes)
+
+    def _refuse_empty(self, names: list[str]) -> None:
+        meant = f" that ends in {', '.join(self.extensions)}" if self.extensions else ""
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        raise FileNotFoundError(
+            f"{self.root!r}: no file{meant} is in the folders of these classes: {', '.join(names[:5])}{more}: "
+            "remove the folders, or set allow_empty=True"
+        )
+
+    def _whole(self, path: str) -> str:
+        return os.path.join(self.root, path)
+
+    def __len__(self) -> int:
+        """The number of images."""
+        return self._length
+
+    def __getitem__(self, index: Any) -> tuple[Any, Any]:
+        """The image at `index` and its class, transformed."""
+        place = operator.index(index)
+        if not -self._length <= place < self._length:
+            raise IndexError(f"index {place} is out of range for {self!r} of {self._length} images")
+        place %= self._length
+        encoded, path, label = self._reader.sample(place if self._places is None else self._places[place])
+        try:
+            image = self._decoder.decode(encoded)
+        except ValueError as error:
+            raise ValueError(f"{self._whole(path)}: {error}") from None
+        if self.transform is not None:
+            image = self.transform(image)
+        if self.target_transform is not None:
+            label = self.target_transform(label)
+        return image, label
+
+    @property
+    def samples(self) -> list[tuple[str, int]]:
+        """`(path, class)` of each image."""
+        paths, classes = self._files.paths(), self._files.classes()
+        places = range(len(paths)) if self._places is None else self._places
+        return [(self._whole(paths[place]), classes[place]) for place in places]
+
+    @property
+    def imgs(self) -> list[tuple[str, int]]:
+        """The same as `samples`, by torchvision's other name."""
+        return self.samples
+
+    @property
+    def targets(self) -> list[int]:
+        """The class of each image."""
+        classes = self._files.classes()
+        return classes if self._places is None else [classes[place] for place in self._places]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The arguments, and whatever was set on the object: the folder is listed anew on the other side."""
+        return {name: value for name, value in vars(self).items() if name not in _OPENED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._open()
+
+    def __repr__(self) -> str:
+        """The folder, and how many images of how many classes there are."""
+        return f"ImageFolderDataset({self.root!r}, {self._length} images of {len(self.classes)} classes)"
+
+
+_OPENED = ("_decoder", "_files", "_reader", "_places", "_length", "classes", "class_to_idx")

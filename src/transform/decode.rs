@@ -1,0 +1,147 @@
+//! [`decode_image`]: the pixels of a file's bytes, whichever format they are in.
+
+use super::Reason;
+use super::exif::{orientation, turn};
+use super::image::Image;
+use super::image_mode::ImageMode;
+use super::jpeg;
+use super::raster::{self, RasterFormat};
+
+/// So many pixels may an image have, unless the caller says otherwise: where Pillow's `Image.open` raises.
+const MOST_PIXELS: u64 = 178_956_970;
+
+/// How images are decoded.
+///
+/// # Example
+/// ```
+/// use sluicegate::{DecodeOptions, ImageMode};
+/// let grey = DecodeOptions { mode: ImageMode::Grey, ..DecodeOptions::default() };
+/// assert_eq!(grey.max_pixels, 178_956_970);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodeOptions {
+    /// The channels that are decoded to.
+    pub mode: ImageMode,
+    /// What is done where a file says which side is up.
+    pub orientation: Orientation,
+    /// What is done with a JPEG that is cut short or damaged.
+    pub truncated: Truncated,
+    /// So many pixels may an image have: a small file may say that it has any number.
+    pub max_pixels: u64,
+}
+
+impl Default for DecodeOptions {
+    fn default() -> Self {
+        Self {
+            mode: ImageMode::Rgb,
+            orientation: Orientation::AsStored,
+            truncated: Truncated::Refuse,
+            max_pixels: MOST_PIXELS,
+        }
+    }
+}
+
+/// What is done where a file says which side is up, as those of telephones do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Orientation {
+    /// Nothing: the rows are those that are stored, as in Pillow and in torchvision.
+    #[default]
+    AsStored,
+    /// The image is turned as its EXIF data say.
+    Exif,
+}
+
+/// What is done with a JPEG that is cut short or damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Truncated {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// What there is of it is the image, and the rest is what the decoder makes of nothing: grey, as with Pillow's
+    /// `LOAD_TRUNCATED_IMAGES`.
+    Fill,
+}
+
+/// The formats that are known, by what their files begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Jpeg,
+    Raster(RasterFormat),
+}
+
+impl Format {
+    fn of(encoded: &[u8]) -> Result<Self, Reason> {
+        match encoded {
+            [] => Err("it has no bytes, and is no image".into()),
+            [0xff, 0xd8, ..] => Ok(Self::Jpeg),
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Ok(Self::Raster(RasterFormat::Png)),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Ok(Self::Raster(RasterFormat::WebP)),
+            [b'B', b'M', ..] => Ok(Self::Raster(RasterFormat::Bmp)),
+            [b'G', b'I', b'F', b'8', ..] => Ok(Self::Raster(RasterFormat::Gif)),
+            [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Ok(Self::Raster(RasterFormat::Tiff)),
+            [b'P', b'1'..=b'6', white, ..] if white.is_ascii_whitespace() => Ok(Self::Raster(RasterFormat::Pnm)),
+            _ => {
+                let start = &encoded[..encoded.len().min(8)];
+                let expected = "a JPEG, PNG, WebP, BMP, GIF, TIFF or PNM image";
+                Err(format!("it begins with {}, and is not {expected}", start.escape_ascii()))
+            }
+        }
+    }
+}
+
+/// The image that the bytes of a file are: JPEG, PNG, WebP, BMP, GIF (of several the first), TIFF (its first page) or PNM, told by
+/// what they begin with. JPEG is decoded to the values that Pillow and torchvision have, bit for bit. Several threads may
+/// decode at a time.
+///
+/// # Errors
+/// In words, why they are no image, or none that may be decoded: who knows the file makes an error of it.
+///
+/// # Example
+/// ```
+/// use sluicegate::{DecodeOptions, decode_image};
+/// let bitmap = [
+///     &b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0"[..], // 58 bytes, of which the image begins at the 54th
+///     &b"\x28\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\x18\0\0\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"[..],
+///     &b"\x03\x02\x01\0"[..],
+/// ];
+/// let image = decode_image(&bitmap.concat(), &DecodeOptions::default()).unwrap();
+/// assert_eq!((image.shape(), image.pixels()), ([1, 1, 3], &[1, 2, 3][..]));
+/// assert!(decode_image(b"text", &DecodeOptions::default()).is_err());
+/// ```
+pub fn decode_image(encoded: &[u8], options: &DecodeOptions) -> Result<Image, Reason> {
+    let format = Format::of(encoded)?;
+    let image = match format {
+        Format::Jpeg => jpeg::decode(encoded, options)?,
+        Format::Raster(format) => raster::decode(encoded, format, options)?,
+    };
+    let image = options.mode.convert(image);
+    Ok(match options.orientation {
+        Orientation::AsStored => image,
+        Orientation::Exif => turn(image, orientation(encoded, format)),
+    })
+}
+
+/// The width and the height of an image, in pixels, as they are stored; nothing of it is decoded.
+///
+/// # Errors
+/// As [`decode_image`].
+pub fn image_size(encoded: &[u8]) -> Result<(usize, usize), Reason> {
+    match Format::of(encoded)? {
+        Format::Jpeg => jpeg::size(encoded),
+        Format::Raster(format) => raster::size(encoded, format),
+    }
+}
+
+/// Fails where an image of that size must not be decoded.
+pub(super) fn check_size(width: usize, height: usize, options: &DecodeOptions) -> Result<(), Reason> {
+    let pixels = width as u64 * height as u64;
+    match pixels {
+        0 => Err(format!("it says that it has {width} x {height} pixels")),
+        _ if pixels > options.max_pixels => Err(format!(
+            "it says that it has {width} x {height} pixels, {pixels}, and max_pixels is {}: raise that if the image is one \
+             that you trust",
+            options.max_pixels
+        )),
+        _ => Ok(()),
+    }
+}

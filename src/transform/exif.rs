@@ -1,0 +1,71 @@
+//! Which side of an image is up, by its EXIF data.
+
+use image::metadata::Orientation;
+
+use super::decode::Format;
+use super::image::Image;
+use super::raster;
+
+/// How the image must be turned; not at all where its data say nothing, or nothing that could be understood.
+pub(super) fn orientation(encoded: &[u8], format: Format) -> Orientation {
+    let found = match format {
+        Format::Jpeg => jpeg_segment(encoded).and_then(Orientation::from_exif_chunk),
+        Format::Raster(format) => raster::orientation(encoded, format),
+    };
+    found.unwrap_or(Orientation::NoTransforms)
+}
+
+/// The EXIF data of a JPEG: what stands in the first segment that says so (Exif 2.32, section 4.7.2).
+fn jpeg_segment(encoded: &[u8]) -> Option<&[u8]> {
+    let mut rest = encoded.get(2..)?;
+    loop {
+        let (&[0xff, marker], behind) = rest.split_first_chunk::<2>()? else { return None };
+        match marker {
+            // Bytes that fill.
+            0xff => {
+                rest = &rest[1..];
+                continue;
+            }
+            // The image itself begins.
+            0xda | 0xd9 => return None,
+            _ => {}
+        }
+        let (length, _) = behind.split_first_chunk::<2>()?;
+        let segment = behind.get(2..usize::from(u16::from_be_bytes(*length)))?;
+        match segment.strip_prefix(b"Exif\0\0") {
+            Some(exif) if marker == 0xe1 => return Some(exif),
+            _ => rest = &behind[segment.len() + 2..],
+        }
+    }
+}
+
+/// The image, turned and mirrored.
+pub(super) fn turn(image: Image, orientation: Orientation) -> Image {
+    let [height, width, channels] = image.shape();
+    let bytes = channels * image.dtype().bytes();
+    let (right, down) = (width - 1, height - 1);
+    if orientation == Orientation::NoTransforms {
+        return image;
+    }
+    let is_upright =
+        matches!(orientation, Orientation::FlipHorizontal | Orientation::Rotate180 | Orientation::FlipVertical);
+    let (new_height, new_width) = if is_upright { (height, width) } else { (width, height) };
+    let mut pixels = Vec::with_capacity(image.pixels().len());
+    for y in 0..new_height {
+        for x in 0..new_width {
+            let (row, column) = match orientation {
+                Orientation::NoTransforms => (y, x),
+                Orientation::FlipHorizontal => (y, right - x),
+                Orientation::Rotate180 => (down - y, right - x),
+                Orientation::FlipVertical => (down - y, x),
+                Orientation::Rotate90FlipH => (x, y),
+                Orientation::Rotate90 => (down - x, y),
+                Orientation::Rotate270FlipH => (down - x, right - y),
+                Orientation::Rotate270 => (x, right - y),
+            };
+            let at = (row * width + column) * bytes;
+            pixels.extend_from_slice(&image.pixels()[at..at + bytes]);
+        }
+    }
+    Image::new(new_width, new_height, channels, image.dtype(), pixels)
+}

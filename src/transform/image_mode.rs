@@ -1,0 +1,109 @@
+//! [`ImageMode`]: which channels an image is decoded to.
+
+use super::image::Image;
+use crate::DType;
+
+/// Which channels an image is decoded to, by the names that Pillow has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ImageMode {
+    /// Red, green and blue. Grey is all three; alpha is dropped.
+    #[default]
+    Rgb,
+    /// Grey: of colours their luma (ITU-R BT.601), by Pillow's integers.
+    Grey,
+    /// Red, green, blue and alpha; 255 where nothing is transparent.
+    Rgba,
+    /// Those that are stored, in the depth that is stored; of palettes the colours. Printers' colours become RGB.
+    Unchanged,
+}
+
+impl std::str::FromStr for ImageMode {
+    type Err = crate::Error;
+
+    fn from_str(name: &str) -> crate::Result<Self> {
+        match name {
+            "RGB" => Ok(Self::Rgb),
+            "L" => Ok(Self::Grey),
+            "RGBA" => Ok(Self::Rgba),
+            "unchanged" => Ok(Self::Unchanged),
+            _ => Err(crate::Error::InvalidArgument {
+                argument: "mode",
+                reason: format!("expected 'RGB', 'L', 'RGBA' or 'unchanged', but got '{name}'"),
+            }),
+        }
+    }
+}
+
+impl ImageMode {
+    /// The number of channels, where it is known before an image is.
+    #[must_use]
+    pub fn channels(self) -> Option<usize> {
+        match self {
+            Self::Rgb => Some(3),
+            Self::Grey => Some(1),
+            Self::Rgba => Some(4),
+            Self::Unchanged => None,
+        }
+    }
+
+    /// The image in this mode.
+    pub(super) fn convert(self, image: Image) -> Image {
+        let Some(channels) = self.channels() else { return image };
+        let image = eight_bits(image);
+        let (width, height, found) = (image.width(), image.height(), image.channels());
+        if found == channels {
+            return image;
+        }
+        let pixels = image.into_pixels();
+        let pixels = match (found, channels) {
+            (1, 3) => map::<1, 3>(&pixels, |[grey]| [grey; 3]),
+            (1, 4) => map::<1, 4>(&pixels, |[grey]| [grey, grey, grey, 255]),
+            (2, 1) => map::<2, 1>(&pixels, |[grey, _]| [grey]),
+            (2, 3) => map::<2, 3>(&pixels, |[grey, _]| [grey; 3]),
+            (2, 4) => map::<2, 4>(&pixels, |[grey, alpha]| [grey, grey, grey, alpha]),
+            (3, 1) => map::<3, 1>(&pixels, |rgb| [luma(rgb)]),
+            (3, 4) => map::<3, 4>(&pixels, |[red, green, blue]| [red, green, blue, 255]),
+            (4, 1) => map::<4, 1>(&pixels, |[red, green, blue, _]| [luma([red, green, blue])]),
+            _ => map::<4, 3>(&pixels, |[red, green, blue, _]| [red, green, blue]),
+        };
+        Image::new(width, height, channels, DType::UInt8, pixels)
+    }
+}
+
+/// Of 16 bits the upper 8: a value of the whole range stays one of the whole range.
+fn eight_bits(image: Image) -> Image {
+    if image.dtype() == DType::UInt8 {
+        return image;
+    }
+    let (width, height, channels) = (image.width(), image.height(), image.channels());
+    let upper = |pair: &[u8]| (u16::from_ne_bytes([pair[0], pair[1]]) >> 8) as u8;
+    let pixels = image.pixels().chunks_exact(2).map(upper).collect();
+    Image::new(width, height, channels, DType::UInt8, pixels)
+}
+
+/// Pillow's: ITU-R BT.601 in units of 2^-16.
+fn luma([red, green, blue]: [u8; 3]) -> u8 {
+    ((u32::from(red) * 19_595 + u32::from(green) * 38_470 + u32::from(blue) * 7_471 + 0x8000) >> 16) as u8
+}
+
+/// The pixels of printers' colours, stored as Adobe does (255 is no ink), as RGB, by Pillow's integers.
+pub(super) fn cmyk_to_rgb(pixels: &[u8]) -> Vec<u8> {
+    let light = |ink: u8, black: u8| {
+        let product = u32::from(255 - ink) * u32::from(black) + 128;
+        let shade = ((product >> 8) + product) >> 8;
+        black.saturating_sub(shade as u8)
+    };
+    map::<4, 3>(pixels, |[cyan, magenta, yellow, black]| {
+        [light(cyan, black), light(magenta, black), light(yellow, black)]
+    })
+}
+
+fn map<const FROM: usize, const TO: usize>(pixels: &[u8], to: impl Fn([u8; FROM]) -> [u8; TO]) -> Vec<u8> {
+    let mut into = vec![0; pixels.len() / FROM * TO];
+    for (pixel, into) in pixels.chunks_exact(FROM).zip(into.chunks_exact_mut(TO)) {
+        let mut values = [0; FROM];
+        values.copy_from_slice(pixel);
+        into.copy_from_slice(&to(values));
+    }
+    into
+}

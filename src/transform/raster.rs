@@ -1,0 +1,105 @@
+//! PNG, WebP, BMP, GIF, TIFF and PNM, by the decoders of the crate `image`, all of them Rust.
+
+use std::fmt;
+use std::io::Cursor;
+use std::panic::catch_unwind;
+
+use image::codecs::{
+    bmp::BmpDecoder, gif::GifDecoder, png::PngDecoder, pnm::PnmDecoder, tiff::TiffDecoder, webp::WebPDecoder,
+};
+use image::metadata::Orientation;
+use image::{ColorType, DynamicImage, ImageDecoder, ImageError, ImageResult, Limits};
+
+use super::Reason;
+use super::decode::{DecodeOptions, check_size};
+use super::image::Image;
+use crate::DType;
+
+/// So many bytes may a decoder take beside the image, for each byte of it, and at least [`SPARE`]. Palettes and rows that are
+/// stored in other ways need some.
+const SHARE: u64 = 4;
+const SPARE: u64 = 64 << 20;
+
+/// The formats that the crate `image` decodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RasterFormat {
+    Png,
+    WebP,
+    Bmp,
+    Gif,
+    Tiff,
+    Pnm,
+}
+
+impl fmt::Display for RasterFormat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Png => "PNG",
+            Self::WebP => "WebP",
+            Self::Bmp => "BMP",
+            Self::Gif => "GIF",
+            Self::Tiff => "TIFF",
+            Self::Pnm => "PNM",
+        })
+    }
+}
+
+type Decoder<'a> = Box<dyn ImageDecoder + 'a>;
+
+/// Width and height, in pixels.
+pub(super) fn size(encoded: &[u8], format: RasterFormat) -> Result<(usize, usize), Reason> {
+    let decoder = open(encoded, format).map_err(|error| words(&error, format))?;
+    let (width, height) = decoder.dimensions();
+    Ok((width as usize, height as usize))
+}
+
+pub(super) fn decode(encoded: &[u8], format: RasterFormat, options: &DecodeOptions) -> Result<Image, Reason> {
+    // Parsers of six formats: what one of them did not reckon with is a damaged image, as all the rest.
+    let decoded = catch_unwind(|| decode_unguarded(encoded, format, options));
+    decoded.unwrap_or_else(|_| Err(format!("it can't be decoded as {format} (the decoder panicked)")))
+}
+
+fn decode_unguarded(encoded: &[u8], format: RasterFormat, options: &DecodeOptions) -> Result<Image, Reason> {
+    let refuse = |error: ImageError| words(&error, format);
+    let mut decoder = open(encoded, format).map_err(refuse)?;
+    let (width, height) = decoder.dimensions();
+    check_size(width as usize, height as usize, options)?;
+    let mut limits = Limits::no_limits();
+    limits.max_alloc = Some(decoder.total_bytes().saturating_mul(SHARE).saturating_add(SPARE));
+    decoder.set_limits(limits).map_err(refuse)?;
+    let image = DynamicImage::from_decoder(decoder).map_err(refuse)?;
+    let (width, height) = (width as usize, height as usize);
+    let (channels, dtype) = match image.color() {
+        ColorType::L8 => (1, DType::UInt8),
+        ColorType::La8 => (2, DType::UInt8),
+        ColorType::Rgb8 => (3, DType::UInt8),
+        ColorType::Rgba8 => (4, DType::UInt8),
+        ColorType::L16 => (1, DType::UInt16),
+        ColorType::La16 => (2, DType::UInt16),
+        ColorType::Rgb16 => (3, DType::UInt16),
+        ColorType::Rgba16 => (4, DType::UInt16),
+        other => return Err(format!("its pixels are {other:?}, which is no image of 8 or 16 bits")),
+    };
+    Ok(Image::new(width, height, channels, dtype, image.into_bytes()))
+}
+
+/// How the image must be turned; nothing where its data say nothing, or nothing that could be understood.
+pub(super) fn orientation(encoded: &[u8], format: RasterFormat) -> Option<Orientation> {
+    open(encoded, format).and_then(|mut decoder| decoder.orientation()).ok()
+}
+
+fn open(encoded: &[u8], format: RasterFormat) -> ImageResult<Decoder<'_>> {
+    let bytes = Cursor::new(encoded);
+    Ok(match format {
+        RasterFormat::Png => Box::new(PngDecoder::new(bytes)?),
+        RasterFormat::WebP => Box::new(WebPDecoder::new(bytes)?),
+        RasterFormat::Bmp => Box::new(BmpDecoder::new(bytes)?),
+        RasterFormat::Gif => Box::new(GifDecoder::new(bytes)?),
+        RasterFormat::Tiff => Box::new(TiffDecoder::new(bytes)?),
+        RasterFormat::Pnm => Box::new(PnmDecoder::new(bytes)?),
+    })
+}
+
+fn words(error: &ImageError, format: RasterFormat) -> Reason {
+    format!("it can't be decoded as {format} ({error})")
+}

@@ -1,0 +1,92 @@
+//! The JPEG decoder: regions are those of the whole image, and nothing is written past them.
+
+use proptest::prelude::*;
+use sluicegate::memory::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region};
+use sluicegate::{DecodeOptions, Truncated, decode_image};
+
+/// 77 x 47 pixels of waves and noise, colours at half the resolution.
+const WAVES: &[u8] = include_bytes!("images/waves.jpg");
+
+fn decode(eighths: usize, region: Region) -> Vec<u8> {
+    let mut decoder = JpegDecoder::new().unwrap();
+    let header = decoder.header(WAVES).unwrap();
+    let mut pixels = vec![0; region.width * region.height * 3];
+    decoder.decode(WAVES, &header, eighths, region, JpegColours::Rgb, &mut pixels).unwrap();
+    pixels
+}
+
+fn whole(eighths: usize) -> Region {
+    let (width, height) = (JpegDecoder::scaled(77, eighths), JpegDecoder::scaled(47, eighths));
+    Region { left: 0, top: 0, width, height }
+}
+
+#[test]
+fn the_header_says_how_it_is_stored() {
+    let header = JpegDecoder::new().unwrap().header(WAVES).unwrap();
+    assert_eq!(header, JpegHeader { width: 77, height: 47, colours: JpegColours::Rgb, unit_width: 16 });
+}
+
+proptest! {
+    /// But for a unit at each side, whose colours are made of their neighbours'.
+    #[test]
+    fn a_region_has_the_values_of_the_whole_image(eighths in prop::sample::select(vec![1_usize, 2, 4, 8]),
+                                                  unit in 0_usize..5, top in 0_usize..47, width in 1_usize..77,
+                                                  height in 1_usize..47) {
+        let all = whole(eighths);
+        let step = 2 * eighths;
+        let left = (unit * step).min((all.width - 1) / step * step);
+        let top = top.min(all.height - 1);
+        let region = Region { left, top, width: width.min(all.width - left), height: height.min(all.height - top) };
+        // A part of a unit at the right is decoded as the whole unit.
+        let right = (region.left + region.width).div_ceil(step) * step;
+        let region = Region { width: right.min(all.width) - left, ..region };
+        let (image, part) = (decode(eighths, all), decode(eighths, region));
+        let first = if left == 0 { 0 } else { step };
+        let last = if left + region.width == all.width { region.width } else { region.width.saturating_sub(step) };
+        for row in 0..region.height {
+            for column in first..last {
+                let of_all = ((top + row) * all.width + left + column) * 3;
+                let of_part = (row * region.width + column) * 3;
+                prop_assert_eq!(&image[of_all..of_all + 3], &part[of_part..of_part + 3], "row {} column {}", row, column);
+            }
+        }
+    }
+
+    /// Whatever is done to the file: an error, or an image of the size that it says.
+    #[test]
+    fn damage_is_an_error_or_an_image(flips in prop::collection::vec((0_usize..WAVES.len(), 0_u8..8), 1..6),
+                                      cut in 0_usize..WAVES.len(), is_cut: bool) {
+        let mut bytes = WAVES.to_vec();
+        for (place, bit) in flips {
+            bytes[place] ^= 1 << bit;
+        }
+        if is_cut {
+            bytes.truncate(cut);
+        }
+        let options = DecodeOptions { truncated: Truncated::Fill, max_pixels: 1 << 20, ..DecodeOptions::default() };
+        if let Ok(image) = decode_image(&bytes, &options) {
+            prop_assert_eq!(image.pixels().len(), image.width() * image.height() * 3);
+        }
+    }
+}
+
+#[test]
+fn a_region_that_begins_inside_a_unit_is_refused() {
+    let mut decoder = JpegDecoder::new().unwrap();
+    let header = decoder.header(WAVES).unwrap();
+    let region = Region { left: 3, top: 0, width: 20, height: 5 };
+    let fault = decoder.decode(WAVES, &header, 8, region, JpegColours::Rgb, &mut [0; 300]).unwrap_err();
+    assert!(matches!(fault, JpegFault::Fatal(said) if said.contains("left boundary")));
+}
+
+#[test]
+fn a_file_of_tables_alone_has_no_image() {
+    let fault = JpegDecoder::new().unwrap().header(&[0xff, 0xd8, 0xff, 0xd9]).unwrap_err();
+    assert!(matches!(fault, JpegFault::Fatal(said) if said.contains("no image")));
+}
+
+#[test]
+#[should_panic(expected = "a region of the image")]
+fn a_region_past_the_end_is_a_panic() {
+    decode(8, Region { left: 0, top: 40, width: 77, height: 8 });
+}
