@@ -78,8 +78,8 @@ pub use dataset::format::{
     ParquetShardOptions, ParquetShards, Relation,
 };
 pub use dataset::{
-    Advance, Concat, ConsumedSamples, Dataset, InMemory, IterableDataset, Ragged, ReadMany, SampleStream, Stack,
-    StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,
+    Advance, BlockSize, Blocks, Concat, ConsumedSamples, Dataset, InMemory, IterableDataset, Ragged, ReadMany,
+    SampleStream, Stack, StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,
 };
 pub use error::{Error, Result};
 pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder};

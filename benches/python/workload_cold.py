@@ -14,6 +14,7 @@ import numpy as np
 
 import figures
 import workload_w6
+import workload_w7
 from loaders import IMPORTS
 from machine import CACHE
 from protocol import Case, Contender, Metrics, Workload
@@ -28,6 +29,7 @@ _ARRAY = CACHE / "cold" / "rows.npy"
 
 def _prepare() -> None:
     workload_w6.WORKLOAD.prepare()
+    workload_w7.WORKLOAD.prepare()
     if not _ARRAY.exists():
         _ARRAY.parent.mkdir(parents=True, exist_ok=True)
         unfinished = _ARRAY.with_suffix(".unfinished.npy")
@@ -109,6 +111,45 @@ def _archives(by_blocks: bool) -> Metrics:
     return _read([Path(path) for path in paths], workload_w6.IMAGE_BYTES, make)
 
 
+def _table(make: Callable[[], Iterable[Any]]) -> Metrics:
+    """Reads W7's table to its end."""
+    size = os.path.getsize(workload_w7.PATH)
+    _evict([workload_w7.PATH])
+    begin, cpu = time.perf_counter(), time.process_time()
+    batches = iter(make())
+    next(batches)
+    first = time.perf_counter() - begin
+    for _batch in batches:
+        pass
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    return {
+        "MB/s": size / 1e6 / seconds,
+        "first batch, ms": first * 1e3,
+        "CPU µs/row": cpu * 1e6 / workload_w7.ROWS,
+    }
+
+
+def _table_by_hand() -> Metrics:
+    import pyarrow.parquet
+
+    def make() -> Iterable[Any]:
+        file = pyarrow.parquet.ParquetFile(workload_w7.PATH)
+        return map(workload_w7.as_batch, file.iter_batches(workload_w7.BATCH_SIZE, use_threads=False))
+
+    return _table(make)
+
+
+def _table_of_ours(by_blocks: bool, workers: int) -> Metrics:
+    from sluicegate import BlockShuffleSampler, DataLoader, ParquetDataset
+
+    def make() -> Iterable[Any]:
+        dataset = ParquetDataset(workload_w7.PATH, strings="bytes", cache_bytes=64 << 20)
+        sampler = BlockShuffleSampler(dataset, window=workload_w7.WINDOW, seed=7) if by_blocks else None
+        return DataLoader(dataset, batch_size=workload_w7.BATCH_SIZE, sampler=sampler, num_workers=workers)
+
+    return _table(make)
+
+
 _WEBDATASET = [
     Contender("WebDataset, a buffer of 5,000", lambda _: _archives_by_webdataset(), ("webdataset",), "WebDataset"),
 ] * (importlib.util.find_spec("webdataset") is not None)
@@ -140,6 +181,22 @@ WORKLOAD = Workload(
                     "sluicegate, shuffled over 5,000 by blocks", lambda _: _archives(True), IMPORTS["sluicegate"]
                 ),
                 Contender("sluicegate, shuffled over everything", lambda _: _archives(False), IMPORTS["sluicegate"]),
+            ),
+        ),
+        Case(
+            "parquet",
+            "W7's table, all of it, in batches of 1,024",
+            (
+                Contender(
+                    "pyarrow by hand",
+                    lambda _: _table_by_hand(),
+                    (*IMPORTS["torch"], "pyarrow", "pyarrow.parquet"),
+                    "pyarrow by hand",
+                ),
+                Contender("sluicegate, in order", lambda _: _table_of_ours(False, 0), IMPORTS["sluicegate"]),
+                Contender("sluicegate, by blocks", lambda _: _table_of_ours(True, 0), IMPORTS["sluicegate"]),
+                Contender("sluicegate, in order, 2 threads", lambda _: _table_of_ours(False, 2), IMPORTS["sluicegate"]),
+                Contender("sluicegate, by blocks, 2 threads", lambda _: _table_of_ours(True, 2), IMPORTS["sluicegate"]),
             ),
         ),
     ),

@@ -102,7 +102,7 @@ def _ours(strings: str, note: str, *, shuffled: bool = False) -> Contender:
     return Contender(f"sluicegate, {note}", make, IMPORTS["sluicegate"])
 
 
-def _batch(batch: Any) -> dict[str, Any]:
+def as_batch(batch: Any) -> dict[str, Any]:
     """What one would write by hand: tensors of numbers, lists of texts."""
     import torch
 
@@ -116,7 +116,7 @@ def _by_hand(path: str) -> Epoch:
     import pyarrow.parquet
 
     file = pyarrow.parquet.ParquetFile(path)
-    return lambda: map(_batch, file.iter_batches(BATCH_SIZE, use_threads=False))
+    return lambda: map(as_batch, file.iter_batches(BATCH_SIZE, use_threads=False))
 
 
 def _lance(_path: str) -> Epoch:
@@ -124,7 +124,7 @@ def _lance(_path: str) -> Epoch:
     import lance
 
     dataset = lance.dataset(str(LANCE))
-    return lambda: map(_batch, dataset.to_batches(batch_size=BATCH_SIZE))
+    return lambda: map(as_batch, dataset.to_batches(batch_size=BATCH_SIZE))
 
 
 def _row_groups(path: str) -> Epoch:

@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Dataset, ReadMany, VariableSize, read_batch, write_sizes};
+use super::blocks::BlocksOfParts;
+use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, read_batch, write_sizes};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// The samples of several datasets of one schema, one dataset after the other; parts may be empty.
@@ -19,6 +20,7 @@ pub struct Concat {
     parts: Vec<Arc<dyn Dataset>>,
     /// `ends[part]` is the number of samples in the parts up to and including `part`; never decreasing.
     ends: Vec<usize>,
+    blocks: BlocksOfParts,
 }
 
 impl Concat {
@@ -46,7 +48,8 @@ impl Concat {
                 reason: "together they have more samples than an index can count".into(),
             })?);
         }
-        Ok(Self { parts, ends })
+        let blocks = BlocksOfParts::new(parts.iter().map(|part| &**part));
+        Ok(Self { parts, ends, blocks })
     }
 
     /// The part that holds sample `index`, and the number of samples before that part.
@@ -76,6 +79,10 @@ impl Dataset for Concat {
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
         let all = self.parts.iter().all(|part| part.as_read_many().is_some());
         all.then_some(self as &dyn ReadMany)
+    }
+
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        (self.blocks.count() > 0).then_some(self as &dyn Blocks)
     }
 
     fn as_variable(&self) -> Option<&dyn VariableSize> {
@@ -119,5 +126,35 @@ impl ReadMany for Concat {
 impl VariableSize for Concat {
     fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
         self.runs(indices, |part, inner, rows| write_sizes(part, inner, &mut into.rows_mut(rows)))
+    }
+}
+
+impl Concat {
+    /// The blocks of the part that `block` is in, and its number there.
+    fn block(&self, block: usize) -> Option<(&dyn Blocks, usize)> {
+        let (part, within) = self.blocks.find(block);
+        Some((self.parts.get(part)?.as_blocks()?, within))
+    }
+}
+
+impl Blocks for Concat {
+    fn count(&self) -> usize {
+        self.blocks.count()
+    }
+
+    fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
+        let Ok((part, start)) = self.locate(index) else { return };
+        if let Some(blocks) = self.parts[part].as_blocks() {
+            let first = self.blocks.start_of(part);
+            blocks.blocks_of(index - start, &mut |block| visit(first + block));
+        }
+    }
+
+    fn size_of(&self, block: usize) -> BlockSize {
+        self.block(block).map_or(BlockSize::NONE, |(blocks, block)| blocks.size_of(block))
+    }
+
+    fn announce(&self, block: usize) {
+        self.block(block).into_iter().for_each(|(blocks, block)| blocks.announce(block));
     }
 }

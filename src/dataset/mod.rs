@@ -1,6 +1,7 @@
-//! WHAT can be read: the traits [`Dataset`], with its extensions [`ReadMany`] and [`VariableSize`], and [`IterableDataset`];
-//! and combinators, one a file.
+//! WHAT can be read: the traits [`Dataset`], with its extensions [`ReadMany`], [`VariableSize`] and [`Blocks`], and
+//! [`IterableDataset`]; and combinators, one a file.
 
+mod blocks;
 mod concat;
 pub(crate) mod format;
 mod in_memory;
@@ -11,6 +12,7 @@ mod stop_signal;
 mod stream_part;
 mod subset;
 
+pub use blocks::{BlockSize, Blocks};
 pub use concat::Concat;
 pub use in_memory::InMemory;
 pub use iterable::{Advance, IterableDataset, SampleStream, StreamPosition};
@@ -68,6 +70,11 @@ pub trait Dataset: Send + Sync {
 
     /// The batched extension, where this dataset has one. A combinator has it when its parts have.
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        None
+    }
+
+    /// The blocks that the samples lie in, where there are such. A combinator has those of its parts.
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
         None
     }
 

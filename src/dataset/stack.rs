@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Dataset, ReadMany, VariableSize, read_batch, write_sizes};
+use super::blocks::BlocksOfParts;
+use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, read_batch, write_sizes};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// Datasets of one length read side by side: sample i has the fields of every part's sample i.
@@ -21,6 +22,7 @@ pub struct Stack {
     parts: Vec<(Arc<dyn Dataset>, Range<usize>)>,
     schema: Schema,
     len: usize,
+    blocks: BlocksOfParts,
 }
 
 impl Stack {
@@ -43,7 +45,8 @@ impl Stack {
             fields.extend(named.map(|field| field.renamed(format!("{name}.{}", field.name()))));
             windows.push((part, start..fields.len()));
         }
-        Ok(Self { parts: windows, schema: Schema::new(fields), len })
+        let blocks = BlocksOfParts::new(windows.iter().map(|(part, _)| &**part));
+        Ok(Self { parts: windows, schema: Schema::new(fields), len, blocks })
     }
 }
 
@@ -63,6 +66,10 @@ impl Dataset for Stack {
     fn as_read_many(&self) -> Option<&dyn ReadMany> {
         let all = self.parts.iter().all(|(part, _)| part.as_read_many().is_some());
         all.then_some(self as &dyn ReadMany)
+    }
+
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        (self.blocks.count() > 0).then_some(self as &dyn Blocks)
     }
 
     fn as_variable(&self) -> Option<&dyn VariableSize> {
@@ -88,5 +95,36 @@ impl VariableSize for Stack {
         self.parts
             .iter()
             .try_for_each(|(part, fields)| write_sizes(&**part, indices, &mut into.fields_mut(fields.clone())))
+    }
+}
+
+impl Stack {
+    /// The blocks of the part that `block` is in, and its number there.
+    fn block(&self, block: usize) -> Option<(&dyn Blocks, usize)> {
+        let (part, within) = self.blocks.find(block);
+        Some((self.parts.get(part)?.0.as_blocks()?, within))
+    }
+}
+
+impl Blocks for Stack {
+    fn count(&self) -> usize {
+        self.blocks.count()
+    }
+
+    fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
+        for (number, (part, _)) in self.parts.iter().enumerate() {
+            if let Some(blocks) = part.as_blocks() {
+                let first = self.blocks.start_of(number);
+                blocks.blocks_of(index, &mut |block| visit(first + block));
+            }
+        }
+    }
+
+    fn size_of(&self, block: usize) -> BlockSize {
+        self.block(block).map_or(BlockSize::NONE, |(blocks, block)| blocks.size_of(block))
+    }
+
+    fn announce(&self, block: usize) {
+        self.block(block).into_iter().for_each(|(blocks, block)| blocks.announce(block));
     }
 }

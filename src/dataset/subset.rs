@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Dataset, ReadMany, VariableSize, read_batch, write_sizes};
+use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, read_batch, write_sizes};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// The samples of `dataset` at `indices`; an index may occur more than once.
@@ -58,6 +58,10 @@ impl Dataset for Subset {
         self.dataset.as_read_many().map(|_| self as &dyn ReadMany)
     }
 
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        self.dataset.as_blocks().map(|_| self as &dyn Blocks)
+    }
+
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.dataset.as_variable().map(|_| self as &dyn VariableSize)
     }
@@ -76,5 +80,25 @@ impl ReadMany for Subset {
 impl VariableSize for Subset {
     fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
         write_sizes(&*self.dataset, &self.all_inner(indices)?, into)
+    }
+}
+
+impl Blocks for Subset {
+    fn count(&self) -> usize {
+        self.dataset.as_blocks().map_or(0, Blocks::count)
+    }
+
+    fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
+        if let (Some(blocks), Ok(index)) = (self.dataset.as_blocks(), self.inner(index)) {
+            blocks.blocks_of(index, visit);
+        }
+    }
+
+    fn size_of(&self, block: usize) -> BlockSize {
+        self.dataset.as_blocks().map_or(BlockSize::NONE, |blocks| blocks.size_of(block))
+    }
+
+    fn announce(&self, block: usize) {
+        self.dataset.as_blocks().into_iter().for_each(|blocks| blocks.announce(block));
     }
 }

@@ -88,6 +88,7 @@ impl Batches {
                 let mut indices = Vec::new();
                 self.plan.batch(self.next, &mut indices);
                 self.window.push(IndexBatch { epoch: self.state.epoch(), batch_in_epoch, indices })?;
+                self.window.look_ahead(self.next, |batch, into| self.plan.some_of(batch, into));
             }
             self.next += 1;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Batch;
 use crate::collate::{BatchLayout, Collate};
-use crate::dataset::{Dataset, read_batch, sizes_of};
+use crate::dataset::{Blocks, Dataset, read_batch, sizes_of};
 use crate::memory::Slab;
 use crate::{BatchWriter, Column, Error, Result, Schema, Sizes};
 
@@ -30,6 +30,11 @@ pub trait Fetch: Send + Sync {
     /// # Errors
     /// Whatever went wrong while a sample was read; the batches before and after it are not touched by that.
     fn fetch(&self, batch: &IndexBatch) -> Result<Batch>;
+
+    /// The blocks that what it fetches lies in, where there are such: they can be read before their batches are.
+    fn blocks(&self) -> Option<&dyn Blocks> {
+        None
+    }
 }
 
 /// So many bytes may the variable fields of one batch have, unless the caller says otherwise: 16 GiB.
@@ -84,6 +89,10 @@ impl Fetch for FetchSamples {
             layout.pad(lease.bytes_mut());
         }
         Ok(Batch::new(layout, lease))
+    }
+
+    fn blocks(&self) -> Option<&dyn Blocks> {
+        self.dataset.as_blocks()
     }
 }
 

@@ -1,10 +1,12 @@
 //! WHEN it happens: batches are fetched ahead of the consumer and handed over in order.
 //!
 //! [`Fetch`] is the only trait that the pipeline knows: one [`IndexBatch`] in, one filled [`Batch`] out. [`Prefetch`]
-//! keeps a window of them, on the [`Pool`] or on the calling thread, whichever is sooner. [`Workers`] and [`WorkerEnd`] are
-//! the two ends of what a consumer shares with worker processes, which run other people's code.
+//! keeps a window of them, on the [`Pool`] or on the calling thread, whichever is sooner, and has the blocks that later ones
+//! need read ahead. [`Workers`] and [`WorkerEnd`] are the two ends of what a consumer shares with worker processes, which
+//! run other people's code.
 
 mod batch;
+mod blocks_ahead;
 mod fetch;
 mod fetch_packed;
 mod field_table;

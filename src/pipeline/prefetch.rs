@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::blocks_ahead::BlocksAhead;
 use super::pace::Pace;
 use super::pool::{Pool, catch};
 use super::reorder::Reorder;
@@ -57,6 +58,7 @@ pub struct Prefetch {
     window: VecDeque<Entry>,
     reorder: Arc<Reorder>,
     pace: Arc<Pace>,
+    blocks_ahead: BlocksAhead,
     dropped: Arc<AtomicBool>,
     next_ticket: u64,
     generation: u64,
@@ -73,6 +75,7 @@ impl Prefetch {
             window: VecDeque::new(),
             reorder: Arc::default(),
             pace: Arc::default(),
+            blocks_ahead: BlocksAhead::default(),
             dropped: Arc::default(),
             next_ticket: 0,
             generation: generation(),
@@ -99,6 +102,16 @@ impl Prefetch {
         self.enter_process();
         self.window.push_back(Entry::Waiting(Arc::new(batch)));
         self.start_waiting().inspect_err(|_| drop(self.window.pop_back()))
+    }
+
+    /// Has the blocks announced that the batches behind `batch` need, which was pushed last; they are numbered as they come.
+    /// `look` puts some indices of a batch into a vector, evenly spread over it; none where there is no such batch. Never
+    /// waits, and does nothing for a dataset without blocks.
+    pub fn look_ahead(&mut self, batch: usize, mut look: impl FnMut(usize, &mut Vec<usize>)) {
+        let under_way = ((batch + 1).saturating_sub(self.window.len()), batch);
+        if let Some(blocks) = self.fetch.blocks() {
+            self.blocks_ahead.advance(blocks, under_way, &mut look);
+        }
     }
 
     /// Takes the next batch out of the window: what was asked for, and what came of it. Nothing when `patience` ran out

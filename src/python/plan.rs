@@ -109,6 +109,11 @@ impl Plan {
         self.fill(py, batch, &mut indices).map(|planned| (planned, indices))
     }
 
+    /// Some indices of batch `batch`, as [`EpochPlan::some_of`] has them.
+    pub(super) fn some_of(&self, batch: usize, into: &mut Vec<usize>) {
+        self.plan.some_of(batch, into);
+    }
+
     fn fill(&self, py: Python<'_>, batch: usize, into: &mut Vec<usize>) -> PyResult<crate::PlannedBatch> {
         let len = self.plan.len();
         if batch >= len {

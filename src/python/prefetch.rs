@@ -22,6 +22,12 @@ use crate::{Delivery, Fetch, FetchPacked, FetchSamples, IndexBatch, PackRows, Pa
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Puts some indices of a batch, which has this number, into a vector.
+type Look = fn(usize, &mut Vec<usize>);
+
+/// In the place of a plan: what is asked for next is not known before it is.
+const NOBODY_KNOWS: Option<(usize, Look)> = None;
+
 /// Batches that were asked for and not taken yet. One consumer; a second thread waits for its turn.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Prefetch {
@@ -78,24 +84,31 @@ impl Prefetch {
     /// Asks for the samples at `indices`, as batch `number` of the epoch. False, and nothing asked for, when one of them is
     /// no plain `int` in range, or they are pieces that make no rows; the same goes for the others.
     fn push(&self, py: Python<'_>, number: u64, indices: &Bound<'_, PyList>) -> PyResult<bool> {
-        self.push_indices(py, number, plain_indices(indices, self.len))
+        self.push_indices(py, number, plain_indices(indices, self.len), NOBODY_KNOWS)
     }
 
     /// Asks for the samples at `indices[start:stop]`. False, and nothing asked for, when one of them is out of range.
     fn push_slice(&self, py: Python<'_>, number: u64, indices: &Indices, start: usize, stop: usize) -> PyResult<bool> {
-        self.push_indices(py, number, indices.places(start, stop, self.len))
+        self.push_indices(py, number, indices.places(start, stop, self.len), NOBODY_KNOWS)
     }
 
     /// Asks for the samples from `start` to `stop`. False, and nothing asked for, when there are not that many.
     fn push_range(&self, py: Python<'_>, number: u64, start: usize, stop: usize) -> PyResult<bool> {
-        self.push_indices(py, number, (stop <= self.len).then(|| (start..stop).collect()))
+        let size = stop.saturating_sub(start).max(1);
+        // The next ones follow.
+        let look = |batch: usize, into: &mut Vec<usize>| {
+            let (first, step) = (batch.saturating_mul(size), size.div_ceil(8));
+            into.extend((first..self.len.min(first.saturating_add(size))).step_by(step));
+        };
+        self.push_indices(py, number, (stop <= self.len).then(|| (start..stop).collect()), Some((start / size, look)))
     }
 
     /// Asks for batch `batch` of `plan`. False, and nothing asked for, when an index of it is out of range.
     fn push_planned(&self, py: Python<'_>, number: u64, plan: &Plan, batch: usize) -> PyResult<bool> {
         let (_, indices) = plan.planned(py, batch)?;
         let is_in_range = indices.iter().all(|&index| index < self.len);
-        self.push_indices(py, number, is_in_range.then_some(indices))
+        let look = |batch: usize, into: &mut Vec<usize>| plan.some_of(batch, into);
+        self.push_indices(py, number, is_in_range.then_some(indices), Some((batch, look)))
     }
 
     /// The number of batches asked for and not taken.
@@ -148,14 +161,29 @@ impl Prefetch {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push_indices(&self, py: Python<'_>, number: u64, indices: Option<Vec<usize>>) -> PyResult<bool> {
+    /// Asks for the samples at `indices`. `plan` says which batch of what is to come that is, and some indices of each, as
+    /// [`look_ahead`](crate::Prefetch::look_ahead) takes it.
+    fn push_indices(
+        &self,
+        py: Python<'_>,
+        number: u64,
+        indices: Option<Vec<usize>>,
+        plan: Option<(usize, impl FnMut(usize, &mut Vec<usize>) + Send)>,
+    ) -> PyResult<bool> {
         let Some(indices) = indices else { return Ok(false) };
         // What makes no rows is Python's to complain of.
         if self.packed.as_ref().is_some_and(|packed| packed.pieces(&indices).is_err()) {
             return Ok(false);
         }
         let batch = IndexBatch { epoch: 0, batch_in_epoch: number, indices };
-        detach(py, || self.window().push(batch))?;
+        detach(py, || {
+            let mut window = self.window();
+            window.push(batch)?;
+            if let Some((batch, look)) = plan {
+                window.look_ahead(batch, look);
+            }
+            Ok(())
+        })?;
         Ok(true)
     }
 }

@@ -39,6 +39,9 @@ pub struct EpochPlan {
     local_len: usize,
 }
 
+/// So many indices of a batch are some of them.
+const SOME: usize = 8;
+
 #[derive(Clone)]
 enum Source {
     Samples { order: Arc<dyn EpochOrder>, batch_size: usize, last_batch: LastBatch },
@@ -172,6 +175,18 @@ impl EpochPlan {
             }
         }
         self.planned(batch, into.len())
+    }
+
+    /// Adds some indices of `batch`, evenly spread over it, to `into`: enough to see where its samples lie. None where there
+    /// is no such batch, or all of them would have to be made for that.
+    pub(crate) fn some_of(&self, batch: usize, into: &mut Vec<usize>) {
+        let Source::Samples { order, batch_size, .. } = &self.source else { return };
+        if batch < self.len() {
+            let first = batch * batch_size;
+            let count = (*batch_size).min(self.local_len - first);
+            let step = count.div_ceil(SOME).max(1);
+            into.extend((0..count).step_by(step).map(|local| order.index_at(self.place(first + local).0)));
+        }
     }
 
     /// What [`batch`](Self::batch) says of a batch of so many samples.

@@ -104,7 +104,7 @@ fn batch_of(batches: &dyn EpochBatches, batch: usize) -> Vec<usize> {
     indices
 }
 
-/// Asserts the contract of [`Dataset`], and of its `ReadMany` where it has that: `expected[index][field]` are the bytes of
+/// Asserts the contract of [`Dataset`], and of its `ReadMany` and `Blocks` where it has those: `expected[index][field]` are the bytes of
 /// every sample.
 pub(crate) fn dataset_conformance(dataset: &dyn Dataset, expected: &[Vec<Vec<u8>>]) {
     assert_eq!((dataset.len(), dataset.is_empty()), (expected.len(), expected.is_empty()));
@@ -123,6 +123,7 @@ pub(crate) fn dataset_conformance(dataset: &dyn Dataset, expected: &[Vec<Vec<u8>
         for indices in [&forwards, &backwards, &forwards, &backwards] {
             scope.spawn(|| reads_as(dataset, indices, expected));
         }
+        scope.spawn(|| announces(dataset));
     });
     reads_as(dataset, &[], expected);
     if !expected.is_empty() {
@@ -139,6 +140,26 @@ pub(crate) fn dataset_conformance(dataset: &dyn Dataset, expected: &[Vec<Vec<u8>
             refuses(dataset, &[0, beyond], expected.len());
         }
     }
+}
+
+/// Asserts that every sample is in blocks that there are, each of which can be announced.
+fn announces(dataset: &dyn Dataset) {
+    let Some(blocks) = dataset.as_blocks() else { return };
+    let mut found = Vec::new();
+    for index in 0..dataset.len() {
+        blocks.blocks_of(index, &mut |block| found.push(block));
+    }
+    assert!(found.iter().all(|&block| block < blocks.count()), "{found:?} of {} blocks", blocks.count());
+    for &block in &found {
+        blocks.announce(block);
+        let size = blocks.size_of(block);
+        assert!(size.read < 1 << 40 && size.kept < 1 << 40, "{size:?}");
+    }
+    found.clear();
+    for beyond in [dataset.len(), usize::MAX] {
+        blocks.blocks_of(beyond, &mut |block| found.push(block));
+    }
+    assert_eq!(found, [0; 0]);
 }
 
 /// Asserts that `indices` give what is expected, whether read one by one or at once, in whatever dirt.

@@ -7,6 +7,7 @@ mod arena;
 #[cfg(feature = "arrow")]
 mod arrow;
 mod balance;
+mod blocks;
 mod class_batches;
 mod collate;
 mod conformance;

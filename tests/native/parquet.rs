@@ -11,10 +11,11 @@ use arrow_array::{
 };
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use proptest::prelude::*;
 use sluicegate::{
-    BlockShuffleSampler, ColumnKind, ColumnarOptions, DataLoader, Dataset, Error, FillValue, NestedType, NestedValue,
-    Nesting, NullRule, Parquet, ParquetFilter, ParquetOptions, Relation, Strings,
+    Batch, BlockShuffleSampler, ColumnKind, ColumnarOptions, DataLoader, Dataset, Error, FillValue, NestedType,
+    NestedValue, Nesting, NullRule, Parquet, ParquetFilter, ParquetOptions, Relation, Strings,
 };
 use tempfile::TempDir;
 
@@ -289,4 +290,35 @@ fn by_blocks_of_what_a_filter_leaves_each_row_group_is_decoded_once() {
     let few = open(Some(largest / 4));
     read(&few);
     assert!(few.cache_info().decoded + few.cache_info().decoded_in_part > 150, "{:?}", few.cache_info());
+}
+
+#[test]
+fn a_damaged_row_group_ahead_fails_in_its_own_batches_in_the_same_words() {
+    let folder = TempDir::new().unwrap();
+    let path = put(&folder, "a", &rows(vec![("n", Arc::new(Int64Array::from_iter_values(0..4000)) as _)]), 400);
+    let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let (start, bytes) = reader.metadata().row_group(6).column(0).byte_range();
+    let mut file = fs::read(&path).unwrap();
+    file[start as usize..][..bytes as usize].fill(0xff);
+    fs::write(&path, file).unwrap();
+    let read = |threads| -> Vec<std::result::Result<Vec<i64>, String>> {
+        let dataset = Parquet::open(vec![path.clone()], ParquetOptions::default()).unwrap();
+        let loader = DataLoader::builder(Arc::new(dataset)).batch_size(100).threads(threads).build().unwrap();
+        let values = |batch: sluicegate::Result<Batch>| batch.and_then(|batch| batch.to_vec::<i64>(0));
+        loader.epoch(0).unwrap().map(|batch| values(batch).map_err(|error| error.to_string())).collect()
+    };
+    let expected = read(0);
+    for (number, batch) in expected.iter().enumerate() {
+        match batch {
+            Ok(values) => {
+                let first = number as i64 * 100;
+                assert!(number / 4 != 6 && values.iter().copied().eq(first..first + 100));
+            }
+            Err(reason) => assert!(number / 4 == 6 && reason.contains("row group 6: column `n`"), "{reason}"),
+        }
+    }
+    assert_eq!(expected.len(), 40);
+    for threads in 1..4 {
+        assert_eq!(read(threads), expected, "{threads} threads");
+    }
 }

@@ -10,7 +10,7 @@ use super::broken::{Broken, is_damage};
 use super::cache_info::CacheInfo;
 use super::columnar::{ColumnKind, ColumnarOptions, Columns, Nesting, Picks, Places};
 use super::whole_samples::WholeSamples;
-use crate::dataset::{Dataset, ReadMany, VariableSize};
+use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// The rows of Arrow files: IPC files (Feather 2 is another name for them) and IPC streams, compressed with LZ4 or zstd or not.
@@ -176,12 +176,34 @@ impl Dataset for Arrow {
         Some(self)
     }
 
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        Some(self)
+    }
+
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.schema().is_variable().then_some(self)
     }
 
     fn origin(&self, index: usize, _field: usize) -> Option<String> {
         self.files.origin(index).ok()
+    }
+}
+
+impl Blocks for Arrow {
+    fn count(&self) -> usize {
+        self.files.starts.len()
+    }
+
+    fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
+        self.files.starts.of_sample(index).into_iter().for_each(visit);
+    }
+
+    fn size_of(&self, batch: usize) -> BlockSize {
+        self.files.size_of(batch)
+    }
+
+    fn announce(&self, batch: usize) {
+        self.files.announce(batch);
     }
 }
 

@@ -15,6 +15,7 @@ use super::data_file::MAPPED_FILES;
 use super::file_pool::{FilePool, OPEN_FILES};
 use super::scan::scan;
 use super::source_files::SourceFiles;
+use crate::dataset::BlockSize;
 use crate::memory::Segment;
 use crate::{Error, Result};
 
@@ -142,26 +143,49 @@ impl ArrowFiles {
     }
 
     pub(super) fn batch(&self, columns: &Columns, batch: usize, reads: Reads) -> Result<Arc<ArrowBatch>> {
-        self.batches.read(&batch, reads, || {
-            let number = self.file_number(batch);
-            let file = &self.files[number];
-            let BatchPlace { message, rows, dictionaries } = file.index.batches[batch - file.first_batch];
-            let mapped = self.mapped.get(&number, || Ok((map(&self.pool, number)?, 1)))?;
-            let dictionaries = self.dictionaries(&mapped, dictionaries)?;
-            let block = mapped.read(|| {
-                let arrays = read_batch(&mapped.buffer, &file.index, message, &dictionaries, &file.projection)?;
-                let block = without_panic(|| Block::new(columns, &arrays)).unwrap_or_else(Err);
-                let block = block.map_err(|reason| (message.offset, reason))?;
-                let is_whole = block.rows() as u64 == rows;
-                is_whole
-                    .then_some(block)
-                    .ok_or_else(|| (message.offset, "a batch has other rows than before".to_owned()))
-            });
-            check(&self.pool, [&*mapped])?;
-            let block = block.map_err(|refused| refuse(&self.pool, number, refused))?;
-            let own = if is_aligned(message) { block.bytes_outside(&mapped.buffer) } else { block.bytes() };
-            Ok((ArrowBatch { block, mapped }, own + BYTES_PER_BATCH))
-        })
+        self.batches.read(&batch, reads, || self.decode(columns, batch))
+    }
+
+    /// In which file `batch` is, and where there.
+    fn place(&self, batch: usize) -> (usize, BatchPlace) {
+        let number = self.file_number(batch);
+        let file = &self.files[number];
+        (number, file.index.batches[batch - file.first_batch])
+    }
+
+    /// `batch`, and what it counts for in the cache.
+    fn decode(&self, columns: &Columns, batch: usize) -> Result<(ArrowBatch, usize)> {
+        let (number, BatchPlace { message, rows, dictionaries }) = self.place(batch);
+        let file = &self.files[number];
+        let mapped = self.mapped.get(&number, || Ok((map(&self.pool, number)?, 1)))?;
+        let dictionaries = self.dictionaries(&mapped, dictionaries)?;
+        let block = mapped.read(|| {
+            let arrays = read_batch(&mapped.buffer, &file.index, message, &dictionaries, &file.projection)?;
+            let block = without_panic(|| Block::new(columns, &arrays)).unwrap_or_else(Err);
+            let block = block.map_err(|reason| (message.offset, reason))?;
+            let is_whole = block.rows() as u64 == rows;
+            is_whole.then_some(block).ok_or_else(|| (message.offset, "a batch has other rows than before".to_owned()))
+        });
+        check(&self.pool, [&*mapped])?;
+        let block = block.map_err(|refused| refuse(&self.pool, number, refused))?;
+        let own = if is_aligned(message) { block.bytes_outside(&mapped.buffer) } else { block.bytes() };
+        Ok((ArrowBatch { block, mapped }, own + BYTES_PER_BATCH))
+    }
+
+    /// As [`Blocks::size_of`](crate::Blocks::size_of).
+    pub(super) fn size_of(&self, batch: usize) -> BlockSize {
+        let (_, BatchPlace { message, .. }) = self.place(batch);
+        let bytes = usize::try_from(message.body).unwrap_or(usize::MAX);
+        BlockSize { read: bytes, kept: bytes, limit: self.batches.limit() }
+    }
+
+    /// As [`Blocks::announce`](crate::Blocks::announce). What lies in the file as it is read is announced though it is here:
+    /// only its place is.
+    pub(super) fn announce(&self, batch: usize) {
+        let (number, BatchPlace { message, .. }) = self.place(batch);
+        if let Ok(file) = self.pool.file(number) {
+            file.will_read_all(message.offset, u64::from(message.metadata).saturating_add(message.body));
+        }
     }
 
     fn dictionaries(&self, mapped: &Mapped, count: u32) -> Result<Arc<Dictionaries>> {

@@ -177,6 +177,20 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
         self.shelf.get_or_make(Shelf::default).lock().decoded_in_part += 1;
     }
 
+    /// Whether the block of `key` is there, or somebody is at it or reads it.
+    pub(crate) fn is_here(&self, key: &K) -> bool {
+        match self.shelf.get_or_make(Shelf::default).lock().entries.get(key) {
+            Some(Entry::Kept { .. } | Entry::Decoding) => true,
+            Some(Entry::GivenUp(block)) => block.strong_count() > 0,
+            None => false,
+        }
+    }
+
+    /// How many bytes may be kept.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// What it has done, and what it holds.
     pub(crate) fn info(&self) -> CacheInfo {
         let blocks = self.shelf.get_or_make(Shelf::default).lock();

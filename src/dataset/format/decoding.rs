@@ -7,7 +7,7 @@ use super::batch_key::BatchKey;
 use super::block_cache::BlockCache;
 use super::broken::{Broken, is_damage};
 use super::typed_field::TypedField;
-use crate::dataset::{Dataset, ReadMany, VariableSize};
+use crate::dataset::{Blocks, Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// Where it is looked for broken samples, so many are one piece of work.
@@ -45,6 +45,11 @@ pub(super) trait Decode: Send + Sync {
     /// As `decode`, of any of its samples.
     fn check_part(&self, _part: usize) -> Result<()> {
         Ok(())
+    }
+
+    /// As [`Dataset::as_blocks`].
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        None
     }
 }
 
@@ -234,6 +239,10 @@ impl<D: Decode> Dataset for Decoding<D> {
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.schema.is_variable().then_some(self)
     }
+
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        self.decoder.as_blocks()
+    }
 }
 
 impl<D: Decode> ReadMany for Decoding<D> {
@@ -292,6 +301,10 @@ macro_rules! dataset_by_decoding {
 
             fn as_variable(&self) -> Option<&dyn $crate::VariableSize> {
                 self.decoding.as_variable()
+            }
+
+            fn as_blocks(&self) -> Option<&dyn $crate::Blocks> {
+                self.decoding.as_blocks()
             }
         }
     };

@@ -20,6 +20,7 @@ use super::room::make_room;
 use super::source_files::SourceFiles;
 use super::typed_field::TypedField;
 use super::whole_samples::WholeSamples;
+use crate::dataset::Blocks;
 use crate::{Error, Result};
 
 /// A folder in MDS: `index.json` (version 2), and the shards that it names, raw or compressed with zstd.
@@ -37,9 +38,9 @@ pub struct Mds {
 /// Where the first sample of a shard is broken, so many are tried.
 const LOOKED_AT: usize = 100;
 
-struct Shards {
-    pool: FilePool,
-    shards: Vec<Shard>,
+pub(super) struct Shards {
+    pub(super) pool: FilePool,
+    pub(super) shards: Vec<Shard>,
     /// By shard, the number of samples up to its end.
     ends: Vec<usize>,
     forms: Vec<ColumnForm>,
@@ -47,7 +48,7 @@ struct Shards {
     columns: Vec<Option<usize>>,
     fields: Vec<MdsColumn>,
     typed: Vec<TypedField>,
-    unpacked: BlockCache<usize, Unpacked>,
+    pub(super) unpacked: BlockCache<usize, Unpacked>,
 }
 
 /// A packed shard in a batch.
@@ -316,7 +317,7 @@ impl Shards {
     }
 
     /// The shard that sample `index` lies in, and which one of that shard's it is.
-    fn find(&self, index: usize) -> Result<(usize, &Shard, usize)> {
+    pub(super) fn find(&self, index: usize) -> Result<(usize, &Shard, usize)> {
         let number = self.ends.partition_point(|&end| end <= index);
         let shard = self.shards.get(number).ok_or(Error::IndexOutOfRange { index, len: self.len() })?;
         Ok((number, shard, index - if number == 0 { 0 } else { self.ends[number - 1] }))
@@ -370,6 +371,10 @@ impl Decode for Shards {
     fn parts(&self) -> Vec<Range<usize>> {
         let starts = [0].into_iter().chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| start..end).collect()
+    }
+
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        self.shards.iter().any(|shard| shard.packing != Packing::None).then_some(self)
     }
 
     fn check_part(&self, part: usize) -> Result<()> {

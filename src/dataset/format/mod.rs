@@ -48,6 +48,7 @@ mod json_parse;
 mod json_scan;
 mod mapped_file;
 mod mds;
+mod mds_blocks;
 mod mds_column;
 mod mds_index;
 mod mds_shard;

@@ -1,13 +1,14 @@
 //! [`OpenFile`]: a file that samples are read from.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::source_files::{FileFacts, SourceFile};
 use crate::memory::Segment;
@@ -16,6 +17,10 @@ use crate::{Error, Result};
 /// From so many reads on a file is mapped. A mapping saves two thirds of what a call of the system costs, but the first
 /// touches of its pages cost more than a few calls: who reads one sample of each of many files is better off without.
 const READS_BEFORE_MAPPING: u32 = 8;
+
+/// So many bytes are announced at a time: what Linux reads ahead of a file by default, and the least that it reads of one
+/// announcement.
+const READ_AHEAD: usize = 128 << 10;
 
 /// A file that is open for reading at any place, by many threads at once.
 pub(crate) struct OpenFile {
@@ -97,6 +102,24 @@ impl OpenFile {
             // No more than advice: where it is not taken, reading takes longer.
             let _ = fadvise(&self.file, offset, Some(bytes), Advice::WillNeed);
         }
+    }
+
+    /// As [`will_read`](Self::will_read), of any number of bytes; nothing is done where they seem to be in memory.
+    pub(crate) fn will_read_all(&self, offset: u64, bytes: u64) {
+        let end = offset.saturating_add(bytes).min(self.bytes());
+        let last = end.saturating_sub(1);
+        if end <= offset || [offset, offset + (last - offset) / 2, last].into_iter().all(|at| self.is_in_memory(at)) {
+            return;
+        }
+        // Of more the operating system would begin to read only the first part, how much of it depends on the disk.
+        (offset..end).step_by(READ_AHEAD).for_each(|start| self.will_read(start, (end - start).min(READ_AHEAD as u64)));
+    }
+
+    /// Whether the byte at `offset` can be read without waiting for the disk.
+    fn is_in_memory(&self, offset: u64) -> bool {
+        let mut byte = [0];
+        let into = &mut [IoSliceMut::new(&mut byte)];
+        matches!(preadv2(&self.file, into, offset, ReadWriteFlags::NOWAIT), Ok(1))
     }
 
     /// Fills `into` with the bytes from `offset` on.

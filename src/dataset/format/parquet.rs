@@ -13,7 +13,7 @@ use super::parquet_filter::ParquetFilter;
 use super::parquet_reuse::Reuse;
 use super::parquet_source::{DecodedGroup, Pages, ParquetSource};
 use super::whole_samples::WholeSamples;
-use crate::dataset::{Dataset, ReadMany, VariableSize};
+use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// How Parquet files are read.
@@ -274,12 +274,39 @@ impl Dataset for Parquet {
         Some(self)
     }
 
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        Some(self)
+    }
+
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.schema().is_variable().then_some(self)
     }
 
     fn origin(&self, index: usize, _field: usize) -> Option<String> {
         self.source.origin(index).ok()
+    }
+}
+
+impl Blocks for Parquet {
+    fn count(&self) -> usize {
+        self.source.groups.starts.len()
+    }
+
+    fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
+        self.source.groups.starts.of_sample(index).into_iter().for_each(visit);
+    }
+
+    fn size_of(&self, group: usize) -> BlockSize {
+        let place = self.source.groups.place(group);
+        let bytes = self.source.footer(place.file, Pages::Unknown).map_or(0, |known| known.bytes_of(place.in_file));
+        BlockSize { read: bytes, kept: bytes, limit: self.cache_bytes }
+    }
+
+    fn announce(&self, group: usize) {
+        if !self.decoded.is_here(&group) {
+            // Whatever is wrong will be said when it is read.
+            let _ = self.source.announce(group);
+        }
     }
 }
 

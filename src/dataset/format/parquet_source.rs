@@ -172,6 +172,21 @@ impl ParquetSource {
         Ok(decoded)
     }
 
+    /// Has the operating system begin to read row group `group`, unless a filter leaves only some of it: then its pages are
+    /// read one by one.
+    pub(super) fn announce(&self, group: usize) -> Result<()> {
+        let place = self.groups.place(group);
+        let (file, known) = (self.pool.file(place.file)?, self.footer(place.file, Pages::Unknown)?);
+        let Some(of_group) = known.footer.groups().get(place.in_file) else { return Ok(()) };
+        if self.groups.bits(group, of_group.num_rows() as usize)?.is_none() {
+            for &leaf in &known.leaves {
+                let (start, bytes) = of_group.column(leaf).byte_range();
+                file.will_read_all(start, bytes);
+            }
+        }
+        Ok(())
+    }
+
     /// In which file sample `index` is, and in which row.
     pub(super) fn origin(&self, index: usize) -> Result<String> {
         let group = self.groups.starts.of_sample(index)?;

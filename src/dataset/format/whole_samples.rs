@@ -7,7 +7,7 @@ use super::broken::Broken;
 use super::index_place::IndexPlace;
 use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
-use crate::dataset::{Dataset, ReadMany, VariableSize, read_batch, write_sizes};
+use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, read_batch, write_sizes};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// Below so many bytes in all files it costs less to look for broken samples than to keep in a file which they are.
@@ -145,6 +145,10 @@ impl<D: Dataset> Dataset for WholeSamples<D> {
         self.dataset.as_read_many().map(|_| self as &dyn ReadMany)
     }
 
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        self.dataset.as_blocks().map(|_| self as &dyn Blocks)
+    }
+
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.dataset.as_variable().map(|_| self as &dyn VariableSize)
     }
@@ -163,6 +167,26 @@ impl<D: Dataset> ReadMany for WholeSamples<D> {
 impl<D: Dataset> VariableSize for WholeSamples<D> {
     fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
         write_sizes(&self.dataset, &self.all_inner(indices)?, into)
+    }
+}
+
+impl<D: Dataset> Blocks for WholeSamples<D> {
+    fn count(&self) -> usize {
+        self.dataset.as_blocks().map_or(0, Blocks::count)
+    }
+
+    fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
+        if let (Some(blocks), Ok(index)) = (self.dataset.as_blocks(), self.index_in_all(index)) {
+            blocks.blocks_of(index, visit);
+        }
+    }
+
+    fn size_of(&self, block: usize) -> BlockSize {
+        self.dataset.as_blocks().map_or(BlockSize::NONE, |blocks| blocks.size_of(block))
+    }
+
+    fn announce(&self, block: usize) {
+        self.dataset.as_blocks().into_iter().for_each(|blocks| blocks.announce(block));
     }
 }
 
