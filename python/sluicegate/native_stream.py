@@ -15,7 +15,7 @@ from .native_dataset import VIEWED, Kind, collate
 from .resumable_stream import ResumableIterator, ResumableStream
 from .stream_reader import StreamReader
 from .stream_sources import Pump, Source, Sources, opened, sources_of
-from .stream_split import START, Consumed, Reached, current_run, split_anew, still_ahead
+from .stream_split import START, Consumed, Reached, current_run, in_full, split_anew, still_ahead
 
 # (name, dtype, what it holds) of a field, once a stream has begun.
 Fields = list[tuple[str, str, str]]
@@ -105,6 +105,7 @@ class NativeStream(ResumableStream[Any]):
         previous: StreamReader | None,
     ) -> ResumableIterator[Any]:
         state = self._start(epoch, None, consumer)
+        loaded = None if loaded is None else in_full(loaded)
         if loaded is not None and (loaded["ended"] or loaded["consumed"] or any(loaded["inner"] or ())):
             # Somebody has read, though it may not have been this one.
             self._refuse_other_consumer(loaded, consumer)
@@ -135,7 +136,8 @@ class NativeStream(ResumableStream[Any]):
         return type(self).__iter__ is NativeStream.__iter__
 
     def split_anew(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:  # noqa: D102
-        workers = [None if state is None else Reached(state, (state["inner"] or START)[0], []) for state in states]
+        known = [None if state is None else in_full(state) for state in states]
+        workers = [None if state is None else Reached(state, (state["inner"] or START)[0], []) for state in known]
         return split_anew(workers, num_workers, run)
 
     def _refuse_second_reading(self, consumer: Consumer, state: Mapping[str, Any]) -> None:

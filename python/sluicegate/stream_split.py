@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -79,6 +79,11 @@ class Reached(NamedTuple):
     held: list[int]
 
 
+def in_full(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of a native stream, with what those that were written before there were runs do not say."""
+    return {"run": 1, "consumed": [], **state}
+
+
 def split_anew(workers: Sequence[Reached | None], num_workers: int, run: int) -> list[dict[str, Any]]:
     """The states of a native stream for other workers, who go on with what is left of it: each sample has one owner.
 
@@ -125,6 +130,7 @@ def reached_with_buffer(state: dict[str, Any], since: int, read: int, held: Sequ
         read: how many have been read by now.
         held: which of them the buffer holds, counted as they were read.
     """
+    state = in_full(state)
     consumer, place = state["consumer"], state["inner"] or START
     split = StreamSplit(consumer["rank"], consumer["world_size"], consumer["num_workers"], state["run"])
     ordinals: list[int] = []

@@ -177,6 +177,19 @@ def test_ranks_go_on_with_other_workers_each_by_itself(path: str, stop: int) -> 
     assert sorted(flat(received)) == list(range(SAMPLES))
 
 
+@pytest.mark.parametrize("here", WORKERS)
+def test_a_state_of_before_there_were_runs_goes_on(path: str, here: int) -> None:
+    whole = take(loader(path, 2, seed=None))
+    state = after(loader(path, 2, seed=None), 3)
+    for place in filter(None, state["workers"]):
+        del place[0]["thing"]["run"], place[0]["thing"]["consumed"]
+    resumed = loader(path, here, seed=None)
+    resumed.load_state_dict(state)
+    follows = take(resumed)
+    assert sorted(flat(whole[:3] + follows)) == list(range(SAMPLES))
+    assert here != 2 or follows == whole[3:]
+
+
 def test_ids_are_those_of_a_run_with_as_many_workers(path: str) -> None:
     def told(loader: Any) -> list[Any]:
         return [(ids.worker, ids.batch_index, ids.sample_indices.tolist()) for _, ids in loader.with_ids()]
