@@ -30,7 +30,8 @@ def decode_image(
 
     JPEG, PNG, WebP, BMP, GIF (its first frame), TIFF (its first page) and PNM are known, by what they begin with. JPEG
     has the values that Pillow and torchvision have, bit for bit: the decoder is libjpeg-turbo, which the package brings
-    along. So have the others, but for 16 bits a channel (see `mode`), and lossy WebP by a grey level at most. The GIL
+    along. So have the others, but for 16 bits a channel (see `mode`), and for lossy WebP and JPEG in TIFF, which may
+    differ by a grey level. TIFF with a palette, with grey and alpha, of floats, or packed by zstd is refused. The GIL
     is not held while an image is decoded, so threads do it side by side.
 
     Args:

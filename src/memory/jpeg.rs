@@ -86,7 +86,7 @@ impl JpegDecoder {
         Ok(decoder)
     }
 
-    /// Reads the header of `jpeg`. What is decoded next is the same image.
+    /// Reads the header of `jpeg`. What is decoded next is the same image, and whatever is odd about the header is told then.
     ///
     /// # Errors
     /// [`JpegFault::Fatal`]: it has none that could be understood.
@@ -95,10 +95,13 @@ impl JpegDecoder {
             // SAFETY: a region of nothing is what a new handle has; the call changes a field of the handle.
             unsafe { turbo::tj3SetCroppingRegion(handle, turbo::tjregion { x: 0, y: 0, w: 0, h: 0 }) }
         })?;
-        self.settle(|handle| {
+        let read = self.settle(|handle| {
             // SAFETY: the library reads `jpeg.len()` bytes from its address during the call, and keeps neither.
             unsafe { turbo::tj3DecompressHeader(handle, jpeg.as_ptr(), jpeg.len() as _) }
-        })?;
+        });
+        if let Err(fault @ JpegFault::Fatal(_)) = read {
+            return Err(fault);
+        }
         let size = |parameter| usize::try_from(self.value(parameter)).unwrap_or(0);
         let colours = match self.value(turbo::TJPARAM_TJPARAM_COLORSPACE) as turbo::TJCS {
             turbo::TJCS_TJCS_GRAY => JpegColours::Grey,

@@ -7,10 +7,17 @@ use super::image_mode::{ImageMode, cmyk_to_rgb};
 use crate::DType;
 use crate::memory::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region};
 
-/// What a decoder says where an image ends too early, and where something stands that belongs to nothing; both are texts of
-/// libjpeg, which has no numbers for them in this interface.
+/// What the decoder says where an image ends too early: a text of libjpeg, which has no numbers in this interface.
 const ENDS_EARLY: &str = "Premature end of JPEG file";
-const EXTRANEOUS: &str = "extraneous bytes before marker";
+
+/// What it says of files that cameras and programs wrote so, and that have lost nothing: bytes that belong to no marker, and
+/// headers that say something else than they should about what nobody asks for.
+const HARMLESS: [&str; 4] = [
+    "extraneous bytes before marker",
+    "Invalid SOS parameters for sequential JPEG",
+    "Unknown Adobe color transform code",
+    "unknown JFIF revision number",
+];
 
 /// Width and height, in pixels.
 pub(super) fn size(encoded: &[u8]) -> Result<(usize, usize), Reason> {
@@ -46,14 +53,15 @@ pub(super) fn decode(encoded: &[u8], options: &DecodeOptions) -> Result<Image, R
     })
 }
 
-/// Whether the image is taken although the decoder found something: bytes that belong to nothing are in many files that
-/// cameras wrote, and harm nobody. Only the first thing that is found is told: whether the end is there is looked up.
+/// Whether the image is taken although the decoder found something. Only the first thing that it finds is told: whether the
+/// end is there is looked up.
 fn is_forgiven(fault: &JpegFault, encoded: &[u8], options: &DecodeOptions) -> bool {
     match fault {
         JpegFault::Fatal(_) => false,
         JpegFault::Damaged(_) if options.truncated == Truncated::Fill => true,
         JpegFault::Damaged(said) => {
-            said.contains(EXTRANEOUS) && memchr::memmem::rfind(encoded, &[0xff, 0xd9]).is_some()
+            let has_end = memchr::memmem::rfind(encoded, &[0xff, 0xd9]).is_some();
+            has_end && HARMLESS.iter().any(|harmless| said.contains(harmless))
         }
     }
 }

@@ -182,6 +182,22 @@ def test_bytes_that_belong_to_nothing_are_forgiven():
     assert torch.equal(decode_image(noisy), pillows(noisy, "RGB"))
 
 
+def test_headers_that_say_odd_things_of_what_nobody_asks_for_are_forgiven():
+    data = bytearray(FILES["jpeg-420"])
+    assert data[6:11] == b"JFIF\0"
+    data[11] = 9
+    odd = [bytes(data)]
+    data = bytearray(FILES["jpeg-444"])
+    scan = data.index(b"\xff\xda")
+    data[scan + 2 + int.from_bytes(data[scan + 2 : scan + 4], "big") - 2] = 30
+    odd.append(bytes(data))
+    for each in odd:
+        assert each not in FILES.values()
+        assert torch.equal(decode_image(each), pillows(each, "RGB"))
+    with pytest.raises(ValueError, match="the image is"):
+        decode_image(odd[0][:-30])
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_damage_is_an_error_or_an_image_of_the_same_size(name):
     data = bytearray(FILES[name])
