@@ -34,10 +34,11 @@
 //!
 //! # Layout
 //! A module per stage, one file per noun: `error`, `sample`, `rng` and `shard` are known to all; `memory`, `dataset`,
-//! `collate` and `sampler` stand on them and do not know each other (but for a dataset's arrays, which lie in segments);
-//! `pipeline` stands on those, `state` and `loader` on top. What of an order is this rank's, and in which batches, is
-//! said by a plan of `sampler`, by the arithmetic of `shard`. `memory` alone has `unsafe`, and says in its README why it
-//! is sound. With the feature `python`, `python` wraps all this as the extension module of the Python package.
+//! `transform`, `collate` and `sampler` stand on them and do not know each other (but for a dataset's arrays, which lie in
+//! segments, and the decoder of JPEG); `pipeline` stands on those, `state` and `loader` on top. What of an order is this
+//! rank's, and in which batches, is said by a plan of `sampler`, by the arithmetic of `shard`. `memory` alone has
+//! `unsafe`, and says in its README why it is sound. With the feature `python`, `python` wraps all this as the extension
+//! module of the Python package.
 
 /// The README's Rust examples, which run as doctests too.
 #[cfg(doctest)]
