@@ -46,7 +46,7 @@ class ParquetDataset(DecodedDataset):
     each row group is then decoded once an epoch, also when a filter leaves more of one than of another (`cache_info`
     says how it went, and what to reckon with). With `shuffle=True` samples come from everywhere. Then only the pages
     are decoded that hold them, where the file has an index of pages (pyarrow writes one with `write_page_index=True`);
-    where it has none, whole row groups are, again and again.
+    where it has none, and where lists are read, whole row groups are, again and again.
 
     A map-style dataset as any other, under torch's own loader too (with `collate_fn=dataset.collate` where there are
     lists of any length, or texts that may be missing). It can be pickled: the arguments travel. Threads may share it.
@@ -60,9 +60,10 @@ class ParquetDataset(DecodedDataset):
             are `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` and `not in`; a null is in none. Times are integers. A column may
             be a part of structs. Row groups that can't have such rows, by the statistics in the footer, are passed
             over, and so are pages, where the file has an index of them; of the others these columns are decoded once
-            when the dataset is opened. Of the columns of a sample only the pages are decoded that have some. For files
-            of 4 MiB and more what is left is kept, a bit a row, in a file beside the first one (in the user's cache
-            folder where that can't be).
+            when the dataset is opened. Of the columns of a sample only the pages are decoded that have some, unless
+            lists are among them: a damaged page of those could keep whoever passes over its rows for ever. For files of
+            4 MiB and more what is left is kept, a bit a row, in a file beside the first one (in the user's cache folder
+            where that can't be).
         nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in lists
             that of each null; a list that is null is empty); "mask": a column that may have nulls is `{"values",
             "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None, as is all

@@ -204,7 +204,7 @@ FORMATS = {
         _parquet(compression="none", write_page_index=True),
         lambda paths: ParquetDataset(
             [*paths],
-            ["t", "n"],
+            ["t", "n", "l"],
             nulls="mask",
             strings="bytes",
             filter=[("n", ">", 1)],

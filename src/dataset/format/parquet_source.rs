@@ -123,17 +123,23 @@ impl ParquetSource {
     pub(super) fn decode(&self, group: usize, rows: Option<Vec<usize>>) -> Result<DecodedGroup> {
         let place = self.groups.place(group);
         let file = self.pool.file(place.file)?;
-        let mut known = self.footer(place.file, if rows.is_some() { Pages::Known } else { Pages::Unknown })?;
+        let mut known = self.footer(place.file, Pages::Unknown)?;
         let changed = |reason: String| Error::Changed { path: file.source().path.clone(), reason };
         let of_group = known.footer.groups().get(place.in_file);
         let all = of_group.map(|group| group.num_rows() as usize);
         let all = all.ok_or_else(|| changed(format!("there is no row group {} any more", place.in_file)))?;
         let bits = self.groups.bits(group, all)?;
-        if rows.is_none() && bits.is_some() {
+        let is_part = rows.is_some() || bits.is_some();
+        let picked =
+            (is_part && known.has_lists(place.in_file)).then(|| left_rows(rows.as_deref(), bits.as_deref(), all));
+        if rows.is_some() && picked.is_none() {
+            known = self.footer(place.file, Pages::Known)?;
+        } else if bits.is_some() && picked.is_none() {
             // Pages without a sample are not read, where the file says where they are.
             known = self.footer(place.file, Pages::Known).unwrap_or(known);
         }
         let selected = match (&rows, bits) {
+            _ if picked.is_some() => None,
             (Some(rows), bits) => Some(selection(rows, bits.as_deref(), all)),
             (None, Some(words)) => {
                 let words = Buffer::from_vec(words.into_iter().map(u64::to_le).collect::<Vec<u64>>());
@@ -151,9 +157,18 @@ impl ParquetSource {
         };
         let expected = rows.as_ref().map_or(self.groups.starts.samples_of(group).len(), Vec::len);
         let mut decoded = DecodedGroup { pieces: Vec::new(), ends: Vec::new(), rows };
-        let mut bytes = 0_usize;
+        let (mut bytes, mut seen) = (0_usize, 0);
         request.decode(&file, |batch| {
-            let block = Block::new(&self.columns, batch)?;
+            let mut block = Block::new(&self.columns, batch)?;
+            if let Some(picked) = &picked {
+                let start = seen;
+                seen += block.rows();
+                let within = picked.partition_point(|&row| row < start)..picked.partition_point(|&row| row < seen);
+                if within.is_empty() {
+                    return Ok(());
+                }
+                block = block.taken(&picked[within].iter().map(|row| row - start).collect::<Vec<usize>>());
+            }
             bytes = bytes.saturating_add(block.bytes());
             if bytes > limit {
                 return Err(format!(
@@ -225,8 +240,19 @@ impl KnownFooter {
         bytes.map(|bytes| usize::try_from(bytes).unwrap_or(0)).fold(0, usize::saturating_add)
     }
 
-    /// How many pages the column with most pages has in group `in_file`; nothing if that is not known of all columns.
+    /// Whether a column that is read has lists. Rows of such a group are decoded one after the other, and what is not wanted is
+    /// dropped: the crate, told to pass over rows of lists, never ends where a damaged page has fewer than it says.
+    pub(super) fn has_lists(&self, in_file: usize) -> bool {
+        let group = self.footer.groups().get(in_file);
+        group.is_some_and(|group| self.leaves.iter().any(|&leaf| group.column(leaf).column_descr().max_rep_level() > 0))
+    }
+
+    /// How many pages the column with most pages has in group `in_file`; nothing if that is not known of all columns, or if
+    /// pages can't be passed over.
     pub(super) fn pages_of(&self, in_file: usize) -> Option<usize> {
+        if self.has_lists(in_file) {
+            return None;
+        }
         let index = self.footer.metadata().metadata().page_index()?;
         let pages = self.leaves.iter().map(|&leaf| index.page_locations(in_file, leaf).map(Vec::len));
         pages.collect::<Option<Vec<_>>>()?.into_iter().max()
@@ -308,15 +334,16 @@ fn find_groups(
 
 /// The samples `rows` of a row group of `all` rows, of which only those with a bit are samples, where there are bits.
 fn selection(rows: &[usize], bits: Option<&[u64]>, all: usize) -> RowSelection {
-    let left: Vec<usize> = match bits {
-        None => rows.to_vec(),
-        Some(bits) => {
-            let is_left = |&row: &usize| bits[row / 64] >> (row % 64) & 1 == 1;
-            let mut wanted = rows.iter().peekable();
-            let samples = (0..all).filter(is_left).enumerate();
-            samples.filter(|(sample, _)| wanted.next_if(|row| *row == sample).is_some()).map(|(_, row)| row).collect()
-        }
-    };
+    let left = left_rows(Some(rows), bits, all);
     let ranges = left.chunk_by(|a, b| a + 1 == *b).map(|run| Range { start: run[0], end: run[0] + run.len() });
     RowSelection::from_consecutive_ranges(ranges, all)
+}
+
+/// The rows of a row group of `all` rows that are its samples `rows`, or all samples.
+fn left_rows(rows: Option<&[usize]>, bits: Option<&[u64]>, all: usize) -> Vec<usize> {
+    let is_left = |&row: &usize| bits.is_none_or(|bits| bits[row / 64] >> (row % 64) & 1 == 1);
+    let Some(rows) = rows else { return (0..all).filter(is_left).collect() };
+    let mut wanted = rows.iter().peekable();
+    let samples = (0..all).filter(is_left).enumerate();
+    samples.filter(|(sample, _)| wanted.next_if(|row| *row == sample).is_some()).map(|(_, row)| row).collect()
 }
