@@ -274,7 +274,7 @@ class NativeIterator(Iterator[Any]):
         return batch, count
 
     def shuffle(self, reader: StreamReader) -> None:
-        """Lets samples go through a shuffle buffer from now on, which `reader` reads for: see `ShuffledBatches`."""
+        """Lets samples go through a shuffle buffer from now on, which `reader` reads for: see `ShuffledIterator`."""
         self._ahead_of_reader = self._cursor.read - reader.read
         self._core.shuffle(reader.read, self._cursor.place, reader.every, reader.next_snapshot)
 

@@ -22,6 +22,9 @@ SAMPLES = 23
 BATCH = 3
 WORKERS = range(4)
 
+# One after the other, of those who go on from each other's states.
+OTHER_WORKERS = (2, 3, 1, 0, 2, 3, 3)
+
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -60,6 +63,13 @@ def expected(batches: list[list[int]], stop: int, num_workers: int, seed: int | 
     here = max(num_workers, 1)
     left = [[sample for sample in range(worker, SAMPLES, here) if sample not in received] for worker in range(here)]
     return in_turns(left, stop % here)
+
+
+def going_on(loader: Any, state: dict[str, Any] | None) -> Any:
+    """The loader, from `state` on; from the start without one."""
+    if state is not None:
+        loader.load_state_dict(state)
+    return loader
 
 
 def after(loader: Any, stop: int) -> dict[str, Any]:
@@ -110,9 +120,7 @@ def test_any_number_of_workers_goes_on_from_every_position(path: str, there: int
 def test_it_may_be_another_number_after_every_batch(path: str, seed: int | None) -> None:
     whole, received, state = take(loader(path, 0)), [], None
     for step in range(SAMPLES):
-        stopped = loader(path, (2, 3, 1, 0, 2, 3, 3)[step % 7], seed=seed)
-        if state is not None:
-            stopped.load_state_dict(state)
+        stopped = going_on(loader(path, OTHER_WORKERS[step % 7], seed=seed), state)
         iterator = iter(stopped)
         # Before anybody has said where it is, it is where it was: for whoever goes on from there.
         untouched = json.loads(json.dumps(stopped.state_dict()))
@@ -265,9 +273,9 @@ def test_shuffled_it_may_be_another_number_after_every_batch(path: str, seed: in
     received: list[list[int]] = []
     state = None
     for step in range(SAMPLES):
-        stopped = loader(shuffled(JsonLinesStream(path), seed=seed), (2, 3, 1, 0, 2, 3, 3)[step % 7], seed=seed)
-        if state is not None:
-            stopped.load_state_dict(state)
+        stopped = going_on(
+            loader(shuffled(JsonLinesStream(path), seed=seed), OTHER_WORKERS[step % 7], seed=seed), state
+        )
         iterator = iter(stopped)
         batches = take(iterator, 1)
         if not batches:
