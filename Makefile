@@ -53,7 +53,8 @@ SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order sh
 	stream_place sampler_stream raw folder tokens pack paths safetensors json_lines tfrecord csv mds formats_spawn \
 	tar write_tar conformance packed_source write_tokens write_parquet sharded_output tar_listing native_stream \
 	native_stream_damage bad_files parquet parquet_files arrow hugging_face blocks parquet_pages \
-	nested_columns write_parquet_nested bad_structure left_out many_files image image_folder
+	nested_columns write_parquet_nested bad_structure left_out many_files image image_folder image_operations \
+	transforms*
 
 test-tight: $(VENV)/.built ## Run the Python tests with two slots and a prefetch of one
 	SLUICEGATE_SOAK_SECONDS=10 $(BIN)/python -m pytest --quiet --tight tests/python \

@@ -35,7 +35,7 @@
 //! # Layout
 //! A module per stage, one file per noun: `error`, `sample`, `rng` and `shard` are known to all; `memory`, `dataset`,
 //! `transform`, `collate` and `sampler` stand on them and do not know each other (but for a dataset's arrays, which lie in
-//! segments, and the decoder of JPEG); `pipeline` stands on those, `state` and `loader` on top. What of an order is this
+//! segments, the decoder of JPEG and vectors); `pipeline` stands on those, `state` and `loader` on top. What of an order is this
 //! rank's, and in which batches, is said by a plan of `sampler`, by the arithmetic of `shard`. `memory` alone has
 //! `unsafe`, and says in its README why it is sound. With the feature `python`, `python` wraps all this as the extension
 //! module of the Python package.
@@ -82,6 +82,8 @@ pub use dataset::{
     Advance, BlockSize, Blocks, Concat, ConsumedSamples, Dataset, InMemory, IterableDataset, Ragged, ReadMany,
     SampleStream, Stack, StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,
 };
+#[cfg(feature = "image")]
+pub use dataset::{DecodedField, DecodedImages};
 pub use error::{Error, Result};
 pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder};
 pub use pipeline::{
@@ -101,4 +103,9 @@ pub use sampler::{
 pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::LoaderState;
 #[cfg(feature = "image")]
-pub use transform::{DecodeOptions, Image, ImageMode, Orientation, Truncated, decode_image, image_size};
+pub use transform::{
+    Antialias, AnyPicture, AugmentPolicy, Boxes, ChannelOrder, Clamping, Coordinates, DecodeOptions, Eraser,
+    ErasingValue, Frame, Image, ImageForm, ImageMode, ImagePipeline, ImageShape, ImageTransform, Interpolation,
+    JpegScale, MaskValue, Operation, Orientation, PaddingMode, Picture, ResizeTo, SmallImage, TransformedImage,
+    Truncated, Values, decode_image, fixed_size, image_size,
+};

@@ -44,6 +44,7 @@ from torch.utils.data import (
     runtime_validation_disabled,
 )
 
+from . import transforms
 from ._core import __version__
 from .arrow import ArrowDataset
 from .class_loaders import ClassLoaders, class_loaders
@@ -53,6 +54,7 @@ from .dataloader import DataLoader
 from .folder import FolderDataset
 from .ids import BatchIds
 from .image import decode_image
+from .image_field import ImageField
 from .image_folder import ImageFolderDataset
 from .json_lines import JsonLinesDataset
 from .json_lines_stream import JsonLinesStream
@@ -113,6 +115,7 @@ __all__ = [
     "Dataset",
     "DistributedSampler",
     "FolderDataset",
+    "ImageField",
     "ImageFolderDataset",
     "IterDataPipe",
     "IterableDataset",
@@ -165,6 +168,7 @@ __all__ = [
     "sample_rng",
     "shard_iterable",
     "split_by_class",
+    "transforms",
     "write_parquet",
     "write_tar",
     "write_tokens",

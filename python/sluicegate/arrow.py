@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from . import _core
 from .blocks import DecodedDataset
-from .columnar import checked_columns, columnar_arguments, kinds_of, structure_of
-from .native_dataset import Lists, leaves_out, native_format
+from .columnar import Columns, columnar_arguments, kinds_of
+from .columnar_images import ImageColumns, checked_image_columns, with_images
+from .native_dataset import Kind, Lists, leaves_out, native_format
 from .paths import Paths, expand, listed
 
 # What was unpacked or converted is kept up to this size.
@@ -59,7 +59,9 @@ class ArrowDataset(DecodedDataset):
         paths: a file, several, or a pattern (`data-{00000..00015}-of-00016.arrow`, `data/*.arrow`); one after the
             other. All must have the columns that are read, with equal types; whatever else they have.
         columns: the names of the columns that make up a sample, in this order; `"a.b"` is part `b` of the struct `a`.
-            All by default. One name that is no list makes samples of that column alone.
+            All by default. One name that is no list makes samples of that column alone. A dict says which of them are
+            images: `{"image": "image", "label": None}`, or an `ImageField`, of columns of bytes, and of structs with
+            `bytes`, as Hugging Face's datasets have them.
         nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in
             lists, that of each null; a list that is null is empty); "mask": a column that may have nulls is
             `{"values", "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None,
@@ -102,7 +104,7 @@ class ArrowDataset(DecodedDataset):
     def __init__(
         self,
         paths: Paths,
-        columns: str | Sequence[str] | None = None,
+        columns: ImageColumns = None,
         *,
         nulls: Any = "error",
         strings: Literal["str", "bytes"] = "str",
@@ -113,7 +115,7 @@ class ArrowDataset(DecodedDataset):
         index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.paths = expand(paths)
-        self.columns = checked_columns(columns)
+        self.columns, self.images = checked_image_columns(columns)
         self.nulls = nulls
         self.strings = strings
         self.lists = lists
@@ -126,14 +128,21 @@ class ArrowDataset(DecodedDataset):
         self._open()
 
     def _open(self) -> None:
-        arguments = columnar_arguments(self.columns, self.nulls, self.strings, self.lists, self.decimals)
+        self._set_core(*with_images(self.columns, self.images, self._read))
+
+    def _read(self, columns: Columns, is_look: bool) -> tuple[_core.Dataset, Any, list[Kind]]:
+        arguments = columnar_arguments(columns, self.nulls, self.strings, self.lists, self.decimals)
         core, structure, kinds, sizes, cache, self.damages = _core.Dataset.arrow(
-            self.paths, arguments, self.cache_bytes, self.index_folder, leaves_out(self.on_error)
+            self.paths,
+            arguments,
+            self.cache_bytes,
+            self.index_folder,
+            leaves_out(self.on_error) and not is_look,
         )
         self.batch_sizes = sizes
         self._set_blocks(sizes)
         self._caches = [cache]
-        self._set_core(core, structure_of(structure, self.columns), kinds_of(core, kinds, self.lists))
+        return core, structure, kinds_of(core, kinds, self.lists)
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it says which samples there are."""

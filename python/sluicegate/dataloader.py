@@ -240,7 +240,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             return None
         if self.worker_init_fn is not None:
             return None
-        return batch_source(self.dataset, self.collate_fn, in_worker=self.num_workers > 0)
+        return batch_source(self.dataset, self.collate_fn, in_worker=self.num_workers > 0, seed=self.seed)
 
     def __len__(self) -> int:
         ordering = Ordering.of(self)

@@ -57,14 +57,19 @@ class Source:
     kinds: tuple[Kind, ...]
     checks: tuple[Callable[[], bool], ...] = ()
 
+    @property
+    def is_random(self) -> bool:
+        """Whether a sample is another one in each epoch: what is drawn for it follows from a seed."""
+        return self.dataset.is_random
+
     def is_current(self, collate_fn: Callable[[Any], Any]) -> bool:
         """Whether the core may still read: nobody has resized a tensor since, or replaced anything."""
         return _torch.collate_is_default(collate_fn) and all(check() for check in self.checks)
 
-    def window(self, engine: _core.Engine, in_order: bool) -> _core.Prefetch:
-        """A window on its batches."""
+    def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:
+        """A window on its batches; what is random is drawn from `seed`."""
         how = hand_over(self.dataset, self.structure, self.kinds)
-        return _core.Prefetch(engine, self.dataset, how, in_order)
+        return _core.Prefetch(engine, self.dataset, how, in_order, seed)
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """What makes the same batch of samples that Python has fetched: `default`, where that can."""
@@ -101,6 +106,8 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
         tensors = dataset.tensors
         return _tensors(tensors, list(range(len(tensors))), (_attribute_check(dataset, "tensors"),), in_worker)
     if isinstance(dataset, NativeDataset):
+        if not dataset.is_native:
+            return None
         checks = (_attribute_check(dataset, "core"),)
         return Source(dataset.core, dataset.structure, dataset.kinds, checks)
     if type(dataset) is Subset:
@@ -285,6 +292,8 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
         source = _read_natively(part, in_worker)
         if source is None or len(source.dataset) != len(dataset):
             return None
+        if source.is_random and any(part.is_random for part in sources.values()):
+            return None  # In Python the second one draws what comes behind the draws of the first.
         sources[name] = source
         structures[name] = _renumber(source.structure, fields)
         fields += len(source.kinds)

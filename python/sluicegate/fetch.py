@@ -14,6 +14,7 @@ import torch
 from torch.utils.data import BatchSampler, StackDataset, Subset
 
 from . import _torch
+from .native_dataset import NativeDataset
 from .native_stream import NativeStream
 from .rng import SampleSeeding
 from .shard_iterable import ShardedIterable
@@ -223,6 +224,8 @@ def _fetches_many(dataset: Any) -> bool:
     if type(dataset) is StackDataset:
         parts = dataset.datasets
         return any(map(_fetches_many, parts.values() if isinstance(parts, dict) else parts))
+    if isinstance(dataset, NativeDataset) and dataset.has_images:
+        return False  # Each image is drawn for itself.
     return _has_getitems(dataset)
 
 

@@ -13,6 +13,7 @@ import base64
 import binascii
 import contextlib
 import ctypes
+import functools
 import random
 import struct
 import sys
@@ -33,7 +34,14 @@ from .generator_state import (
     torch_way,
 )
 
-__all__ = ["generator_state", "global_generators", "global_state", "set_generator_state", "set_global_state"]
+__all__ = [
+    "generator_state",
+    "global_generators",
+    "global_state",
+    "set_generator_state",
+    "set_global_state",
+    "torch_door",
+]
 
 # In the order in which the core has them.
 LIBRARIES = ("python", "numpy", "torch")
@@ -146,10 +154,24 @@ def _bytes(text: str, owner: str) -> bytes:
         raise ValueError(f"the state of {owner} is no base64 text: {error}") from None
 
 
-def _open() -> _core.GlobalGenerators:
+def torch_door(generator: torch.Generator) -> object:
+    """The way to `generator`, one of the CPU, that the core takes to draw from it: the fastest that works."""
+    return _torch_places(generator) if _torch_is_fast() else torch_way(generator)
+
+
+@functools.cache
+def _torch_is_fast() -> bool:
+    return isinstance(_torch_door(_is_fast()), tuple)
+
+
+def _is_fast() -> bool:
     # A thread without a GIL would draw while the core writes.
     has_gil: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
-    is_fast = has_gil and sys.implementation.name == "cpython"
+    return has_gil and sys.implementation.name == "cpython"
+
+
+def _open() -> _core.GlobalGenerators:
+    is_fast = _is_fast()
     return _core.GlobalGenerators(_python_door(is_fast), _numpy_door(is_fast), _torch_door(is_fast))
 
 

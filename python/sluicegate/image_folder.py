@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from torch.utils.data import Dataset
+from typing import Any, Literal
 
 from . import _core
-from .image import MAX_PIXELS, Mode, Truncated, image_decoder
-from .native_dataset import hand_over
+from .image import MAX_PIXELS, Mode, Truncated
+from .image_field import ImageField
+from .native_dataset import NativeDataset, native_format
 
 # Those of torchvision's `ImageFolder`, in its order.
 IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
-class ImageFolderDataset(Dataset[tuple[Any, Any]]):
+@native_format
+class ImageFolderDataset(NativeDataset):
     """The images below a folder, with the classes of torchvision's `ImageFolder`: sample i is `(image, class)`.
 
-    `image` is a uint8 tensor of shape (channels, height, width), as of `decode_image`, or what `transform` makes of it
-    (torchvision's, of the namespace `v2`, take such tensors), and `class` the number of the folder at the top that the
-    file lies in, in the order of their names. The order of the samples is that of `ImageFolder`, too.
+    `image` is a uint8 tensor of shape (channels, height, width), as of `decode_image`, or what `transform` makes of it,
+    and `class` the number of the folder at the top that the file lies in, in the order of their names. The order of the
+    samples is that of `ImageFolder`, too.
 
-    The folder is listed in Rust, without a Python object for each file. Files are opened and decoded when they are
-    asked for, without the GIL: by worker processes, or by threads (`worker_type="thread"`). It can be pickled: the
-    arguments travel, and the folder is listed again on the other side. Threads may share it.
+    Transforms of `sluicegate.transforms`, and torchvision's (v2) where there is one of that name here, are done in
+    Rust, in one go with decoding, and where they end with a fixed size `sluicegate.DataLoader` makes whole batches
+    without Python, random ones with `seed=` (`ImageField` says more). Anything else is called with the decoded image,
+    in worker processes or threads.
+
+    The folder is listed in Rust, without a Python object for each file; files are opened when they are asked for. It
+    can be pickled: the arguments travel, and the folder is listed again on the other side. Threads may share it.
 
     Args:
         root: the folder.
         transform: is called with each image.
         target_transform: is called with each class number.
-        mode, exif_orientation, truncated, max_pixels: as of `decode_image`.
+        mode, exif_orientation, truncated, max_pixels, exact, channels: as of `ImageField`.
         extensions: the ends of the names that are meant, in upper or lower case; those of `ImageFolder` by default
             (GIF is not among them).
         is_valid_file: is called with each path instead, and says whether it is meant.
@@ -77,6 +80,8 @@ class ImageFolderDataset(Dataset[tuple[Any, Any]]):
         exif_orientation: bool = False,
         truncated: Truncated = "error",
         max_pixels: int = MAX_PIXELS,
+        exact: bool = False,
+        channels: Literal["first", "last"] = "first",
         extensions: Sequence[str] | None = None,
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
@@ -85,12 +90,16 @@ class ImageFolderDataset(Dataset[tuple[Any, Any]]):
         if extensions is not None and is_valid_file is not None:
             raise ValueError("extensions and is_valid_file both say which files are meant: give one of them")
         self.root = os.fspath(root)
-        self.transform = transform
-        self.target_transform = target_transform
-        self.mode = mode
-        self.exif_orientation = exif_orientation
-        self.truncated = truncated
-        self.max_pixels = max_pixels
+        self._field = ImageField(
+            transform,
+            mode=mode,
+            exif_orientation=exif_orientation,
+            truncated=truncated,
+            max_pixels=max_pixels,
+            exact=exact,
+            channels=channels,
+        )
+        self._target_transform = target_transform
         self.is_valid_file = is_valid_file
         self.extensions = () if is_valid_file else tuple(IMAGE_EXTENSIONS if extensions is None else extensions)
         self.allow_empty = allow_empty
@@ -98,14 +107,13 @@ class ImageFolderDataset(Dataset[tuple[Any, Any]]):
         self._open()
 
     def _open(self) -> None:
-        self._decoder = image_decoder(self.mode, self.exif_orientation, self.truncated, self.max_pixels)
         self._files = _core.FolderFiles(os.path.abspath(self.root), self.extensions, self.follow_links)
         self.classes = self._files.class_names
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
         if not self.classes:
             raise FileNotFoundError(f"no folder of a class below {self.root!r}")
         sizes = self._files.class_sizes()
-        core = self._files.dataset()
+        self._whole_core = self._files.dataset()
         self._places: array[int] | None = None
         if self.is_valid_file is not None:
             paths, classes = self._files.paths(), self._files.classes()
@@ -114,10 +122,16 @@ class ImageFolderDataset(Dataset[tuple[Any, Any]]):
             for place in places:
                 sizes[classes[place]] += 1
             self._places = places
+            chosen = _core.Dataset.subset(self._whole_core, places.tolist())
+            assert chosen is not None  # They are places of paths.
+            self._whole_core = chosen
         if not self.allow_empty and 0 in sizes:
             self._refuse_empty([name for name, size in zip(self.classes, sizes, strict=True) if size == 0])
-        self._reader = _core.Reader(core, hand_over(core, [0, 1, 2], ["bytes", "path", "number"]))
-        self._length = sum(sizes)
+        self._set_images()
+
+    def _set_images(self) -> None:
+        self._set_core(self._whole_core, [0, 2], ["bytes", "path", "number"], {0: self._field})
+        self.is_native = self.is_native and self._target_transform is None
 
     def _refuse_empty(self, names: list[str]) -> None:
         meant = f" that ends in {', '.join(self.extensions)}" if self.extensions else ""
@@ -130,26 +144,29 @@ class ImageFolderDataset(Dataset[tuple[Any, Any]]):
     def _whole(self, path: str) -> str:
         return os.path.join(self.root, path)
 
-    def __len__(self) -> int:
-        """The number of images."""
-        return self._length
+    def _sample(self, place: int) -> tuple[Any, Any]:
+        image, label = super()._sample(place)
+        return image, label if self._target_transform is None else self._target_transform(label)
 
-    def __getitem__(self, index: Any) -> tuple[Any, Any]:
-        """The image at `index` and its class, transformed."""
-        place = operator.index(index)
-        if not -self._length <= place < self._length:
-            raise IndexError(f"index {place} is out of range for {self!r} of {self._length} images")
-        place %= self._length
-        encoded, path, label = self._reader.sample(place if self._places is None else self._places[place])
-        try:
-            image = self._decoder.decode(encoded)
-        except ValueError as error:
-            raise ValueError(f"{self._whole(path)}: {error}") from None
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            label = self.target_transform(label)
-        return image, label
+    @property
+    def transform(self) -> Callable[[Any], Any] | None:
+        """What is done to each image. Another may be set; loaders take it up with their next batch."""
+        return self._field.transform
+
+    @transform.setter
+    def transform(self, transform: Callable[[Any], Any] | None) -> None:
+        self._field = self._field.with_transform(transform)
+        self._set_images()
+
+    @property
+    def target_transform(self) -> Callable[[int], Any] | None:
+        """What is done to each class number. Another may be set."""
+        return self._target_transform
+
+    @target_transform.setter
+    def target_transform(self, target_transform: Callable[[int], Any] | None) -> None:
+        self._target_transform = target_transform
+        self._set_images()
 
     @property
     def samples(self) -> list[tuple[str, int]]:
@@ -169,17 +186,8 @@ class ImageFolderDataset(Dataset[tuple[Any, Any]]):
         classes = self._files.classes()
         return classes if self._places is None else [classes[place] for place in self._places]
 
-    def __getstate__(self) -> dict[str, Any]:
-        """The arguments, and whatever was set on the object: the folder is listed anew on the other side."""
-        return {name: value for name, value in vars(self).items() if name not in _OPENED}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._open()
-
     def __repr__(self) -> str:
         """The folder, and how many images of how many classes there are."""
-        return f"ImageFolderDataset({self.root!r}, {self._length} images of {len(self.classes)} classes)"
+        return f"ImageFolderDataset({self.root!r}, {len(self)} images of {len(self.classes)} classes)"
 
-
-_OPENED = ("_decoder", "_files", "_reader", "_places", "_length", "classes", "class_to_idx")
+    _OPENED = (*NativeDataset._OPENED, "_files", "_whole_core", "_places", "classes", "class_to_idx")

@@ -145,7 +145,9 @@ class NativeIterator(EpochIterator):
 
     def __init__(self, loader: DataLoader[Any], source: BatchSource, engine: _core.Engine) -> None:
         super().__init__(loader)
-        self._seeding = None  # Nothing that draws is run.
+        # Nothing that draws is run in Python, but for what the core does not take of a dataset that is random.
+        seeding, self._seeding = self._seeding, None
+        self._fetch_seeding = seeding if source.is_random else None
         if self._num_workers == 0:
             _refuse_timeout(loader)
         self._engine = engine
@@ -169,12 +171,14 @@ class NativeIterator(EpochIterator):
         self._begin(self._native_source())
 
     def _native_source(self) -> BatchSource | None:
-        return batch_source(self._dataset, self._collate_fn, in_worker=self._num_workers > 0)
+        return batch_source(self._dataset, self._collate_fn, in_worker=self._num_workers > 0, seed=self._seed)
 
     def _begin(self, source: BatchSource | None) -> None:
         self._progress.out_of_turn = self._num_workers > 0 and not self._in_order
         self._open(self._engine)
-        self._dataset_fetcher = MapFetcher(self._dataset, sampler_name(self._index_sampler), True, self._collate_fn)
+        self._dataset_fetcher = MapFetcher(
+            self._dataset, sampler_name(self._index_sampler), True, self._collate_fn, self._fetch_seeding
+        )
         self._asked = 0
         # What is under way, by the order it was asked for in; and which of it Python will fetch.
         self._under_way: dict[int, BatchIds] = {}
@@ -187,11 +191,11 @@ class NativeIterator(EpochIterator):
         self._source = source
         self._window: _core.Prefetch | None = None
         if source is not None:
-            self._window = source.window(self._engine, self._in_order)
+            self._window = source.window(self._engine, self._in_order, self._seed)
             self._dataset_fetcher.collate_fn = source.collate_fn(self._collate_fn)
         self._for_python.clear()
         for number, ids in self._under_way.items():
-            self._ask(number, ids.request)
+            self._ask(number, ids)
 
     def __next__(self) -> Any:
         """The next batch; torch's profiler sees it under the name of this class."""
@@ -239,7 +243,7 @@ class NativeIterator(EpochIterator):
         if remaining is ids.request:
             return batch
         ids.request = remaining
-        return None if remaining is None else self._dataset_fetcher.fetch(indices_of(remaining))
+        return None if remaining is None else self._fetch(ids)
 
     def _ask_ahead(self) -> None:
         while self._ask_for_one_more():
@@ -260,16 +264,27 @@ class NativeIterator(EpochIterator):
         self._asked += 1
         self._under_way[number] = ids
         try:
-            self._ask(number, ids.request)
+            self._ask(number, ids)
         except Exception:
             # Nobody fetches it, so nobody must wait for it: it is asked for again by who tries again.
             del self._under_way[number]
             self._requests = itertools.chain((ids,), self._requests)
             raise
 
-    def _ask(self, number: int, request: Any) -> None:
-        if not self._push(number, request):
+    def _ask(self, number: int, ids: BatchIds) -> None:
+        if self._window is not None:
+            self._window.set_epoch(ids.epoch)
+        if not self._push(number, ids.request):
             self._for_python.append(number)
+
+    def _fetch(self, ids: BatchIds) -> Any:
+        """The batch, fetched in Python."""
+        seeding = self._fetch_seeding
+        if seeding is None:
+            return self._dataset_fetcher.fetch(indices_of(ids.request))
+        seeding.begin(ids.epoch)
+        with seeding.batch():
+            return self._dataset_fetcher.fetch(indices_of(ids.request))
 
     def _shutdown_workers(self) -> None:
         """Lets go of what is under way; what trainers call to end an iterator early."""
@@ -302,7 +317,7 @@ class NativeIterator(EpochIterator):
         if for_python and (not self._in_order or next(iter(self._under_way)) == for_python[0]):
             ids = self._under_way.pop(for_python.pop(0))
             try:
-                return ids, self._dataset_fetcher.fetch(indices_of(ids.request))
+                return ids, self._fetch(ids)
             except Exception as error:
                 return ids, error
         window = self._window

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from . import _core
 from .blocks import DecodedDataset
 from .field_types import KINDS
+from .image_field import ImageFieldLike, checked_images, image_numbers
 from .native_dataset import Kind, leaves_out, native_format
 from .paths import Paths, expand, listed
 
@@ -36,7 +37,8 @@ class MdsDataset(DecodedDataset):
     Args:
         folder: where `index.json` is; or several folders of equal columns, whose samples follow one another: a list of
             them, a glob or a range in braces.
-        fields: the names of the columns that make up a sample, in this order; all by default.
+        fields: the names of the columns that make up a sample, in this order; all by default. Or a dict that says of
+            each whether it is an image: `{"image": "image", "label": None}`, or an `ImageField`.
         cache_bytes: how many bytes of unpacked shards are kept, of each folder; 256 MiB by default.
         on_error: "raise", or "skip": samples that are damaged are left out when the dataset is opened, and count for
             nothing: `len`, indices, ids and batches are those of what is left. Of a compressed shard that can't be
@@ -75,7 +77,7 @@ class MdsDataset(DecodedDataset):
     def __init__(
         self,
         folder: Paths,
-        fields: Sequence[str] | None = None,
+        fields: Sequence[str] | Mapping[str, ImageFieldLike | None] | None = None,
         *,
         cache_bytes: int = _CACHE_BYTES,
         on_error: Literal["raise", "skip"] = "raise",
@@ -85,6 +87,7 @@ class MdsDataset(DecodedDataset):
             raise TypeError(f"fields: expected names of columns, but got {fields!r}")
         self.folders = expand(folder)
         self.fields = None if fields is None else tuple(fields)
+        self.images = checked_images(fields if isinstance(fields, Mapping) else {})
         self.cache_bytes = operator.index(cache_bytes)
         if self.cache_bytes < 0:
             raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
@@ -111,7 +114,8 @@ class MdsDataset(DecodedDataset):
         self._caches = [cache for _, _, _, cache, _ in parts]
         self.damages = [line for *_, damages in parts for line in damages]
         structure = {name: number for number, (name, _, _) in enumerate(core.fields)}
-        self._set_core(core, structure, [_kind(*of) for of in zip(core.fields, contents, strict=True)])
+        kinds = [_kind(*of) for of in zip(core.fields, contents, strict=True)]
+        self._set_core(core, structure, kinds, image_numbers(self.images, structure, kinds))
 
     def __repr__(self) -> str:
         """The constructor's call."""

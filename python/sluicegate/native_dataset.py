@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import Dataset, default_collate
 
 from . import _core, _torch
+from .image_field import ImageField
 
 Kind = str | tuple[str, bytes] | tuple[str, str]
 
@@ -67,24 +68,42 @@ class NativeDataset(Dataset[Any]):
             "path" (a `str` as of `os.fsdecode`); "json" (the objects of a JSON text; a batch is what torch's default
             collate makes of them); `("optional", kind)` (the same or None; in a batch a list of them);
             `("nested", type)` (lists, dicts, and what is in them; in a batch a list of such).
+        is_native: whether the core makes samples alone: not where an image is transformed in Python, or is of any size.
     """
 
     core: _core.Dataset
     structure: Any
     kinds: tuple[Kind, ...]
+    is_native: bool
     _reader: _core.Reader
+    _images: Mapping[int, ImageField]
 
-    _OPENED: tuple[str, ...] = ("core", "structure", "kinds", "_reader")
+    _OPENED: tuple[str, ...] = ("core", "structure", "kinds", "is_native", "_reader", "_images")
 
     @abstractmethod
     def _open(self) -> None:
         """Opens what the arguments name, and calls `_set_core`. Called once, and wherever this is unpickled."""
 
-    def _set_core(self, core: _core.Dataset, structure: Any, kinds: Sequence[Kind]) -> None:
-        self.core = core
-        self.structure = structure
-        self.kinds = tuple(kinds)
+    def _set_core(
+        self, core: _core.Dataset, structure: Any, kinds: Sequence[Kind], images: Mapping[int, ImageField] | None = None
+    ) -> None:
+        """Reads `core`; the fields `images`, whose kind is "bytes" (or that or none), are images."""
         self._reader = _core.Reader(core, hand_over(core, structure, kinds))
+        self._images = images or {}
+        self._encoded = structure
+        self.core, self.structure, self.kinds, self.is_native = core, structure, tuple(kinds), True
+        if self._images:
+            self.kinds = tuple("tensor" if field in self._images else kind for field, kind in enumerate(kinds))
+            decoded = decoded_core(core, structure, kinds, self._images)
+            self.is_native = decoded is not None
+            if decoded is not None:
+                self.core, self.structure, used = decoded
+                self.kinds = tuple(self.kinds[field] for field in used)
+
+    @property
+    def has_images(self) -> bool:
+        """Whether there are fields that are decoded."""
+        return bool(self._images)
 
     def __len__(self) -> int:
         """The number of samples."""
@@ -96,14 +115,34 @@ class NativeDataset(Dataset[Any]):
             return self._batch(list(range(*index.indices(len(self)))))
         if isinstance(index, list):
             return self._batch([self._place(each) for each in index])
-        return self._reader.sample(self._place(index))
+        return self._sample(self._place(index))
+
+    def _sample(self, place: int) -> Any:
+        sample = self._reader.sample(place)
+        return self._decoded(sample, self._encoded, place) if self._images else sample
+
+    def _decoded(self, part: Any, structure: Any, place: int) -> Any:
+        """`part` of sample `place`, nested as `structure` says, with images in the place of their bytes."""
+        if isinstance(structure, dict):
+            return {key: self._decoded(part[key], inner, place) for key, inner in structure.items()}
+        if isinstance(structure, list):
+            return tuple(self._decoded(value, inner, place) for value, inner in zip(part, structure, strict=True))
+        image = self._images.get(structure)
+        if image is None or part is None:
+            return part
+        try:
+            return image.decode(part)
+        except ValueError as error:
+            where = self._reader.origin(place, structure) or f"sample {place}"
+            raise ValueError(f"{where}: {error}") from None
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """The samples at `indices`, read at once. Each has its own rows of memory that all of them share."""
-        return self._reader.samples([self._place(index) for index in indices])
+        places = [self._place(index) for index in indices]
+        return list(map(self._sample, places)) if self._images else self._reader.samples(places)
 
     def _batch(self, places: list[int]) -> Any:
-        batch = self._reader.batch(places)
+        batch = self.collate(list(map(self._sample, places))) if self._images else self._reader.batch(places)
         return tuple(batch) if isinstance(self.structure, list) else batch
 
     def _place(self, index: Any) -> int:
@@ -130,6 +169,31 @@ class NativeDataset(Dataset[Any]):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
         self._open()
+
+
+def decoded_core(
+    core: _core.Dataset, structure: Any, kinds: Sequence[Kind], images: Mapping[int, ImageField]
+) -> tuple[_core.Dataset, Any, list[int]] | None:
+    """The dataset with its images decoded by the core, its structure, and which fields it has; None where it can't."""
+    used: list[int] = []
+    numbered = _numbered(structure, used)
+    fields = []
+    for field in used:
+        pipeline = images[field].pipeline if field in images else None
+        if field in images and (pipeline is None or kinds[field] != "bytes"):
+            return None
+        fields.append((field, pipeline))
+    return _core.decoded_images(core, fields), numbered, used
+
+
+def _numbered(structure: Any, used: list[int]) -> Any:
+    """`structure` with its fields numbered as they come; which ones they were is added to `used`."""
+    if isinstance(structure, dict):
+        return {key: _numbered(part, used) for key, part in structure.items()}
+    if isinstance(structure, list):
+        return [_numbered(part, used) for part in structure]
+    used.append(structure)
+    return len(used) - 1
 
 
 def leaves_out(on_error: str) -> bool:

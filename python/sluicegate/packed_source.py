@@ -49,8 +49,11 @@ class PackedSource:
         """Whether the core may still read: nobody has changed or replaced anything since."""
         return collate_fn is self.collate and _facts_are(self.facts, _facts(self.pieces, self.collate))
 
-    def window(self, engine: _core.Engine, in_order: bool) -> _core.Prefetch:
-        """A window on its batches."""
+    # Documents are what they are.
+    is_random = False
+
+    def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:
+        """A window on its batches, of which nothing is drawn."""
         how = hand_over_fields({name: field for field, name in enumerate(_FIELDS)}, ["tensor"] * len(_FIELDS))
         collate, files = self.collate, self.documents.files
         return _core.Prefetch.packed(

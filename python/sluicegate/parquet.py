@@ -9,8 +9,9 @@ from typing import Any, Literal, TypeAlias
 
 from . import _core
 from .blocks import DecodedDataset
-from .columnar import checked_columns, columnar_arguments, kinds_of, plain_value, structure_of
-from .native_dataset import Lists, leaves_out, native_format
+from .columnar import Columns, columnar_arguments, kinds_of, plain_value
+from .columnar_images import ImageColumns, checked_image_columns, with_images
+from .native_dataset import Kind, Lists, leaves_out, native_format
 from .paths import Paths, expand, listed
 
 Condition: TypeAlias = tuple[str, str, Any]
@@ -55,7 +56,9 @@ class ParquetDataset(DecodedDataset):
         paths: a file, several, or a pattern (`train-{00000..00015}.parquet`, `data/*.parquet`); one after the other.
             All must have the columns that are read, with equal types, whatever else they have.
         columns: the names of the columns that make up a sample, in this order; `"a.b"` is part `b` of the struct `a`.
-            All by default. One name that is no list makes samples of that column alone.
+            All by default. One name that is no list makes samples of that column alone. A dict says which of them are
+            images: `{"image": "image", "label": None}`, or an `ImageField`, of columns of bytes, and of structs with
+            `bytes`, as Hugging Face's datasets have them.
         filter: `(column, relation, value)`, or a list of them that must all hold: only such rows are samples. Relations
             are `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` and `not in`; a null is in none. Times are integers. A column may
             be a part of structs. Row groups that can't have such rows, by the statistics in the footer, are passed
@@ -106,7 +109,7 @@ class ParquetDataset(DecodedDataset):
     def __init__(
         self,
         paths: Paths,
-        columns: str | Sequence[str] | None = None,
+        columns: ImageColumns = None,
         *,
         filter: Condition | Sequence[Condition] | None = None,
         nulls: Any = "error",
@@ -118,7 +121,7 @@ class ParquetDataset(DecodedDataset):
         index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.paths = expand(paths)
-        self.columns = checked_columns(columns)
+        self.columns, self.images = checked_image_columns(columns)
         self.filter = _conditions(filter)
         self.nulls = nulls
         self.strings = strings
@@ -132,20 +135,23 @@ class ParquetDataset(DecodedDataset):
         self._open()
 
     def _open(self) -> None:
+        self._set_core(*with_images(self.columns, self.images, self._read))
+
+    def _read(self, columns: Columns, is_look: bool) -> tuple[_core.Dataset, Any, list[Kind]]:
         core, structure, kinds, sizes, cache, self.damages = _core.Dataset.parquet(
             self.paths,
             {
-                "columns": columnar_arguments(self.columns, self.nulls, self.strings, self.lists, self.decimals),
+                "columns": columnar_arguments(columns, self.nulls, self.strings, self.lists, self.decimals),
                 "filter": self.filter,
                 "cache_bytes": self.cache_bytes,
                 "index_folder": self.index_folder,
             },
-            leaves_out(self.on_error),
+            leaves_out(self.on_error) and not is_look,
         )
         self.row_group_sizes = sizes
         self._set_blocks(sizes)
         self._caches = [cache]
-        self._set_core(core, structure_of(structure, self.columns), kinds_of(core, kinds, self.lists))
+        return core, structure, kinds_of(core, kinds, self.lists)
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it says which samples there are."""

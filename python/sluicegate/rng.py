@@ -21,7 +21,7 @@ from .global_generators import global_generators, keeping_generators
 
 _T = TypeVar("_T")
 
-__all__ = ["GlobalDrawWatch", "SampleGenerators", "SampleSeeding", "sample_rng"]
+__all__ = ["GlobalDrawWatch", "SampleGenerators", "SampleSeeding", "sample_rng", "seeded_generators"]
 
 
 class SampleGenerators:
@@ -116,6 +116,11 @@ def sample_rng() -> SampleGenerators:
             )
         generators = _current.generators = SampleGenerators(key)
     return generators
+
+
+def seeded_generators() -> SampleGenerators | None:
+    """What `sample_rng` gives, or None where no sample is being fetched with a seed in this thread."""
+    return None if _current.key is None else sample_rng()
 
 
 class SampleSeeding:

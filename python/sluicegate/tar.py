@@ -9,11 +9,14 @@ from typing import Any, Literal, TypeAlias
 
 from . import _core
 from .blocks import BlockedDataset
+from .image_field import ImageField, image_field
 from .native_dataset import Kind, Lists, checked_lists, list_kind, native_format
 from .paths import Path, Paths, expand
 from .tar_listing import listing_beside, listing_of
 
-TarField: TypeAlias = Literal["bytes", "str", "json", "npy", "int", "float"] | list[Literal["npy"]] | type | None
+TarField: TypeAlias = (
+    "Literal['bytes', 'str', 'json', 'npy', 'int', 'float', 'image'] | ImageField | list[Literal['npy']] | type | None"
+)
 
 # An array of any length, as it can be looked for.
 _RAGGED = ("npy",)
@@ -21,6 +24,7 @@ _RAGGED = ("npy",)
 # By what a user says: what the core reads, and what it is in Python.
 _FIELDS: dict[Any, tuple[str, str]] = {
     "bytes": ("bytes", "bytes"),
+    "image": ("bytes", "bytes"),
     bytes: ("bytes", "bytes"),
     None: ("bytes", "bytes"),
     "str": ("bytes", "str"),
@@ -76,8 +80,9 @@ class TarDataset(BlockedDataset):
             torch's default collate makes of them), "int" or `int`, "float" or `float` (a decimal number; a batch is an
             int64 or float64 tensor), "npy" (a tensor, of the data type and shape that the first one has; stacked in a
             batch, in any byte order that the machine has, never unpickled), `["npy"]` (the same, but the first axis has
-            any length; a batch is `{"values", "offsets"}`, or as `lists` says). `"jpg;png"` is the first of these that
-            a sample has. The default is all that the first sample has, as bytes.
+            any length; a batch is `{"values", "offsets"}`, or as `lists` says), "image" or an `ImageField` (an image,
+            decoded and transformed). `"jpg;png"` is the first of these that a sample has. The default is all that the
+            first sample has, as bytes.
         on_missing: what becomes of a sample that lacks a field: "error" when it is read, "skip" (it is not counted), or
             "none" (the field is None; a batch has a list of it, whatever it is).
         lists: what batches of `["npy"]` are: "ragged" (`values`, all arrays behind each other, and `offsets`, int64,
@@ -178,7 +183,7 @@ class TarDataset(BlockedDataset):
             # Once: whoever unpickles this has no list any more, but the archives.
             self._listing = None
         kinds = kinds_of(self.fields, self.on_missing, self.lists, [dtype for _, dtype, _ in core.fields])
-        self._set_core(core, {name: place for place, name in enumerate(names)}, kinds)
+        self._set_core(core, {name: place for place, name in enumerate(names)}, kinds, images_of(self.fields))
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it says which samples there are."""
@@ -194,7 +199,8 @@ def checked_fields(fields: Mapping[str, TarField] | None) -> dict[str, TarField]
             raise ValueError(f"fields: expected extensions such as 'jpg', but got {name!r}")
         if _key(field) not in _FIELDS:
             raise ValueError(
-                f"fields[{name!r}]: expected 'bytes', 'str', 'json', 'npy', ['npy'], int or float, but got {field!r}"
+                f"fields[{name!r}]: expected 'bytes', 'str', 'json', 'npy', ['npy'], int, float, 'image' or an "
+                f"ImageField, but got {field!r}"
             )
     return checked
 
@@ -216,8 +222,16 @@ def kinds_of(fields: Mapping[str, TarField], on_missing: str, lists: Lists, dtyp
     return kinds
 
 
+def images_of(fields: Mapping[str, TarField]) -> dict[int, ImageField]:
+    """Those of these fields that are images, by their places behind key and archive."""
+    images = ((place, image_field(field)) for place, field in enumerate(fields.values(), 2))
+    return {place: image for place, image in images if image is not None}
+
+
 def _key(field: Any) -> Any:
     """`field`, as it can be looked for."""
+    if isinstance(field, ImageField):
+        return "image"
     if isinstance(field, list):
         return tuple(field) if all(isinstance(item, str) for item in field) else object()
     return field if field is None or isinstance(field, (str, type)) else object()

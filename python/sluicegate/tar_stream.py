@@ -9,7 +9,7 @@ from . import _core
 from .native_dataset import Kind, Lists, checked_lists
 from .native_stream import Fields, NativeStream
 from .stream_sources import Sources
-from .tar import TarField, checked_fields, fields_of_core, kinds_of
+from .tar import TarField, checked_fields, fields_of_core, images_of, kinds_of
 
 
 class TarStream(NativeStream):
@@ -102,6 +102,8 @@ class TarStream(NativeStream):
         shard: tuple[int, int] | None = None,
     ) -> None:
         self.fields = checked_fields(fields)
+        if images_of(self.fields or {}):
+            raise ValueError("fields: a stream does not decode images: take TarDataset, or 'bytes' and decode_image")
         if on_missing not in ("error", "skip", "none"):
             raise ValueError(f"on_missing: expected 'error', 'skip' or 'none', but got {on_missing!r}")
         self.on_missing = on_missing

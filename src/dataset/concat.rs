@@ -89,6 +89,10 @@ impl Dataset for Concat {
         self.parts[0].as_variable().map(|_| self as &dyn VariableSize)
     }
 
+    fn is_random(&self) -> bool {
+        self.parts.iter().any(|part| part.is_random())
+    }
+
     fn origin(&self, index: usize, field: usize) -> Option<String> {
         let (part, start) = self.locate(index).ok()?;
         self.parts[part].origin(index - start, field)

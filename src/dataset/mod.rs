@@ -3,6 +3,10 @@
 
 mod blocks;
 mod concat;
+#[cfg(feature = "image")]
+mod decoded_images;
+#[cfg(feature = "image")]
+mod encoded_batch;
 pub(crate) mod format;
 mod in_memory;
 mod iterable;
@@ -14,6 +18,8 @@ mod subset;
 
 pub use blocks::{BlockSize, Blocks};
 pub use concat::Concat;
+#[cfg(feature = "image")]
+pub use decoded_images::{DecodedField, DecodedImages};
 pub use in_memory::InMemory;
 pub use iterable::{Advance, IterableDataset, SampleStream, StreamPosition};
 pub use ragged::Ragged;
@@ -28,7 +34,8 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema, Sizes, SizesWriter
 ///
 /// # Contract
 /// - `read` is called from many threads at once and takes no lock that a reader of another index can hold for long.
-/// - It is deterministic: the same index gives the same bytes until somebody changes what lies underneath.
+/// - It is deterministic: the same index, and where [`is_random`](Self::is_random) says so the same key, gives the same bytes
+///   until somebody changes what lies underneath.
 /// - It fills every field of `into`; the room may hold the bytes of an older batch.
 /// - An index of `len()` or above is [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), never a panic.
 ///
@@ -81,6 +88,12 @@ pub trait Dataset: Send + Sync {
     /// The sizes of the samples, where the schema has variable fields; never asked for otherwise.
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         None
+    }
+
+    /// Whether a sample is not the same each time that it is read, but depends on its key
+    /// ([`SampleWriter::key`](crate::SampleWriter::key)). A combinator is what its parts are.
+    fn is_random(&self) -> bool {
+        false
     }
 
     /// Where field `field` of sample `index` comes from, in words: the file, and the place in it. It is asked for by who finds

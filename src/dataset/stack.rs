@@ -76,6 +76,10 @@ impl Dataset for Stack {
         self.schema.is_variable().then_some(self as &dyn VariableSize)
     }
 
+    fn is_random(&self) -> bool {
+        self.parts.iter().any(|(part, _)| part.is_random())
+    }
+
     fn origin(&self, index: usize, field: usize) -> Option<String> {
         let (part, fields) = self.parts.iter().find(|(_, fields)| fields.contains(&field))?;
         part.origin(index, field - fields.start)

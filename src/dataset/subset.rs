@@ -66,6 +66,10 @@ impl Dataset for Subset {
         self.dataset.as_variable().map(|_| self as &dyn VariableSize)
     }
 
+    fn is_random(&self) -> bool {
+        self.dataset.is_random()
+    }
+
     fn origin(&self, index: usize, field: usize) -> Option<String> {
         self.dataset.origin(self.inner(index).ok()?, field)
     }

@@ -28,6 +28,7 @@ pub struct DataLoaderBuilder {
     threads: usize,
     prefetch: usize,
     delivery: Delivery,
+    seed: Option<u64>,
 }
 
 impl DataLoaderBuilder {
@@ -44,6 +45,7 @@ impl DataLoaderBuilder {
             threads: 0,
             prefetch: 2,
             delivery: Delivery::InOrder,
+            seed: None,
         }
     }
 
@@ -59,10 +61,19 @@ impl DataLoaderBuilder {
         self
     }
 
-    /// Another random order every epoch, a pure function of `seed` and the epoch's number.
-    pub fn shuffle(self, seed: u64) -> Self {
+    /// Another random order every epoch, a pure function of `seed` and the epoch's number. It is the seed of what is random
+    /// about samples, too, unless [`seed`](Self::seed) gives another.
+    pub fn shuffle(mut self, seed: u64) -> Self {
         let sampler = RandomSampler::new(self.dataset.len(), seed);
+        self.seed = self.seed.or(Some(seed));
         self.sampler(Arc::new(sampler))
+    }
+
+    /// What is random about samples is drawn from: each has a key that follows from this, the epoch and its index
+    /// ([`SampleWriter::key`](crate::SampleWriter::key)), so it is the same for any number of threads, and after a resume.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
     }
 
     /// What becomes of a last batch that is smaller. Default: it comes.
@@ -131,12 +142,16 @@ impl DataLoaderBuilder {
     /// The loader. Starts nothing.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `batch_size` is 0, when `batches` are given and what they decide is given too, or
-    /// when there are threads but nothing to prefetch.
+    /// [`Error::InvalidArgument`] when `batch_size` is 0, when `batches` are given and what they decide is given too, when
+    /// there are threads but nothing to prefetch, or when samples are random and there is no seed.
     pub fn build(self) -> Result<DataLoader> {
         if self.threads > 0 && self.prefetch == 0 {
             let reason = "threads that may fetch no batch ahead have nothing to do: give at least 1".into();
             return Err(Error::InvalidArgument { argument: "prefetch", reason });
+        }
+        if self.dataset.is_random() && self.seed.is_none() {
+            let reason = "the samples are random, and nothing says what they are drawn from: give a number".into();
+            return Err(Error::InvalidArgument { argument: "seed", reason });
         }
         let source = self.source()?;
         let (sampler, batch_size) = match &source {
@@ -156,6 +171,7 @@ impl DataLoaderBuilder {
             pool: (self.threads > 0).then(|| Arc::new(Pool::new(self.threads))),
             ahead,
             delivery: self.delivery,
+            seed: self.seed,
         })
     }
 

@@ -44,6 +44,7 @@ pub struct DataLoader {
     pool: Option<Arc<Pool>>,
     ahead: usize,
     delivery: Delivery,
+    seed: Option<u64>,
 }
 
 /// What an epoch's plan is made of.
@@ -80,6 +81,10 @@ impl DataLoader {
     fn batches_from(&self, state: LoaderState) -> Result<Batches> {
         let plan = self.plan(state.epoch())?.start_at(state.position());
         let fetch = FetchSamples::new(Arc::clone(&self.dataset), Arc::clone(&self.collate), Arc::clone(&self.slab));
+        let fetch = match self.seed {
+            Some(seed) => fetch.with_seed(seed),
+            None => fetch,
+        };
         let window = Prefetch::new(Arc::new(fetch), self.pool.clone(), self.delivery);
         Ok(Batches::new(plan, window, self.ahead, state))
     }

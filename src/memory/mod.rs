@@ -32,6 +32,8 @@ mod sync;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod two_processes;
+#[cfg(feature = "image")]
+mod vectors;
 mod widen;
 mod worker_slot;
 
@@ -55,5 +57,7 @@ pub use scattered::Scattered;
 pub use segment::Segment;
 pub(crate) use shared_word::SharedWord;
 pub use slab::Slab;
+#[cfg(feature = "image")]
+pub(crate) use vectors::{Kernel, MultiplyAdd, run_on_vectors};
 pub use widen::widen;
 pub(crate) use worker_slot::{WorkerSlot, spare_for};

@@ -6,7 +6,7 @@ use super::Batch;
 use crate::collate::{BatchLayout, Collate};
 use crate::dataset::{Blocks, Dataset, read_batch, sizes_of};
 use crate::memory::Slab;
-use crate::{BatchWriter, Column, Error, Result, Schema, Sizes};
+use crate::{BatchWriter, Column, Error, Result, Schema, Sizes, sample_key};
 
 /// The samples of one batch, by index, and the place of the batch in its epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct FetchSamples {
     /// Whether the sizes of samples must be asked for.
     is_variable: bool,
     largest_batch: usize,
+    /// Where samples are random: what they are drawn from, with the epoch and the index.
+    seed: Option<u64>,
 }
 
 impl FetchSamples {
@@ -57,13 +59,20 @@ impl FetchSamples {
     /// in one batch.
     pub fn new(dataset: Arc<dyn Dataset>, collate: Arc<dyn Collate>, slab: Arc<Slab>) -> Self {
         let is_variable = dataset.schema().is_variable();
-        Self { dataset, collate, slab, is_variable, largest_batch: LARGEST_BATCH }
+        Self { dataset, collate, slab, is_variable, largest_batch: LARGEST_BATCH, seed: None }
     }
 
     /// The same with another bound, in bytes, on what the samples of variable size have in one batch.
     #[must_use]
     pub fn with_largest_batch(self, bytes: usize) -> Self {
         Self { largest_batch: bytes, ..self }
+    }
+
+    /// The same, for samples that are random: each gets the key that belongs to `seed`, the epoch and its index
+    /// ([`SampleWriter::key`](crate::SampleWriter::key)).
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed: Some(seed), ..self }
     }
 }
 
@@ -84,7 +93,14 @@ impl Fetch for FetchSamples {
             layout.write_sizes(&sizes, lease.bytes_mut());
         }
         let mut into = BatchWriter::new(lease.bytes_mut(), &layout.columns, layout.samples);
-        read_batch(&*self.dataset, &batch.indices, &mut into)?;
+        match self.seed.filter(|_| self.dataset.is_random()) {
+            None => read_batch(&*self.dataset, &batch.indices, &mut into)?,
+            Some(seed) => {
+                let key = |&index: &usize| sample_key(seed, batch.epoch, index as u64);
+                let keys: Vec<u64> = batch.indices.iter().map(key).collect();
+                read_batch(&*self.dataset, &batch.indices, &mut into.with_keys(&keys))?;
+            }
+        }
         if !layout.padding.is_empty() {
             layout.pad(lease.bytes_mut());
         }

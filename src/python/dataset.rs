@@ -387,6 +387,12 @@ impl Dataset {
         fields.map(|field| (field.name().to_owned(), field.dtype().name(), field.shape().to_vec())).collect()
     }
 
+    /// Whether a sample depends on its key.
+    #[getter]
+    fn is_random(&self) -> bool {
+        self.0.is_random()
+    }
+
     /// Whether batches of both can be concatenated: equal data types and shapes, field by field.
     fn stacks_with(&self, other: &Self) -> bool {
         self.0.schema().stacks_with(other.0.schema())

@@ -17,9 +17,9 @@ const FREE_SLOTS: usize = 2;
 /// Decodes images on the calling thread. Threads may share it, and a forked process may go on with it.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct ImageDecoder {
-    options: DecodeOptions,
+    pub(super) options: DecodeOptions,
     slab: Slab,
-    from_dlpack: Py<PyAny>,
+    pub(super) from_dlpack: Py<PyAny>,
 }
 
 #[pymethods]

@@ -18,6 +18,9 @@ mod folder_files;
 mod generators;
 mod hand_over;
 mod image_decoder;
+mod image_operations;
+mod image_pipeline;
+mod image_transforms;
 mod integers;
 mod json;
 mod memory;
@@ -75,6 +78,12 @@ mod _core {
     use super::hand_over::HandOver;
     #[pymodule_export]
     use super::image_decoder::ImageDecoder;
+    #[pymodule_export]
+    use super::image_operations::ImageOperations;
+    #[pymodule_export]
+    use super::image_pipeline::{ImagePipeline, decoded_images};
+    #[pymodule_export]
+    use super::image_transforms::ImageTransforms;
     #[pymodule_export]
     use super::memory::Indices;
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! `Prefetch`: one epoch's window of batches.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,24 +40,45 @@ pub(super) struct Prefetch {
     hand_over: Py<HandOver>,
     /// Where there is one that indices are of.
     dataset: Option<Arc<dyn crate::Dataset>>,
+    /// That of the batches that are asked for.
+    epoch: AtomicU64,
 }
 
 #[pymethods]
 impl Prefetch {
-    /// A window on `dataset`, whose batches are handed over by `hand_over`.
+    /// A window on `dataset`, whose batches are handed over by `hand_over`; samples that are random draw from `seed`.
     #[new]
+    #[pyo3(signature = (engine, dataset, hand_over, in_order, seed=None))]
     fn new(
         py: Python<'_>,
         engine: &Engine,
         dataset: &Dataset,
         hand_over: Py<HandOver>,
         in_order: bool,
+        seed: Option<u64>,
     ) -> PyResult<Self> {
         let how = hand_over.bind(py).get();
         how.check(dataset.0.schema())?;
         let fetch = FetchSamples::new(Arc::clone(&dataset.0), how.collate(), Arc::clone(&engine.slab));
+        let fetch = match seed {
+            Some(seed) => fetch.with_seed(seed),
+            None => fetch,
+        };
         let window = window(engine, Arc::new(fetch), in_order);
-        Ok(Self { window, len: dataset.0.len(), packed: None, hand_over, dataset: Some(Arc::clone(&dataset.0)) })
+        let dataset = Arc::clone(&dataset.0);
+        Ok(Self {
+            window,
+            len: dataset.len(),
+            packed: None,
+            hand_over,
+            dataset: Some(dataset),
+            epoch: AtomicU64::new(0),
+        })
+    }
+
+    /// The batches that are asked for next are those of `epoch`: what is random about a sample follows from it.
+    fn set_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Relaxed);
     }
 
     /// A window on rows of `length` tokens, into which the documents of `files` are packed; there are so many `indices`,
@@ -78,7 +100,7 @@ impl Prefetch {
         let collate = PackRows { length, pad_token, labels };
         let fetch = Arc::new(FetchPacked::new(documents, collate, Arc::clone(&engine.slab)));
         let window = window(engine, Arc::clone(&fetch) as Arc<dyn Fetch>, in_order);
-        Self { window, len: indices, packed: Some(fetch), hand_over, dataset: None }
+        Self { window, len: indices, packed: Some(fetch), hand_over, dataset: None, epoch: AtomicU64::new(0) }
     }
 
     /// Asks for the samples at `indices`, as batch `number` of the epoch. False, and nothing asked for, when one of them is
@@ -175,7 +197,7 @@ impl Prefetch {
         if self.packed.as_ref().is_some_and(|packed| packed.pieces(&indices).is_err()) {
             return Ok(false);
         }
-        let batch = IndexBatch { epoch: 0, batch_in_epoch: number, indices };
+        let batch = IndexBatch { epoch: self.epoch.load(Ordering::Relaxed), batch_in_epoch: number, indices };
         detach(py, || {
             let mut window = self.window();
             window.push(batch)?;

@@ -53,6 +53,11 @@ impl Reader {
         let (indices, batch) = self.read(py, self.places(indices)?)?;
         self.hand_over.get().batch(py, self.of(&indices), batch)
     }
+
+    /// Where field `field` of the sample at `index` comes from, in words, if that is known.
+    fn origin(&self, py: Python<'_>, index: usize, field: usize) -> PyResult<Option<String>> {
+        detach(py, || Ok(self.dataset.origin(index, field)))
+    }
 }
 
 impl Reader {

@@ -3,9 +3,11 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
 
 use super::error::to_python;
 use super::mersenne::{bytes, from_halves, numbers, to_halves};
+use crate::TorchGenerator;
 use crate::memory::ForeignWords;
 use crate::rng::{GENERATOR_WORDS, GeneratorStream, generator_words};
 
@@ -82,6 +84,27 @@ impl TorchState {
         bytes(&self.words, [self.next, self.left, low(seed), high(seed), low(double), high(double), float, kept])
     }
 
+    /// The generator in Rust that draws what torch's would.
+    pub(super) fn generator(&self) -> PyResult<TorchGenerator> {
+        let left = self.left as usize - 1;
+        // Torch draws all words in their order: none are left, or those up to the last.
+        if left != 0 && self.next as usize + left != GENERATOR_WORDS {
+            let message = format!("position {} with {} words left: draws don't lead there", self.next, self.left);
+            return Err(PyValueError::new_err(message));
+        }
+        Ok(TorchGenerator::from_parts(self.words, GENERATOR_WORDS - left, self.double.map(f64::from_bits)))
+    }
+
+    /// The state of the generator that this was one of, when it is where `generator` is.
+    pub(super) fn moved_to(&self, generator: &TorchGenerator) -> Self {
+        let (&words, next, kept) = generator.parts();
+        let left = (GENERATOR_WORDS - next) as u32 + 1;
+        // Of a generator that was just seeded torch says that no word is left before the first one, not behind the last.
+        let is_same = left == self.left && words == self.words;
+        let next = if is_same { self.next } else { next as u32 };
+        Self { words, next, left, seed: self.seed, double: kept.map(f64::to_bits), float: self.float }
+    }
+
     fn from_form(form: &[u32; FORM_WORDS]) -> Self {
         let wide = |at: usize| from_halves([form[at], form[at + 1]]);
         let mut words = [0; GENERATOR_WORDS];
@@ -152,4 +175,28 @@ impl TorchDoor {
         self.form.write(&state.form());
         self.set_state.call1(py, (&self.tensor,)).map(drop)
     }
+}
+
+/// What `draw` makes of the generator of torch's that `way` leads to, which is then where torch's own draws would have left
+/// it. `way` is a tuple of what the fast way needs, or an object that goes the public way, by the methods `take()` and
+/// `put(state)`. Where `draw` fails, nothing was drawn.
+pub(super) fn draw_from<T>(
+    way: &Bound<'_, PyAny>,
+    draw: impl FnOnce(&mut TorchGenerator) -> PyResult<T>,
+) -> PyResult<T> {
+    let py = way.py();
+    if way.is_instance_of::<PyTuple>() {
+        let door = TorchDoor::new(py, way.extract::<TorchPlaces>()?)?;
+        let before = door.take(py)?;
+        let mut generator = before.generator()?;
+        let drawn = draw(&mut generator)?;
+        door.put(py, &before.moved_to(&generator))?;
+        return Ok(drawn);
+    }
+    let state: Bound<'_, PyBytes> = way.call_method0(intern!(py, "take"))?.cast_into()?;
+    let before = TorchState::from_bytes(state.as_bytes())?;
+    let mut generator = before.generator()?;
+    let drawn = draw(&mut generator)?;
+    way.call_method1(intern!(py, "put"), (PyBytes::new(py, &before.moved_to(&generator).to_bytes()),))?;
+    Ok(drawn)
 }

@@ -7,6 +7,7 @@ pub(crate) const GENERATOR_WORDS: usize = 624;
 
 /// Whose state it is: what is drawn from one says nothing of what is drawn from another.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "python"), expect(dead_code, reason = "the other libraries are Python's"))]
 pub(crate) enum GeneratorStream {
     /// The global generator of Python's `random`.
     GlobalPython = 1,

@@ -10,7 +10,7 @@ pub(crate) enum Purpose {
     /// What is random about a sample.
     Sample = 2,
     /// The generators that a sample is fetched with.
-    #[cfg(feature = "python")]
+    #[cfg(feature = "image")]
     Generator = 3,
     /// Which slot of a shuffle buffer comes next.
     ShuffleBuffer = 8,

@@ -17,7 +17,7 @@ mod digest;
 mod draws;
 mod exponential;
 mod feistel;
-#[cfg(feature = "python")]
+#[cfg(feature = "image")]
 mod generator_words;
 mod key_stream;
 mod mt19937;
@@ -27,6 +27,7 @@ mod randperm;
 mod round_tables;
 mod sample_key;
 mod shuffle_table;
+mod torch_floats;
 
 pub(crate) use below::below;
 pub(crate) use buffer_draws::BufferDraws;

@@ -1,5 +1,8 @@
 //! [`TorchGenerator`]: torch's generator of random numbers on the CPU.
 
+#[cfg(feature = "image")]
+use super::generator_words::{GeneratorStream, generator_words};
+
 /// The generator that `torch.Generator().manual_seed(seed)` makes, number for number.
 ///
 /// Each method says which draw of torch it stands for; mixed calls keep step with torch as long as each has its
@@ -22,6 +25,8 @@ pub struct TorchGenerator {
     state: [u32; STATE_WORDS],
     /// The word of `state` that is drawn next; at `STATE_WORDS` all are spent.
     next: usize,
+    /// The second of two normal deviates that were made together.
+    pub(super) kept_normal: Option<f64>,
 }
 
 const STATE_WORDS: usize = 624;
@@ -39,7 +44,30 @@ impl TorchGenerator {
             let before: u32 = state[word - 1];
             state[word] = (before ^ (before >> 30)).wrapping_mul(1_812_433_253).wrapping_add(word as u32);
         }
-        TorchGenerator { state, next: STATE_WORDS }
+        TorchGenerator { state, next: STATE_WORDS, kept_normal: None }
+    }
+
+    /// The generator of the sample with this `key`, as [`sample_key`](crate::sample_key) gives them: what
+    /// `sluicegate.sample_rng().torch` is in Python.
+    #[cfg(feature = "image")]
+    #[must_use]
+    pub fn of_key(key: u64) -> Self {
+        let mut state = [0; STATE_WORDS];
+        generator_words(key, GeneratorStream::SampleTorch, &mut state);
+        // Torch can't say that the first word is still to be drawn, so in Python it never is.
+        TorchGenerator { state, next: 1, kept_normal: None }
+    }
+
+    /// The generator whose next draws are those `words` from `next` on.
+    #[cfg(feature = "python")]
+    pub(crate) fn from_parts(state: [u32; STATE_WORDS], next: usize, kept_normal: Option<f64>) -> Self {
+        TorchGenerator { state, next: next.min(STATE_WORDS), kept_normal }
+    }
+
+    /// What [`from_parts`](Self::from_parts) makes the same generator of.
+    #[cfg(feature = "python")]
+    pub(crate) fn parts(&self) -> (&[u32; STATE_WORDS], usize, Option<f64>) {
+        (&self.state, self.next, self.kept_normal)
     }
 
     /// The next 32 bits: what every draw of torch is made of.

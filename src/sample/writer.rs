@@ -99,6 +99,8 @@ pub struct BatchWriter<'a> {
     bytes: &'a mut [u8],
     columns: &'a [Column],
     rows: Range<usize>,
+    /// By row of the whole batch: who asked for the samples knows their keys, and combinators pass them on with the room.
+    keys: Option<&'a [u64]>,
 }
 
 impl<'a> BatchWriter<'a> {
@@ -111,7 +113,19 @@ impl<'a> BatchWriter<'a> {
         for column in columns {
             assert!(column.end(bytes, rows) <= bytes.len(), "a column reaches past its slot");
         }
-        Self { bytes, columns, rows: 0..rows }
+        Self { bytes, columns, rows: 0..rows, keys: None }
+    }
+
+    /// The same room, for samples that have these keys, by row.
+    #[must_use]
+    pub fn with_keys(self, keys: &'a [u64]) -> Self {
+        Self { keys: Some(keys), ..self }
+    }
+
+    /// The key of the sample in row `row`: as [`SampleWriter::key`].
+    #[must_use]
+    pub fn key(&self, row: usize) -> Option<u64> {
+        self.keys.and_then(|keys| keys.get(self.rows.start + row).copied())
     }
 
     /// The number of samples that fit.
@@ -145,19 +159,50 @@ impl<'a> BatchWriter<'a> {
     /// The room of the sample in row `row`.
     pub fn sample(&mut self, row: usize) -> SampleWriter<'_> {
         assert!(row < self.rows.len(), "row {row} of a batch of {}", self.rows.len());
-        SampleWriter { bytes: self.bytes, columns: self.columns, row: self.rows.start + row }
+        SampleWriter { bytes: self.bytes, columns: self.columns, row: self.rows.start + row, keys: self.keys }
     }
 
     /// The window on some of the rows.
     pub fn rows_mut(&mut self, rows: Range<usize>) -> BatchWriter<'_> {
         assert!(rows.end <= self.rows.len(), "rows {rows:?} of a batch of {}", self.rows.len());
         let rows = self.rows.start + rows.start..self.rows.start + rows.end;
-        BatchWriter { bytes: self.bytes, columns: self.columns, rows }
+        BatchWriter { bytes: self.bytes, columns: self.columns, rows, keys: self.keys }
     }
 
     /// The window on some of the fields.
     pub fn fields_mut(&mut self, fields: Range<usize>) -> BatchWriter<'_> {
-        BatchWriter { bytes: self.bytes, columns: &self.columns[fields], rows: self.rows.clone() }
+        BatchWriter { bytes: self.bytes, columns: &self.columns[fields], rows: self.rows.clone(), keys: self.keys }
+    }
+
+    /// The rooms of `fields`, which have samples of one size, row by row: apart from each other, so that threads may fill them
+    /// side by side.
+    ///
+    /// # Panics
+    /// When one of them is variable, or stands there twice.
+    pub fn rooms(&mut self, fields: &[usize]) -> Vec<Vec<&mut [u8]>> {
+        let mut places: Vec<(usize, usize, usize)> = fields
+            .iter()
+            .enumerate()
+            .map(|(place, &field)| {
+                let Column::Fixed { offset, bytes_per_sample } = self.columns[field] else {
+                    panic!("field {field} is variable: its rooms have no size of their own");
+                };
+                (offset + self.rows.start * bytes_per_sample, bytes_per_sample, place)
+            })
+            .collect();
+        places.sort_unstable();
+        let mut rooms: Vec<Vec<&mut [u8]>> = Vec::new();
+        rooms.resize_with(self.rows.len(), || fields.iter().map(|_| Default::default()).collect());
+        let (mut rest, mut at) = (&mut *self.bytes, 0);
+        for (start, size, place) in places {
+            let (_, behind) = rest.split_at_mut(start - at);
+            let (column, behind) = behind.split_at_mut(size * self.rows.len());
+            for (row, room) in rooms.iter_mut().zip(column.chunks_exact_mut(size.max(1))) {
+                row[place] = room;
+            }
+            (rest, at) = (behind, start + size * self.rows.len());
+        }
+        rooms
     }
 }
 
@@ -167,12 +212,20 @@ pub struct SampleWriter<'a> {
     bytes: &'a mut [u8],
     columns: &'a [Column],
     row: usize,
+    keys: Option<&'a [u64]>,
 }
 
 impl SampleWriter<'_> {
     /// The same room, as that of a batch of one sample.
     pub fn as_batch(&mut self) -> BatchWriter<'_> {
-        BatchWriter { bytes: self.bytes, columns: self.columns, rows: self.row..self.row + 1 }
+        BatchWriter { bytes: self.bytes, columns: self.columns, rows: self.row..self.row + 1, keys: self.keys }
+    }
+
+    /// The key of this sample, which what is random about it is drawn from: a function of the loader's seed, the epoch and the
+    /// index that it was asked for by ([`sample_key`](crate::sample_key)). Nothing without a seed.
+    #[must_use]
+    pub fn key(&self) -> Option<u64> {
+        self.keys.and_then(|keys| keys.get(self.row).copied())
     }
 
     /// The bytes of field `field`, in C order; of a variable field as many as the dataset has said before.
@@ -183,6 +236,6 @@ impl SampleWriter<'_> {
 
     /// The window on some of the fields.
     pub fn fields_mut(&mut self, fields: Range<usize>) -> SampleWriter<'_> {
-        SampleWriter { bytes: self.bytes, columns: &self.columns[fields], row: self.row }
+        SampleWriter { bytes: self.bytes, columns: &self.columns[fields], row: self.row, keys: self.keys }
     }
 }

@@ -70,7 +70,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    fn of(encoded: &[u8]) -> Result<Self, Reason> {
+    pub(super) fn of(encoded: &[u8]) -> Result<Self, Reason> {
         match encoded {
             [] => Err("it has no bytes, and is no image".into()),
             [0xff, 0xd8, ..] => Ok(Self::Jpeg),

@@ -39,6 +39,14 @@ fn jpeg_segment(encoded: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// Whether rows become columns.
+pub(super) fn swaps(orientation: Orientation) -> bool {
+    !matches!(
+        orientation,
+        Orientation::NoTransforms | Orientation::FlipHorizontal | Orientation::Rotate180 | Orientation::FlipVertical
+    )
+}
+
 /// The image, turned and mirrored.
 pub(super) fn turn(image: Image, orientation: Orientation) -> Image {
     let [height, width, channels] = image.shape();
@@ -47,9 +55,7 @@ pub(super) fn turn(image: Image, orientation: Orientation) -> Image {
     if orientation == Orientation::NoTransforms {
         return image;
     }
-    let is_upright =
-        matches!(orientation, Orientation::FlipHorizontal | Orientation::Rotate180 | Orientation::FlipVertical);
-    let (new_height, new_width) = if is_upright { (height, width) } else { (width, height) };
+    let (new_height, new_width) = if swaps(orientation) { (width, height) } else { (height, width) };
     let mut pixels = Vec::with_capacity(image.pixels().len());
     for y in 0..new_height {
         for x in 0..new_width {

@@ -4,8 +4,13 @@ use super::Reason;
 use super::decode::{DecodeOptions, Truncated, check_size};
 use super::image::Image;
 use super::image_mode::{ImageMode, cmyk_to_rgb};
+use super::picture::Picture;
+use super::scratch;
 use crate::DType;
 use crate::memory::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region};
+
+/// A block of 8 pixels is decoded to so many of them: to all.
+pub(super) const EIGHTHS: usize = 8;
 
 /// What the decoder says where an image ends too early: a text of libjpeg, which has no numbers in this interface.
 const ENDS_EARLY: &str = "Premature end of JPEG file";
@@ -25,11 +30,63 @@ pub(super) fn size(encoded: &[u8]) -> Result<(usize, usize), Reason> {
     Ok((header.width, header.height))
 }
 
-pub(super) fn decode(encoded: &[u8], options: &DecodeOptions) -> Result<Image, Reason> {
-    // One for each image: it keeps the tables of the last one, and a file that lacks some would be decoded with those.
-    let mut decoder = JpegDecoder::new().map_err(words)?;
-    let header = decoder.header(encoded).map_err(words)?;
+/// The header, of an image that may be decoded.
+pub(super) fn header(encoded: &[u8], options: &DecodeOptions) -> Result<JpegHeader, Reason> {
+    let header = JpegDecoder::new().and_then(|mut decoder| decoder.header(encoded)).map_err(words)?;
     check_size(header.width, header.height, options)?;
+    Ok(header)
+}
+
+pub(super) fn decode(encoded: &[u8], options: &DecodeOptions) -> Result<Image, Reason> {
+    let header = header(encoded, options)?;
+    let whole = Region { left: 0, top: 0, width: header.width, height: header.height };
+    let pixels = decode_region(encoded, &header, options, EIGHTHS, whole)?;
+    Ok(Image::new(pixels.width, pixels.height, pixels.channels, DType::UInt8, pixels.pixels))
+}
+
+/// At least `region` of the image, each block of 8 pixels decoded to `eighths` of them, and where it lies in what was decoded;
+/// the region counts scaled pixels. Its pixels are those that the whole image has there.
+pub(super) fn decode_part(
+    encoded: &[u8],
+    header: &JpegHeader,
+    options: &DecodeOptions,
+    eighths: usize,
+    region: Region,
+) -> Result<(Picture<u8>, Region), Reason> {
+    let [width, height] = [header.width, header.height].map(|length| JpegDecoder::scaled(length, eighths));
+    let whole = Region { left: 0, top: 0, width, height };
+    // A file that is cut short behind the region is damaged all the same: it must not depend on what was drawn. What is not
+    // decoded can't be looked at for other damages.
+    let is_cut = options.truncated == Truncated::Refuse && !has_end(encoded);
+    let decoded = match header.unit_width * eighths / EIGHTHS {
+        0 => whole,
+        _ if is_cut => whole,
+        unit => around(region, unit, whole),
+    };
+    let pixels = decode_region(encoded, header, options, eighths, decoded)?;
+    let (left, top) = (region.left - decoded.left, region.top - decoded.top);
+    Ok((pixels, Region { left, top, ..region }))
+}
+
+/// `region` with a unit to spare at each side: the library smooths colours over the edges of blocks, and takes the edge of a
+/// region for that of the image.
+fn around(region: Region, unit: usize, whole: Region) -> Region {
+    let left = (region.left / unit).saturating_sub(1) * unit;
+    let top = region.top.saturating_sub(unit);
+    let right = (region.left + region.width + unit).min(whole.width);
+    let bottom = (region.top + region.height + unit).min(whole.height);
+    Region { left, top, width: right - left, height: bottom - top }
+}
+
+fn decode_region(
+    encoded: &[u8],
+    header: &JpegHeader,
+    options: &DecodeOptions,
+    eighths: usize,
+    region: Region,
+) -> Result<Picture<u8>, Reason> {
+    // One for each image: it keeps the tables of the last one, and a file that lacks some would be decoded with those.
+    let decoder = JpegDecoder::new().map_err(words)?;
     let colours = match (header.colours, options.mode) {
         (JpegColours::Cmyk, _) => JpegColours::Cmyk,
         (JpegColours::Grey, ImageMode::Unchanged | ImageMode::Grey) => JpegColours::Grey,
@@ -40,16 +97,19 @@ pub(super) fn decode(encoded: &[u8], options: &DecodeOptions) -> Result<Image, R
         JpegColours::Rgb => 3,
         JpegColours::Cmyk => 4,
     };
-    let JpegHeader { width, height, .. } = header;
-    let mut pixels = vec![0; width * height * channels];
-    let whole = Region { left: 0, top: 0, width, height };
-    match decoder.decode(encoded, &header, 8, whole, colours, &mut pixels) {
+    let Region { width, height, .. } = region;
+    let mut pixels = scratch::take(width * height * channels);
+    if options.truncated == Truncated::Fill {
+        // What the decoder does not come to must not be what another image left there.
+        pixels.fill(0);
+    }
+    match decoder.decode(encoded, header, eighths, region, colours, &mut pixels) {
         Err(fault) if !is_forgiven(&fault, encoded, options) => return Err(words(fault)),
         _ => {}
     }
     Ok(match colours {
-        JpegColours::Cmyk => Image::new(width, height, 3, DType::UInt8, cmyk_to_rgb(&pixels)),
-        _ => Image::new(width, height, channels, DType::UInt8, pixels),
+        JpegColours::Cmyk => Picture::new(width, height, 3, cmyk_to_rgb(&pixels)),
+        _ => Picture::new(width, height, channels, pixels),
     })
 }
 
@@ -59,11 +119,24 @@ fn is_forgiven(fault: &JpegFault, encoded: &[u8], options: &DecodeOptions) -> bo
     match fault {
         JpegFault::Fatal(_) => false,
         JpegFault::Damaged(_) if options.truncated == Truncated::Fill => true,
-        JpegFault::Damaged(said) => {
-            let has_end = memchr::memmem::rfind(encoded, &[0xff, 0xd9]).is_some();
-            has_end && HARMLESS.iter().any(|harmless| said.contains(harmless))
+        JpegFault::Damaged(said) => has_end(encoded) && HARMLESS.iter().any(|harmless| said.contains(harmless)),
+    }
+}
+
+/// Whether the marker that ends the image is there, behind the first of its scans: a small image in the header has its own.
+fn has_end(encoded: &[u8]) -> bool {
+    let mut at = 2;
+    while let [0xff, marker, rest @ ..] = encoded.get(at..).unwrap_or_default() {
+        match (marker, rest) {
+            (0xff, _) => at += 1,
+            (0x01 | 0xd0..=0xd8, _) => at += 2,
+            (0xda, _) => return memchr::memmem::rfind(rest, &[0xff, 0xd9]).is_some(),
+            (_, [high, low, ..]) => at += 2 + usize::from(u16::from_be_bytes([*high, *low])),
+            _ => return false,
         }
     }
+    // Bytes that belong to no marker: for the decoder to pass over.
+    memchr::memmem::rfind(encoded, &[0xff, 0xd9]).is_some()
 }
 
 fn words(fault: JpegFault) -> Reason {

@@ -1,15 +1,43 @@
-//! WHAT is done to a sample on the way: pictures are decoded.
+//! WHAT is done to a sample on the way: images are decoded and transformed.
 
+mod apply;
+mod boxes;
+mod canvas;
+mod cut;
 mod decode;
+mod encoded;
 mod exif;
+mod finished;
+mod geometry;
 mod image;
 mod image_mode;
+mod image_pipeline;
+mod image_transform;
 mod jpeg;
+mod level;
+mod levels;
+mod mask;
+mod operation;
+mod outcome;
+mod picture;
+mod pixels;
+mod random;
 mod raster;
+mod resize;
+mod scratch;
 
+pub use boxes::{Boxes, Clamping, Coordinates};
+pub use canvas::JpegScale;
 pub use decode::{DecodeOptions, Orientation, Truncated, decode_image, image_size};
+pub use finished::ChannelOrder;
 pub use image::Image;
 pub use image_mode::ImageMode;
+pub use image_pipeline::{ImageForm, ImagePipeline, TransformedImage};
+pub use image_transform::{AugmentPolicy, ErasingValue, ImageShape, ImageTransform, ResizeTo, SmallImage};
+pub use mask::MaskValue;
+pub use operation::{Antialias, Eraser, Frame, Interpolation, Operation, PaddingMode, Values};
+pub use outcome::fixed_size;
+pub use picture::{AnyPicture, Picture};
 
 /// Why something can't be done, in words; who knows the file makes an error of it.
 type Reason = String;

@@ -20,6 +20,12 @@ mod folder;
 mod fuzz;
 mod golden;
 #[cfg(feature = "image")]
+mod image_operations;
+#[cfg(feature = "image")]
+mod image_transform;
+#[cfg(feature = "image")]
+mod images;
+#[cfg(feature = "image")]
 mod jpeg;
 mod json_lines;
 mod loader;

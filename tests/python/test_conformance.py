@@ -215,10 +215,27 @@ def _token_documents(folder: Path) -> Case:
     return sluicegate.TokenDocumentsDataset(folder / "*.bin"), samples
 
 
+def _image_folder(folder: Path) -> Case:
+    from PIL import Image
+
+    for index in range(SAMPLES):
+        path = folder / f"class{index % 3}" / f"{index:02d}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(np.random.default_rng(index).integers(0, 256, (6, 8 + index, 3), np.uint8)).save(path)
+    samples = []
+    for path in sorted(folder.glob("*/*.png")):
+        with Image.open(path) as image:
+            pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)
+        left = round((pixels.shape[2] - 6) / 2)
+        samples.append((pixels[:, 1:5, left : left + 6].contiguous(), int(path.parent.name[-1])))
+    return sluicegate.ImageFolderDataset(folder, sluicegate.transforms.CenterCrop((4, 6))), samples
+
+
 CASES: dict[type, Callable[[Path], Case]] = {
     sluicegate.ArrowDataset: _arrow,
     sluicegate.CsvDataset: _csv,
     sluicegate.FolderDataset: _folder,
+    sluicegate.ImageFolderDataset: _image_folder,
     sluicegate.JsonLinesDataset: _json_lines,
     sluicegate.MdsDataset: _mds,
     sluicegate.NpyDataset: _npy,

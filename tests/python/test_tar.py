@@ -290,7 +290,7 @@ def test_ten_thousand_archives_are_opened_when_they_are_read(tmp_path: pathlib.P
 
 def test_arguments_are_checked(tmp_path: pathlib.Path) -> None:
     path = put(tmp_path / "0.tar", many(1))
-    for wrong in ({"jpg": "image"}, {"jpg": list}, {"__key__": "str"}):
+    for wrong in ({"jpg": "picture"}, {"jpg": list}, {"__key__": "str"}):
         with pytest.raises(ValueError, match="fields"):
             TarDataset(path, wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="on_missing"):

@@ -51,6 +51,11 @@ pub(super) trait Decode: Send + Sync {
     fn as_blocks(&self) -> Option<&dyn Blocks> {
         None
     }
+
+    /// As [`Dataset::origin`], of all fields of sample `index`.
+    fn origin(&self, _index: usize) -> Option<String> {
+        None
+    }
 }
 
 /// The fields of some samples, as bytes.
@@ -243,6 +248,10 @@ impl<D: Decode> Dataset for Decoding<D> {
     fn as_blocks(&self) -> Option<&dyn Blocks> {
         self.decoder.as_blocks()
     }
+
+    fn origin(&self, index: usize, _field: usize) -> Option<String> {
+        self.decoder.origin(index)
+    }
 }
 
 impl<D: Decode> ReadMany for Decoding<D> {
@@ -305,6 +314,10 @@ macro_rules! dataset_by_decoding {
 
             fn as_blocks(&self) -> Option<&dyn $crate::Blocks> {
                 self.decoding.as_blocks()
+            }
+
+            fn origin(&self, index: usize, field: usize) -> Option<String> {
+                self.decoding.origin(index, field)
             }
         }
     };

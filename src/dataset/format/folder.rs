@@ -206,6 +206,10 @@ impl Dataset for Folder {
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         Some(self)
     }
+
+    fn origin(&self, index: usize, _field: usize) -> Option<String> {
+        Some(self.place(index).ok()?.display().to_string())
+    }
 }
 
 impl VariableSize for Folder {

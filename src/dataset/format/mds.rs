@@ -42,7 +42,7 @@ pub(super) struct Shards {
     pub(super) pool: FilePool,
     pub(super) shards: Vec<Shard>,
     /// By shard, the number of samples up to its end.
-    ends: Vec<usize>,
+    pub(super) ends: Vec<usize>,
     forms: Vec<ColumnForm>,
     /// By column of the shards: the number of its field, where it is one.
     columns: Vec<Option<usize>>,
@@ -316,13 +316,6 @@ impl Shards {
         self.unpacked.read(&number, Reads::Counted { now, all: self.shards[number].samples }, unpack)
     }
 
-    /// The shard that sample `index` lies in, and which one of that shard's it is.
-    pub(super) fn find(&self, index: usize) -> Result<(usize, &Shard, usize)> {
-        let number = self.ends.partition_point(|&end| end <= index);
-        let shard = self.shards.get(number).ok_or(Error::IndexOutOfRange { index, len: self.len() })?;
-        Ok((number, shard, index - if number == 0 { 0 } else { self.ends[number - 1] }))
-    }
-
     /// Has the operating system begin to read the samples at `indices`, where they can be read one by one.
     fn announce(&self, indices: &[usize]) -> Result<()> {
         let mut files = RecentFiles::of(&self.pool);
@@ -375,6 +368,10 @@ impl Decode for Shards {
 
     fn as_blocks(&self) -> Option<&dyn Blocks> {
         self.shards.iter().any(|shard| shard.packing != Packing::None).then_some(self)
+    }
+
+    fn origin(&self, index: usize) -> Option<String> {
+        self.place_of(index)
     }
 
     fn check_part(&self, part: usize) -> Result<()> {

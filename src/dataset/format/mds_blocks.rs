@@ -1,8 +1,10 @@
-//! The packed shards of MDS as [`Blocks`].
+//! Where samples of MDS lie: the packed shards as [`Blocks`], and the place of one sample in words.
 
+use super::decoding::Decode;
 use super::mds::Shards;
-use super::mds_index::Packing;
+use super::mds_index::{Packing, Shard};
 use crate::dataset::{BlockSize, Blocks};
+use crate::{Error, Result};
 
 impl Blocks for Shards {
     fn count(&self) -> usize {
@@ -28,5 +30,20 @@ impl Blocks for Shards {
         {
             file.will_read_all(0, file.bytes());
         }
+    }
+}
+
+impl Shards {
+    /// The shard that sample `index` lies in, and which one of that shard's it is.
+    pub(super) fn find(&self, index: usize) -> Result<(usize, &Shard, usize)> {
+        let number = self.ends.partition_point(|&end| end <= index);
+        let shard = self.shards.get(number).ok_or(Error::IndexOutOfRange { index, len: self.len() })?;
+        Ok((number, shard, index - if number == 0 { 0 } else { self.ends[number - 1] }))
+    }
+
+    /// As [`Dataset::origin`](crate::Dataset::origin).
+    pub(super) fn place_of(&self, index: usize) -> Option<String> {
+        let (_, shard, within) = self.find(index).ok()?;
+        Some(format!("{}, sample {within}", shard.path.display()))
     }
 }

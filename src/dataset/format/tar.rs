@@ -285,6 +285,16 @@ impl Dataset for Tar {
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         self.schema.is_variable().then_some(self)
     }
+
+    fn origin(&self, index: usize, field: usize) -> Option<String> {
+        let (sample, mut found) = (self.sample(index).ok()?, TarSample::default());
+        self.index.read_sample(sample, &mut found).ok()?;
+        let (archive, key) = (self.urls[self.index.file(sample).ok()?].display(), self.index.key(sample).ok()?);
+        let mut extensions = self.fields.get(field)?.extensions.iter();
+        let extension = extensions.find(|&&extension| found.member(&[extension]).is_some());
+        let extension = extension.and_then(|&extension| self.index.extension(extension).ok()).unwrap_or_default();
+        Some(format!("{archive}, member {}", shown(&[&key[..], b".", extension].concat())))
+    }
 }
 
 impl ReadMany for Tar {

@@ -153,6 +153,10 @@ impl<D: Dataset> Dataset for WholeSamples<D> {
         self.dataset.as_variable().map(|_| self as &dyn VariableSize)
     }
 
+    fn is_random(&self) -> bool {
+        self.dataset.is_random()
+    }
+
     fn origin(&self, index: usize, field: usize) -> Option<String> {
         self.dataset.origin(self.index_in_all(index).ok()?, field)
     }

@@ -1,6 +1,9 @@
 //! Images, whatever their format.
 
-use sluicegate::{DecodeOptions, ImageMode, Orientation, Truncated, decode_image, image_size};
+use sluicegate::{
+    Antialias, DType, DecodeOptions, ImageMode, ImagePipeline, ImageTransform, Interpolation, Orientation,
+    TorchGenerator, Truncated, Values, decode_image, image_size,
+};
 
 use super::input::Input;
 
@@ -14,7 +17,10 @@ pub(super) fn image(input: &[u8]) {
         max_pixels: 1 << 20,
     };
     let file = input.rest();
+    let transformed = transformed(file, options);
+    // What is wrong with a file may lie where nothing of it was asked for.
     let Ok(image) = decode_image(file, &options) else { return };
+    assert!(transformed.is_ok() || image.dtype() != DType::UInt8, "{transformed:?}");
     let [height, width, channels] = image.shape();
     assert!(options.mode.channels().is_none_or(|expected| expected == channels), "{channels} channels");
     let (stored_width, stored_height) = image_size(file).expect("what was decoded has a size");
@@ -22,4 +28,22 @@ pub(super) fn image(input: &[u8]) {
     assert!(is_turned || (width, height) == (stored_width, stored_height), "{width} x {height}");
     assert_eq!(decode_image(file, &options).as_ref(), Ok(&image), "the same file has the same pixels");
     assert!(width * height <= 1 << 20);
+}
+
+/// A part of the image, in another size.
+fn transformed(file: &[u8], options: DecodeOptions) -> Result<(), String> {
+    let crop = ImageTransform::RandomResizedCrop {
+        size: [5, 7],
+        scale: [0.08, 1.0],
+        ratio: [0.75, 4.0 / 3.0],
+        interpolation: Interpolation::Bilinear,
+        antialias: Antialias::On,
+    };
+    let floats = ImageTransform::ToDtype { dtype: DType::Float32, values: Values::Scaled };
+    let pipeline = ImagePipeline::new(vec![crop, floats]).with_decode(options);
+    let image = pipeline.run(file, Some(&mut TorchGenerator::new(file.len() as u64)))?;
+    let [channels, height, width] = image.shape();
+    assert_eq!((height, width), (5, 7));
+    assert_eq!(image.to_bytes()?.len(), channels * 5 * 7 * size_of::<f32>());
+    Ok(())
 }

@@ -1,0 +1,88 @@
+"""Transforms of images in Rust, by the names and with the arguments and draws of `torchvision.transforms.v2`.
+
+>>> import torch
+>>> from sluicegate import transforms
+>>> train = transforms.Compose([
+...     transforms.RandomResizedCrop(224),
+...     transforms.RandomHorizontalFlip(),
+...     transforms.ToDtype(torch.float32, scale=True),
+...     transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+... ])
+
+A dataset that is given such transforms, or torchvision's of these names, runs them where it decodes, in its threads and
+without Python (`recognise` tells which). They may be called with samples, too: see `Transform`.
+
+After the same `torch.manual_seed` they draw what torchvision's draw, and leave torch's generator where those leave it.
+Torchvision itself is not needed.
+"""
+
+from .augment import AutoAugment, RandAugment, TrivialAugmentWide
+from .color import (
+    ColorJitter,
+    Grayscale,
+    RandomAdjustSharpness,
+    RandomAutocontrast,
+    RandomChannelPermutation,
+    RandomEqualize,
+    RandomGrayscale,
+    RandomInvert,
+    RandomPhotometricDistort,
+    RandomPosterize,
+    RandomSolarize,
+)
+from .container import Compose, RandomApply
+from .conversion import ConvertImageDtype, PILToTensor, ToDtype, ToImage, ToTensor
+from .geometry import (
+    CenterCrop,
+    Pad,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+)
+from .mix import CutMix, MixUp
+from .recognise import recognise
+from .transform import Transform
+from .values import GaussianBlur, Normalize, RandomErasing
+from .warp import RandomAffine, RandomRotation
+
+__all__ = [
+    "AutoAugment",
+    "CenterCrop",
+    "ColorJitter",
+    "Compose",
+    "ConvertImageDtype",
+    "CutMix",
+    "GaussianBlur",
+    "Grayscale",
+    "MixUp",
+    "Normalize",
+    "PILToTensor",
+    "Pad",
+    "RandAugment",
+    "RandomAdjustSharpness",
+    "RandomAffine",
+    "RandomApply",
+    "RandomAutocontrast",
+    "RandomChannelPermutation",
+    "RandomCrop",
+    "RandomEqualize",
+    "RandomErasing",
+    "RandomGrayscale",
+    "RandomHorizontalFlip",
+    "RandomInvert",
+    "RandomPhotometricDistort",
+    "RandomPosterize",
+    "RandomResizedCrop",
+    "RandomRotation",
+    "RandomSolarize",
+    "RandomVerticalFlip",
+    "Resize",
+    "ToDtype",
+    "ToImage",
+    "ToTensor",
+    "Transform",
+    "TrivialAugmentWide",
+    "recognise",
+]

@@ -1,0 +1,179 @@
+"""Transforms of colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .transform import OptionalTransform, Transform, check_probability
+
+__all__ = [
+    "ColorJitter",
+    "Grayscale",
+    "RandomAdjustSharpness",
+    "RandomAutocontrast",
+    "RandomChannelPermutation",
+    "RandomEqualize",
+    "RandomGrayscale",
+    "RandomInvert",
+    "RandomPhotometricDistort",
+    "RandomPosterize",
+    "RandomSolarize",
+]
+
+_Range = float | Sequence[float] | None
+
+
+class ColorJitter(Transform):
+    """Brightness, contrast, saturation and hue, by factors and in an order that are drawn.
+
+    Args:
+        brightness, contrast, saturation: (least, greatest) factor, none negative, or a number x for (1 - x, 1 + x).
+        hue: (least, greatest) within -0.5 and 0.5 of the circle of hues, or a number x for (-x, x).
+
+    Raises:
+        ValueError: a range that goes beyond.
+        TypeError: something that is no range.
+
+    Example:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.ColorJitter(brightness=0.4, hue=0.1)
+        ColorJitter(brightness=(0.6, 1.4), hue=(-0.1, 0.1))
+    """
+
+    def __init__(
+        self, brightness: _Range = None, contrast: _Range = None, saturation: _Range = None, hue: _Range = None
+    ) -> None:
+        self.brightness = _range(brightness, "brightness", 1.0, (0.0, float("inf")))
+        self.contrast = _range(contrast, "contrast", 1.0, (0.0, float("inf")))
+        self.saturation = _range(saturation, "saturation", 1.0, (0.0, float("inf")))
+        self.hue = _range(hue, "hue", 0.0, (-0.5, 0.5))
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        names = ("brightness", "contrast", "saturation", "hue")
+        return [{"ColorJitter": {name: getattr(self, name) for name in names}}]
+
+
+def _range(value: Any, name: str, center: float, bounds: tuple[float, float]) -> tuple[float, float] | None:
+    """The range that is drawn from; None where nothing would change, and nothing is drawn."""
+    if value is None:
+        return None
+    if isinstance(value, (int, float)):
+        if value < 0:
+            raise ValueError(f"{name}: a single number must not be negative, but got {value!r}")
+        least = center - value
+        value = (max(least, 0.0) if center else least, center + value)
+    elif not isinstance(value, Sequence) or len(value) != 2:
+        raise TypeError(f"{name}: expected a number or a pair of them, but got {value!r}")
+    least, most = float(value[0]), float(value[1])
+    if not bounds[0] <= least <= most <= bounds[1]:
+        raise ValueError(f"{name}: expected (least, greatest) within {bounds}, but got {value!r}")
+    return None if least == most == center else (least, most)
+
+
+class Grayscale(Transform):
+    """Grey, in `num_output_channels` channels, 1 or 3."""
+
+    def __init__(self, num_output_channels: int = 1) -> None:
+        self.num_output_channels = num_output_channels
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return [{"Grayscale": {"num_output_channels": self.num_output_channels}}]
+
+
+class RandomGrayscale(OptionalTransform):
+    """Grey, in as many channels as there were, with probability `p`."""
+
+    def __init__(self, p: float = 0.1) -> None:
+        super().__init__(p)
+
+
+class RandomChannelPermutation(Transform):
+    """The channels in another order, which is drawn."""
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return ["RandomChannelPermutation"]
+
+
+class RandomPhotometricDistort(Transform):
+    """Brightness, contrast, saturation, hue and the order of the channels, each with probability `p`.
+
+    Args:
+        brightness, contrast, saturation: (least, greatest) factor.
+        hue: (least, greatest) within -0.5 and 0.5.
+        p: the probability of each.
+    """
+
+    def __init__(
+        self,
+        brightness: tuple[float, float] = (0.875, 1.125),
+        contrast: tuple[float, float] = (0.5, 1.5),
+        saturation: tuple[float, float] = (0.5, 1.5),
+        hue: tuple[float, float] = (-0.05, 0.05),
+        p: float = 0.5,
+    ) -> None:
+        self.brightness = brightness
+        self.contrast = contrast
+        self.hue = hue
+        self.saturation = saturation
+        check_probability(p)
+        self.p = p
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        names = ("brightness", "contrast", "saturation", "hue")
+        ranges = {name: [float(each) for each in getattr(self, name)] for name in names}
+        return [{"RandomPhotometricDistort": {**ranges, "p": float(self.p)}}]
+
+
+class RandomInvert(OptionalTransform):
+    """Each value's distance from white, with probability `p`."""
+
+
+class RandomAutocontrast(OptionalTransform):
+    """Each channel stretched over the whole range, with probability `p`."""
+
+
+class RandomEqualize(OptionalTransform):
+    """Each channel's histogram made even, with probability `p`."""
+
+
+class RandomPosterize(OptionalTransform):
+    """The upper `bits` of each value, with probability `p`."""
+
+    def __init__(self, bits: int, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.bits = bits
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return [{"RandomPosterize": {"bits": self.bits, "p": float(self.p)}}]
+
+
+class RandomSolarize(OptionalTransform):
+    """Values from `threshold` on inverted, with probability `p`."""
+
+    def __init__(self, threshold: float, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.threshold = threshold
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return [{"RandomSolarize": {"threshold": float(self.threshold), "p": float(self.p)}}]
+
+
+class RandomAdjustSharpness(OptionalTransform):
+    """Blurred (a `sharpness_factor` below 1) or sharpened (above), with probability `p`."""
+
+    def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.sharpness_factor = sharpness_factor
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        factor = float(self.sharpness_factor)
+        return [{"RandomAdjustSharpness": {"sharpness_factor": factor, "p": float(self.p)}}]

@@ -1,0 +1,136 @@
+"""Transforms of transforms: `Compose` and `RandomApply`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeGuard
+
+import torch
+
+from .drawing import current_generator
+from .running import run
+from .transform import Transform, check_probability
+
+__all__ = ["Compose", "RandomApply"]
+
+
+class _Several(Transform):
+    def __init__(self, transforms: Sequence[Callable[..., Any]]) -> None:
+        if not isinstance(transforms, (Sequence, torch.nn.ModuleList)):
+            raise TypeError(f"transforms: expected a sequence of transforms, but got {transforms!r}")
+        if not transforms:
+            raise ValueError("transforms: expected at least one")
+        self.transforms = transforms
+
+    def extra_repr(self) -> str:
+        """One transform a line."""
+        return "\n".join(f"    {transform}" for transform in self.transforms)
+
+    def fuses(self, is_first: bool) -> bool:
+        """Where all of them do."""
+        return all(_fuses(each, is_first and number == 0) for number, each in enumerate(self.transforms))
+
+    def _specs(self, name: str) -> list[Any] | None:
+        """The words of all; None where the core does not know one of them."""
+        specs: list[Any] = []
+        for transform in self.transforms:
+            spec = getattr(transform, name)() if isinstance(transform, Transform) else None
+            if spec is None:
+                return None
+            specs += spec
+        return specs
+
+    def _run(self, inputs: tuple[Any, ...]) -> Any:
+        """One after the other; neighbours that the core knows are one call of it."""
+        sample = inputs if len(inputs) > 1 else inputs[0]
+        for step in self._steps():
+            if isinstance(step, tuple):
+                specs, mask_specs = step
+                sample = run(specs, mask_specs, sample)
+            else:
+                sample = step(*sample) if len(inputs) > 1 else step(sample)
+        return sample
+
+    def _steps(self) -> Iterator[Any]:
+        specs: list[Any] = []
+        mask_specs: list[Any] = []
+        for transform in self.transforms:
+            if _fuses(transform, not specs):
+                specs += transform.spec() or []
+                mask_specs += transform.mask_spec() or []
+                continue
+            if specs:
+                yield specs, mask_specs
+                specs, mask_specs = [], []
+            yield transform
+        if specs:
+            yield specs, mask_specs
+
+
+def _fuses(transform: Any, is_first: bool) -> TypeGuard[Transform]:
+    # A subclass of the user's may do something else.
+    is_ours = type(transform).__module__.rpartition(".")[0] == __package__
+    return is_ours and isinstance(transform, Transform) and transform.fuses(is_first)
+
+
+class Compose(_Several):
+    """Transforms, one after the other.
+
+    Those of this package run in Rust, neighbours without a tensor in between; any other callable is called where it
+    stands.
+
+    Raises:
+        TypeError: `transforms` is no sequence.
+        ValueError: it is empty.
+
+    Example:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.Compose([transforms.CenterCrop(2), transforms.RandomVerticalFlip()])
+        Compose(
+              CenterCrop(size=(2, 2))
+              RandomVerticalFlip(p=0.5)
+        )
+    """
+
+    def spec(self) -> list[Any] | None:
+        """The transforms in words that the core knows; None where it does not know one of them."""
+        return self._specs("spec")
+
+    def mask_spec(self) -> list[Any] | None:
+        """The same for masks."""
+        return self._specs("mask_spec")
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What becomes of the sample."""
+        return self._run(inputs)
+
+
+class RandomApply(_Several):
+    """Transforms, one after the other, all with probability `p` or none.
+
+    Raises:
+        TypeError: `transforms` is no sequence.
+        ValueError: it is empty, or `p` is no probability.
+    """
+
+    def __init__(self, transforms: Sequence[Callable[..., Any]], p: float = 0.5) -> None:
+        super().__init__(transforms)
+        check_probability(p)
+        self.p = p
+
+    def spec(self) -> list[Any] | None:
+        """The transforms in words that the core knows; None where it does not know one of them."""
+        specs = self._specs("spec")
+        return None if specs is None else [{"RandomApply": {"transforms": specs, "p": float(self.p)}}]
+
+    def mask_spec(self) -> list[Any] | None:
+        """The same for masks."""
+        specs = self._specs("mask_spec")
+        return None if specs is None else [{"RandomApply": {"transforms": specs, "p": float(self.p)}}]
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What becomes of the sample."""
+        if bool(torch.rand(1, generator=current_generator()) >= self.p):
+            return inputs if len(inputs) > 1 else inputs[0]
+        return self._run(inputs)

@@ -1,0 +1,189 @@
+"""Conversions: from other images to tensors, and between data types."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+from .transform import Transform
+
+__all__ = ["ConvertImageDtype", "PILToTensor", "ToDtype", "ToImage", "ToTensor"]
+
+_FLOAT_KINDS = ("tensor", "Image", "Video")
+# What a value is multiplied by, so that as many floats fall on each integer: those just below 1 become the greatest.
+_BELOW_NEXT = 1.0 - 1e-3
+
+
+class ToImage(Transform):
+    """Images of Pillow's, arrays (height, width, channels) and tensors as tensors (channels, height, width).
+
+    Where torchvision is imported they are marked as its `tv_tensors.Image`. Values stay what they are.
+
+    Example:
+        >>> import numpy as np
+        >>> from sluicegate import transforms
+        >>> transforms.ToImage()(np.zeros((480, 640, 3), np.uint8)).shape
+        torch.Size([3, 480, 640])
+    """
+
+    _meant: tuple[str, ...] = ("tensor", "PIL", "array")
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return ["ToImage"]
+
+    def fuses(self, is_first: bool) -> bool:
+        """Never: what comes in may be no tensor yet."""
+        return False
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What becomes of the sample."""
+        sample = inputs if len(inputs) > 1 else inputs[0]
+        leaves = flatten(sample)
+        kinds = [kind_of(leaf) for leaf in leaves]
+        chosen = to_transform(kinds, self._meant)
+        after = [
+            self._convert(leaf, str(kind)) if is_chosen else leaf
+            for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True)
+        ]
+        return unflatten(sample, iter(after))
+
+    def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
+        tensor: torch.Tensor = leaf if kind == "tensor" else tensor_of(leaf)
+        marked: Any = sys.modules.get("torchvision.tv_tensors")
+        return tensor if marked is None else marked.Image(tensor)
+
+
+class PILToTensor(ToImage):
+    """Images of Pillow's as tensors (channels, height, width). Values stay what they are."""
+
+    _meant = ("PIL",)
+
+    def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
+        return tensor_of(leaf)
+
+
+class ToTensor(ToImage):
+    """Images of Pillow's and arrays (height, width, channels) as tensors (channels, height, width).
+
+    Bytes become float32 from 0 to 1.
+    """
+
+    _meant = ("PIL", "array")
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return ["ToImage", {"ToDtype": {"dtype": "float32", "values": "scaled"}}]
+
+    def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
+        tensor = tensor_of(leaf)
+        return tensor.to(torch.float32).div_(255) if tensor.dtype == torch.uint8 else tensor
+
+
+class ToDtype(Transform):
+    """Images in another data type.
+
+    Args:
+        dtype: that of images; or a dictionary of them by tensor type (`torch.Tensor`, torchvision's `Image`, `Mask` and
+            so on) or "others", with None for what stays.
+        scale: whether white stays white: 255 in uint8 is 1.0 in floats. Only of images.
+
+    Raises:
+        ValueError: `dtype` is none; when called, a dictionary that says nothing of a tensor.
+    """
+
+    def __init__(self, dtype: Any, scale: bool = False) -> None:
+        if not isinstance(dtype, (dict, torch.dtype)):
+            raise ValueError(f"dtype: expected a torch.dtype or a dict of them, but got {dtype!r}")
+        self.dtype = dtype
+        self.scale = scale
+
+    def spec(self) -> list[Any] | None:
+        """The transform in words that the core knows; None of a dictionary."""
+        if isinstance(self.dtype, dict):
+            return None
+        dtype = str(self.dtype).removeprefix("torch.")
+        return [{"ToDtype": {"dtype": dtype, "values": "scaled" if self.scale else "kept"}}]
+
+    def fuses(self, is_first: bool) -> bool:
+        """Between the types that images have in the core."""
+        return not is_first and self.dtype in (torch.uint8, torch.float32)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What becomes of the sample."""
+        sample = inputs if len(inputs) > 1 else inputs[0]
+        leaves = flatten(sample)
+        kinds = [kind_of(leaf) for leaf in leaves]
+        tensors = ("tensor", "Image", "Video", "BoundingBoxes", "Mask", "KeyPoints")
+        chosen = to_transform(kinds, tensors)
+        after = [
+            self._convert(leaf, str(kind)) if is_chosen else leaf
+            for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True)
+        ]
+        return unflatten(sample, iter(after))
+
+    def _convert(self, leaf: torch.Tensor, kind: str) -> torch.Tensor:
+        is_image = kind in _FLOAT_KINDS
+        dtype = self.dtype
+        if isinstance(dtype, dict):
+            if type(leaf) not in dtype and "others" not in dtype:
+                raise ValueError(f'dtype: it says nothing of {type(leaf).__name__}; "others" speaks of all the rest')
+            dtype = dtype[type(leaf)] if type(leaf) in dtype else dtype["others"]
+        elif not is_image:
+            return leaf
+        return leaf if dtype is None else converted(leaf, dtype, scale=self.scale and is_image)
+
+
+class ConvertImageDtype(Transform):
+    """Images in another data type, white as white: `ToDtype(dtype, scale=True)`."""
+
+    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
+        self.dtype = dtype
+
+    def spec(self) -> list[Any] | None:
+        """The transform in words that the core knows."""
+        return ToDtype(self.dtype, scale=True).spec()
+
+    def fuses(self, is_first: bool) -> bool:
+        """Where the image is one that the core takes already."""
+        return ToDtype(self.dtype, scale=True).fuses(is_first)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What becomes of the sample."""
+        return ToDtype(self.dtype, scale=True)(*inputs)
+
+
+def converted(image: torch.Tensor, dtype: torch.dtype, *, scale: bool) -> torch.Tensor:
+    """`image` in `dtype`, its marks kept."""
+    if image.dtype == dtype:
+        return image
+    plain = image.as_subclass(torch.Tensor)
+    after = _scaled(plain, dtype) if scale else plain.to(dtype)
+    return after if type(image) is torch.Tensor else wrapped(after, image)
+
+
+def _scaled(image: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    before = image.dtype
+    if before.is_floating_point and dtype.is_floating_point:
+        return image.to(dtype)
+    if before.is_floating_point:
+        if (before, dtype) in _UNSAFE:
+            raise RuntimeError(f"{before} does not hold the values of {dtype}, so it can't be scaled to that")
+        return image.mul(torch.iinfo(dtype).max + _BELOW_NEXT).to(dtype)
+    most = torch.iinfo(before).max
+    if dtype.is_floating_point:
+        return image.to(dtype).mul_(1.0 / most)
+    # Bits are added below, or taken away there.
+    steps = torch.iinfo(dtype).max.bit_length() - most.bit_length()
+    wide = image.to(torch.int64)
+    return (wide << steps if steps >= 0 else wide >> -steps).to(dtype)
+
+
+_UNSAFE = {
+    (torch.float32, torch.int32),
+    (torch.float32, torch.int64),
+    (torch.float64, torch.int64),
+}

@@ -1,0 +1,45 @@
+"""From transforms to operations: what is random is drawn in Rust, from the generator that torchvision draws from."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from sluicegate import _core
+from sluicegate.global_generators import torch_door
+from sluicegate.rng import seeded_generators
+
+__all__ = ["compiled", "current_generator", "drawn"]
+
+
+@functools.lru_cache(maxsize=256)
+def compiled(json: str) -> _core.ImageTransforms:
+    """The transforms that a JSON list describes."""
+    return _core.ImageTransforms(json)
+
+
+def current_generator() -> torch.Generator:
+    """What is drawn from: torch's default generator, or that of the sample that a loader with a seed is fetching."""
+    generators = seeded_generators()
+    return torch.default_generator if generators is None else generators.torch
+
+
+def drawn(transforms: str, masks: str, shape: tuple[int, int, int], dtype: str) -> tuple[str, str]:
+    """The operations on images of `shape` (channels, height, width), in JSON, and those on their masks, drawn alike."""
+    channels, height, width = shape
+    for_images, for_masks = compiled(transforms), compiled(masks)
+    if not for_images.is_random():
+        operations = for_images.draw_json(height, width, channels, dtype, None)
+        return operations, operations if masks == transforms else for_masks.draw_json(
+            height, width, channels, dtype, None
+        )
+    generator = current_generator()
+    door = torch_door(generator)
+    if masks == transforms:
+        operations = for_images.draw_json(height, width, channels, dtype, door)
+        return operations, operations
+    before = generator.get_state()
+    on_masks = for_masks.draw_json(height, width, channels, dtype, door)
+    generator.set_state(before)
+    return for_images.draw_json(height, width, channels, dtype, door), on_masks

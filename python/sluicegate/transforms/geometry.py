@@ -1,0 +1,258 @@
+"""Transforms of where pixels are: sizes, crops, flips and padding."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from .arguments import (
+    antialias_of,
+    check_fill,
+    check_padding,
+    check_padding_mode,
+    fill_of,
+    interpolation_of,
+    padding_of,
+    pair,
+    size_of,
+)
+from .transform import OptionalTransform, Transform
+
+__all__ = [
+    "CenterCrop",
+    "Pad",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+]
+
+
+class Resize(Transform):
+    """The whole image in another size.
+
+    Args:
+        size: (height, width) in pixels; one number, or a sequence of one: the length of the shorter edge, the other in
+            proportion; None: `max_size` says it.
+        interpolation: "bilinear", "bicubic", "nearest", "nearest-exact", "lanczos", "box" or "hamming"; torchvision's
+            `InterpolationMode`; or Pillow's constant.
+        max_size: the longer edge gets no longer; the whole size where `size` is None.
+        antialias: whether a smaller image is made of all pixels; only bilinear, bicubic and lanczos ask. None is False.
+
+    Raises:
+        ValueError: a size or an interpolation that there is not, or that do not go together.
+
+    Example:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.Resize(256)
+        Resize(size=[256], interpolation=bilinear, antialias=True)
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int] | None,
+        interpolation: Any = "bilinear",
+        max_size: int | None = None,
+        antialias: bool | None = True,
+    ) -> None:
+        if isinstance(size, int):
+            size = [size]
+        elif isinstance(size, Sequence) and len(size) in (1, 2):
+            size = list(size)
+        elif size is not None:
+            raise ValueError(f"size: expected a number, a sequence of one or two, or None, but got {size!r}")
+        if size is None and not isinstance(max_size, int):
+            raise ValueError(f"max_size: expected an integer where size is None, but got {max_size!r}")
+        if max_size is not None and size is not None and (len(size) == 2 or max_size <= size[0]):
+            raise ValueError(
+                f"max_size: expected a number above the length of the shorter edge, which is all that size says then, "
+                f"but got {max_size!r} with size {size!r}"
+            )
+        antialias_of(interpolation_of(interpolation), antialias)
+        self.size = size
+        self.interpolation = interpolation
+        self.max_size = max_size
+        self.antialias = antialias
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        to: dict[str, Any]
+        if self.size is None:
+            to = {"longer": self.max_size}
+        elif len(self.size) == 1:
+            to = {"shorter": {"length": self.size[0], "max_size": self.max_size}}
+        else:
+            to = {"exact": list(self.size)}
+        name = interpolation_of(self.interpolation)
+        return [{"Resize": {"size": to, "interpolation": name, "antialias": antialias_of(name, self.antialias)}}]
+
+
+class CenterCrop(Transform):
+    """The middle of the image, (height, width) `size` or a square; with black around it where the image is smaller.
+
+    Example:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.CenterCrop(224)
+        CenterCrop(size=(224, 224))
+    """
+
+    def __init__(self, size: int | Sequence[int]) -> None:
+        self.size = size_of(size)
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return [{"CenterCrop": {"size": list(self.size)}}]
+
+
+class RandomCrop(Transform):
+    """A part of the image, at a place that is drawn.
+
+    Args:
+        size: (height, width), or a number for a square.
+        padding: of the image before: a number, (horizontal, vertical), or (left, top, right, bottom).
+        pad_if_needed: whether an image that is smaller is padded by what is missing, on both sides.
+        fill: the colour of the padding: a number, one for each channel, or a dictionary of these by tensor type.
+        padding_mode: "constant", "edge", "reflect" or "symmetric".
+
+    Raises:
+        ValueError: when called, an image that is smaller, without `pad_if_needed`.
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        padding: int | Sequence[int] | None = None,
+        pad_if_needed: bool = False,
+        fill: Any = 0,
+        padding_mode: str = "constant",
+    ) -> None:
+        self.size = size_of(size)
+        if padding is not None:
+            check_padding(padding)
+        check_padding_mode(padding_mode)
+        check_fill(fill)
+        # Left, right, top, bottom, as torchvision's attribute.
+        self.padding: list[int] | None = None
+        if padding:
+            left, top, right, bottom = padding_of(padding)
+            self.padding = [left, right, top, bottom]
+        self.pad_if_needed = pad_if_needed
+        self.fill = fill
+        self.padding_mode = padding_mode
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return self._spec("Image")
+
+    def mask_spec(self) -> list[Any]:
+        """The same for masks."""
+        return self._spec("Mask")
+
+    def _spec(self, kind: str) -> list[Any]:
+        padding = None
+        if self.padding is not None:
+            left, right, top, bottom = self.padding
+            padding = [left, top, right, bottom]
+        arguments = {
+            "size": list(self.size),
+            "padding": padding,
+            "small_image": "padded" if self.pad_if_needed else "refused",
+            "fill": fill_of(self.fill, kind, [0.0]),
+            "padding_mode": self.padding_mode,
+        }
+        return [{"RandomCrop": arguments}]
+
+
+class RandomResizedCrop(Transform):
+    """A part of the image, of an area and an aspect ratio that are drawn, resized.
+
+    Args:
+        size: (height, width) of the result, or a number for a square.
+        scale: the least and the greatest share of the image's area.
+        ratio: the least and the greatest aspect ratio, width by height.
+        interpolation, antialias: as of `Resize`.
+
+    Raises:
+        TypeError: `scale` or `ratio` are no pairs.
+
+    Example:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RandomResizedCrop(224, scale=(0.2, 1.0), ratio=(1, 1))
+        RandomResizedCrop(size=(224, 224), scale=(0.2, 1.0), ratio=(1, 1), interpolation=bilinear, antialias=True)
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        scale: Sequence[float] = (0.08, 1.0),
+        ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: Any = "bilinear",
+        antialias: bool | None = True,
+    ) -> None:
+        self.size = size_of(size)
+        for name, values in (("scale", scale), ("ratio", ratio)):
+            if not isinstance(values, Sequence) or len(values) != 2:
+                raise TypeError(f"{name}: expected a pair of numbers, but got {values!r}")
+            if values[0] > values[1]:
+                warnings.warn(f"{name}: expected (least, greatest), but got {values!r}", stacklevel=2)
+        antialias_of(interpolation_of(interpolation), antialias)
+        self.scale = scale
+        self.ratio = ratio
+        self.interpolation = interpolation
+        self.antialias = antialias
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        name = interpolation_of(self.interpolation)
+        arguments = {
+            "size": list(self.size),
+            "scale": pair(self.scale),
+            "ratio": pair(self.ratio),
+            "interpolation": name,
+            "antialias": antialias_of(name, self.antialias),
+        }
+        return [{"RandomResizedCrop": arguments}]
+
+
+class RandomHorizontalFlip(OptionalTransform):
+    """Left for right, with probability `p`."""
+
+
+class RandomVerticalFlip(OptionalTransform):
+    """Up for down, with probability `p`."""
+
+
+class Pad(Transform):
+    """Rows and columns around the image.
+
+    Args:
+        padding: a number, (horizontal, vertical), or (left, top, right, bottom); negative numbers take some away.
+        fill: their colour: a number, one for each channel, or a dictionary of these by tensor type.
+        padding_mode: "constant"; "edge": that of the pixel at the edge; "reflect": the image in a mirror, the pixel at
+            the edge once; "symmetric": twice.
+    """
+
+    def __init__(self, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:
+        check_padding(padding)
+        check_padding_mode(padding_mode)
+        check_fill(fill)
+        self.padding = padding if isinstance(padding, int) else list(padding)
+        self.fill = fill
+        self.padding_mode = padding_mode
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return self._spec("Image")
+
+    def mask_spec(self) -> list[Any]:
+        """The same for masks."""
+        return self._spec("Mask")
+
+    def _spec(self, kind: str) -> list[Any]:
+        fill = fill_of(self.fill, kind, [0.0])
+        return [{"Pad": {"padding": padding_of(self.padding), "fill": fill, "padding_mode": self.padding_mode}}]

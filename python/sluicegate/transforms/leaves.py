@@ -1,0 +1,95 @@
+"""The leaves of a sample: what in dictionaries, lists and tuples is an image, boxes, a mask, or none of these."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+__all__ = ["flatten", "kind_of", "tensor_of", "to_transform", "unflatten", "wrapped"]
+
+# What torchvision calls its tensors that say what they are.
+_MARKED = ("Image", "Video", "BoundingBoxes", "Mask", "KeyPoints")
+
+
+def flatten(sample: Any) -> list[Any]:
+    """What lies in dictionaries, lists and tuples (plain ones, and named), depth first, in order."""
+    return [*_leaves(sample)]
+
+
+def unflatten(sample: Any, leaves: Iterator[Any]) -> Any:
+    """The same structure as `sample`, of `leaves` one after the other."""
+    kind = type(sample)
+    if kind in (list, tuple):
+        return kind(unflatten(part, leaves) for part in sample)
+    if isinstance(sample, tuple) and hasattr(sample, "_fields"):
+        return kind(*[unflatten(part, leaves) for part in sample])
+    if isinstance(sample, dict):
+        filled = {key: unflatten(value, leaves) for key, value in sample.items()}
+        if kind is dict:
+            return filled
+        copied = sample.copy()
+        copied.update(filled)
+        return copied
+    return next(leaves)
+
+
+def kind_of(leaf: Any) -> str | None:
+    """What `leaf` is; None for what is no image, nor anything in one.
+
+    "Image", "Video", "BoundingBoxes", "Mask" or "KeyPoints", as torchvision marks tensors; "tensor" for one that is not
+    marked; "PIL" for an image of Pillow's; "array" for one of NumPy's.
+    """
+    if isinstance(leaf, torch.Tensor):
+        marked = sys.modules.get("torchvision.tv_tensors")
+        if marked is not None and isinstance(leaf, marked.TVTensor):
+            return next((name for name in _MARKED if isinstance(leaf, getattr(marked, name, ()))), None)
+        return "tensor"
+    if isinstance(leaf, np.ndarray):
+        return "array"
+    pillow = sys.modules.get("PIL.Image")
+    return "PIL" if pillow is not None and isinstance(leaf, pillow.Image) else None
+
+
+def to_transform(kinds: list[str | None], meant: tuple[str, ...]) -> list[bool]:
+    """Which leaves are transformed, of those that a transform is `meant` for.
+
+    By torchvision's rule: of unmarked tensors only the first, and none where an image is marked as such.
+    """
+    is_open = not any(kind in ("Image", "Video", "PIL") for kind in kinds)
+    chosen = []
+    for kind in kinds:
+        is_chosen = kind in meant and (kind != "tensor" or is_open)
+        if kind == "tensor" and is_chosen:
+            is_open = False
+        chosen.append(is_chosen)
+    return chosen
+
+
+def tensor_of(image: Any) -> torch.Tensor:
+    """The tensor (channels, height, width) of an image of Pillow's or of an array (height, width, channels)."""
+    array = np.array(image)
+    if array.ndim == 2:
+        array = array[:, :, None]
+    return torch.from_numpy(array).permute(2, 0, 1).contiguous()
+
+
+def wrapped(tensor: torch.Tensor, like: Any, **marks: Any) -> torch.Tensor:
+    """`tensor`, marked as `like` is."""
+    tensors: Any = sys.modules["torchvision.tv_tensors"]
+    wrap: Callable[..., torch.Tensor] = tensors.wrap
+    return wrap(tensor, like=like, **marks)
+
+
+def _leaves(sample: Any) -> Iterator[Any]:
+    if type(sample) in (list, tuple) or (isinstance(sample, tuple) and hasattr(sample, "_fields")):
+        for part in sample:
+            yield from _leaves(part)
+    elif isinstance(sample, dict):
+        for part in sample.values():
+            yield from _leaves(part)
+    else:
+        yield sample

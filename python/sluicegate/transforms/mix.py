@@ -1,0 +1,183 @@
+"""Transforms of batches: `MixUp` and `CutMix`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.nn.functional import one_hot
+
+from .leaves import flatten, kind_of, to_transform, unflatten, wrapped
+from .transform import Transform
+
+__all__ = ["CutMix", "MixUp"]
+
+_IMAGES = ("Image", "Video", "tensor")
+
+
+class _Mix(Transform):
+    """Each sample of a batch is mixed with the one before it, and so are their labels."""
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        num_classes: int | None = None,
+        labels_getter: Callable[[Any], Any] | str | None = "default",
+    ) -> None:
+        self.alpha = float(alpha)
+        # It says what is wrong with an `alpha` that is not positive.
+        self._shares = torch.distributions.Beta(torch.tensor([alpha]), torch.tensor([alpha]))
+        self.num_classes = num_classes
+        if labels_getter != "default" and labels_getter is not None and not callable(labels_getter):
+            raise ValueError(f"labels_getter: expected 'default', a callable or None, but got {labels_getter!r}")
+        self._labels_getter = labels_getter
+
+    def spec(self) -> list[Any] | None:
+        """None: batches are not the core's."""
+        return None
+
+    def fuses(self, is_first: bool) -> bool:
+        """Never."""
+        return False
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The batch, mixed, with labels of shape (batch_size, num_classes)."""
+        batch = inputs if len(inputs) > 1 else inputs[0]
+        leaves = flatten(batch)
+        kinds = [kind_of(leaf) for leaf in leaves]
+        chosen = to_transform(kinds, _IMAGES)
+        for kind in kinds:
+            if kind in ("PIL", "BoundingBoxes", "Mask", "KeyPoints"):
+                raise ValueError(f"{type(self).__name__} mixes tensors of images and labels alone, not {kind}")
+        labels = self._labels(batch)
+        images = [leaf for leaf, is_chosen in zip(leaves, chosen, strict=True) if is_chosen and leaf is not labels]
+        for image, kind in zip(leaves, kinds, strict=True):
+            if kind in _IMAGES and any(image is each for each in images):
+                _check_batch(image, 5 if kind == "Video" else 4, labels.shape[0])
+        share, mix = self._draw(images)
+        after = []
+        for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True):
+            if leaf is labels:
+                after.append(self._mix_labels(labels, share))
+            elif is_chosen:
+                mixed = mix(leaf.as_subclass(torch.Tensor))
+                after.append(mixed if kind == "tensor" else wrapped(mixed, leaf))
+            else:
+                after.append(leaf)
+        return unflatten(batch, iter(after))
+
+    def _draw(self, images: list[torch.Tensor]) -> tuple[float, Callable[[torch.Tensor], torch.Tensor]]:
+        """The share that a sample keeps of its label, and what makes mixed images of images."""
+        raise NotImplementedError
+
+    def _labels(self, batch: Any) -> torch.Tensor:
+        getter = self._labels_getter
+        labels = getter(batch) if callable(getter) else None if getter is None else _find_labels(batch)
+        if not isinstance(labels, torch.Tensor):
+            raise ValueError(f"the labels must be a tensor, but are {type(labels).__name__}")
+        if labels.ndim not in (1, 2):
+            raise ValueError(f"labels have the shape (batch_size,) or (batch_size, classes), not {tuple(labels.shape)}")
+        if labels.ndim == 2 and self.num_classes is not None and labels.shape[-1] != self.num_classes:
+            raise ValueError(f"labels: {labels.shape[-1]} classes, but num_classes is {self.num_classes}")
+        if labels.ndim == 1 and self.num_classes is None:
+            raise ValueError("num_classes is needed for labels that are numbers of classes")
+        return labels
+
+    def _mix_labels(self, labels: torch.Tensor, share: float) -> torch.Tensor:
+        if labels.ndim == 1:
+            labels = one_hot(labels, num_classes=self.num_classes or -1)
+        if not labels.dtype.is_floating_point:
+            labels = labels.float()
+        return labels.roll(1, 0).mul_(1.0 - share).add_(labels.mul(share))
+
+
+class MixUp(_Mix):
+    """Each image of a batch is blended with the one before it, by a share that is drawn; so are their labels.
+
+    Drawn from torch's default generator: mix in the collate function or in the training loop.
+
+    Source: Zhang et al., "mixup: beyond empirical risk minimization", ICLR 2018.
+
+    Args:
+        alpha: of the Beta distribution that the share is drawn from.
+        num_classes: the number of classes; may be None where labels have one number for each class.
+        labels_getter: finds the labels in the batch. By default they are the second part, or what a dictionary there
+            (or the batch, where it is one) has as "labels", or by another name with "label" in it.
+
+    Raises:
+        ValueError: labels or images that are none, or are of another shape.
+
+    Example:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> images, labels = transforms.MixUp(num_classes=10)(torch.rand(4, 3, 8, 8), torch.arange(4))
+        >>> images.shape, labels.shape
+        (torch.Size([4, 3, 8, 8]), torch.Size([4, 10]))
+    """
+
+    def _draw(self, images: list[torch.Tensor]) -> tuple[float, Callable[[torch.Tensor], torch.Tensor]]:
+        share = float(self._shares.sample(()))
+        return share, lambda image: image.roll(1, 0).mul_(1.0 - share).add_(image.mul(share))
+
+
+class CutMix(_Mix):
+    """A rectangle of each image, of an area that is drawn, is that of the one before it; labels are mixed by the area.
+
+    Drawn from torch's default generator: mix in the collate function or in the training loop.
+
+    Source: Yun et al., "CutMix: regularization strategy to train strong classifiers with localizable features",
+    ICCV 2019.
+
+    Args:
+        alpha, num_classes, labels_getter: as of `MixUp`.
+
+    Raises:
+        ValueError: labels or images that are none, or are of another shape.
+    """
+
+    def _draw(self, images: list[torch.Tensor]) -> tuple[float, Callable[[torch.Tensor], torch.Tensor]]:
+        share = float(self._shares.sample(()))
+        sizes = {tuple(image.shape[-2:]) for image in images}
+        if not sizes:
+            raise TypeError("there are no images in the batch")
+        if len(sizes) > 1:
+            raise ValueError(f"images are mixed alike, but have sizes {sizes}")
+        height, width = sizes.pop()
+        x, y = torch.randint(width, size=(1,)), torch.randint(height, size=(1,))
+        half = 0.5 * math.sqrt(1.0 - share)
+        half_width, half_height = int(half * width), int(half * height)
+        left, right = max(int(x) - half_width, 0), min(int(x) + half_width, width)
+        top, bottom = max(int(y) - half_height, 0), min(int(y) + half_height, height)
+
+        def mix(image: torch.Tensor) -> torch.Tensor:
+            mixed = image.clone()
+            mixed[..., top:bottom, left:right] = image.roll(1, 0)[..., top:bottom, left:right]
+            return mixed
+
+        return float(1.0 - (right - left) * (bottom - top) / (width * height)), mix
+
+
+def _check_batch(images: torch.Tensor, dimensions: int, batch_size: int) -> None:
+    if images.ndim != dimensions:
+        raise ValueError(f"a batch of images has {dimensions} dimensions, not {images.ndim}: mix after collating")
+    if images.shape[0] != batch_size:
+        raise ValueError(f"{images.shape[0]} images have {batch_size} labels")
+
+
+def _find_labels(batch: Any) -> Any:
+    found = batch[1] if isinstance(batch, (tuple, list)) else batch
+    if kind_of(found) == "tensor":
+        return found
+    if not isinstance(found, Mapping):
+        raise ValueError(f"no labels were found in {type(found).__name__}: say where they are by labels_getter")
+    for key in _label_keys(found):
+        return found[key]
+    raise ValueError("no key of the batch has 'label' in it: say where the labels are by labels_getter")
+
+
+def _label_keys(found: Mapping[Any, Any]) -> Iterator[Any]:
+    yield from (key for key in found if str(key).lower() == "labels")
+    yield from (key for key in found if "label" in str(key).lower())

@@ -1,0 +1,148 @@
+"""Transforms on samples: one draw for all images, boxes and masks of a sample, and the pixels in Rust."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from sluicegate import _core
+
+from .drawing import drawn
+from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+
+__all__ = ["run"]
+
+_IMAGES = ("Image", "Video", "PIL", "tensor")
+_MEANT = (*_IMAGES, "BoundingBoxes", "Mask", "KeyPoints")
+_DTYPES = {torch.uint8: "uint8", torch.float32: "float32"}
+_POLICIES = ("TrivialAugmentWide", "RandAugment", "AutoAugment")
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+def run(specs: Sequence[Any], mask_specs: Sequence[Any], sample: Any) -> Any:
+    """`sample` after the transforms that `specs` describes; masks are filled as `mask_specs` says."""
+    leaves = flatten(sample)
+    kinds = [kind_of(leaf) for leaf in leaves]
+    chosen = to_transform(kinds, _MEANT)
+    leaves = [
+        tensor_of(leaf) if kind == "PIL" and is_chosen else leaf
+        for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True)
+    ]
+    meant = [(leaf, str(kind)) for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True) if is_chosen]
+    shape, dtype = _shape(meant)
+    _check_normalize(specs, dtype)
+    transforms = json.dumps(specs)
+    _check_policies(transforms, meant)
+    for_images, for_masks = drawn(transforms, json.dumps(mask_specs), shape, dtype)
+    if for_images == "[]":
+        return unflatten(sample, iter(leaves))
+    operations = _core.ImageOperations(for_images)
+    on_masks = operations if for_masks == for_images else _core.ImageOperations(for_masks)
+    after = []
+    for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True):
+        if not is_chosen:
+            after.append(leaf)
+        elif kind == "BoundingBoxes":
+            after.append(_boxes(leaf, operations))
+        elif kind == "Mask":
+            after.append(wrapped(_planes(leaf, on_masks.mask), leaf))
+        else:
+            image = _planes(leaf, operations.apply)
+            after.append(image if kind in ("PIL", "tensor") else wrapped(image, leaf))
+    return unflatten(sample, iter(after))
+
+
+def _shape(meant: list[tuple[Any, str]]) -> tuple[tuple[int, int, int], str]:
+    """Channels, height and width of what is transformed, and its data type."""
+    sizes, channels, dtypes = set(), set(), set()
+    for leaf, kind in meant:
+        if kind == "KeyPoints":
+            raise TypeError("key points are not transformed here: take torchvision's transforms for samples with some")
+        if kind == "BoundingBoxes":
+            sizes.add(tuple(leaf.canvas_size))
+            continue
+        if leaf.ndim < (2 if kind == "Mask" else 3):
+            expected = "(..., height, width)" if kind == "Mask" else "(..., channels, height, width)"
+            raise TypeError(f"expected a {kind} of shape {expected}, but got {tuple(leaf.shape)}")
+        if leaf.device.type != "cpu":
+            raise TypeError(f"images are transformed on the CPU, and this one is on {leaf.device}")
+        sizes.add(tuple(leaf.shape[-2:]))
+        if kind != "Mask":
+            if leaf.dtype not in _DTYPES:
+                raise TypeError(f"images are uint8 or float32 here, not {leaf.dtype}: convert them with ToDtype first")
+            channels.add(leaf.shape[-3])
+            dtypes.add(_DTYPES[leaf.dtype])
+    if not sizes:
+        raise TypeError("there is no image, mask or bounding box in the sample")
+    for what, found in (("sizes", sizes), ("numbers of channels", channels), ("data types", dtypes)):
+        if len(found) > 1:
+            raise ValueError(f"images, masks and boxes of a sample are transformed alike, but have {what} {found}")
+    (height, width), channel, dtype = sizes.pop(), channels or {3}, dtypes or {"uint8"}
+    return (channel.pop(), height, width), dtype.pop()
+
+
+def _check_policies(transforms: str, meant: list[tuple[Any, str]]) -> None:
+    found = next((name for name in _POLICIES if name in transforms), None)
+    if found is not None and any(kind not in _IMAGES for _, kind in meant):
+        raise TypeError(f"{found} transforms images alone, and there are boxes or masks in the sample")
+
+
+def _check_normalize(specs: Sequence[Any], dtype: str) -> None:
+    for spec in specs:
+        name, arguments = next(iter(spec.items())) if isinstance(spec, dict) else (spec, {})
+        if name == "ToDtype":
+            dtype = arguments["dtype"]
+        elif name == "Normalize" and dtype not in _FLOATS:
+            raise TypeError(f"Normalize needs an image of floats, and this one is of {dtype}: put ToDtype before it")
+
+
+def _planes(image: torch.Tensor, apply: Any) -> torch.Tensor:
+    """What `apply` makes of each (planes, height, width), whatever dimensions are before them."""
+    image = image.detach().as_subclass(torch.Tensor)
+    if image.ndim == 2:
+        return _planes(image[None], apply)[0]
+    if image.ndim == 3:
+        return _applied(image, apply)
+    front = image.shape[:-3]
+    each = [_applied(part, apply) for part in image.reshape(-1, *image.shape[-3:])]
+    stacked = torch.stack(each) if each else image.new_empty((0, *image.shape[-3:]))
+    return stacked.reshape(*front, *stacked.shape[1:])
+
+
+def _applied(image: torch.Tensor, apply: Any) -> torch.Tensor:
+    name = str(image.dtype).removeprefix("torch.")
+    strides = tuple(step * image.element_size() for step in image.stride())
+    result: torch.Tensor = apply(("image", name, image.data_ptr(), tuple(image.shape), strides, image))
+    return result
+
+
+def _boxes(boxes: Any, operations: _core.ImageOperations) -> torch.Tensor:
+    form = boxes.format.name
+    if form not in ("XYXY", "XYWH", "CXCYWH"):
+        raise TypeError(f"bounding boxes of the format {form} are not transformed here, only XYXY, XYWH and CXCYWH")
+    plain = boxes.detach().as_subclass(torch.Tensor)
+    dtype = plain.dtype
+    numbers = {torch.float32: "float32", torch.float64: "float64"}.get(dtype, "integer")
+    corners = _to_corners(plain.to(torch.float64), form)
+    mode = getattr(boxes, "clamping_mode", "soft")
+    moved, canvas = operations.boxes(corners.tolist(), tuple(boxes.canvas_size), numbers, mode is not None)
+    after = _from_corners(torch.tensor(moved, dtype=torch.float64).reshape(-1, 4), form)
+    return wrapped(after.to(dtype), boxes, canvas_size=tuple(canvas))
+
+
+def _to_corners(boxes: torch.Tensor, form: str) -> torch.Tensor:
+    if form == "XYXY":
+        return boxes
+    place, size = boxes[:, :2], boxes[:, 2:]
+    start = place if form == "XYWH" else place - size / 2
+    return torch.cat([start, start + size], 1)
+
+
+def _from_corners(corners: torch.Tensor, form: str) -> torch.Tensor:
+    if form == "XYXY":
+        return corners
+    start, size = corners[:, :2], corners[:, 2:] - corners[:, :2]
+    return torch.cat([start if form == "XYWH" else start + size / 2, size], 1)

@@ -1,0 +1,80 @@
+"""`Transform`: what the transforms of this package have in common."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from .running import run
+
+__all__ = ["OptionalTransform", "Transform"]
+
+
+class Transform:
+    """A transform of images, with the name, the arguments and the draws of torchvision's (`torchvision.transforms.v2`).
+
+    Called with a sample, it gives the sample transformed: an image (a uint8 or float32 tensor of shape (..., channels,
+    height, width)), or dictionaries, lists and tuples with images, masks and bounding boxes in them, marked by
+    torchvision's `tv_tensors`, which are all transformed by one draw. Of unmarked tensors the first is the image, where
+    none is marked as such. Pillow's images become tensors.
+
+    What is random is drawn from torch's default generator, as torchvision does it: after the same `torch.manual_seed`
+    the same comes out. While a `sluicegate.DataLoader` with a seed fetches a sample, it is drawn from
+    `sluicegate.sample_rng().torch`, the sample's own.
+
+    Threads may share a transform, and it can be pickled.
+    """
+
+    def spec(self) -> list[Any] | None:
+        """The transform in words that the core knows, a list for JSON; None where only Python can do it."""
+        raise NotImplementedError
+
+    def mask_spec(self) -> list[Any] | None:
+        """The same for masks, which may be filled with other values."""
+        return self.spec()
+
+    def fuses(self, is_first: bool) -> bool:
+        """Whether it may be one call of the core with its neighbours; `is_first` where none of them is before it."""
+        return True
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What becomes of the sample, or of several parts of one."""
+        sample = inputs if len(inputs) > 1 else inputs[0]
+        specs, mask_specs = self.spec(), self.mask_spec()
+        assert specs is not None
+        assert mask_specs is not None
+        return run(specs, mask_specs, sample)
+
+    def forward(self, *inputs: Any) -> Any:
+        """The same as a call."""
+        return self(*inputs)
+
+    def extra_repr(self) -> str:
+        """The public arguments, as torchvision shows them."""
+        shown = (bool, int, float, str, tuple, list, enum.Enum)
+        public = ((name, value) for name, value in vars(self).items() if not name.startswith("_"))
+        return ", ".join(f"{name}={value}" for name, value in public if isinstance(value, shown))
+
+    def __repr__(self) -> str:
+        """The class and its arguments."""
+        lines = self.extra_repr().split("\n")
+        inside = lines[0] if len(lines) == 1 else "\n  " + "\n  ".join(lines) + "\n"
+        return f"{type(self).__name__}({inside})"
+
+
+class OptionalTransform(Transform):
+    """A transform that is done with probability `p`, 0 <= p <= 1."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        check_probability(p)
+        self.p = p
+
+    def spec(self) -> list[Any] | None:
+        """The transform in words that the core knows."""
+        return [{type(self).__name__: {"p": float(self.p)}}]
+
+
+def check_probability(p: float) -> None:
+    """Raises ValueError where `p` is none."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"p: expected a probability, 0 <= p <= 1, but got {p!r}")

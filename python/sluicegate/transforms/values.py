@@ -1,0 +1,131 @@
+"""Transforms of values: their data type, their scale, blur, and parts that are erased."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from .arguments import pair, size_of
+from .transform import OptionalTransform, Transform
+
+__all__ = ["GaussianBlur", "Normalize", "RandomErasing"]
+
+
+class Normalize(Transform):
+    """Of each channel (value - mean) / std, of an image of floats.
+
+    Args:
+        mean, std: one number for each channel, or one for all.
+        inplace: torchvision's; the result is a new tensor either way.
+
+    Raises:
+        TypeError: when called, an image that is not of floats.
+        ValueError: when called, a deviation of 0.
+    """
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
+        self.mean = list(mean)
+        self.std = list(std)
+        self.inplace = inplace
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        mean, std = ([float(value) for value in values] for values in (self.mean, self.std))
+        if not all(std):
+            raise ValueError(f"std: a deviation of 0 can't be divided by: {self.std!r}")
+        return [{"Normalize": {"mean": mean, "std": std}}]
+
+
+class GaussianBlur(Transform):
+    """A Gaussian blur, of a deviation that is drawn.
+
+    Args:
+        kernel_size: odd numbers of pixels (horizontal, vertical), or one for both.
+        sigma: (least, greatest) deviation in pixels, or the one.
+
+    Raises:
+        ValueError: a size that is not odd and positive, a deviation that is not positive.
+    """
+
+    def __init__(self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)) -> None:
+        self.kernel_size = size_of(kernel_size, "kernel_size")
+        if not all(size > 0 and size % 2 == 1 for size in self.kernel_size):
+            raise ValueError(f"kernel_size: expected odd positive numbers, but got {kernel_size!r}")
+        self.sigma = _deviations(sigma)
+        if not 0.0 < self.sigma[0] <= self.sigma[1]:
+            raise ValueError(f"sigma: expected positive deviations (least, greatest), but got {sigma!r}")
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return [{"GaussianBlur": {"kernel_size": list(self.kernel_size), "sigma": self.sigma}}]
+
+
+def _deviations(sigma: Any) -> list[float]:
+    if isinstance(sigma, (int, float)):
+        return [float(sigma)] * 2
+    if not isinstance(sigma, Sequence):
+        raise TypeError(f"sigma: expected a number or a sequence of them, but got {sigma!r}")
+    if len(sigma) not in (1, 2) or not all(isinstance(each, (int, float)) for each in sigma):
+        raise ValueError(f"sigma: expected one number or two, but got {sigma!r}")
+    return [float(sigma[0]), float(sigma[-1])]
+
+
+class RandomErasing(OptionalTransform):
+    """A rectangle, of an area and an aspect ratio that are drawn, erased with probability `p`.
+
+    Masks and boxes stay as they are.
+
+    Source: Zhong et al., "Random erasing data augmentation", AAAI 2020.
+
+    Args:
+        p: the probability.
+        scale: the least and the greatest share of the image's area.
+        ratio: the least and the greatest aspect ratio, height by width.
+        value: what is written: a number, one for each channel, or "random" for normal deviates.
+        inplace: torchvision's; the result is a new tensor either way.
+
+    Raises:
+        TypeError: an argument of another type.
+        ValueError: a text other than "random", a scale beyond 0 to 1; when called, too few or too many values.
+    """
+
+    def __init__(
+        self,
+        p: float = 0.5,
+        scale: Sequence[float] = (0.02, 0.33),
+        ratio: Sequence[float] = (0.3, 3.3),
+        value: Any = 0.0,
+        inplace: bool = False,
+    ) -> None:
+        super().__init__(p)
+        if not isinstance(value, (numbers.Number, str, tuple, list)):
+            raise TypeError(f"value: expected a number, a sequence of them, or 'random', but got {value!r}")
+        if isinstance(value, str) and value != "random":
+            raise ValueError(f"value: expected a number, a sequence of them, or 'random', but got {value!r}")
+        for name, values in (("scale", scale), ("ratio", ratio)):
+            if not isinstance(values, Sequence):
+                raise TypeError(f"{name}: expected a pair of numbers, but got {values!r}")
+            if values[0] > values[1]:
+                warnings.warn(f"{name}: expected (least, greatest), but got {values!r}", stacklevel=2)
+        if scale[0] < 0 or scale[1] > 1:
+            raise ValueError(f"scale: expected shares from 0 to 1, but got {scale!r}")
+        self.scale = scale
+        self.ratio = ratio
+        self.value = _colour(value)
+        self.inplace = inplace
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        value: Any = "random" if self.value is None else {"colour": self.value}
+        ranges = {"scale": pair(self.scale), "ratio": pair(self.ratio)}
+        return [{"RandomErasing": {"p": float(self.p), **ranges, "value": value}}]
+
+
+def _colour(value: Any) -> list[float] | None:
+    """None is what is drawn."""
+    if isinstance(value, str):
+        return None
+    values = value if isinstance(value, (tuple, list)) else [value]
+    return [float(each) for each in values]

@@ -1,0 +1,123 @@
+"""Transforms that turn and shear: `RandomRotation` and `RandomAffine`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .arguments import check_fill, check_sequence, fill_of, interpolation_of, pair, range_around_zero
+from .transform import Transform
+
+__all__ = ["RandomAffine", "RandomRotation"]
+
+
+class RandomRotation(Transform):
+    """The image turned, counterclockwise, by an angle that is drawn.
+
+    Args:
+        degrees: (least, greatest), or a number for (-degrees, degrees).
+        interpolation: "nearest" or "bilinear", as of `Resize`.
+        expand: whether the frame grows with the image; else its corners are cut off.
+        center: the point (x, y) that stays where it is; the middle by default.
+        fill: the colour of what is outside, as of `Pad`. None is black too, but pixels at the edge are blended with it
+            once, not twice.
+    """
+
+    def __init__(
+        self,
+        degrees: float | Sequence[float],
+        interpolation: Any = "nearest",
+        expand: bool = False,
+        center: Sequence[float] | None = None,
+        fill: Any = 0,
+    ) -> None:
+        self.degrees = range_around_zero(degrees, "degrees")
+        interpolation_of(interpolation, warps=True)
+        self.interpolation = interpolation
+        self.expand = expand
+        check_fill(fill)
+        self.fill = fill
+        if center is not None:
+            check_sequence(center, "center", (2,))
+        self.center = center
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return self._spec("Image")
+
+    def mask_spec(self) -> list[Any]:
+        """The same for masks."""
+        return self._spec("Mask")
+
+    def _spec(self, kind: str) -> list[Any]:
+        arguments = {
+            "degrees": self.degrees,
+            "interpolation": interpolation_of(self.interpolation, warps=True),
+            "frame": "expanded" if self.expand else "same",
+            "center": None if self.center is None else pair(self.center),
+            "fill": fill_of(self.fill, kind, []),
+        }
+        return [{"RandomRotation": arguments}]
+
+
+class RandomAffine(Transform):
+    """The image turned, moved, scaled and sheared, by what is drawn.
+
+    Args:
+        degrees: of the angle: (least, greatest), or a number for (-degrees, degrees).
+        translate: the greatest shares of the image's width and height that it is moved by.
+        scale: the least and the greatest scale.
+        shear: of the angles, in degrees: a number, (least, greatest) of the horizontal one, or four numbers for both.
+        interpolation, fill, center: as of `RandomRotation`.
+    """
+
+    def __init__(
+        self,
+        degrees: float | Sequence[float],
+        translate: Sequence[float] | None = None,
+        scale: Sequence[float] | None = None,
+        shear: float | Sequence[float] | None = None,
+        interpolation: Any = "nearest",
+        fill: Any = 0,
+        center: Sequence[float] | None = None,
+    ) -> None:
+        self.degrees = range_around_zero(degrees, "degrees")
+        if translate is not None:
+            check_sequence(translate, "translate", (2,))
+            if not all(0.0 <= share <= 1.0 for share in translate):
+                raise ValueError(f"translate: expected shares from 0 to 1, but got {translate!r}")
+        self.translate = translate
+        if scale is not None:
+            check_sequence(scale, "scale", (2,))
+            if not all(each > 0 for each in scale):
+                raise ValueError(f"scale: expected positive numbers, but got {scale!r}")
+        self.scale = scale
+        self.shear = None if shear is None else range_around_zero(shear, "shear", (2, 4))
+        interpolation_of(interpolation, warps=True)
+        self.interpolation = interpolation
+        check_fill(fill)
+        self.fill = fill
+        if center is not None:
+            check_sequence(center, "center", (2,))
+        self.center = center
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return self._spec("Image")
+
+    def mask_spec(self) -> list[Any]:
+        """The same for masks."""
+        return self._spec("Mask")
+
+    def _spec(self, kind: str) -> list[Any]:
+        shear = self.shear or []
+        arguments = {
+            "degrees": self.degrees,
+            "translate": None if self.translate is None else pair(self.translate),
+            "scale": None if self.scale is None else pair(self.scale),
+            "shear": [shear[:2] or None, shear[2:] or None],
+            "interpolation": interpolation_of(self.interpolation, warps=True),
+            "fill": fill_of(self.fill, kind, []),
+            "center": None if self.center is None else pair(self.center),
+        }
+        return [{"RandomAffine": arguments}]

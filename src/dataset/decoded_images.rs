@@ -1,0 +1,239 @@
+//! [`DecodedImages`]: a dataset whose images are decoded and transformed on the way.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::encoded_batch::EncodedBatch;
+use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, sizes_of};
+use crate::transform::ImagePipeline;
+use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
+
+/// What a field of [`DecodedImages`] is.
+#[derive(Debug, Clone)]
+pub enum DecodedField {
+    /// This field of the dataset, as it is.
+    Kept(usize),
+    /// The image whose file this field of the dataset has the bytes of.
+    Image(usize, ImagePipeline),
+}
+
+/// The samples of `dataset`, with images in the place of the bytes of their files: every image is decoded and transformed
+/// into its row of the batch, and all of them have one form.
+///
+/// An image is a task of its own: threads of a pool that have nothing else to do take part in a batch. What is random is drawn
+/// from the key of the sample ([`SampleWriter::key`]), as torch's generator gives it.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{Dataset, DecodedField, DecodedImages, DType, Field, ImagePipeline, ImageTransform, InMemory};
+/// let files = b"P5 1 1 255 \x07P5 1 1 255 \x09".to_vec();
+/// let files = Arc::new(InMemory::from_vec("image", files, [12]).unwrap());
+/// let middle = ImagePipeline::new(vec![ImageTransform::CenterCrop { size: [1, 1] }]);
+/// let images = DecodedImages::new(files, [DecodedField::Image(0, middle)]).unwrap();
+/// assert_eq!(images.schema().fields(), [Field::new("image", DType::UInt8, [3, 1, 1])]);
+/// ```
+pub struct DecodedImages {
+    dataset: Arc<dyn Dataset>,
+    fields: Vec<DecodedField>,
+    schema: Schema,
+    /// Those that have one size, by their numbers.
+    fixed: Vec<usize>,
+    is_random: bool,
+}
+
+thread_local! {
+    /// Room for what is read before it is decoded.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// More than that goes back to the system.
+const LARGEST_ROOM: usize = 16 << 20;
+
+impl DecodedImages {
+    /// The samples of `dataset` with these fields.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a field that the dataset does not have, that has no bytes in it, or whose pipeline gives
+    /// images of more than one form.
+    pub fn new(dataset: Arc<dyn Dataset>, fields: impl Into<Vec<DecodedField>>) -> Result<Self> {
+        let fields = fields.into();
+        let refuse = |reason| Error::InvalidArgument { argument: "fields", reason };
+        let mut found = Vec::with_capacity(fields.len());
+        for field in &fields {
+            let (DecodedField::Kept(number) | DecodedField::Image(number, _)) = field;
+            let of = dataset.schema().fields().get(*number);
+            let of = of.ok_or_else(|| refuse(format!("{} has no field {number}", dataset.schema())))?;
+            let DecodedField::Image(_, pipeline) = field else {
+                found.push(of.clone());
+                continue;
+            };
+            if of.dtype() != DType::UInt8 {
+                return Err(refuse(format!("`{of}` does not hold the bytes of files")));
+            }
+            let form = pipeline.form().ok_or_else(|| {
+                refuse(format!(
+                    "the images of `{}` are of any size: end with a transform that gives them one",
+                    of.name()
+                ))
+            })?;
+            found.push(Field::new(of.name(), form.dtype, form.shape));
+        }
+        let fixed = (0..found.len()).filter(|&number| !found[number].is_variable()).collect();
+        let draws = |field: &DecodedField| matches!(field, DecodedField::Image(_, pipeline) if pipeline.is_random());
+        let is_random = fields.iter().any(draws);
+        Ok(Self { dataset, fields, schema: Schema::new(found), fixed, is_random })
+    }
+
+    /// Fills the rooms of the fixed fields of the sample at `index`, which lies in row `row` of `encoded`.
+    fn fill(
+        &self,
+        (encoded, row): (&EncodedBatch, usize),
+        (index, key): (usize, Option<u64>),
+        rooms: &mut [&mut [u8]],
+    ) -> Result<()> {
+        let mut generator = match (self.is_random, key) {
+            (false, _) => None,
+            (true, Some(key)) => Some(TorchGenerator::of_key(key)),
+            (true, None) => {
+                let reason = "its transforms are random, and no seed says what they draw: give the loader one".into();
+                return Err(Error::InvalidArgument { argument: "seed", reason });
+            }
+        };
+        for (&number, room) in self.fixed.iter().zip(rooms) {
+            match &self.fields[number] {
+                DecodedField::Kept(from) => room.copy_from_slice(encoded.field(row, *from)),
+                DecodedField::Image(from, pipeline) => {
+                    let image = pipeline.run(encoded.field(row, *from), generator.as_mut());
+                    image.and_then(|image| image.write(room)).map_err(|reason| {
+                        let origin = self.dataset.origin(index, *from);
+                        let reason = origin.map_or_else(|| reason.clone(), |origin| format!("{origin}: {reason}"));
+                        Error::Sample { index, field: self.schema.fields()[number].name().to_owned(), reason }
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one sample to itself, and what of it differs in size.
+    fn read_alone(&self, index: usize, key: Option<u64>, rooms: &mut [&mut [u8]]) -> Result<Vec<Vec<u8>>> {
+        let encoded = EncodedBatch::read(&*self.dataset, &[index], ROOM.take())?;
+        let filled = self.fill((&encoded, 0), (index, key), rooms);
+        let kept = self.variable().map(|(_, from)| encoded.field(0, from).to_vec()).collect();
+        give_room(encoded);
+        filled.map(|()| kept)
+    }
+
+    /// The fields that differ in size, and where they come from.
+    fn variable(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.fields.iter().enumerate().filter_map(|(number, field)| match field {
+            DecodedField::Kept(from) if self.schema.fields()[number].is_variable() => Some((number, *from)),
+            _ => None,
+        })
+    }
+}
+
+fn give_room(encoded: EncodedBatch) {
+    let room = encoded.into_room();
+    if room.capacity() <= LARGEST_ROOM {
+        ROOM.set(room);
+    }
+}
+
+impl Dataset for DecodedImages {
+    fn len(&self) -> usize {
+        self.dataset.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.read_many(&[index], &mut into.as_batch())
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        self.dataset.as_blocks().map(|_| self as &dyn Blocks)
+    }
+
+    fn as_variable(&self) -> Option<&dyn VariableSize> {
+        self.schema.is_variable().then_some(self)
+    }
+
+    fn is_random(&self) -> bool {
+        self.is_random
+    }
+
+    fn origin(&self, index: usize, field: usize) -> Option<String> {
+        let (DecodedField::Kept(from) | DecodedField::Image(from, _)) = self.fields.get(field)?;
+        self.dataset.origin(index, *from)
+    }
+}
+
+impl ReadMany for DecodedImages {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let keys: Vec<Option<u64>> = (0..indices.len()).map(|row| into.key(row)).collect();
+        // What reads many at once reads them before any is decoded; of others each is read where it is decoded.
+        let together = match self.dataset.as_read_many() {
+            Some(_) if indices.len() > 1 => Some(EncodedBatch::read(&*self.dataset, indices, ROOM.take())?),
+            _ => None,
+        };
+        let fill = |(row, mut rooms): (usize, Vec<&mut [u8]>)| match &together {
+            Some(encoded) => self.fill((encoded, row), (indices[row], keys[row]), &mut rooms).map(|()| Vec::new()),
+            None => self.read_alone(indices[row], keys[row], &mut rooms),
+        };
+        let rooms = into.rooms(&self.fixed);
+        // In a pool, other threads may take some of the images; else there is none but the global one, which no child of a fork has.
+        let filled: Vec<Result<Vec<Vec<u8>>>> = match rayon::current_thread_index() {
+            Some(_) => rooms.into_par_iter().enumerate().map(fill).collect(),
+            None => rooms.into_iter().enumerate().map(fill).collect(),
+        };
+        for (row, kept) in filled.into_iter().enumerate() {
+            let (kept, mut into) = (kept?, into.sample(row));
+            for (place, (number, from)) in self.variable().enumerate() {
+                let value = together.as_ref().map_or_else(|| &kept[place][..], |encoded| encoded.field(row, from));
+                into.field(number).copy_from_slice(value);
+            }
+        }
+        if let Some(encoded) = together {
+            give_room(encoded);
+        }
+        Ok(())
+    }
+}
+
+impl VariableSize for DecodedImages {
+    fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+        let sizes = sizes_of(&*self.dataset, indices)?;
+        for (number, from) in self.variable() {
+            into.field(number).copy_from_slice(sizes.elements(from).unwrap_or_default());
+        }
+        Ok(())
+    }
+}
+
+impl Blocks for DecodedImages {
+    fn count(&self) -> usize {
+        self.dataset.as_blocks().map_or(0, Blocks::count)
+    }
+
+    fn blocks_of(&self, index: usize, visit: &mut dyn FnMut(usize)) {
+        self.dataset.as_blocks().into_iter().for_each(|blocks| blocks.blocks_of(index, visit));
+    }
+
+    fn size_of(&self, block: usize) -> BlockSize {
+        self.dataset.as_blocks().map_or(BlockSize::NONE, |blocks| blocks.size_of(block))
+    }
+
+    fn announce(&self, block: usize) {
+        self.dataset.as_blocks().into_iter().for_each(|blocks| blocks.announce(block));
+    }
+}

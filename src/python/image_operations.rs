@@ -1,0 +1,223 @@
+//! `ImageOperations`: what is done to an image, to its boxes and to its masks, with all that is random about it drawn.
+
+use std::sync::{Arc, LazyLock};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use super::detach::detach;
+use super::error::to_python;
+use super::memory::{ForeignArray, capsule};
+use crate::memory::{Array, Lease, Slab};
+use crate::{AnyPicture, Boxes, Clamping, Coordinates, DType, MaskValue, Operation, Picture};
+
+/// So many slots are kept for the next images: a user holds few at a time.
+const FREE_SLOTS: usize = 4;
+
+/// One for all: operations are drawn anew for each image.
+static SLAB: LazyLock<Slab> = LazyLock::new(|| Slab::new(FREE_SLOTS));
+
+/// `sluicegate._torch.from_dlpack`.
+static FROM_DLPACK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// A tensor on its way out.
+type Tensor = (Lease, DType, [usize; 3]);
+/// What is refused, in words, or fails.
+type Refusable<T> = crate::Result<Result<T, String>>;
+
+/// Steps, one behind the other. Threads may share them, and a forked process may go on with them.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct ImageOperations(pub(super) Vec<Operation>);
+
+#[pymethods]
+impl ImageOperations {
+    /// The operations of a JSON list.
+    #[new]
+    fn new(json: &str) -> PyResult<Self> {
+        let operations = serde_json::from_str(json);
+        operations.map(Self).map_err(|error| PyValueError::new_err(format!("operations: {error}")))
+    }
+
+    fn to_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.0).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// The tensor (channels, height, width) of an image's after all steps: (name, dtype, address, shape, strides in bytes,
+    /// owner) of one of uint8 or float32.
+    fn apply<'py>(&self, py: Python<'py>, image: ForeignArray) -> PyResult<Bound<'py, PyAny>> {
+        let (dtype, shape, array) = parts(py, image)?;
+        hand_over(py, detach(py, || self.image(dtype, shape, &array))?)
+    }
+
+    /// The same of a mask, or of several (masks, height, width), of any data type.
+    fn mask<'py>(&self, py: Python<'py>, mask: ForeignArray) -> PyResult<Bound<'py, PyAny>> {
+        let (dtype, shape, array) = parts(py, mask)?;
+        hand_over(py, detach(py, || self.masks(dtype, shape, &array))?)
+    }
+
+    /// The boxes (left, top, right, bottom) after all steps, and the (height, width) of the image that they are in then.
+    /// `numbers` is "float32", "float64" or "integer".
+    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
+    fn boxes(
+        &self,
+        corners: Vec<[f64; 4]>,
+        canvas: (usize, usize),
+        numbers: &str,
+        is_clamped: bool,
+    ) -> PyResult<(Vec<[f64; 4]>, (usize, usize))> {
+        let coordinates = match numbers {
+            "float32" => Coordinates::Single,
+            "float64" => Coordinates::Double,
+            "integer" => Coordinates::Whole,
+            _ => return Err(PyValueError::new_err(format!("boxes have no numbers of type {numbers}"))),
+        };
+        let clamping = if is_clamped { Clamping::Canvas } else { Clamping::Off };
+        let (height, width) = canvas;
+        let mut boxes = Boxes { corners, height, width, coordinates, clamping };
+        for operation in &self.0 {
+            operation.apply_to_boxes(&mut boxes).map_err(PyValueError::new_err)?;
+        }
+        Ok((boxes.corners, (boxes.height, boxes.width)))
+    }
+}
+
+impl ImageOperations {
+    fn image(&self, dtype: DType, [channels, height, width]: [usize; 3], array: &Array) -> Refusable<Tensor> {
+        let mut planes = vec![0; array.bytes_per_row() * channels];
+        array.copy_range(0..channels, &mut planes)?;
+        let mut picture = match dtype {
+            DType::UInt8 => AnyPicture::Bytes(interleaved(&planes, [channels, height, width], |[byte]| byte)),
+            DType::Float32 => AnyPicture::Floats(interleaved(&planes, [channels, height, width], f32::from_ne_bytes)),
+            _ => return Ok(Err(format!("image: expected uint8 or float32, but got {dtype}"))),
+        };
+        for operation in &self.0 {
+            picture = match operation.apply(picture) {
+                Ok(picture) => picture,
+                Err(reason) => return Ok(Err(reason)),
+            };
+        }
+        match picture {
+            AnyPicture::Bytes(picture) => lease_planes(&picture, DType::UInt8, |value| [value]),
+            AnyPicture::Floats(picture) => lease_planes(&picture, DType::Float32, f32::to_ne_bytes),
+        }
+        .map(Ok)
+    }
+
+    fn masks(&self, dtype: DType, shape: [usize; 3], array: &Array) -> Refusable<Tensor> {
+        match dtype {
+            DType::Bool => self.masks_of(dtype, shape, array, |[byte]| byte != 0, |value| [u8::from(value)]),
+            DType::UInt8 => self.masks_of(dtype, shape, array, u8::from_ne_bytes, u8::to_ne_bytes),
+            DType::Int8 => self.masks_of(dtype, shape, array, i8::from_ne_bytes, i8::to_ne_bytes),
+            DType::Int16 => self.masks_of(dtype, shape, array, i16::from_ne_bytes, i16::to_ne_bytes),
+            DType::Int32 => self.masks_of(dtype, shape, array, i32::from_ne_bytes, i32::to_ne_bytes),
+            DType::Int64 => self.masks_of(dtype, shape, array, i64::from_ne_bytes, i64::to_ne_bytes),
+            DType::Float32 => self.masks_of(dtype, shape, array, f32::from_ne_bytes, f32::to_ne_bytes),
+            DType::Float64 => self.masks_of(dtype, shape, array, f64::from_ne_bytes, f64::to_ne_bytes),
+            _ => Ok(Err(format!("mask: expected integers, bool or floats of 32 or 64 bits, but got {dtype}"))),
+        }
+    }
+
+    /// One by one: their number is no matter of pixels.
+    fn masks_of<T: MaskValue, const BYTES: usize>(
+        &self,
+        dtype: DType,
+        [masks, height, width]: [usize; 3],
+        array: &Array,
+        read: impl Fn([u8; BYTES]) -> T,
+        write: impl Fn(T) -> [u8; BYTES],
+    ) -> Refusable<Tensor> {
+        let mut bytes = vec![0; array.bytes_per_row()];
+        let size = self.0.iter().fold((height, width), |(height, width), step| step.size_after(height, width));
+        let mut lease = SLAB.lease(masks * size.0 * size.1 * BYTES)?;
+        let plane = (size.0 * size.1 * BYTES).max(1);
+        for (index, into) in (0..masks).zip(lease.bytes_mut().chunks_exact_mut(plane)) {
+            array.copy_row(index, &mut bytes)?;
+            let mut mask = interleaved(&bytes, [1, height, width], &read);
+            for operation in &self.0 {
+                mask = match operation.apply_to_mask(mask) {
+                    Ok(mask) => mask,
+                    Err(reason) => return Ok(Err(reason)),
+                };
+            }
+            for (value, into) in mask.pixels().iter().zip(into.as_chunks_mut().0) {
+                *into = write(*value);
+            }
+        }
+        Ok(Ok((lease, dtype, [masks, size.0, size.1])))
+    }
+}
+
+/// The data type, the shape and the elements of a tensor of three dimensions.
+fn parts(py: Python<'_>, array: ForeignArray) -> PyResult<(DType, [usize; 3], Array)> {
+    let (field, array) = array.into_field().map_err(|error| to_python(py, error))?;
+    match field.shape()[..] {
+        [height, width] => Ok((field.dtype(), [array.len(), height, width], array)),
+        _ => Err(PyValueError::new_err(format!("{}: expected three dimensions", field.name()))),
+    }
+}
+
+fn hand_over<'py>(py: Python<'py>, tensor: Result<Tensor, String>) -> PyResult<Bound<'py, PyAny>> {
+    let (lease, dtype, shape) = tensor.map_err(PyValueError::new_err)?;
+    FROM_DLPACK.import(py, "sluicegate._torch", "from_dlpack")?.call1((capsule(
+        py,
+        &Arc::new(lease),
+        0,
+        (dtype, &shape),
+    )?,))
+}
+
+/// The picture of planes, one channel behind the other.
+fn interleaved<T: Copy + Default, const BYTES: usize>(
+    planes: &[u8],
+    [channels, height, width]: [usize; 3],
+    read: impl Fn([u8; BYTES]) -> T,
+) -> Picture<T> {
+    let planes = planes.as_chunks::<BYTES>().0;
+    let pixels = match channels {
+        1 => planes.iter().map(|&bytes| read(bytes)).collect(),
+        3 => {
+            let (red, others) = planes.split_at(height * width);
+            let (green, blue) = others.split_at(height * width);
+            let colours = red.iter().zip(green).zip(blue);
+            colours.flat_map(|((&red, &green), &blue)| [read(red), read(green), read(blue)]).collect()
+        }
+        _ => {
+            let mut pixels = vec![T::default(); planes.len()];
+            for (channel, plane) in planes.chunks_exact((height * width).max(1)).enumerate() {
+                for (value, bytes) in pixels.iter_mut().skip(channel).step_by(channels).zip(plane) {
+                    *value = read(*bytes);
+                }
+            }
+            pixels
+        }
+    };
+    Picture::new(width, height, channels, pixels)
+}
+
+fn lease_planes<T: Copy, const BYTES: usize>(
+    picture: &Picture<T>,
+    dtype: DType,
+    write: impl Fn(T) -> [u8; BYTES],
+) -> crate::Result<Tensor> {
+    let shape = [picture.channels(), picture.height(), picture.width()];
+    let mut lease = SLAB.lease(picture.pixels().len() * BYTES)?;
+    let planes = lease.bytes_mut().as_chunks_mut::<BYTES>().0;
+    let plane = (picture.height() * picture.width()).max(1);
+    for (channel, plane) in planes.chunks_exact_mut(plane).enumerate() {
+        match picture.channels() {
+            // With the step known when it is compiled.
+            3 => {
+                for (bytes, pixel) in plane.iter_mut().zip(picture.pixels().as_chunks::<3>().0) {
+                    *bytes = write(pixel[channel]);
+                }
+            }
+            channels => {
+                for (bytes, value) in plane.iter_mut().zip(picture.pixels().iter().skip(channel).step_by(channels)) {
+                    *bytes = write(*value);
+                }
+            }
+        }
+    }
+    Ok((lease, dtype, shape))
+}

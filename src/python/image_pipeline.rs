@@ -1,0 +1,99 @@
+//! `ImagePipeline`: encoded images, transformed, as tensors.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::dataset::Dataset;
+use super::detach::detach;
+use super::error::to_python;
+use super::image_decoder::ImageDecoder;
+use super::memory::capsule;
+use super::torch_generator::draw_from;
+use crate::memory::Slab;
+use crate::{ChannelOrder, DecodedField, DecodedImages, JpegScale, TorchGenerator};
+
+/// So many slots are kept for the next images: a user holds few at a time.
+const FREE_SLOTS: usize = 2;
+
+/// Decodes and transforms images on the calling thread. Threads may share it, and a forked process may go on with it.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct ImagePipeline {
+    pipeline: crate::ImagePipeline,
+    slab: Slab,
+    from_dlpack: Py<PyAny>,
+}
+
+#[pymethods]
+impl ImagePipeline {
+    /// Decodes as `decoder` does, and does what `transforms`, a list in JSON, describes. JPEG is decoded at full size where
+    /// `is_exact`; channels come last where `is_last`.
+    #[new]
+    fn new(py: Python<'_>, transforms: &str, decoder: &ImageDecoder, is_exact: bool, is_last: bool) -> PyResult<Self> {
+        let transforms = serde_json::from_str(transforms);
+        let refuse = |error| PyValueError::new_err(format!("these are no transforms of images: {error}"));
+        let scale = if is_exact { JpegScale::Full } else { JpegScale::Least };
+        let order = if is_last { ChannelOrder::Last } else { ChannelOrder::First };
+        let pipeline = crate::ImagePipeline::new(transforms.map_err(refuse)?);
+        let pipeline = pipeline.with_decode(decoder.options).with_scale(scale).with_order(order);
+        Ok(Self { pipeline, slab: Slab::new(FREE_SLOTS), from_dlpack: decoder.from_dlpack.clone_ref(py) })
+    }
+
+    /// The tensor that becomes of the image that `encoded` is. What is random is drawn from `generator`, the way to one of
+    /// torch's.
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        encoded: &[u8],
+        generator: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let run = |generator: Option<&mut TorchGenerator>| {
+            detach(py, || {
+                let image = match self.pipeline.run(encoded, generator) {
+                    Ok(image) => image,
+                    Err(reason) => return Ok(Err(reason)),
+                };
+                let (shape, dtype) = (image.shape(), image.dtype());
+                let mut lease = self.slab.lease(image.bytes())?;
+                Ok(image.write(lease.bytes_mut()).map(|()| (lease, dtype, shape)))
+            })?
+            .map_err(PyValueError::new_err)
+        };
+        let (lease, dtype, shape) = match generator {
+            Some(generator) if self.pipeline.is_random() => draw_from(generator, |generator| run(Some(generator)))?,
+            _ => run(None)?,
+        };
+        self.from_dlpack.bind(py).call1((capsule(py, &Arc::new(lease), 0, (dtype, &shape))?,))
+    }
+
+    /// Whether something is drawn.
+    #[getter]
+    fn is_random(&self) -> bool {
+        self.pipeline.is_random()
+    }
+
+    /// The data type and the shape that every image gets; None where they depend on the image.
+    #[getter]
+    fn form(&self) -> Option<(&'static str, [usize; 3])> {
+        self.pipeline.form().map(|form| (form.dtype.name(), form.shape))
+    }
+}
+
+/// The samples of `dataset` with these fields: the number of each there, and the pipeline of one that holds the bytes of images.
+#[pyfunction]
+pub(super) fn decoded_images(
+    py: Python<'_>,
+    dataset: &Dataset,
+    fields: Vec<(usize, Option<PyRef<'_, ImagePipeline>>)>,
+) -> PyResult<Dataset> {
+    let fields: Vec<_> = fields
+        .into_iter()
+        .map(|(number, pipeline)| match pipeline {
+            None => DecodedField::Kept(number),
+            Some(pipeline) => DecodedField::Image(number, pipeline.pipeline.clone()),
+        })
+        .collect();
+    let images = DecodedImages::new(Arc::clone(&dataset.0), fields);
+    images.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
+}

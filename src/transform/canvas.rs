@@ -1,0 +1,201 @@
+//! [`Canvas`]: an image on its way through operations, of which as little is done as can be.
+
+use super::Reason;
+use super::cut::{Cut, Flips};
+use super::encoded::Encoded;
+use super::finished::Finished;
+use super::jpeg::EIGHTHS;
+use super::levels::Levels;
+use super::operation::{Antialias, Interpolation, Operation};
+use super::picture::{AnyPicture, Picture};
+use super::resize::{self, Part};
+use super::scratch;
+use crate::memory::Region;
+
+/// Whether a JPEG that is made smaller may be decoded to fewer pixels than it has.
+///
+/// Blocks of 8 pixels are then decoded to 4, 2 or 1, whatever still covers the size that is asked for: less work, and values
+/// that differ by less than two grey levels in the mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JpegScale {
+    /// It may.
+    #[default]
+    Least,
+    /// It may not: the values are those of the image that is decoded as a whole.
+    Full,
+}
+
+/// An image on its way through operations. Crops, flips and what is done to each value alone are put off: pixels outside of a
+/// crop are never decoded, and the rest is done while the result is written.
+pub(super) struct Canvas<'a> {
+    source: Source<'a>,
+    /// What of the source is meant; crops and flips are in terms of it.
+    part: Region,
+    flips: Flips,
+    /// What is done to the values of bytes, put off: each has 256 of them.
+    levels: Vec<&'a Operation>,
+    scale: JpegScale,
+}
+
+enum Source<'a> {
+    Encoded(Encoded<'a>),
+    Picture(AnyPicture),
+}
+
+impl<'a> Canvas<'a> {
+    pub(super) fn of_encoded(encoded: Encoded<'a>, scale: JpegScale) -> Self {
+        let part = Region { left: 0, top: 0, width: encoded.width, height: encoded.height };
+        Self { source: Source::Encoded(encoded), part, flips: Flips::default(), levels: Vec::new(), scale }
+    }
+
+    pub(super) fn of_picture(picture: AnyPicture) -> Self {
+        let part = picture.region();
+        let source = Source::Picture(picture);
+        Self { source, part, flips: Flips::default(), levels: Vec::new(), scale: JpegScale::Full }
+    }
+
+    pub(super) fn apply(&mut self, operation: &'a Operation) -> Result<(), Reason> {
+        match *operation {
+            Operation::Crop { top, left, height, width } => {
+                if let Some(region) = self.inside(top, left, height, width) {
+                    self.part = region;
+                    return Ok(());
+                }
+            }
+            Operation::HorizontalFlip => {
+                self.flips.horizontal ^= true;
+                return Ok(());
+            }
+            Operation::VerticalFlip => {
+                self.flips.vertical ^= true;
+                return Ok(());
+            }
+            Operation::Resize { height, width, interpolation, antialias } => {
+                return self.resize([width, height], interpolation, antialias);
+            }
+            _ if operation.is_of_levels() && !matches!(self.source, Source::Picture(AnyPicture::Floats(_))) => {
+                self.levels.push(operation);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let picture = operation.apply(self.picture()?)?;
+        self.put(picture);
+        Ok(())
+    }
+
+    /// The region of the source that a crop means; nothing where it reaches past the edges.
+    fn inside(&self, top: i64, left: i64, height: usize, width: usize) -> Option<Region> {
+        let (top, left) = (usize::try_from(top).ok()?, usize::try_from(left).ok()?);
+        let right = self.part.width.checked_sub(left.checked_add(width)?)?;
+        let bottom = self.part.height.checked_sub(top.checked_add(height)?)?;
+        let left = self.part.left + if self.flips.horizontal { right } else { left };
+        let top = self.part.top + if self.flips.vertical { bottom } else { top };
+        (width > 0 && height > 0).then_some(Region { left, top, width, height })
+    }
+
+    fn resize(&mut self, size: [usize; 2], interpolation: Interpolation, antialias: Antialias) -> Result<(), Reason> {
+        let has_a_direction = matches!(interpolation, Interpolation::Nearest | Interpolation::NearestExact);
+        if !self.levels.is_empty() || (has_a_direction && self.flips != Flips::default()) {
+            let picture = self.picture()?;
+            self.put(picture);
+        }
+        if [self.part.width, self.part.height] == size {
+            return Ok(());
+        }
+        let is_smooth = !has_a_direction && antialias == Antialias::On;
+        let (picture, part) = match &self.source {
+            Source::Encoded(encoded) => {
+                let eighths = match self.scale {
+                    JpegScale::Least if is_smooth => encoded.eighths(self.part, size),
+                    _ => EIGHTHS,
+                };
+                let (picture, part) = decode_scaled(encoded, self.part, eighths)?;
+                (&AnyPicture::Bytes(picture), part)
+            }
+            Source::Picture(picture) => (picture, Part::Whole(self.part)),
+        };
+        let resized = match picture {
+            AnyPicture::Bytes(picture) => {
+                AnyPicture::Bytes(resize::resize(picture, part, size, interpolation, antialias)?)
+            }
+            AnyPicture::Floats(picture) => {
+                AnyPicture::Floats(resize::resize(picture, part, size, interpolation, antialias)?)
+            }
+        };
+        self.put_flipped(resized);
+        Ok(())
+    }
+
+    /// Everything that was put off is done.
+    pub(super) fn picture(&mut self) -> Result<AnyPicture, Reason> {
+        self.decode()?;
+        let Source::Picture(picture) = &mut self.source else { return Err("it has not been decoded".into()) };
+        let is_whole = self.part == picture.region() && self.flips == Flips::default();
+        let taken = std::mem::replace(picture, AnyPicture::empty());
+        let (part, flips) = (self.part, self.flips);
+        let cut = match taken {
+            whole if is_whole => whole,
+            AnyPicture::Bytes(picture) => AnyPicture::Bytes(Cut { picture: &picture, part, flips }.to_picture()),
+            AnyPicture::Floats(picture) => AnyPicture::Floats(Cut { picture: &picture, part, flips }.to_picture()),
+        };
+        match cut {
+            AnyPicture::Bytes(picture) => Ok(Levels::of(&self.levels, picture.channels)?.of_picture(picture)),
+            floats => Ok(floats),
+        }
+    }
+
+    fn decode(&mut self) -> Result<(), Reason> {
+        if let Source::Encoded(encoded) = &self.source {
+            let (picture, part) = encoded.decode(self.part)?;
+            self.source = Source::Picture(AnyPicture::Bytes(picture));
+            self.part = part;
+        }
+        Ok(())
+    }
+
+    /// A picture of which nothing is put off.
+    fn put(&mut self, picture: AnyPicture) {
+        self.flips = Flips::default();
+        self.levels.clear();
+        self.put_flipped(picture);
+    }
+
+    /// A picture that is flipped when it is written.
+    fn put_flipped(&mut self, picture: AnyPicture) {
+        self.part = picture.region();
+        if let Source::Picture(AnyPicture::Bytes(before)) =
+            std::mem::replace(&mut self.source, Source::Picture(picture))
+        {
+            scratch::give(before.pixels);
+        }
+    }
+
+    /// Decodes what is not, so that the shape is known.
+    pub(super) fn finish(mut self) -> Result<Finished, Reason> {
+        self.decode()?;
+        let Source::Picture(picture) = self.source else { return Err("it has not been decoded".into()) };
+        let levels = Levels::of(&self.levels, picture.channels())?;
+        Ok(Finished { picture, part: self.part, flips: self.flips, levels })
+    }
+}
+
+/// The part of a scaled image that is `part` of the full one, and the pixels that it is taken from.
+fn decode_scaled(encoded: &Encoded<'_>, part: Region, eighths: usize) -> Result<(Picture<u8>, Part), Reason> {
+    if eighths == EIGHTHS {
+        let (picture, part) = encoded.decode(part)?;
+        return Ok((picture, Part::Whole(part)));
+    }
+    let [width, height] = [encoded.width, encoded.height].map(|length| (length * eighths).div_ceil(EIGHTHS));
+    let (left, top) = (part.left * eighths / EIGHTHS, part.top * eighths / EIGHTHS);
+    let right = ((part.left + part.width) * eighths).div_ceil(EIGHTHS).min(width);
+    let bottom = ((part.top + part.height) * eighths).div_ceil(EIGHTHS).min(height);
+    let region = Region { left, top, width: right - left, height: bottom - top };
+    let (picture, found) = encoded.decode_scaled(region, eighths)?;
+    let share = eighths as f64 / EIGHTHS as f64;
+    let [x, y] = [(part.left, left, found.left), (part.top, top, found.top)]
+        .map(|(full, scaled, found)| full as f64 * share - scaled as f64 + found as f64);
+    let across = (part.width as f64 * share).min(picture.width as f64 - x);
+    let down = (part.height as f64 * share).min(picture.height as f64 - y);
+    Ok((picture, Part::Fraction { left: x, top: y, width: across, height: down }))
+}

@@ -1,0 +1,86 @@
+//! [`Encoded`]: an image that is not decoded yet, whose size is known.
+
+use image::metadata::Orientation as Turn;
+
+use super::Reason;
+use super::decode::{DecodeOptions, Format, Orientation, decode_image};
+use super::image::Image;
+use super::jpeg::{self, EIGHTHS};
+use super::picture::Picture;
+use super::{exif, raster};
+use crate::DType;
+use crate::memory::{JpegHeader, Region};
+
+/// An image that is not decoded yet, whose size is known.
+pub(super) struct Encoded<'a> {
+    bytes: &'a [u8],
+    options: &'a DecodeOptions,
+    jpeg: Option<JpegHeader>,
+    pub(super) width: usize,
+    pub(super) height: usize,
+}
+
+impl<'a> Encoded<'a> {
+    /// Reads the header, and refuses what must not be decoded.
+    pub(super) fn open(bytes: &'a [u8], options: &'a DecodeOptions) -> Result<Self, Reason> {
+        let format = Format::of(bytes)?;
+        let (jpeg, width, height) = match format {
+            Format::Jpeg => {
+                let header = jpeg::header(bytes, options)?;
+                (Some(header), header.width, header.height)
+            }
+            Format::Raster(format) => {
+                let (width, height) = raster::size(bytes, format)?;
+                (None, width, height)
+            }
+        };
+        let turn = match options.orientation {
+            Orientation::AsStored => Turn::NoTransforms,
+            Orientation::Exif => exif::orientation(bytes, format),
+        };
+        let [width, height] = if exif::swaps(turn) { [height, width] } else { [width, height] };
+        // Of what is turned all is decoded: which part of the file a part of it is, is more to get wrong than there is to gain.
+        let jpeg = jpeg.filter(|_| turn == Turn::NoTransforms);
+        Ok(Self { bytes, options, jpeg, width, height })
+    }
+
+    /// At least `region`, and where it lies in what was decoded.
+    pub(super) fn decode(&self, region: Region) -> Result<(Picture<u8>, Region), Reason> {
+        self.decode_scaled(region, EIGHTHS)
+    }
+
+    /// The fewest pixels that a block of 8 may be decoded to if `least` of `of` pixels are wanted; 8 where the format knows
+    /// no other way.
+    pub(super) fn eighths(&self, of: Region, [width, height]: [usize; 2]) -> usize {
+        let covers = |eighths: &usize| of.width * eighths >= width * EIGHTHS && of.height * eighths >= height * EIGHTHS;
+        match self.jpeg {
+            // The other fractions have no SIMD.
+            Some(_) => [1, 2, 4].into_iter().find(covers).unwrap_or(EIGHTHS),
+            None => EIGHTHS,
+        }
+    }
+
+    /// As [`decode`](Self::decode), of the image whose blocks are decoded to `eighths` pixels; the region is of that one.
+    pub(super) fn decode_scaled(&self, region: Region, eighths: usize) -> Result<(Picture<u8>, Region), Reason> {
+        let Some(header) = &self.jpeg else {
+            return Ok((bytes_of(decode_image(self.bytes, self.options)?)?, region));
+        };
+        let (picture, region) = jpeg::decode_part(self.bytes, header, self.options, eighths, region)?;
+        let Picture { width, height, channels, pixels } = picture;
+        if self.options.mode.channels().is_none_or(|wanted| wanted == channels) {
+            return Ok((Picture::new(width, height, channels, pixels), region));
+        }
+        let image = self.options.mode.convert(Image::new(width, height, channels, DType::UInt8, pixels));
+        Ok((bytes_of(image)?, region))
+    }
+}
+
+fn bytes_of(image: Image) -> Result<Picture<u8>, Reason> {
+    let [height, width, channels] = image.shape();
+    match image.dtype() {
+        DType::UInt8 => Ok(Picture::new(width, height, channels, image.into_pixels())),
+        dtype => {
+            Err(format!("its values are {dtype}, and transforms work on uint8: take another mode than \"unchanged\""))
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What an [`Operation`] does to where pixels are, whatever they are.
+
+use super::picture::Picture;
+use super::pixels::affine_matrix::{Matrix, Motion, frame};
+use super::pixels::pad::padded_size;
+use super::pixels::resample::Resample;
+use super::pixels::{crop, flip, pad, quarter_turn};
+use super::{Frame, Operation, PaddingMode, Reason};
+
+/// The degrees of a circle.
+const FULL: f64 = 360.0;
+
+impl Operation {
+    /// The (height, width) of what an image of that size becomes; 0 where nothing is left of it.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::{Frame, Interpolation, Operation};
+    /// let operation = Operation::Rotate {
+    ///     angle: 90.0,
+    ///     interpolation: Interpolation::Nearest,
+    ///     frame: Frame::Expanded,
+    ///     center: None,
+    ///     fill: vec![],
+    /// };
+    /// assert_eq!(operation.size_after(20, 30), (30, 20));
+    /// ```
+    #[must_use]
+    pub fn size_after(&self, height: usize, width: usize) -> (usize, usize) {
+        match self {
+            Self::Crop { height, width, .. } | Self::Resize { height, width, .. } => (*height, *width),
+            Self::Pad { left, top, right, bottom, .. } => {
+                let [height, width] = padded_size(height, width, [*left, *top, *right, *bottom]).unwrap_or([0, 0]);
+                (height, width)
+            }
+            Self::Rotate { angle, frame: Frame::Expanded, center, .. } => match quarters(*angle, *center) {
+                Some(0 | 2) => (height, width),
+                Some(_) => (width, height),
+                None => {
+                    let matrix = Motion::turn(angle.rem_euclid(FULL)).backward(from_middle(*center, height, width));
+                    let [height, width] = frame(&matrix, height, width);
+                    (height, width)
+                }
+            },
+            _ => (height, width),
+        }
+    }
+
+    /// Where it moves places to, and about which one: of `affine` and of `rotate`.
+    pub(super) fn motion(&self) -> Option<(Motion, Option<[f64; 2]>)> {
+        match self {
+            Self::Rotate { angle, center, .. } => Some((Motion::turn(*angle), *center)),
+            Self::Affine { angle, translate, scale, shear, center, .. } => {
+                Some((Motion { angle: *angle, translate: *translate, scale: *scale, shear: *shear }, *center))
+            }
+            _ => None,
+        }
+    }
+
+    /// The picture whose pixels are elsewhere; the same one where the operation leaves them.
+    pub(super) fn rearrange<T: Copy + Default>(
+        &self,
+        mut picture: Picture<T>,
+        resample: &impl Resample<T>,
+    ) -> Result<Picture<T>, Reason> {
+        match self {
+            Self::Crop { top, left, height, width } => return crop::crop(picture, [*top, *left], *height, *width),
+            Self::Resize { height, width, interpolation, antialias }
+                if (*height, *width) != (picture.height, picture.width) =>
+            {
+                return resample.resize(picture, [*height, *width], *interpolation, *antialias);
+            }
+            Self::HorizontalFlip => flip::horizontal(&mut picture),
+            Self::VerticalFlip => flip::vertical(&mut picture),
+            Self::Pad { left, top, right, bottom, fill, mode } => {
+                if *mode != PaddingMode::Constant && fill.len() > 1 {
+                    return Err(format!(
+                        "padding by {mode:?} has no colour, but one of {} values was given",
+                        fill.len()
+                    ));
+                }
+                let fill = resample.colour(fill, picture.channels)?;
+                return pad::pad(&picture, [*left, *top, *right, *bottom], &fill, *mode);
+            }
+            Self::Rotate { angle, frame, center, interpolation, fill } => {
+                let is_square = picture.height == picture.width;
+                match quarters(*angle, *center) {
+                    Some(0) => {}
+                    Some(2) => {
+                        flip::horizontal(&mut picture);
+                        flip::vertical(&mut picture);
+                    }
+                    Some(1) if is_square || *frame == Frame::Expanded => return Ok(quarter_turn::left(&picture)),
+                    Some(3) if is_square || *frame == Frame::Expanded => return Ok(quarter_turn::right(&picture)),
+                    _ => {
+                        let (matrix, size) = self.source(&picture)?;
+                        return resample.warp(&picture, &matrix, size, *interpolation, fill);
+                    }
+                }
+            }
+            Self::Affine { interpolation, fill, .. } => {
+                let (matrix, size) = self.source(&picture)?;
+                return resample.warp(&picture, &matrix, size, *interpolation, fill);
+            }
+            _ => {}
+        }
+        Ok(picture)
+    }
+
+    /// Where the pixels of a turned picture come from, and its height and width.
+    fn source<T>(&self, picture: &Picture<T>) -> Result<(Matrix, [usize; 2]), Reason> {
+        let (motion, center) = match self {
+            // Of a quarter the other way about, other bits are left where places lie half way between pixels.
+            Self::Rotate { angle, center, .. } => (Motion::turn(angle.rem_euclid(FULL)), *center),
+            _ => self.motion().unwrap_or((Motion::turn(0.0), None)),
+        };
+        motion.check()?;
+        let (height, width) = self.size_after(picture.height, picture.width);
+        Ok((motion.backward(from_middle(center, picture.height, picture.width)), [height, width]))
+    }
+}
+
+/// A place, counted from the middle of the image.
+pub(super) fn from_middle(center: Option<[f64; 2]>, height: usize, width: usize) -> [f64; 2] {
+    center.map_or([0.0; 2], |[x, y]| [x - width as f64 * 0.5, y - height as f64 * 0.5])
+}
+
+/// By how many quarters of a circle that angle turns, where it is a whole number of them, about the middle.
+fn quarters(angle: f64, center: Option<[f64; 2]>) -> Option<u8> {
+    let angle = angle.rem_euclid(FULL);
+    let quarters = [0.0, 90.0, 180.0, 270.0].iter().position(|&whole| whole == angle)?;
+    if center.is_none() { u8::try_from(quarters).ok() } else { None }
+}

@@ -1,0 +1,86 @@
+//! [`Levels`]: what becomes of each value of a byte.
+
+use super::Reason;
+use super::operation::Operation;
+use super::picture::{AnyPicture, Picture};
+use crate::DType;
+
+/// As many as a byte has.
+const VALUES: usize = 256;
+
+impl Operation {
+    /// Whether what becomes of a value depends on nothing but the value and its channel.
+    pub(super) fn is_of_levels(&self) -> bool {
+        matches!(
+            self,
+            Self::Brightness { .. }
+                | Self::Invert
+                | Self::Normalize { .. }
+                | Self::Posterize { .. }
+                | Self::Solarize { .. }
+                | Self::ToDtype { .. }
+        )
+    }
+}
+
+/// What becomes of each value of a byte, channel by channel: operations that look at each value alone are done 256 times, and
+/// not for each pixel, with the very results that they have for pixels.
+pub(super) enum Levels {
+    /// They stay what they are.
+    Kept,
+    /// By channel, the values of bytes.
+    Bytes(Vec<[u8; VALUES]>),
+    /// By channel, values that are floats.
+    Floats(Vec<[f32; VALUES]>),
+}
+
+impl Levels {
+    /// What `operations` make of images of `channels`.
+    pub(super) fn of(operations: &[&Operation], channels: usize) -> Result<Self, Reason> {
+        if operations.is_empty() {
+            return Ok(Self::Kept);
+        }
+        let ramp = (0..=u8::MAX).flat_map(|value| std::iter::repeat_n(value, channels)).collect();
+        let ramp = AnyPicture::Bytes(Picture::new(VALUES, 1, channels, ramp));
+        let ramp = operations.iter().try_fold(ramp, |ramp, operation| operation.apply(ramp))?;
+        Ok(match ramp {
+            AnyPicture::Bytes(ramp) => Self::Bytes(by_channel(&ramp)),
+            AnyPicture::Floats(ramp) => Self::Floats(by_channel(&ramp)),
+        })
+    }
+
+    /// The data type of what they become.
+    pub(super) fn dtype(&self) -> DType {
+        match self {
+            Self::Kept | Self::Bytes(_) => DType::UInt8,
+            Self::Floats(_) => DType::Float32,
+        }
+    }
+
+    /// What becomes of the whole of a picture.
+    pub(super) fn of_picture(&self, mut picture: Picture<u8>) -> AnyPicture {
+        let channels = picture.channels;
+        match self {
+            Self::Kept => AnyPicture::Bytes(picture),
+            Self::Bytes(tables) => {
+                for pixel in picture.pixels.chunks_exact_mut(channels) {
+                    pixel.iter_mut().zip(tables).for_each(|(value, table)| *value = table[usize::from(*value)]);
+                }
+                AnyPicture::Bytes(picture)
+            }
+            Self::Floats(tables) => {
+                let values = picture
+                    .pixels
+                    .chunks_exact(channels)
+                    .flat_map(|pixel| pixel.iter().zip(tables).map(|(&value, table)| table[usize::from(value)]));
+                let values = values.collect();
+                AnyPicture::Floats(Picture::new(picture.width, picture.height, channels, values))
+            }
+        }
+    }
+}
+
+fn by_channel<T: super::level::Level>(ramp: &Picture<T>) -> Vec<[T; VALUES]> {
+    let value = |channel, value| ramp.pixels[value * ramp.channels + channel];
+    (0..ramp.channels).map(|channel| std::array::from_fn(|at| value(channel, at))).collect()
+}

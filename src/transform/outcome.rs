@@ -1,0 +1,169 @@
+//! What is known of an image behind transforms before any of it is drawn: its size, its channels, their data type.
+
+use super::Reason;
+use super::image_transform::{ImageShape, ImageTransform, ResizeTo};
+use super::operation::{Frame, Operation};
+use super::pixels::pad::padded_size;
+use crate::DType;
+
+impl ResizeTo {
+    /// The height and the width that an image of this one gets.
+    pub(super) fn of(self, [height, width]: [usize; 2]) -> Result<[usize; 2], Reason> {
+        let (short, long) = (height.min(width), height.max(width));
+        let share = |length: usize, of: usize, to: usize| (length as f64 * of as f64 / to as f64) as usize;
+        let (short, long) = match self {
+            Self::Exact(size) => return positive(size),
+            Self::Longer(length) => (share(length, short, long), length),
+            Self::Shorter { length, max_size } => {
+                let longer = share(length, long, short);
+                match max_size {
+                    Some(most) if most <= length => {
+                        return Err(format!(
+                            "max_size: expected more than {length}, the length of the shorter edge, but got {most}"
+                        ));
+                    }
+                    Some(most) if longer > most => (share(most, length, longer), most),
+                    _ => (length, longer),
+                }
+            }
+        };
+        positive(if width <= height { [long, short] } else { [short, long] })
+    }
+}
+
+fn positive([height, width]: [usize; 2]) -> Result<[usize; 2], Reason> {
+    if height == 0 || width == 0 {
+        return Err(format!("an image can't be resized to {height} x {width} pixels"));
+    }
+    Ok([height, width])
+}
+
+impl ImageShape {
+    /// Becomes what the image is behind `operation`.
+    pub(super) fn follow(&mut self, operation: &Operation) {
+        (self.height, self.width) = operation.size_after(self.height, self.width);
+        match operation {
+            Operation::Grayscale { channels } => self.channels = *channels,
+            Operation::ToDtype { dtype, .. } => self.dtype = *dtype,
+            _ => {}
+        }
+    }
+}
+
+impl ImageTransform {
+    /// Whether anything is drawn: a generator that is not asked stays where it is.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::ImageTransform;
+    /// assert!(ImageTransform::RandomVerticalFlip { p: 0.0 }.is_random());
+    /// assert!(!ImageTransform::CenterCrop { size: [224, 224] }.is_random());
+    /// ```
+    #[must_use]
+    pub fn is_random(&self) -> bool {
+        match self {
+            Self::Resize { .. }
+            | Self::CenterCrop { .. }
+            | Self::Pad { .. }
+            | Self::Grayscale { .. }
+            | Self::Normalize { .. }
+            | Self::ToDtype { .. }
+            | Self::ToImage => false,
+            Self::Compose { transforms } => transforms.iter().any(Self::is_random),
+            _ => true,
+        }
+    }
+
+    /// The number of channels and the data type behind the transform, of an image with these.
+    ///
+    /// # Errors
+    /// In words, why images with such channels can't be transformed so.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::{DType, ImageTransform, Values};
+    /// let to_floats = ImageTransform::ToDtype { dtype: DType::Float32, values: Values::Scaled };
+    /// assert_eq!(to_floats.output(3, DType::UInt8), Ok((3, DType::Float32)));
+    /// let normalize = ImageTransform::Normalize { mean: vec![0.5], std: vec![0.5] };
+    /// assert!(normalize.output(3, DType::UInt8).is_err());
+    /// ```
+    pub fn output(&self, channels: usize, dtype: DType) -> Result<(usize, DType), Reason> {
+        match self {
+            Self::Grayscale { num_output_channels } => Ok((*num_output_channels, dtype)),
+            Self::ToDtype { dtype, .. } => Ok((channels, *dtype)),
+            Self::Normalize { mean, std } => check_normalize(mean, std, channels, dtype).map(|()| (channels, dtype)),
+            Self::Compose { transforms } => {
+                transforms.iter().try_fold((channels, dtype), |(channels, dtype), each| each.output(channels, dtype))
+            }
+            Self::RandomApply { transforms, .. } => {
+                let inside =
+                    transforms.iter().try_fold((channels, dtype), |(own, kind), each| each.output(own, kind))?;
+                if inside != (channels, dtype) {
+                    let (own, kind) = inside;
+                    return Err(format!(
+                        "RandomApply makes {own} channels of {} of {channels} channels of {}, but not always: images \
+                         that differ so can't be in one batch",
+                        kind.name(),
+                        dtype.name()
+                    ));
+                }
+                Ok(inside)
+            }
+            _ => Ok((channels, dtype)),
+        }
+    }
+
+    /// The height and the width behind the transform of an image with these, as far as they are known.
+    fn size_after(&self, size: Option<[usize; 2]>) -> Option<[usize; 2]> {
+        match self {
+            Self::Resize { size: ResizeTo::Exact(exact), .. } => Some(*exact),
+            Self::Resize { size: to, .. } => size.and_then(|size| to.of(size).ok()),
+            Self::CenterCrop { size } | Self::RandomCrop { size, .. } | Self::RandomResizedCrop { size, .. } => {
+                Some(*size)
+            }
+            Self::Pad { padding, .. } => size.and_then(|[height, width]| padded_size(height, width, *padding).ok()),
+            Self::RandomRotation { frame: Frame::Expanded, .. } => None,
+            Self::Compose { transforms } => transforms.iter().fold(size, |size, each| each.size_after(size)),
+            Self::RandomApply { transforms, .. } => {
+                let inside = transforms.iter().fold(size, |size, each| each.size_after(size));
+                size.filter(|_| inside == size)
+            }
+            _ => size,
+        }
+    }
+}
+
+/// The height and the width that every image ends with behind `transforms`, whatever it began with; none where that
+/// depends on the image.
+///
+/// # Example
+/// ```
+/// use sluicegate::{ImageTransform, fixed_size};
+/// let flip = ImageTransform::RandomHorizontalFlip { p: 0.5 };
+/// assert_eq!(fixed_size(&[ImageTransform::CenterCrop { size: [224, 192] }, flip.clone()]), Some([224, 192]));
+/// assert_eq!(fixed_size(&[flip]), None);
+/// ```
+#[must_use]
+pub fn fixed_size(transforms: &[ImageTransform]) -> Option<[usize; 2]> {
+    transforms.iter().fold(None, |size, each| each.size_after(size))
+}
+
+fn check_normalize(mean: &[f32], std: &[f32], channels: usize, dtype: DType) -> Result<(), Reason> {
+    if !matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64) {
+        return Err(format!(
+            "Normalize needs an image of floats, and this one is of {}: put ToDtype before it",
+            dtype.name()
+        ));
+    }
+    if std.contains(&0.0) {
+        return Err("std: a deviation of 0 can't be divided by".into());
+    }
+    if ![mean, std].iter().all(|values| [1, channels].contains(&values.len())) {
+        return Err(format!(
+            "Normalize has {} means and {} deviations, and the image {channels} channels",
+            mean.len(),
+            std.len()
+        ));
+    }
+    Ok(())
+}

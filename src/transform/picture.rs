@@ -1,0 +1,110 @@
+//! [`Picture`]: pixels that are worked on.
+
+use super::Reason;
+use crate::memory::Region;
+
+/// Rows of pixels of interleaved channels, one behind the other: bytes from 0 to 255, or floats from 0 to 1.
+///
+/// # Example
+/// ```
+/// use sluicegate::{AnyPicture, Operation, Picture};
+/// let picture = AnyPicture::Bytes(Picture::new(2, 1, 1, vec![10_u8, 250]));
+/// let AnyPicture::Bytes(darker) = Operation::Brightness { factor: 0.5 }.apply(picture)? else { unreachable!() };
+/// assert_eq!((darker.width(), darker.height(), darker.channels(), darker.pixels()), (2, 1, 1, &[5, 125][..]));
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Picture<T> {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) channels: usize,
+    pub(super) pixels: Vec<T>,
+}
+
+/// Pixels of either kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AnyPicture {
+    /// Bytes, from 0 to 255.
+    Bytes(Picture<u8>),
+    /// Floats, from 0 to 1 where nothing made them larger or smaller.
+    Floats(Picture<f32>),
+}
+
+impl<T> Picture<T> {
+    /// The picture of these `pixels`.
+    ///
+    /// # Panics
+    /// When there are more or fewer values than such a picture has.
+    #[must_use]
+    pub fn new(width: usize, height: usize, channels: usize, pixels: Vec<T>) -> Self {
+        assert_eq!(pixels.len(), width * height * channels, "the values of a picture");
+        Self { width, height, channels, pixels }
+    }
+
+    /// The width, in pixels.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The height, in pixels.
+    #[must_use]
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// The number of values of a pixel.
+    #[must_use]
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// The values, row by row and pixel by pixel.
+    #[must_use]
+    pub fn pixels(&self) -> &[T] {
+        &self.pixels
+    }
+
+    /// The same values, for whoever takes them.
+    #[must_use]
+    pub fn into_pixels(self) -> Vec<T> {
+        self.pixels
+    }
+
+    /// The number of values of a row.
+    pub(super) fn row(&self) -> usize {
+        self.width * self.channels
+    }
+
+    /// Room for a picture of the same channels and another size.
+    pub(super) fn room(&self, height: usize, width: usize) -> Result<Vec<T>, Reason> {
+        let refuse = || format!("there is no room for an image of {width} x {height} pixels");
+        let values = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(self.channels));
+        let mut room = Vec::new();
+        room.try_reserve_exact(values.ok_or_else(refuse)?).map_err(|_| refuse())?;
+        Ok(room)
+    }
+}
+
+impl AnyPicture {
+    /// That of no pixel, in the place of one that was taken.
+    pub(super) fn empty() -> Self {
+        Self::Bytes(Picture { width: 0, height: 0, channels: 1, pixels: Vec::new() })
+    }
+
+    pub(super) fn channels(&self) -> usize {
+        match self {
+            Self::Bytes(picture) => picture.channels,
+            Self::Floats(picture) => picture.channels,
+        }
+    }
+
+    /// All of it.
+    pub(super) fn region(&self) -> Region {
+        let (width, height) = match self {
+            Self::Bytes(picture) => (picture.width, picture.height),
+            Self::Floats(picture) => (picture.width, picture.height),
+        };
+        Region { left: 0, top: 0, width, height }
+    }
+}

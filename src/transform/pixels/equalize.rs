@@ -1,0 +1,31 @@
+//! `equalize`: of each channel the levels so that each is as frequent as another, by Pillow's whole numbers.
+
+use super::lookup::{Table, look_up, table};
+use super::picture::Picture;
+
+pub(in super::super) fn bytes(picture: &mut Picture<u8>) {
+    let channels = picture.channels;
+    let mut counts = vec![[0_usize; 256]; channels];
+    for pixel in picture.pixels.chunks_exact(channels.max(1)) {
+        for (value, counts) in pixel.iter().zip(&mut counts) {
+            counts[usize::from(*value)] += 1;
+        }
+    }
+    let tables: Vec<Table> = counts.iter().map(equalized).collect();
+    look_up(picture, &tables);
+}
+
+/// Pixels of the lightest level aside, a step of levels is taken each time so many have been counted.
+fn equalized(counts: &[usize; 256]) -> Table {
+    let lightest = counts.iter().rposition(|&count| count > 0).unwrap_or(0);
+    let step = counts[..lightest].iter().sum::<usize>() / 255;
+    if step == 0 {
+        return table(|level| level);
+    }
+    let mut darker = 0;
+    std::array::from_fn(|level| {
+        let equalized = ((darker + step / 2) / step).min(255) as u8;
+        darker += counts[level];
+        equalized
+    })
+}

@@ -1,0 +1,37 @@
+//! `erase`.
+
+use super::level::Level;
+use super::picture::Picture;
+use super::{Reason, colour_fits};
+use crate::transform::Eraser;
+
+/// A rectangle: top, left, height, width. What of it lies past the image is nobody's.
+pub(in super::super) fn erase<T: Level>(
+    picture: &mut Picture<T>,
+    [top, left, height, width]: [usize; 4],
+    with: &Eraser,
+) -> Result<(), Reason> {
+    let channels = picture.channels;
+    let (row, size) = (picture.row(), height.saturating_mul(width));
+    match with {
+        Eraser::Colour(colour) => colour_fits(colour, channels)?,
+        Eraser::Values(values) if size.checked_mul(channels) == Some(values.len()) => {}
+        Eraser::Values(values) => {
+            return Err(format!("there are {} values to erase {channels} x {height} x {width} with", values.len()));
+        }
+    }
+    let right = left.saturating_add(width).min(picture.width);
+    let bottom = top.saturating_add(height).min(picture.height);
+    for y in top..bottom {
+        for x in left..right {
+            for (channel, value) in picture.pixels[y * row + x * channels..][..channels].iter_mut().enumerate() {
+                let erased = match with {
+                    Eraser::Colour(colour) => colour.get(channel).or(colour.first()).copied().unwrap_or(0.0),
+                    Eraser::Values(values) => values[channel * size + (y - top) * width + (x - left)],
+                };
+                *value = T::from_float(erased);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! `rgb_to_grayscale`.
+
+use super::Reason;
+use super::level::Level;
+use super::picture::Picture;
+use super::planes::{BLOCK, OfColours, Planes, load, map};
+use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
+
+/// The grey of a colour (ITU-R BT.601, as torchvision has it).
+#[inline(always)]
+pub(super) fn luma<M: MultiplyAdd>(red: f32, green: f32, blue: f32) -> f32 {
+    M::multiply_add(blue, 0.114, M::multiply_add(green, 0.587, red * 0.2989))
+}
+
+struct Grey;
+
+impl OfColours for Grey {
+    #[inline(always)]
+    fn of<M: MultiplyAdd>(&self, [red, green, blue]: &mut Planes) {
+        for ((r, g), b) in red.iter_mut().zip(green).zip(blue) {
+            *r = luma::<M>(*r, *g, *b);
+            (*g, *b) = (*r, *r);
+        }
+    }
+}
+
+struct OneChannel<'a, T>(&'a [T], &'a mut [T]);
+
+impl<T: Level> Kernel for OneChannel<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: MultiplyAdd>(self) {
+        let mut planes = [[0.0; BLOCK]; 3];
+        for (pixels, greys) in self.0.chunks(3 * BLOCK).zip(self.1.chunks_mut(BLOCK)) {
+            load(pixels, &mut planes);
+            let [red, green, blue] = &planes;
+            for (((grey, r), g), b) in greys.iter_mut().zip(red).zip(green).zip(blue) {
+                *grey = T::from_float(luma::<M>(*r, *g, *b));
+            }
+        }
+    }
+}
+
+pub(in super::super) fn grayscale<T: Level>(picture: Picture<T>, channels: usize) -> Result<Picture<T>, Reason> {
+    let (width, height) = (picture.width, picture.height);
+    let mut picture = picture;
+    match (picture.channels, channels) {
+        (1, 1) => Ok(picture),
+        (1, 3) => {
+            let pixels = picture.pixels.iter().flat_map(|&grey| [grey; 3]).collect();
+            Ok(Picture::new(width, height, 3, pixels))
+        }
+        (3, 1) => {
+            let mut pixels = vec![T::default(); width * height];
+            run_on_vectors(OneChannel(&picture.pixels, &mut pixels));
+            Ok(Picture::new(width, height, 1, pixels))
+        }
+        (3, 3) => {
+            map(&mut picture.pixels, Grey);
+            Ok(picture)
+        }
+        (1 | 3, _) => Err(format!("grey images have 1 or 3 channels, and not {channels}")),
+        (found, _) => Err(format!("the grey of an image is made of 1 or 3 channels, but this one has {found}")),
+    }
+}

@@ -1,0 +1,31 @@
+//! Tables that say what each of 256 levels becomes.
+
+use super::picture::Picture;
+
+pub(super) type Table = [u8; 256];
+
+/// The table of a function.
+pub(super) fn table(of: impl Fn(u8) -> u8) -> Table {
+    std::array::from_fn(|level| of(level as u8))
+}
+
+/// Looks the channels up, each in its table.
+pub(super) fn look_up(picture: &mut Picture<u8>, tables: &[Table]) {
+    match tables {
+        [table] => picture.pixels.iter_mut().for_each(|value| *value = table[usize::from(*value)]),
+        [red, green, blue] => {
+            for [r, g, b] in picture.pixels.as_chunks_mut().0 {
+                *r = red[usize::from(*r)];
+                *g = green[usize::from(*g)];
+                *b = blue[usize::from(*b)];
+            }
+        }
+        _ => {
+            for pixel in picture.pixels.chunks_exact_mut(tables.len().max(1)) {
+                for (value, table) in pixel.iter_mut().zip(tables) {
+                    *value = table[usize::from(*value)];
+                }
+            }
+        }
+    }
+}

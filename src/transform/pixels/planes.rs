@@ -1,0 +1,47 @@
+//! Colours a block at a time, each in a row of its own: arithmetic on such rows is done by vectors.
+
+use super::level::Level;
+use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
+
+pub(super) const BLOCK: usize = 64;
+
+/// Red, green and blue of some pixels.
+pub(super) type Planes = [[f32; BLOCK]; 3];
+
+/// What is done to colours. Implementors write `#[inline(always)]` on the method.
+pub(super) trait OfColours {
+    /// Works on a block in place. What lies past the image in the last one is anything, and left there.
+    fn of<M: MultiplyAdd>(&self, planes: &mut Planes);
+}
+
+struct EachBlock<'a, T, F>(&'a mut [T], F);
+
+impl<T: Level, F: OfColours> Kernel for EachBlock<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: MultiplyAdd>(self) {
+        let mut planes = [[0.0; BLOCK]; 3];
+        for pixels in self.0.chunks_mut(3 * BLOCK) {
+            load(pixels, &mut planes);
+            self.1.of::<M>(&mut planes);
+            let [red, green, blue] = &planes;
+            for (((pixel, r), g), b) in pixels.as_chunks_mut().0.iter_mut().zip(red).zip(green).zip(blue) {
+                *pixel = [T::from_float(*r), T::from_float(*g), T::from_float(*b)];
+            }
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn load<T: Level>(pixels: &[T], planes: &mut Planes) {
+    let [red, green, blue] = planes;
+    for ((([of_red, of_green, of_blue], r), g), b) in pixels.as_chunks().0.iter().zip(red).zip(green).zip(blue) {
+        (*r, *g, *b) = (of_red.to_float(), of_green.to_float(), of_blue.to_float());
+    }
+}
+
+/// Makes the colours of these pixels what `function` makes of them.
+pub(super) fn map<T: Level>(pixels: &mut [T], function: impl OfColours) {
+    run_on_vectors(EachBlock(pixels, function));
+}

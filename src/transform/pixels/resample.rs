@@ -1,0 +1,126 @@
+//! [`Resample`]: how pixels between pixels are made: of images by their levels, of masks by none.
+
+use super::affine_matrix::Matrix;
+use super::level::Level;
+use super::picture::Picture;
+use super::{Reason, colour_fits, warp};
+use crate::memory::Region;
+use crate::transform::resize::{Part, resize};
+use crate::transform::{Antialias, Interpolation, MaskValue};
+
+/// How pixels between pixels are made.
+pub(in super::super) trait Resample<T> {
+    /// The colour of a pixel; nothing is black.
+    fn colour(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason>;
+
+    /// The picture of another size, each of whose pixels comes from where `matrix` says.
+    fn warp(
+        &self,
+        picture: &Picture<T>,
+        matrix: &Matrix,
+        size: [usize; 2],
+        interpolation: Interpolation,
+        fill: &[f32],
+    ) -> Result<Picture<T>, Reason>;
+
+    /// The whole picture in another size.
+    fn resize(
+        &self,
+        picture: Picture<T>,
+        size: [usize; 2],
+        interpolation: Interpolation,
+        antialias: Antialias,
+    ) -> Result<Picture<T>, Reason>;
+}
+
+/// As images are.
+pub(in super::super) struct OfImages;
+
+impl<T: Level> Resample<T> for OfImages {
+    fn colour(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason> {
+        colour_fits(fill, channels)?;
+        let of = |channel: usize| fill.get(channel).or(fill.first()).copied().unwrap_or(0.0);
+        Ok((0..channels).map(|channel| T::from_float(of(channel))).collect())
+    }
+
+    fn warp(
+        &self,
+        picture: &Picture<T>,
+        matrix: &Matrix,
+        size: [usize; 2],
+        interpolation: Interpolation,
+        fill: &[f32],
+    ) -> Result<Picture<T>, Reason> {
+        warp::warp(picture, matrix, size, interpolation, fill)
+    }
+
+    fn resize(
+        &self,
+        picture: Picture<T>,
+        [height, width]: [usize; 2],
+        interpolation: Interpolation,
+        antialias: Antialias,
+    ) -> Result<Picture<T>, Reason> {
+        let whole = Region { left: 0, top: 0, width: picture.width, height: picture.height };
+        resize(&picture, Part::Whole(whole), [width, height], interpolation, antialias)
+    }
+}
+
+/// As masks are: a value between two has no meaning, so the nearest one is taken.
+pub(in super::super) struct OfMasks;
+
+/// The one number that a mask is filled with.
+fn only(fill: &[f32]) -> Result<f32, Reason> {
+    match fill {
+        [] => Ok(0.0),
+        &[number] => Ok(number),
+        _ => Err("masks have no colours: fill must be one number for them".into()),
+    }
+}
+
+impl<T: MaskValue> Resample<T> for OfMasks {
+    fn colour(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason> {
+        Ok(vec![T::of(only(fill)?); channels])
+    }
+
+    fn warp(
+        &self,
+        picture: &Picture<T>,
+        matrix: &Matrix,
+        size: [usize; 2],
+        _: Interpolation,
+        fill: &[f32],
+    ) -> Result<Picture<T>, Reason> {
+        warp::nearest(picture, matrix, size, &vec![T::rounded(only(fill)?); picture.channels])
+    }
+
+    fn resize(
+        &self,
+        picture: Picture<T>,
+        [height, width]: [usize; 2],
+        interpolation: Interpolation,
+        _: Antialias,
+    ) -> Result<Picture<T>, Reason> {
+        if picture.pixels.is_empty() {
+            return Err("a mask without pixels can't be resized".into());
+        }
+        let middle = if interpolation == Interpolation::NearestExact { 0.5 } else { 0.0 };
+        let sources = |length: usize, of: usize| -> Vec<usize> {
+            let step = of as f32 / length as f32;
+            let source = |place: usize| match length == 2 * of {
+                true => place / 2,
+                false => (((place as f32 + middle) * step) as usize).min(of - 1),
+            };
+            (0..length).map(source).collect()
+        };
+        let columns = sources(width, picture.width);
+        let mut pixels = picture.room(height, width)?;
+        for row in sources(height, picture.height) {
+            let row = &picture.pixels[row * picture.row()..][..picture.row()];
+            for &column in &columns {
+                pixels.extend_from_slice(&row[column * picture.channels..][..picture.channels]);
+            }
+        }
+        Ok(Picture::new(width, height, picture.channels, pixels))
+    }
+}

@@ -1,0 +1,27 @@
+//! `solarize`: what is lighter than a threshold is inverted.
+
+use super::Reason;
+use super::level::Level;
+use super::picture::Picture;
+use super::values::{OfValue, map};
+use crate::memory::MultiplyAdd;
+
+struct Solarize {
+    threshold: f32,
+    most: f32,
+}
+
+impl OfValue for Solarize {
+    #[inline(always)]
+    fn of<M: MultiplyAdd>(&self, value: f32) -> f32 {
+        if value >= self.threshold { self.most - value } else { value }
+    }
+}
+
+pub(in super::super) fn solarize<T: Level>(picture: &mut Picture<T>, threshold: f64) -> Result<(), Reason> {
+    if threshold > T::MOST.into() {
+        return Err(format!("the threshold must be at most {}, where white is, and not {threshold}", T::MOST));
+    }
+    map(&mut picture.pixels, Solarize { threshold: threshold as f32, most: T::MOST });
+    Ok(())
+}

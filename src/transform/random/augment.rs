@@ -1,0 +1,99 @@
+//! `TrivialAugmentWide`, `RandAugment` and `AutoAugment`.
+
+use super::super::Reason;
+use super::super::image_transform::{AugmentPolicy, ImageShape};
+use super::super::operation::{Interpolation, Operation};
+use super::augment_policy::policies;
+use super::magnitude::{Augmentation, Reach, magnitude, operation, signed};
+use crate::TorchGenerator;
+
+/// So many steps have the magnitudes of AutoAugment.
+const AUTO_BINS: usize = 10;
+
+/// What is chosen from, in torchvision's order.
+const CHOICES: [Augmentation; 14] = [
+    Augmentation::Identity,
+    Augmentation::ShearX,
+    Augmentation::ShearY,
+    Augmentation::TranslateX,
+    Augmentation::TranslateY,
+    Augmentation::Rotate,
+    Augmentation::Brightness,
+    Augmentation::Color,
+    Augmentation::Contrast,
+    Augmentation::Sharpness,
+    Augmentation::Posterize,
+    Augmentation::Solarize,
+    Augmentation::AutoContrast,
+    Augmentation::Equalize,
+];
+
+/// How the warps fill what they make.
+type Warp<'a> = (Interpolation, &'a [f32]);
+
+/// Source: Müller and Hutter, "TrivialAugment: tuning-free yet state-of-the-art data augmentation", ICCV 2021.
+pub(in super::super) fn trivial(
+    shape: &ImageShape,
+    bins: usize,
+    warp: Warp<'_>,
+    generator: &mut TorchGenerator,
+    into: &mut Vec<Operation>,
+) -> Result<(), Reason> {
+    if bins == 0 {
+        return Err("num_magnitude_bins: expected at least 1, but got 0".into());
+    }
+    let chosen = choose(generator);
+    let mut strength = 0.0;
+    // Whether there is one does not depend on which.
+    if magnitude(chosen, (Reach::Wide, shape), bins, 0).is_some() {
+        let index = generator.random_below(bins as u64) as usize;
+        strength = magnitude(chosen, (Reach::Wide, shape), bins, index).unwrap_or_default();
+        strength = signed(chosen, strength, generator);
+    }
+    into.extend(operation(chosen, strength, shape.dtype, warp));
+    Ok(())
+}
+
+/// Source: Cubuk et al., "RandAugment: practical automated data augmentation with a reduced search space", NeurIPS 2020.
+pub(in super::super) fn rand(
+    shape: &ImageShape,
+    num_ops: usize,
+    (index, bins): (usize, usize),
+    warp: Warp<'_>,
+    generator: &mut TorchGenerator,
+    into: &mut Vec<Operation>,
+) -> Result<(), Reason> {
+    if index >= bins {
+        return Err(format!("magnitude: expected one of {bins} magnitudes (num_magnitude_bins), but got {index}"));
+    }
+    for _ in 0..num_ops {
+        let chosen = choose(generator);
+        let strength = magnitude(chosen, (Reach::Usual, shape), bins, index);
+        let strength = strength.map_or(0.0, |strength| signed(chosen, strength, generator));
+        into.extend(operation(chosen, strength, shape.dtype, warp));
+    }
+    Ok(())
+}
+
+/// Source: Cubuk et al., "AutoAugment: learning augmentation strategies from data", CVPR 2019.
+pub(in super::super) fn auto(
+    shape: &ImageShape,
+    policy: AugmentPolicy,
+    warp: Warp<'_>,
+    generator: &mut TorchGenerator,
+    into: &mut Vec<Operation>,
+) {
+    let policies = policies(policy);
+    for &(chosen, probability, index) in &policies[generator.random_below(policies.len() as u64) as usize] {
+        // Written so that, as in torch, it is done where the number drawn is the probability.
+        if generator.rand_f32() <= probability {
+            let strength = magnitude(chosen, (Reach::Usual, shape), AUTO_BINS, index);
+            let strength = strength.map_or(0.0, |strength| signed(chosen, strength, generator));
+            into.extend(operation(chosen, strength, shape.dtype, warp));
+        }
+    }
+}
+
+fn choose(generator: &mut TorchGenerator) -> Augmentation {
+    CHOICES[generator.random_below(CHOICES.len() as u64) as usize]
+}

@@ -1,0 +1,41 @@
+//! `RandomErasing`.
+
+use super::super::Reason;
+use super::super::image_transform::{ErasingValue, ImageShape};
+use super::super::operation::{Eraser, Operation};
+use super::resized_crop::{TRIES, edges, logarithms};
+use crate::TorchGenerator;
+
+/// The part that is erased; nothing where none was found that is smaller than the image.
+pub(in super::super) fn draw(
+    shape: &ImageShape,
+    scale: [f64; 2],
+    ratio: [f64; 2],
+    value: &ErasingValue,
+    generator: &mut TorchGenerator,
+) -> Result<Option<Operation>, Reason> {
+    let &ImageShape { height, width, channels, .. } = shape;
+    if let ErasingValue::Colour(colour) = value
+        && ![1, channels].contains(&colour.len())
+    {
+        return Err(format!(
+            "value: expected one number, or one for each of the image's {channels} channels, but got {}",
+            colour.len()
+        ));
+    }
+    let log_ratio = logarithms(ratio);
+    for _ in 0..TRIES {
+        let [h, w] = edges(height as f64 * width as f64, scale, log_ratio, generator)?;
+        if h >= height || w >= width {
+            continue;
+        }
+        let with = match value {
+            ErasingValue::Colour(colour) => Eraser::Colour(colour.clone()),
+            ErasingValue::Random => Eraser::Values(generator.normal_f32(channels * h * w)),
+        };
+        let top = generator.random_below((height - h + 1) as u64) as usize;
+        let left = generator.random_below((width - w + 1) as u64) as usize;
+        return Ok(Some(Operation::Erase { top, left, height: h, width: w, with }));
+    }
+    Ok(None)
+}

@@ -1,0 +1,129 @@
+//! [`Augmentation`]: what the policies choose from, and how strong it is.
+
+use super::super::image_transform::ImageShape;
+use super::super::operation::{Frame, Interpolation, Operation};
+use crate::{DType, TorchGenerator};
+
+/// One thing that an augmentation policy does, by its name in the papers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Augmentation {
+    Identity,
+    ShearX,
+    ShearY,
+    TranslateX,
+    TranslateY,
+    Rotate,
+    Brightness,
+    Color,
+    Contrast,
+    Sharpness,
+    Posterize,
+    Solarize,
+    AutoContrast,
+    Equalize,
+    Invert,
+}
+
+/// How far the magnitudes go.
+#[derive(Clone, Copy)]
+pub(super) enum Reach {
+    /// As in AutoAugment and RandAugment.
+    Usual,
+    /// As in TrivialAugment's wide space.
+    Wide,
+}
+
+/// What `index` of `bins` equal steps is, of an augmentation that has strengths.
+pub(super) fn magnitude(
+    augmentation: Augmentation,
+    (reach, shape): (Reach, &ImageShape),
+    bins: usize,
+    index: usize,
+) -> Option<f64> {
+    let either = |usual: f64, wide: f64| match reach {
+        Reach::Usual => usual,
+        Reach::Wide => wide,
+    };
+    let shift = |length: usize| 150.0 / 331.0 * length as f64;
+    let (first, last) = match augmentation {
+        Augmentation::ShearX | Augmentation::ShearY => (0.0, either(0.3, 0.99)),
+        Augmentation::TranslateX => (0.0, either(shift(shape.width), 32.0)),
+        Augmentation::TranslateY => (0.0, either(shift(shape.height), 32.0)),
+        Augmentation::Rotate => (0.0, either(30.0, 135.0)),
+        Augmentation::Brightness | Augmentation::Color | Augmentation::Contrast | Augmentation::Sharpness => {
+            (0.0, either(0.9, 0.99))
+        }
+        Augmentation::Solarize => (1.0, 0.0),
+        Augmentation::Posterize => {
+            let bits_a_step = (bins.saturating_sub(1) as f64 / either(4.0, 6.0)) as f32;
+            return Some((8.0 - index as f32 / bits_a_step).round_ties_even().into());
+        }
+        Augmentation::Identity | Augmentation::AutoContrast | Augmentation::Equalize | Augmentation::Invert => {
+            return None;
+        }
+    };
+    Some(linspace(first as f32, last as f32, bins, index).into())
+}
+
+/// Element `index` of `torch.linspace(first, last, steps)`, which is made from both ends.
+fn linspace(first: f32, last: f32, steps: usize, index: usize) -> f32 {
+    if steps < 2 {
+        return first;
+    }
+    let step = (last - first) / (steps - 1) as f32;
+    if index < steps / 2 {
+        step.mul_add(index as f32, first)
+    } else {
+        (-step).mul_add((steps - 1 - index) as f32, last)
+    }
+}
+
+/// The magnitude, or its opposite where the augmentation has two directions: that is drawn.
+pub(super) fn signed(augmentation: Augmentation, magnitude: f64, generator: &mut TorchGenerator) -> f64 {
+    let has_two = !matches!(augmentation, Augmentation::Posterize | Augmentation::Solarize);
+    if has_two && generator.rand_f32() <= 0.5 { -magnitude } else { magnitude }
+}
+
+/// The operation; the identity is none.
+pub(super) fn operation(
+    augmentation: Augmentation,
+    magnitude: f64,
+    dtype: DType,
+    (interpolation, fill): (Interpolation, &[f32]),
+) -> Option<Operation> {
+    let fill = || fill.to_vec();
+    let affine = |translate, shear, center| Operation::Affine {
+        angle: 0.0,
+        translate,
+        scale: 1.0,
+        shear,
+        interpolation,
+        center,
+        fill: fill(),
+    };
+    let factor = 1.0 + magnitude;
+    // The papers shear by a length, the operation by an angle.
+    let shear = magnitude.atan().to_degrees();
+    Some(match augmentation {
+        Augmentation::Identity => return None,
+        Augmentation::ShearX => affine([0.0; 2], [shear, 0.0], Some([0.0; 2])),
+        Augmentation::ShearY => affine([0.0; 2], [0.0, shear], Some([0.0; 2])),
+        Augmentation::TranslateX => affine([magnitude.trunc(), 0.0], [0.0; 2], None),
+        Augmentation::TranslateY => affine([0.0, magnitude.trunc()], [0.0; 2], None),
+        Augmentation::Rotate => {
+            Operation::Rotate { angle: magnitude, interpolation, frame: Frame::Same, center: None, fill: fill() }
+        }
+        Augmentation::Brightness => Operation::Brightness { factor },
+        Augmentation::Color => Operation::Saturation { factor },
+        Augmentation::Contrast => Operation::Contrast { factor },
+        Augmentation::Sharpness => Operation::Sharpness { factor },
+        Augmentation::Posterize => Operation::Posterize { bits: magnitude as u32 },
+        Augmentation::Solarize => {
+            let most = if dtype == DType::UInt8 { 255.0 } else { 1.0 };
+            Operation::Solarize { threshold: most * magnitude }
+        }
+        Augmentation::AutoContrast => Operation::Autocontrast,
+        Augmentation::Equalize => Operation::Equalize,
+        Augmentation::Invert => Operation::Invert,
+    })
+}

@@ -1,0 +1,61 @@
+//! What is random about transforms, one file for each family: the draws that torchvision's classes make, in their order.
+
+pub(super) mod affine;
+pub(super) mod augment;
+mod augment_policy;
+pub(super) mod color;
+pub(super) mod crop;
+pub(super) mod erase;
+mod magnitude;
+pub(super) mod resized_crop;
+
+use super::Reason;
+use super::image_transform::{ImageShape, ResizeTo};
+use super::operation::{Antialias, Frame, Interpolation, Operation};
+use crate::TorchGenerator;
+
+/// Whether something is done that is done with probability `p`.
+pub(super) fn gate(p: f64, generator: &mut TorchGenerator) -> bool {
+    // Torch compares in float32; what is no number is no reason not to.
+    let skips = generator.rand_f32() >= p as f32;
+    !skips
+}
+
+/// A number of a range, as `torch.empty(1).uniform_(low, high)` draws it.
+fn uniform([low, high]: [f64; 2], generator: &mut TorchGenerator) -> Result<f64, Reason> {
+    let (from, to) = (low as f32, high as f32);
+    if from > to || !(to - from).is_finite() {
+        return Err(format!("a number can't be drawn from {low} to {high}"));
+    }
+    Ok(generator.uniform_f32(from, to).into())
+}
+
+pub(super) fn blur(
+    kernel_size: [usize; 2],
+    sigma: [f64; 2],
+    generator: &mut TorchGenerator,
+) -> Result<Operation, Reason> {
+    let sigma = uniform(sigma, generator)?;
+    Ok(Operation::GaussianBlur { kernel_size, sigma: [sigma; 2] })
+}
+
+pub(super) fn rotation(
+    degrees: [f64; 2],
+    (interpolation, frame): (Interpolation, Frame),
+    center: Option<[f64; 2]>,
+    fill: &[f32],
+    generator: &mut TorchGenerator,
+) -> Result<Operation, Reason> {
+    let angle = uniform(degrees, generator)?;
+    Ok(Operation::Rotate { angle, interpolation, frame, center, fill: fill.to_vec() })
+}
+
+pub(super) fn resize(
+    shape: &ImageShape,
+    size: ResizeTo,
+    interpolation: Interpolation,
+    antialias: Antialias,
+) -> Result<Operation, Reason> {
+    let [height, width] = size.of([shape.height, shape.width])?;
+    Ok(Operation::Resize { height, width, interpolation, antialias })
+}

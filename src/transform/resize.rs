@@ -1,0 +1,215 @@
+//! [`resize`]: an image, or a part of it, in another size, by the crate `fast_image_resize`, which works as Pillow does.
+
+use std::cell::RefCell;
+
+use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
+use fast_image_resize::pixels::{F32, F32x2, F32x3, F32x4, U8, U8x2, U8x3, U8x4};
+use fast_image_resize::{Filter, FilterType, ImageView, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
+
+use super::Reason;
+use super::level::Level;
+use super::operation::{Antialias, Interpolation};
+use super::picture::Picture;
+use super::scratch;
+use crate::memory::Region;
+
+/// So many pixels may the result have: a strip of an image whose shorter side is asked for becomes as long as it is thin.
+const MOST_PIXELS: usize = 1 << 28;
+
+/// What of an image is resized.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Part {
+    /// These pixels, as if there were no others.
+    Whole(Region),
+    /// From `left` to `left + width` and so on, in fractions of pixels; what is around is looked at for the edges.
+    Fraction { left: f64, top: f64, width: f64, height: f64 },
+}
+
+/// Pixels that can be resized.
+pub(super) trait Resizable: Copy + Default + Send + Sync + 'static {
+    /// `part` of `from` in `size` (width, height); both have a pixel.
+    fn convolve(from: &Picture<Self>, part: Part, size: [usize; 2], algorithm: ResizeAlg) -> Result<Vec<Self>, Reason>;
+}
+
+/// `part` of `from` in `width` x `height` pixels: of bytes within a grey level of what Pillow and torchvision have.
+pub(super) fn resize<T: Level>(
+    from: &Picture<T>,
+    part: Part,
+    [width, height]: [usize; 2],
+    interpolation: Interpolation,
+    antialias: Antialias,
+) -> Result<Picture<T>, Reason> {
+    if width == 0 || height == 0 || width.saturating_mul(height) > MOST_PIXELS {
+        return Err(format!("it can't be resized to {width} x {height} pixels: from 1 to {MOST_PIXELS} are possible"));
+    }
+    let pixels = match (interpolation, part) {
+        (Interpolation::Nearest | Interpolation::NearestExact, _) => {
+            nearest(from, part, [width, height], interpolation)
+        }
+        _ => T::convolve(from, part, [width, height], algorithm(interpolation, antialias)?)?,
+    };
+    Ok(Picture::new(width, height, from.channels, pixels))
+}
+
+fn algorithm(interpolation: Interpolation, antialias: Antialias) -> Result<ResizeAlg, Reason> {
+    Ok(match (interpolation, antialias) {
+        (Interpolation::Bilinear, Antialias::Off) => ResizeAlg::Interpolation(FilterType::Bilinear),
+        (Interpolation::Bicubic, Antialias::Off) => {
+            let filter = Filter::new("cubic", cubic, 2.0).map_err(|error| error.to_string())?;
+            ResizeAlg::Interpolation(FilterType::Custom(filter))
+        }
+        (Interpolation::Bicubic, Antialias::On) => ResizeAlg::Convolution(FilterType::CatmullRom),
+        (Interpolation::Box, _) => ResizeAlg::Convolution(FilterType::Box),
+        (Interpolation::Hamming, _) => ResizeAlg::Convolution(FilterType::Hamming),
+        (Interpolation::Lanczos, _) => ResizeAlg::Convolution(FilterType::Lanczos3),
+        _ => ResizeAlg::Convolution(FilterType::Bilinear),
+    })
+}
+
+/// Keys' cubic with the parameter that torch has where it does not antialias; with it, it has Pillow's -0.5.
+///
+/// Source: Keys, "Cubic convolution interpolation for digital image processing", IEEE TASSP 29 (1981).
+fn cubic(distance: f64) -> f64 {
+    const A: f64 = -0.75;
+    let x = distance.abs();
+    match x {
+        x if x < 1.0 => ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0,
+        x if x < 2.0 => (((x - 5.0) * x + 8.0) * x - 4.0) * A,
+        _ => 0.0,
+    }
+}
+
+/// By torch's arithmetic, which is that of float32.
+fn nearest<T: Level>(
+    from: &Picture<T>,
+    part: Part,
+    [width, height]: [usize; 2],
+    interpolation: Interpolation,
+) -> Vec<T> {
+    let [left, top, across, down] = match part {
+        Part::Whole(Region { left, top, width, height }) => [left, top, width, height],
+        Part::Fraction { left, top, width, height } => [left, top, width, height].map(|length| length as usize),
+    };
+    let shift = if interpolation == Interpolation::NearestExact { 0.5 } else { 0.0 };
+    let places = |found: usize, wanted: usize, first: usize| -> Vec<usize> {
+        let step = found as f32 / wanted as f32;
+        (0..wanted)
+            .map(|place| first + (((place as f32 + shift) * step) as usize).min(found.saturating_sub(1)))
+            .collect()
+    };
+    let (columns, rows) = (places(across, width, left), places(down, height, top));
+    let mut pixels = Vec::with_capacity(width * height * from.channels);
+    for row in rows {
+        let row = &from.pixels[row * from.width * from.channels..][..from.width * from.channels];
+        for &column in &columns {
+            pixels.extend_from_slice(&row[column * from.channels..][..from.channels]);
+        }
+    }
+    pixels
+}
+
+thread_local! {
+    /// It keeps what it needs between the two directions.
+    static RESIZER: RefCell<Resizer> = RefCell::new(Resizer::new());
+}
+
+/// Fills `into` with `part` of `from`: first the rows become as wide, in `between`, then the columns as high, with whole numbers
+/// in between where they are bytes. That is the order that torchvision has; the crate's own depends on the sizes.
+fn convolve<P: PixelTrait>(
+    from: &TypedImageRef<'_, P>,
+    part: Part,
+    between: &mut TypedImage<'_, P>,
+    into: &mut TypedImage<'_, P>,
+    algorithm: ResizeAlg,
+) -> Result<(), Reason> {
+    let options = ResizeOptions::new().resize_alg(algorithm).use_alpha(false);
+    let words = |error: fast_image_resize::ResizeError| error.to_string();
+    RESIZER.with_borrow_mut(|resizer| match part {
+        Part::Whole(Region { left, top, width, height }) => {
+            let [left, top, width, height] = [left, top, width, height].map(narrow);
+            let view =
+                TypedCroppedImage::from_ref(from, left, top, width, height).map_err(|error| error.to_string())?;
+            resizer.resize_typed(&view, between, &options).map_err(words)?;
+            resizer.resize_typed(between, into, &options).map_err(words)
+        }
+        Part::Fraction { left, top, width, height } => {
+            let (rows, columns) = (f64::from(from.height()), f64::from(between.width()));
+            resizer.resize_typed(from, between, &options.crop(left, 0.0, width, rows)).map_err(words)?;
+            resizer.resize_typed(between, into, &options.crop(0.0, top, columns, height)).map_err(words)
+        }
+    })
+}
+
+impl Part {
+    /// How many rows there are before the columns become as high, of an image of `height`.
+    fn rows(self, height: usize) -> usize {
+        match self {
+            Self::Whole(region) => region.height,
+            Self::Fraction { .. } => height,
+        }
+    }
+}
+
+/// Lengths that fit to 32 bits: more pixels than they count can't be decoded.
+fn narrow(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+impl Resizable for u8 {
+    fn convolve(from: &Picture<Self>, part: Part, size: [usize; 2], algorithm: ResizeAlg) -> Result<Vec<Self>, Reason> {
+        match from.channels {
+            1 => bytes::<U8>(from, part, size, algorithm),
+            2 => bytes::<U8x2>(from, part, size, algorithm),
+            3 => bytes::<U8x3>(from, part, size, algorithm),
+            _ => bytes::<U8x4>(from, part, size, algorithm),
+        }
+    }
+}
+
+fn bytes<P: PixelTrait>(
+    from: &Picture<u8>,
+    part: Part,
+    [width, height]: [usize; 2],
+    algorithm: ResizeAlg,
+) -> Result<Vec<u8>, Reason> {
+    let words = |error: fast_image_resize::ImageBufferError| error.to_string();
+    let rows = part.rows(from.height);
+    let (mut pixels, mut wide) =
+        (scratch::take(width * height * from.channels), scratch::take(width * rows * from.channels));
+    let source =
+        TypedImageRef::<P>::from_buffer(narrow(from.width), narrow(from.height), &from.pixels).map_err(words)?;
+    let mut between = TypedImage::<P>::from_buffer(narrow(width), narrow(rows), &mut wide).map_err(words)?;
+    let mut into = TypedImage::<P>::from_buffer(narrow(width), narrow(height), &mut pixels).map_err(words)?;
+    convolve(&source, part, &mut between, &mut into, algorithm)?;
+    scratch::give(wide);
+    Ok(pixels)
+}
+
+impl Resizable for f32 {
+    fn convolve(from: &Picture<Self>, part: Part, size: [usize; 2], algorithm: ResizeAlg) -> Result<Vec<Self>, Reason> {
+        match from.channels {
+            1 => floats::<F32, 1>(from, part, size, algorithm, |[value]| F32::new(value), |pixel| [pixel.0]),
+            2 => floats::<F32x2, 2>(from, part, size, algorithm, F32x2::new, |pixel| pixel.0),
+            3 => floats::<F32x3, 3>(from, part, size, algorithm, F32x3::new, |pixel| pixel.0),
+            _ => floats::<F32x4, 4>(from, part, size, algorithm, F32x4::new, |pixel| pixel.0),
+        }
+    }
+}
+
+/// The crate's pixels are types of its own, and no bytes: two copies, where images of floats are resized seldom.
+fn floats<P: PixelTrait, const CHANNELS: usize>(
+    from: &Picture<f32>,
+    part: Part,
+    [width, height]: [usize; 2],
+    algorithm: ResizeAlg,
+    pixel: impl Fn([f32; CHANNELS]) -> P,
+    values: impl Fn(&P) -> [f32; CHANNELS],
+) -> Result<Vec<f32>, Reason> {
+    let pixels: Vec<P> = from.pixels.as_chunks::<CHANNELS>().0.iter().map(|&values| pixel(values)).collect();
+    let source =
+        TypedImageRef::new(narrow(from.width), narrow(from.height), &pixels).map_err(|error| error.to_string())?;
+    let mut between = TypedImage::<P>::new(narrow(width), narrow(part.rows(from.height)));
+    let mut into = TypedImage::<P>::new(narrow(width), narrow(height));
+    convolve(&source, part, &mut between, &mut into, algorithm)?;
+    Ok(into.pixels().iter().flat_map(values).collect())
+}

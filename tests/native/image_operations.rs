@@ -1,0 +1,142 @@
+//! Operations on pixels, boxes and masks: values that follow from the formulas by hand.
+
+use sluicegate::{
+    AnyPicture, Boxes, Clamping, Coordinates, DType, Eraser, Frame, Interpolation, Operation, PaddingMode, Picture,
+    Values,
+};
+
+fn bytes(operation: &Operation, width: usize, height: usize, pixels: &[u8]) -> Vec<u8> {
+    let channels = pixels.len() / (width * height);
+    let picture = AnyPicture::Bytes(Picture::new(width, height, channels, pixels.to_vec()));
+    match operation.apply(picture).unwrap() {
+        AnyPicture::Bytes(picture) => picture.into_pixels(),
+        AnyPicture::Floats(_) => panic!("bytes stay bytes"),
+    }
+}
+
+fn floats(operation: &Operation, width: usize, height: usize, pixels: &[f32]) -> Vec<f32> {
+    let channels = pixels.len() / (width * height);
+    let picture = AnyPicture::Floats(Picture::new(width, height, channels, pixels.to_vec()));
+    match operation.apply(picture).unwrap() {
+        AnyPicture::Floats(picture) => picture.into_pixels(),
+        AnyPicture::Bytes(_) => panic!("floats stay floats"),
+    }
+}
+
+#[test]
+fn levels_are_cut_off_and_limited() {
+    assert_eq!(bytes(&Operation::Brightness { factor: 1.5 }, 4, 1, &[0, 1, 101, 200]), [0, 1, 151, 255]);
+    assert_eq!(bytes(&Operation::Invert, 2, 1, &[0, 250]), [255, 5]);
+    assert_eq!(bytes(&Operation::Posterize { bits: 2 }, 4, 1, &[63, 64, 191, 255]), [0, 64, 128, 192]);
+    assert_eq!(bytes(&Operation::Solarize { threshold: 100.0 }, 3, 1, &[99, 100, 255]), [99, 155, 0]);
+    assert_eq!(bytes(&Operation::Autocontrast, 3, 1, &[10, 35, 60]), [0, 127, 254]);
+    assert_eq!(floats(&Operation::Invert, 2, 1, &[0.25, 1.5]), [0.75, -0.5]);
+}
+
+#[test]
+fn every_pixel_of_every_width_is_worked_on() {
+    let half = Operation::Brightness { factor: 0.5 };
+    let none = Operation::Saturation { factor: 0.0 };
+    for width in 1..200 {
+        let pixels: Vec<u8> = (0..width * 3).map(|value| value as u8).collect();
+        assert!(bytes(&half, width, 1, &pixels).iter().zip(&pixels).all(|(half, whole)| *half == whole / 2));
+        let grey = bytes(&none, width, 1, &pixels);
+        assert!(grey.chunks_exact(3).all(|pixel| pixel[0] == pixel[1] && pixel[1] == pixel[2]), "{width}");
+        assert_eq!(grey.chunks_exact(3).map(|pixel| pixel[0]).collect::<Vec<_>>(), {
+            bytes(&Operation::Grayscale { channels: 1 }, width, 1, &pixels)
+        });
+    }
+}
+
+#[test]
+fn a_third_of_a_turn_of_hue_changes_the_colours_places() {
+    let third = Operation::Hue { factor: 1.0 / 3.0 };
+    assert_eq!(bytes(&third, 2, 1, &[255, 0, 0, 10, 10, 10]), [0, 255, 0, 10, 10, 10]);
+}
+
+#[test]
+fn a_blur_of_one_light_pixel_is_its_kernel() {
+    let mut pixels = [0.0; 81];
+    pixels[40] = 1.0;
+    let blurred = floats(&Operation::GaussianBlur { kernel_size: [3, 5], sigma: [1.0, 2.0] }, 9, 9, &pixels);
+    assert!((blurred.iter().sum::<f32>() - 1.0).abs() < 1e-6);
+    assert!(blurred[40] > blurred[31] && blurred[31] > blurred[22] && (blurred[31] - blurred[49]).abs() < 1e-7);
+    assert_eq!((blurred[38], blurred[42]), (0.0, 0.0));
+}
+
+#[test]
+fn places_are_counted_from_the_upper_left() {
+    let pixels = [1, 2, 3, 4, 5, 6];
+    let crop = Operation::Crop { top: -1, left: 1, height: 2, width: 3 };
+    assert_eq!(bytes(&crop, 3, 2, &pixels), [0, 0, 0, 2, 3, 0]);
+    assert_eq!(bytes(&Operation::HorizontalFlip, 3, 2, &pixels), [3, 2, 1, 6, 5, 4]);
+    assert_eq!(bytes(&Operation::VerticalFlip, 3, 2, &pixels), [4, 5, 6, 1, 2, 3]);
+    let pad = |mode, fill| Operation::Pad { left: 2, top: 0, right: 1, bottom: -1, fill, mode };
+    assert_eq!(bytes(&pad(PaddingMode::Constant, vec![9.9]), 3, 2, &pixels), [9, 9, 1, 2, 3, 9]);
+    assert_eq!(bytes(&pad(PaddingMode::Edge, vec![]), 3, 2, &pixels), [1, 1, 1, 2, 3, 3]);
+    assert_eq!(bytes(&pad(PaddingMode::Reflect, vec![]), 3, 2, &pixels), [3, 2, 1, 2, 3, 2]);
+    assert_eq!(bytes(&pad(PaddingMode::Symmetric, vec![]), 3, 2, &pixels), [2, 1, 1, 2, 3, 3]);
+    let erase = Operation::Erase { top: 1, left: 1, height: 9, width: 9, with: Eraser::Colour(vec![7.0]) };
+    assert_eq!(bytes(&erase, 3, 2, &pixels), [1, 2, 3, 4, 7, 7]);
+    let quarter = |frame| Operation::Rotate {
+        angle: 90.0,
+        interpolation: Interpolation::Nearest,
+        frame,
+        center: None,
+        fill: vec![],
+    };
+    assert_eq!(bytes(&quarter(Frame::Expanded), 3, 2, &pixels), [3, 6, 2, 5, 1, 4]);
+    assert_eq!(quarter(Frame::Same).size_after(2, 3), (2, 3));
+    assert_eq!(quarter(Frame::Expanded).size_after(2, 3), (3, 2));
+}
+
+#[test]
+fn a_place_far_outside_is_none() {
+    for interpolation in [Interpolation::Nearest, Interpolation::Bilinear] {
+        let away = Operation::Affine {
+            angle: 0.0,
+            translate: [1e30, -1e30],
+            scale: 1e-30,
+            shear: [0.0, 0.0],
+            interpolation,
+            center: None,
+            fill: vec![3.0],
+        };
+        assert_eq!(bytes(&away, 2, 2, &[9; 4]), [3; 4]);
+    }
+}
+
+#[test]
+fn types_change_as_torch_changes_them() {
+    let to = |dtype, values| Operation::ToDtype { dtype, values };
+    let picture = AnyPicture::Bytes(Picture::new(3, 1, 1, vec![0, 51, 255]));
+    let scaled = to(DType::Float32, Values::Scaled).apply(picture).unwrap();
+    let AnyPicture::Floats(floats) = &scaled else { panic!("floats") };
+    assert_eq!(floats.pixels(), [0.0, 51.0 * (1.0 / 255.0_f64) as f32, 1.0]);
+    let AnyPicture::Bytes(bytes) = to(DType::UInt8, Values::Scaled).apply(scaled).unwrap() else { panic!("bytes") };
+    assert_eq!(bytes.pixels(), [0, 51, 255]);
+}
+
+#[test]
+fn a_mask_has_no_values_of_its_own() {
+    let mask = || Picture::new(2, 2, 1, vec![1_000_000_i64, 2, 3, 4]);
+    let pad = Operation::Pad { left: 1, top: 0, right: 0, bottom: 0, fill: vec![7.0], mode: PaddingMode::Constant };
+    assert_eq!(pad.apply_to_mask(mask()).unwrap().pixels(), [7, 1_000_000, 2, 7, 3, 4]);
+    assert_eq!(Operation::Invert.apply_to_mask(mask()).unwrap(), mask());
+}
+
+#[test]
+fn boxes_move_with_what_is_in_them() {
+    let corners = vec![[1.0, 2.0, 4.0, 8.0]];
+    let mut boxes =
+        Boxes { corners, height: 10, width: 20, coordinates: Coordinates::Whole, clamping: Clamping::Canvas };
+    for operation in [
+        Operation::HorizontalFlip,
+        Operation::Crop { top: 3, left: 0, height: 7, width: 18 },
+        Operation::Pad { left: 1, top: 1, right: 0, bottom: 0, fill: vec![], mode: PaddingMode::Constant },
+        Operation::Equalize,
+    ] {
+        operation.apply_to_boxes(&mut boxes).unwrap();
+    }
+    assert_eq!((&boxes.corners[..], boxes.height, boxes.width), (&[[17.0, 1.0, 19.0, 6.0]][..], 8, 19));
+}

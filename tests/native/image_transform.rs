@@ -1,0 +1,143 @@
+//! Transforms draw what torchvision 0.29.2 draws with torch 2.15's generator of the same seed, and say what they make.
+
+use sluicegate::{
+    Antialias, AugmentPolicy, DType, ErasingValue, Frame, ImageShape, ImageTransform, Interpolation, Operation,
+    PaddingMode, ResizeTo, SmallImage, TorchGenerator, Values, fixed_size,
+};
+
+const PHOTOGRAPH: ImageShape = ImageShape { height: 400, width: 500, channels: 3, dtype: DType::UInt8 };
+
+fn drawn(transform: &ImageTransform, seed: u64) -> (Vec<Operation>, ImageShape) {
+    let (mut shape, mut operations) = (PHOTOGRAPH, Vec::new());
+    transform.draw(&mut shape, &mut TorchGenerator::new(seed), &mut operations).unwrap();
+    (operations, shape)
+}
+
+fn resized_crop(size: [usize; 2]) -> ImageTransform {
+    ImageTransform::RandomResizedCrop {
+        size,
+        scale: [0.08, 1.0],
+        ratio: [3.0 / 4.0, 4.0 / 3.0],
+        interpolation: Interpolation::Bilinear,
+        antialias: Antialias::On,
+    }
+}
+
+fn random_crop(size: [usize; 2], padding: Option<[i64; 4]>, small_image: SmallImage) -> ImageTransform {
+    ImageTransform::RandomCrop { size, padding, small_image, fill: vec![0.0], padding_mode: PaddingMode::Constant }
+}
+
+#[test]
+fn floats_are_torchs() {
+    let mut generator = TorchGenerator::new(0);
+    let block = generator.normal_f32(20);
+    for (value, torchs) in block.iter().zip([-1.125_839_8, -1.152_360_2, -0.250_578_58]) {
+        assert!((value - torchs).abs() < 1e-5, "{value} for {torchs}");
+    }
+    // Behind a block that was drawn again for the rest; the second of a pair is kept for the third.
+    assert_eq!(generator.normal_f32(3), [-0.891_995_3, -1.509_107_7, 0.370_393_54]);
+    assert_eq!(generator.rand_f32(), 0.138_716_88);
+}
+
+#[test]
+fn crops_are_torchvisions() {
+    let (operations, shape) = drawn(&resized_crop([224, 192]), 0);
+    assert_eq!(operations[0], Operation::Crop { top: 91, left: 72, height: 303, width: 354 });
+    assert!(matches!(operations[1], Operation::Resize { height: 224, width: 192, .. }));
+    assert_eq!((shape.height, shape.width), (224, 192));
+
+    let (operations, shape) = drawn(&random_crop([300, 300], Some([4; 4]), SmallImage::Refused), 1);
+    assert_eq!(operations[1], Operation::Crop { top: 106, left: 69, height: 300, width: 300 });
+    assert_eq!((shape.height, shape.width), (300, 300));
+}
+
+#[test]
+fn colours_and_policies_are_torchvisions() {
+    let range = Some([0.6, 1.4]);
+    let hue = Some([-0.1, 0.1]);
+    let (operations, _) =
+        drawn(&ImageTransform::ColorJitter { brightness: range, contrast: range, saturation: range, hue }, 0);
+    let expected = [
+        Operation::Brightness { factor: 0.705_624_401_569_366_5 },
+        Operation::Contrast { factor: 0.845_938_265_323_638_9 },
+        Operation::Hue { factor: -0.001_981_317_996_978_759_8 },
+        Operation::Saturation { factor: 1.107_262_969_017_028_8 },
+    ];
+    assert_eq!(operations, expected);
+
+    let interpolation = Interpolation::Nearest;
+    let rand =
+        ImageTransform::RandAugment { num_ops: 2, magnitude: 9, num_magnitude_bins: 31, interpolation, fill: vec![] };
+    assert_eq!(drawn(&rand, 3).0, [Operation::Autocontrast, Operation::Posterize { bits: 7 }]);
+    let auto = ImageTransform::AutoAugment { policy: AugmentPolicy::ImageNet, interpolation, fill: vec![] };
+    let angle = -26.666_666_030_883_79;
+    let turned = Operation::Rotate { angle, interpolation, frame: Frame::Same, center: None, fill: vec![] };
+    assert_eq!(drawn(&auto, 4).0, [turned]);
+}
+
+#[test]
+fn a_probability_of_none_or_all_draws_all_the_same() {
+    for (p, len) in [(0.0, 0), (1.0, 1)] {
+        let flip = ImageTransform::RandomHorizontalFlip { p };
+        let (mut shape, mut operations, mut generator) = (PHOTOGRAPH, Vec::new(), TorchGenerator::new(7));
+        flip.draw(&mut shape, &mut generator, &mut operations).unwrap();
+        assert_eq!(operations.len(), len);
+        let mut other = TorchGenerator::new(7);
+        other.skip(1);
+        assert_eq!(generator.random_u32(), other.random_u32());
+    }
+}
+
+#[test]
+fn sizes_are_known_before_anything_is_drawn() {
+    let shorter = |length| ImageTransform::Resize {
+        size: ResizeTo::Shorter { length, max_size: None },
+        interpolation: Interpolation::Bilinear,
+        antialias: Antialias::On,
+    };
+    let crop = ImageTransform::CenterCrop { size: [224, 224] };
+    assert_eq!(fixed_size(&[shorter(256)]), None);
+    assert_eq!(fixed_size(&[shorter(256), crop.clone()]), Some([224, 224]));
+    assert_eq!(fixed_size(&[crop.clone(), shorter(100)]), Some([100, 100]));
+    let maybe = ImageTransform::RandomApply { transforms: vec![crop.clone()], p: 0.5 };
+    assert_eq!(fixed_size(std::slice::from_ref(&maybe)), None);
+    assert_eq!(fixed_size(&[crop, maybe]), Some([224, 224]));
+    assert_eq!(drawn(&shorter(200), 0).1, ImageShape { height: 200, width: 250, ..PHOTOGRAPH });
+}
+
+#[test]
+fn what_can_not_be_drawn_says_why() {
+    let refused = |transform: &ImageTransform, words: &str| {
+        let mut generator = TorchGenerator::new(0);
+        let reason = transform.draw(&mut PHOTOGRAPH.clone(), &mut generator, &mut Vec::new()).unwrap_err();
+        assert!(reason.contains(words), "{reason}");
+    };
+    refused(&random_crop([500, 500], None, SmallImage::Refused), "larger");
+    refused(
+        &ImageTransform::RandomRotation {
+            degrees: [3.0, 1.0],
+            interpolation: Interpolation::Nearest,
+            frame: Frame::Same,
+            center: None,
+            fill: vec![],
+        },
+        "can't be drawn",
+    );
+    let value = ErasingValue::Colour(vec![1.0, 2.0]);
+    refused(&ImageTransform::RandomErasing { p: 1.0, scale: [0.1, 0.2], ratio: [1.0, 1.0], value }, "channels");
+    let floats = ImageTransform::ToDtype { dtype: DType::Float32, values: Values::Scaled };
+    let grey = ImageTransform::Grayscale { num_output_channels: 1 };
+    assert!(ImageTransform::RandomApply { transforms: vec![grey], p: 0.5 }.output(3, DType::UInt8).is_err());
+    assert_eq!(floats.output(3, DType::UInt8), Ok((3, DType::Float32)));
+}
+
+#[test]
+fn a_samples_generator_is_the_one_that_python_has() {
+    // Of `sluicegate.generator_state.generator_of_key`.
+    let mut generator = TorchGenerator::of_key(123_456_789);
+    let first = [7_509_913_307_730_899_958, 8_442_807_754_640_097_020, 3_434_945_812_465_212_247];
+    assert_eq!([(); 3].map(|()| generator.random_int64()), first);
+    let mut generator = TorchGenerator::of_key(123_456_789);
+    generator.skip(700); // Past the words that it began with.
+    assert_eq!(generator.random_int64(), 5_458_487_866_989_402_005);
+}
