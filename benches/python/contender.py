@@ -30,8 +30,9 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str]:
     found = {"python": platform.python_version(), "numpy": np.__version__}
     for name in packages:
         top = name.partition(".")[0]
-        version = getattr(sys.modules[top], "__version__", None)
-        found[top] = version or importlib.metadata.version(top)
+        # Of a package below a shared name (nvidia.dali, mlx.data) only its own module knows the version.
+        own = next((n for n in (top, name) if hasattr(sys.modules[n], "__version__")), None)
+        found[own or top] = sys.modules[own].__version__ if own else importlib.metadata.version(top)
     return found
 
 

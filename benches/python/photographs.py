@@ -1,0 +1,174 @@
+"""A folder of photographs for W3: JPEG files of natural content, no two alike, each in a folder of its own.
+
+They are crops of the few photographs that scikit-image and scikit-learn bring along, mirrored or not, in other colours
+and sizes, with the grain of a sensor. The number of the folder, which is the class, tells which photograph it is: who
+lists the folder (torchvision's ImageFolder and ours) lists so many folders before the first batch.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from machine import CACHE
+
+COUNT = 5_000
+PNG_COUNT = 500  # the first of them again, without loss
+SHARD_BYTES = 40_000_000
+QUALITY = 90
+GRAIN = 3.0  # standard deviation, in grey levels: what sensors have, and upscaled crops have lost
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Photographs:
+    """A folder of them."""
+
+    root: Path
+    extension: str
+    count: int
+
+    def path(self, index: int) -> Path:
+        """The file of one."""
+        return self.root / f"{index:05}" / f"photograph.{self.extension}"
+
+    def paths(self) -> list[str]:
+        """All files, in order."""
+        return [str(self.path(index)) for index in range(self.count)]
+
+    def encoded(self) -> list[bytes]:
+        """The bytes of all files."""
+        return [self.path(index).read_bytes() for index in range(self.count)]
+
+    def colours(self) -> npt.NDArray[np.float32]:
+        """Of each the least, the mean and the greatest of its colours, in grey levels: shape (count, 3, 3)."""
+        found: npt.NDArray[np.float32] = np.load(self.root.with_suffix(".colours.npy"))
+        return found
+
+    def read_once(self) -> Photographs:
+        """Read all files, so that they are in the page cache for everybody."""
+        for index in range(self.count):
+            self.path(index).read_bytes()
+        return self
+
+
+JPEG = Photographs(CACHE / f"w3-{COUNT}", "jpg", COUNT)
+PNG = Photographs(CACHE / f"w3-{PNG_COUNT}-png", "png", PNG_COUNT)
+
+
+_TAR = CACHE / f"w3-{COUNT}-tar"
+
+
+def shards() -> list[str]:
+    """The tar archives of the JPEG files, whose samples are `jpg` and `cls`."""
+    return sorted(map(str, _TAR.glob("*.tar")))
+
+
+def make_whole(folder: Path, write: Callable[[Path], None]) -> None:
+    """Have `write` fill a folder that appears under its name when it is whole."""
+    if folder.exists():
+        return
+    unfinished = folder.with_suffix(".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    write(unfinished)
+    unfinished.rename(folder)
+
+
+def missing() -> list[str]:
+    """The packages that photographs are made with, and that are not installed; none when there are photographs."""
+    needed = () if JPEG.root.exists() else ("PIL", "skimage", "sklearn")
+    return [name for name in needed if importlib.util.find_spec(name) is None]
+
+
+def prepare() -> None:
+    """Make the photographs if they are not there."""
+    make_whole(JPEG.root, _write_jpeg)
+    make_whole(PNG.root, _write_png)
+    make_whole(_TAR, _write_tar)
+
+
+def _write_jpeg(folder: Path) -> None:
+    sources = _sources()
+    generator = np.random.default_rng(3)
+    colours = np.empty((COUNT, 3, 3), np.float32)
+    for index in range(COUNT):
+        pixels = _photograph(sources[index % len(sources)], generator)
+        colours[index] = _colours(pixels)
+        _save(pixels, folder / f"{index:05}" / "photograph.jpg", quality=QUALITY, subsampling="4:2:0")
+    np.save(JPEG.root.with_suffix(".colours.npy"), colours)
+
+
+def _write_png(folder: Path) -> None:
+    from PIL import Image
+
+    for index in range(PNG_COUNT):
+        with Image.open(JPEG.path(index)) as image:
+            _save(np.asarray(image), folder / f"{index:05}" / "photograph.png")
+    np.save(PNG.root.with_suffix(".colours.npy"), JPEG.colours()[:PNG_COUNT])
+
+
+def _write_tar(folder: Path) -> None:
+    from sluicegate import write_tar
+
+    samples = ({"__key__": f"{i:05}", "jpg": JPEG.path(i).read_bytes(), "cls": i} for i in range(COUNT))
+    write_tar(list(samples), folder / "{:02d}.tar", shard_bytes=SHARD_BYTES)
+
+
+def _sources() -> list[Bytes]:
+    """Photographs of a person, animals, a landscape, still life and technology."""
+    import skimage.data
+    from sklearn.datasets import load_sample_images
+
+    left, right, _disparity = skimage.data.stereo_motorcycle()
+    data = skimage.data
+    return [data.astronaut(), data.chelsea(), data.coffee(), data.rocket(), left, right, *load_sample_images().images]
+
+
+def _photograph(source: Bytes, generator: np.random.Generator) -> Bytes:
+    from PIL import Image
+
+    width, height = np.clip(generator.normal((500, 400), (40, 32)), (380, 300), (640, 512)).astype(int)
+    share = generator.uniform(0.6, 1.0)
+    side = share * min(source.shape[1] / width, source.shape[0] / height)
+    left = generator.uniform(0, source.shape[1] - side * width)
+    top = generator.uniform(0, source.shape[0] - side * height)
+    box = (left, top, left + side * width, top + side * height)
+    image = Image.fromarray(source).resize((width, height), Image.Resampling.BICUBIC, box)
+    pixels = np.asarray(image, np.float32)
+    if generator.random() < 0.5:
+        pixels = pixels[:, ::-1]
+    pixels = pixels * generator.uniform(0.75, 1.15, 3).astype(np.float32)
+    pixels = pixels + GRAIN * generator.standard_normal((height, width, 1), np.float32)
+    return np.clip(pixels, 0, 255).astype(np.uint8)
+
+
+def _colours(pixels: Bytes) -> npt.NDArray[np.float32]:
+    flat = pixels.reshape(-1, 3).astype(np.float32)
+    return np.stack([flat.min(0), flat.mean(0), flat.max(0)])
+
+
+def _save(pixels: Bytes, path: Path, **options: Any) -> None:
+    from PIL import Image
+
+    path.parent.mkdir()
+    Image.fromarray(pixels).save(path, **options)
+
+
+def assert_is_of(images: npt.NDArray[np.float32], colours: npt.NDArray[np.float32]) -> None:
+    """That crops, in grey levels and of shape (batch, 3, height, width), have the colours of their photographs."""
+    means = images.mean((2, 3))
+    margin = 3.0  # what the loss of JPEG and a kernel with negative weights add
+    inside = (means > colours[:, 0] - margin) & (means < colours[:, 2] + margin)
+    assert inside.all(), "an image has other colours than its photograph"
+    difference = np.abs(means - colours[:, 1]).mean()
+    assert difference < 25, f"images differ from their photographs by {difference:.0f} grey levels in the mean"
+    assert images.std((2, 3)).mean() > 15, "images have no content"
