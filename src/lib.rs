@@ -105,7 +105,7 @@ pub use state::LoaderState;
 #[cfg(feature = "image")]
 pub use transform::{
     Antialias, AnyPicture, AugmentPolicy, Boxes, ChannelOrder, Clamping, Coordinates, DecodeOptions, Eraser,
-    ErasingValue, Frame, Image, ImageForm, ImageMode, ImagePipeline, ImageShape, ImageTransform, Interpolation,
-    JpegScale, MaskValue, Operation, Orientation, PaddingMode, Picture, ResizeTo, SmallImage, TransformedImage,
-    Truncated, Values, decode_image, fixed_size, image_size,
+    ErasingValue, Frame, Image, ImageCache, ImageForm, ImageMode, ImagePipeline, ImageShape, ImageTransform,
+    Interpolation, JpegScale, MaskValue, Operation, Orientation, PaddingMode, Picture, ResizeTo, SmallImage,
+    TransformedImage, Truncated, Values, decode_image, fixed_size, image_size,
 };

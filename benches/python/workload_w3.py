@@ -263,7 +263,7 @@ def _cached(cache: str) -> Contender:
 
         photographs.JPEG.read_once()
         with tempfile.TemporaryDirectory() as folder:
-            arguments: dict[str, Any] = {"cache": cache} | ({"cache_dir": folder} if cache == "disk" else {})
+            arguments: dict[str, Any] = {"cache": cache} | ({"cache_folder": folder} if cache == "disk" else {})
             dataset: Any = ImageFolderDataset(photographs.JPEG.root, _of_fixed_size(), **arguments)
             loader = DataLoader(dataset, batch_size=BATCH_SIZE, shuffle=True, num_workers=2, seed=7)
             rates = [photographs.COUNT / _seconds_of(loader) for _ in range(3)]

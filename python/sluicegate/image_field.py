@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import operator
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from . import _core
 from .global_generators import torch_door
 from .image import MAX_PIXELS, Mode, Truncated, image_decoder
+from .paths import user_cache_folder
 from .transforms.drawing import current_generator
 from .transforms.recognise import recognise
+
+# What a cache may hold by default.
+_CACHE_BYTES = {"memory": 4 << 30, "disk": 64 << 30}
 
 ImageFieldLike: TypeAlias = "ImageField | Literal['image']"
 
@@ -40,8 +45,17 @@ class ImageField:
             is asked for: less work, and values that differ by less than two grey levels in the mean.
         channels: "first" for tensors (channels, height, width); "last" for (height, width, channels), of which
             `.permute(0, 3, 1, 2)` makes a batch in torch's channels-last layout without a copy.
+        cache: "memory" or "disk" to keep images as they are before anything is drawn and before they become floats:
+            decoded, and resized where that comes first (put `Resize` there, or whole images are kept). An epoch that
+            finds them there decodes none, and reads no files either where nothing else is in them. Each dataset has a
+            cache of its own; threads and forked workers share it, other workers have their own. The first images that
+            come are kept, until it is full, and none is dropped: every epoch asks once for each.
+        cache_bytes: what it may hold: 4 GiB in memory, 64 GiB on disk. Memory is taken as images come.
+        cache_folder: where the file is, which has no name and goes away with the dataset; `images` in
+            `$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`.
 
     Attributes:
+        cached_bytes: how many bytes of images are in the cache.
         is_random: whether something is drawn by what is done in Rust.
 
     Raises:
@@ -64,6 +78,9 @@ class ImageField:
         max_pixels: int = MAX_PIXELS,
         exact: bool = False,
         channels: Literal["first", "last"] = "first",
+        cache: Literal["memory", "disk"] | None = None,
+        cache_bytes: int | None = None,
+        cache_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         if transform is not None and not callable(transform):
             raise TypeError(f"transform: expected something that is called with an image, but got {transform!r}")
@@ -76,16 +93,46 @@ class ImageField:
         self.max_pixels = operator.index(max_pixels)
         self.exact = bool(exact)
         self.channels = channels
-        self._open()
+        if cache not in (None, "memory", "disk"):
+            raise ValueError(f"cache: expected 'memory', 'disk' or None, but got {cache!r}")
+        self.cache = cache
+        self.cache_bytes = None if cache_bytes is None else operator.index(cache_bytes)
+        if self.cache_bytes is not None and self.cache_bytes < 0:
+            raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self.cache_folder = None if cache_folder is None else os.path.abspath(os.fsdecode(cache_folder))
+        self._open(0)
 
-    def _open(self) -> None:
+    def _open(self, images: int) -> None:
         self._decoder = image_decoder(self.mode, self.exif_orientation, self.truncated, self.max_pixels)
         known = None if self.transform is None else recognise(self.transform)
-        self._pipeline: _core.ImagePipeline | None = None
-        if known is not None or self.channels == "last":
-            text = json.dumps(known or [])
-            self._pipeline = _core.ImagePipeline(text, self._decoder, self.exact, self.channels == "last")
         self._is_called = self.transform is not None and known is None
+        self._cache = self._made_cache(images) if images and self.cache is not None else None
+        self._pipeline: _core.ImagePipeline | None = None
+        if known is not None or self.channels == "last" or self._cache is not None:
+            text = json.dumps(known or [])
+            self._pipeline = _core.ImagePipeline(text, self._decoder, self.exact, self.channels == "last", self._cache)
+
+    def _made_cache(self, images: int) -> _core.ImageCache:
+        size = self.cache_bytes if self.cache_bytes is not None else _CACHE_BYTES[self.cache or "memory"]
+        if self.cache == "memory":
+            return _core.ImageCache(images, size, None)
+        folder = self.cache_folder or os.path.join(user_cache_folder(), "images")
+        os.makedirs(folder, exist_ok=True)
+        return _core.ImageCache(images, size, folder)
+
+    def of_dataset(self, images: int) -> ImageField:
+        """The same field, of a dataset of so many `images`, with a cache of its own where it has one."""
+        if self.cache is None:
+            return self
+        field = ImageField.__new__(ImageField)
+        vars(field).update(self.__getstate__())
+        field._open(images)
+        return field
+
+    @property
+    def cached_bytes(self) -> int:
+        """How many bytes of images are in the cache."""
+        return 0 if self._cache is None else self._cache.bytes
 
     @property
     def is_random(self) -> bool:
@@ -99,8 +146,8 @@ class ImageField:
             return None
         return self._pipeline
 
-    def decode(self, encoded: bytes) -> Any:
-        """What becomes of the image that `encoded` is.
+    def decode(self, encoded: bytes, number: int = 0) -> Any:
+        """What becomes of the image that `encoded` is; of a dataset it has a `number`, by which a cache keeps it.
 
         Raises:
             ValueError: it is no image, or is damaged; the message says what the decoder said.
@@ -108,7 +155,8 @@ class ImageField:
         if self._pipeline is None:
             image = self._decoder.decode(encoded)
         else:
-            image = self._pipeline.decode(encoded, torch_door(current_generator()) if self.is_random else None)
+            generator = torch_door(current_generator()) if self.is_random else None
+            image = self._pipeline.decode(encoded, number, generator)
         return self.transform(image) if self._is_called and self.transform is not None else image
 
     def with_transform(self, transform: Callable[[Any], Any] | None) -> ImageField:
@@ -121,12 +169,13 @@ class ImageField:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._open()
+        self._open(0)
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it differs from `ImageField()`."""
         default: dict[str, Any] = {"transform": None, "mode": "RGB", "exif_orientation": False, "truncated": "error"}
         default |= {"max_pixels": MAX_PIXELS, "exact": False, "channels": "first"}
+        default |= dict.fromkeys(("cache", "cache_bytes", "cache_folder"))
         given = (f"{name}={getattr(self, name)!r}" for name in default if getattr(self, name) != default[name])
         return f"ImageField({', '.join(given)})"
 

@@ -36,7 +36,8 @@ class ImageFolderDataset(NativeDataset):
         root: the folder.
         transform: is called with each image.
         target_transform: is called with each class number.
-        mode, exif_orientation, truncated, max_pixels, exact, channels: as of `ImageField`.
+        mode, exif_orientation, truncated, max_pixels, exact, channels, cache, cache_bytes, cache_folder: as of
+            `ImageField`.
         extensions: the ends of the names that are meant, in upper or lower case; those of `ImageFolder` by default
             (GIF is not among them).
         is_valid_file: is called with each path instead, and says whether it is meant.
@@ -82,6 +83,9 @@ class ImageFolderDataset(NativeDataset):
         max_pixels: int = MAX_PIXELS,
         exact: bool = False,
         channels: Literal["first", "last"] = "first",
+        cache: Literal["memory", "disk"] | None = None,
+        cache_bytes: int | None = None,
+        cache_folder: str | os.PathLike[str] | None = None,
         extensions: Sequence[str] | None = None,
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
@@ -98,6 +102,9 @@ class ImageFolderDataset(NativeDataset):
             max_pixels=max_pixels,
             exact=exact,
             channels=channels,
+            cache=cache,
+            cache_bytes=cache_bytes,
+            cache_folder=cache_folder,
         )
         self._target_transform = target_transform
         self.is_valid_file = is_valid_file
@@ -113,7 +120,7 @@ class ImageFolderDataset(NativeDataset):
         if not self.classes:
             raise FileNotFoundError(f"no folder of a class below {self.root!r}")
         sizes = self._files.class_sizes()
-        self._whole_core = self._files.dataset()
+        self._whole_core, self._labels = self._files.dataset(), self._files.labels()
         self._places: array[int] | None = None
         if self.is_valid_file is not None:
             paths, classes = self._files.paths(), self._files.classes()
@@ -122,9 +129,8 @@ class ImageFolderDataset(NativeDataset):
             for place in places:
                 sizes[classes[place]] += 1
             self._places = places
-            chosen = _core.Dataset.subset(self._whole_core, places.tolist())
-            assert chosen is not None  # They are places of paths.
-            self._whole_core = chosen
+            chosen = [_core.Dataset.subset(core, places.tolist()) for core in (self._whole_core, self._labels)]
+            self._whole_core, self._labels = (core for core in chosen if core is not None)
         if not self.allow_empty and 0 in sizes:
             self._refuse_empty([name for name, size in zip(self.classes, sizes, strict=True) if size == 0])
         self._set_images()
@@ -132,6 +138,10 @@ class ImageFolderDataset(NativeDataset):
     def _set_images(self) -> None:
         self._set_core(self._whole_core, [0, 2], ["bytes", "path", "number"], {0: self._field})
         self.is_native = self.is_native and self._target_transform is None
+        if self.is_native:
+            # Of an image that is in the cache the file is not read: its class lies beside it.
+            images = _core.decoded_images(self._whole_core, [(0, self._images[0].pipeline)])
+            self.core = _core.Dataset.stack([("image", images), ("class", self._labels)])
 
     def _refuse_empty(self, names: list[str]) -> None:
         meant = f" that ends in {', '.join(self.extensions)}" if self.extensions else ""
@@ -169,6 +179,11 @@ class ImageFolderDataset(NativeDataset):
         self._set_images()
 
     @property
+    def cached_bytes(self) -> int:
+        """How many bytes of images are in the cache."""
+        return self._images[0].cached_bytes
+
+    @property
     def samples(self) -> list[tuple[str, int]]:
         """`(path, class)` of each image."""
         paths, classes = self._files.paths(), self._files.classes()
@@ -190,4 +205,4 @@ class ImageFolderDataset(NativeDataset):
         """The folder, and how many images of how many classes there are."""
         return f"ImageFolderDataset({self.root!r}, {len(self)} images of {len(self.classes)} classes)"
 
-    _OPENED = (*NativeDataset._OPENED, "_files", "_whole_core", "_places", "classes", "class_to_idx")
+    _OPENED = (*NativeDataset._OPENED, "_files", "_whole_core", "_labels", "_places", "classes", "class_to_idx")

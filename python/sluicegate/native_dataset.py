@@ -89,7 +89,7 @@ class NativeDataset(Dataset[Any]):
     ) -> None:
         """Reads `core`; the fields `images`, whose kind is "bytes" (or that or none), are images."""
         self._reader = _core.Reader(core, hand_over(core, structure, kinds))
-        self._images = images or {}
+        self._images = {field: image.of_dataset(len(core)) for field, image in (images or {}).items()}
         self._encoded = structure
         self.core, self.structure, self.kinds, self.is_native = core, structure, tuple(kinds), True
         if self._images:
@@ -131,7 +131,7 @@ class NativeDataset(Dataset[Any]):
         if image is None or part is None:
             return part
         try:
-            return image.decode(part)
+            return image.decode(part, place)
         except ValueError as error:
             where = self._reader.origin(place, structure) or f"sample {place}"
             raise ValueError(f"{where}: {error}") from None

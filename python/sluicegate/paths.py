@@ -98,3 +98,11 @@ def _numbers(first: str, last: str, step: str | None) -> Iterator[str]:
     by = max(abs(int(step or 1)), 1)
     for number in range(begin, end + 1, by) if begin <= end else range(begin, end - 1, -by):
         yield f"{number:0{digits}d}"
+
+
+def user_cache_folder() -> str:
+    """Where caches are kept that belong to nobody's data: `$SLUICEGATE_CACHE`, or a folder in that for caches."""
+    if own := os.environ.get("SLUICEGATE_CACHE"):
+        return own
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(caches, "sluicegate")

@@ -90,7 +90,7 @@ impl DecodedImages {
     /// Fills the rooms of the fixed fields of the sample at `index`, which lies in row `row` of `encoded`.
     fn fill(
         &self,
-        (encoded, row): (&EncodedBatch, usize),
+        (encoded, row): (Option<&EncodedBatch>, usize),
         (index, key): (usize, Option<u64>),
         rooms: &mut [&mut [u8]],
     ) -> Result<()> {
@@ -103,10 +103,11 @@ impl DecodedImages {
             }
         };
         for (&number, room) in self.fixed.iter().zip(rooms) {
+            let value = |from: usize| encoded.map_or(&[][..], |encoded| encoded.field(row, from));
             match &self.fields[number] {
-                DecodedField::Kept(from) => room.copy_from_slice(encoded.field(row, *from)),
+                DecodedField::Kept(from) => room.copy_from_slice(value(*from)),
                 DecodedField::Image(from, pipeline) => {
-                    let image = pipeline.run(encoded.field(row, *from), generator.as_mut());
+                    let image = pipeline.run_number(index, || value(*from), generator.as_mut());
                     image.and_then(|image| image.write(room)).map_err(|reason| {
                         let origin = self.dataset.origin(index, *from);
                         let reason = origin.map_or_else(|| reason.clone(), |origin| format!("{origin}: {reason}"));
@@ -120,11 +121,20 @@ impl DecodedImages {
 
     /// Reads one sample to itself, and what of it differs in size.
     fn read_alone(&self, index: usize, key: Option<u64>, rooms: &mut [&mut [u8]]) -> Result<Vec<Vec<u8>>> {
+        if self.has(index) {
+            return self.fill((None, 0), (index, key), rooms).map(|()| Vec::new());
+        }
         let encoded = EncodedBatch::read(&*self.dataset, &[index], ROOM.take())?;
-        let filled = self.fill((&encoded, 0), (index, key), rooms);
+        let filled = self.fill((Some(&encoded), 0), (index, key), rooms);
         let kept = self.variable().map(|(_, from)| encoded.field(0, from).to_vec()).collect();
         give_room(encoded);
         filled.map(|()| kept)
+    }
+
+    /// Whether all of the sample at `index` is in caches, and nothing of it has to be read.
+    fn has(&self, index: usize) -> bool {
+        index < self.len()
+            && self.fields.iter().all(|field| matches!(field, DecodedField::Image(_, pipeline) if pipeline.has(index)))
     }
 
     /// The fields that differ in size, and where they come from.
@@ -183,11 +193,15 @@ impl ReadMany for DecodedImages {
         let keys: Vec<Option<u64>> = (0..indices.len()).map(|row| into.key(row)).collect();
         // What reads many at once reads them before any is decoded; of others each is read where it is decoded.
         let together = match self.dataset.as_read_many() {
-            Some(_) if indices.len() > 1 => Some(EncodedBatch::read(&*self.dataset, indices, ROOM.take())?),
+            Some(_) if indices.len() > 1 && !indices.iter().all(|&index| self.has(index)) => {
+                Some(EncodedBatch::read(&*self.dataset, indices, ROOM.take())?)
+            }
             _ => None,
         };
         let fill = |(row, mut rooms): (usize, Vec<&mut [u8]>)| match &together {
-            Some(encoded) => self.fill((encoded, row), (indices[row], keys[row]), &mut rooms).map(|()| Vec::new()),
+            Some(encoded) => {
+                self.fill((Some(encoded), row), (indices[row], keys[row]), &mut rooms).map(|()| Vec::new())
+            }
             None => self.read_alone(indices[row], keys[row], &mut rooms),
         };
         let rooms = into.rooms(&self.fixed);

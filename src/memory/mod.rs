@@ -17,6 +17,8 @@ mod fork;
 mod grant;
 #[cfg(feature = "image")]
 mod jpeg;
+#[cfg(feature = "image")]
+mod kept_values;
 mod lease;
 mod limits;
 mod ranges;
@@ -49,6 +51,8 @@ pub(crate) use fork::{PerProcess, generation};
 pub use grant::Grant;
 #[cfg(feature = "image")]
 pub use jpeg::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region};
+#[cfg(feature = "image")]
+pub use kept_values::KeptValues;
 pub use lease::Lease;
 pub(crate) use limits::{address_space_left, physical_bytes};
 pub use ring::Ring;

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use super::dataset::Dataset;
 use super::detach::detach;
 use super::error::to_python;
-use crate::{Dataset as _, Folder, FolderClasses, FolderLinks, FolderOptions};
+use crate::{Dataset as _, Folder, FolderClasses, FolderLinks, FolderOptions, InMemory};
 
 /// The files of a folder with classes. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -51,6 +51,13 @@ impl FolderFiles {
     /// The numbers of the classes of all files.
     fn classes(&self) -> Vec<u32> {
         (0..self.0.len()).filter_map(|index| self.0.class(index)).collect()
+    }
+
+    /// The numbers of the classes of all files, as a dataset.
+    fn labels(&self, py: Python<'_>) -> PyResult<Dataset> {
+        let classes = (0..self.0.len()).filter_map(|index| self.0.class(index)).map(i64::from).collect();
+        let labels = InMemory::from_vec("class", classes, []).map_err(|error| to_python(py, error))?;
+        Ok(Dataset(Arc::new(labels)))
     }
 
     /// What reads the files.

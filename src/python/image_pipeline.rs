@@ -1,5 +1,6 @@
 //! `ImagePipeline`: encoded images, transformed, as tensors.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
@@ -28,29 +29,42 @@ pub(super) struct ImagePipeline {
 #[pymethods]
 impl ImagePipeline {
     /// Decodes as `decoder` does, and does what `transforms`, a list in JSON, describes. JPEG is decoded at full size where
-    /// `is_exact`; channels come last where `is_last`.
+    /// `is_exact`; channels come last where `is_last`; images are kept in `cache`, by their numbers.
     #[new]
-    fn new(py: Python<'_>, transforms: &str, decoder: &ImageDecoder, is_exact: bool, is_last: bool) -> PyResult<Self> {
+    #[pyo3(signature = (transforms, decoder, is_exact, is_last, cache=None))]
+    fn new(
+        py: Python<'_>,
+        transforms: &str,
+        decoder: &ImageDecoder,
+        is_exact: bool,
+        is_last: bool,
+        cache: Option<&ImageCache>,
+    ) -> PyResult<Self> {
         let transforms = serde_json::from_str(transforms);
         let refuse = |error| PyValueError::new_err(format!("these are no transforms of images: {error}"));
         let scale = if is_exact { JpegScale::Full } else { JpegScale::Least };
         let order = if is_last { ChannelOrder::Last } else { ChannelOrder::First };
         let pipeline = crate::ImagePipeline::new(transforms.map_err(refuse)?);
         let pipeline = pipeline.with_decode(decoder.options).with_scale(scale).with_order(order);
+        let pipeline = match cache {
+            Some(cache) => pipeline.with_cache(Arc::clone(&cache.0)),
+            None => pipeline,
+        };
         Ok(Self { pipeline, slab: Slab::new(FREE_SLOTS), from_dlpack: decoder.from_dlpack.clone_ref(py) })
     }
 
-    /// The tensor that becomes of the image that `encoded` is. What is random is drawn from `generator`, the way to one of
+    /// The tensor that becomes of the image that `encoded` is, and that has this number. What is random is drawn from `generator`, the way to one of
     /// torch's.
     fn decode<'py>(
         &self,
         py: Python<'py>,
         encoded: &[u8],
+        number: usize,
         generator: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let run = |generator: Option<&mut TorchGenerator>| {
             detach(py, || {
-                let image = match self.pipeline.run(encoded, generator) {
+                let image = match self.pipeline.run_number(number, || encoded, generator) {
                     Ok(image) => image,
                     Err(reason) => return Ok(Err(reason)),
                 };
@@ -77,6 +91,29 @@ impl ImagePipeline {
     #[getter]
     fn form(&self) -> Option<(&'static str, [usize; 3])> {
         self.pipeline.form().map(|form| (form.dtype.name(), form.shape))
+    }
+}
+
+/// Images before anything of them is drawn. Threads may share it, and so do forked processes.
+#[pyclass(frozen, module = "sluicegate._core")]
+pub(super) struct ImageCache(Arc<crate::ImageCache>);
+
+#[pymethods]
+impl ImageCache {
+    /// Room for the images of the numbers below `images`, of `bytes` together: in memory, or in a file of `folder`.
+    #[new]
+    fn new(py: Python<'_>, images: usize, bytes: usize, folder: Option<PathBuf>) -> PyResult<Self> {
+        let made = match folder {
+            None => crate::ImageCache::in_memory(images, bytes),
+            Some(folder) => crate::ImageCache::in_folder(&folder, images, bytes),
+        };
+        made.map(|cache| Self(Arc::new(cache))).map_err(|error| to_python(py, error))
+    }
+
+    /// So many bytes are taken.
+    #[getter]
+    fn bytes(&self) -> usize {
+        self.0.bytes()
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Canvas<'a> {
     part: Region,
     flips: Flips,
     /// What is done to the values of bytes, put off: each has 256 of them.
-    levels: Vec<&'a Operation>,
+    levels: Vec<Operation>,
     scale: JpegScale,
 }
 
@@ -54,8 +54,8 @@ impl<'a> Canvas<'a> {
         Self { source, part, flips: Flips::default(), levels: Vec::new(), scale: JpegScale::Full }
     }
 
-    pub(super) fn apply(&mut self, operation: &'a Operation) -> Result<(), Reason> {
-        match *operation {
+    pub(super) fn apply(&mut self, operation: Operation) -> Result<(), Reason> {
+        match operation {
             Operation::Crop { top, left, height, width } => {
                 if let Some(region) = self.inside(top, left, height, width) {
                     self.part = region;
@@ -172,9 +172,10 @@ impl<'a> Canvas<'a> {
     }
 
     /// Decodes what is not, so that the shape is known.
-    pub(super) fn finish(mut self) -> Result<Finished, Reason> {
+    pub(super) fn finish(&mut self) -> Result<Finished, Reason> {
         self.decode()?;
-        let Source::Picture(picture) = self.source else { return Err("it has not been decoded".into()) };
+        let Source::Picture(picture) = &mut self.source else { return Err("it has not been decoded".into()) };
+        let picture = std::mem::replace(picture, AnyPicture::empty());
         let levels = Levels::of(&self.levels, picture.channels())?;
         Ok(Finished { picture, part: self.part, flips: self.flips, levels })
     }

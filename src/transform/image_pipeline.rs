@@ -1,14 +1,17 @@
 //! [`ImagePipeline`]: from the bytes of an image file to an array of numbers.
 
+use std::sync::Arc;
+
 use super::Reason;
 use super::canvas::{Canvas, JpegScale};
 use super::decode::DecodeOptions;
 use super::encoded::Encoded;
 use super::finished::{ChannelOrder, Finished};
+use super::image_cache::ImageCache;
 use super::image_transform::{ImageShape, ImageTransform};
 use super::operation::Operation;
 use super::outcome::fixed_size;
-use super::picture::AnyPicture;
+use super::picture::{AnyPicture, Picture};
 use crate::memory::Region;
 use crate::{DType, TorchGenerator};
 
@@ -32,6 +35,7 @@ pub struct ImagePipeline {
     transforms: Vec<ImageTransform>,
     scale: JpegScale,
     order: ChannelOrder,
+    cache: Option<Arc<ImageCache>>,
 }
 
 /// The shape and the data type of images.
@@ -54,12 +58,8 @@ impl ImagePipeline {
     /// Decodes with the default options, does `transforms` one after the other, and puts channels first.
     #[must_use]
     pub fn new(transforms: Vec<ImageTransform>) -> Self {
-        Self {
-            decode: DecodeOptions::default(),
-            transforms,
-            scale: JpegScale::default(),
-            order: ChannelOrder::default(),
-        }
+        let (decode, scale, order) = (DecodeOptions::default(), JpegScale::default(), ChannelOrder::default());
+        Self { decode, transforms, scale, order, cache: None }
     }
 
     /// The same with other options of the decoder.
@@ -78,6 +78,13 @@ impl ImagePipeline {
     #[must_use]
     pub fn with_order(self, order: ChannelOrder) -> Self {
         Self { order, ..self }
+    }
+
+    /// The same, keeping images in `cache` by their numbers ([`run_number`](Self::run_number)): as they are behind the transforms
+    /// that come before the first random one, and before their values become floats.
+    #[must_use]
+    pub fn with_cache(self, cache: Arc<ImageCache>) -> Self {
+        Self { cache: Some(cache), ..self }
     }
 
     /// Whether something is drawn.
@@ -107,64 +114,113 @@ impl ImagePipeline {
     /// # Errors
     /// In words, why it is no image, or can't be transformed: who knows the file makes an error of it.
     pub fn run(&self, encoded: &[u8], generator: Option<&mut TorchGenerator>) -> Result<TransformedImage, Reason> {
-        let mut unused;
-        let generator = match generator {
-            Some(generator) => generator,
-            None if self.is_random() => {
-                return Err("its transforms are random, and there is no generator to draw from".into());
-            }
-            None => {
-                unused = TorchGenerator::new(0);
-                &mut unused
-            }
-        };
-        let encoded = Encoded::open(encoded, &self.decode)?;
-        let mut shape = ImageShape { height: encoded.height, width: encoded.width, channels: 0, dtype: DType::UInt8 };
+        self.with_generator(generator, |generator| {
+            let (mut canvas, shape) = self.open(encoded)?;
+            self.finish(&mut canvas, shape, &self.transforms, generator)
+        })
+    }
+
+    /// The same for image `number`, which the [cache](Self::with_cache) has or keeps from then on, if there is one with room;
+    /// `encoded` is asked for where it is not there. With a cache a part of a JPEG is never decoded alone, so that images are
+    /// the same whether they were there or not.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_number<'a>(
+        &self,
+        number: usize,
+        encoded: impl FnOnce() -> &'a [u8],
+        generator: Option<&mut TorchGenerator>,
+    ) -> Result<TransformedImage, Reason> {
+        let Some(cache) = &self.cache else { return self.run(encoded(), generator) };
+        if let Some(picture) = cache.get(number) {
+            return self.go_on(picture, generator);
+        }
+        let (mut canvas, mut shape) = self.open(encoded())?;
         let mut operations = Vec::new();
-        match self.decode.mode.channels() {
-            Some(channels) => {
-                shape.channels = channels;
-                let dtype = self.draw(&mut shape, generator, &mut operations)?;
-                self.finish(Canvas::of_encoded(encoded, self.scale), &operations, dtype)
+        let mut first = self.kept_behind().iter();
+        // None of them draws.
+        first.try_for_each(|each| each.draw(&mut shape, &mut TorchGenerator::new(0), &mut operations))?;
+        operations.into_iter().try_for_each(|operation| canvas.apply(operation))?;
+        match canvas.picture()? {
+            AnyPicture::Bytes(picture) => {
+                cache.keep(number, &picture);
+                self.go_on(picture, generator)
             }
-            // How many channels there are is known when it is decoded.
+            AnyPicture::Floats(_) => Err("images of floats are not kept".into()),
+        }
+    }
+
+    /// Whether image `number` is in the cache, and needs no bytes.
+    #[must_use]
+    pub fn has(&self, number: usize) -> bool {
+        self.cache.as_ref().is_some_and(|cache| cache.has(number))
+    }
+
+    /// The transforms that an image is kept behind.
+    fn kept_behind(&self) -> &[ImageTransform] {
+        let stays =
+            |each: &ImageTransform| !each.is_random() && matches!(each.output(3, DType::UInt8), Ok((_, DType::UInt8)));
+        let end = self.transforms.iter().position(|each| !stays(each)).unwrap_or(self.transforms.len());
+        &self.transforms[..end]
+    }
+
+    /// Does what comes behind those.
+    fn go_on(&self, picture: Picture<u8>, generator: Option<&mut TorchGenerator>) -> Result<TransformedImage, Reason> {
+        let rest = &self.transforms[self.kept_behind().len()..];
+        let Picture { height, width, channels, .. } = picture;
+        let shape = ImageShape { height, width, channels, dtype: DType::UInt8 };
+        let mut canvas = Canvas::of_picture(AnyPicture::Bytes(picture));
+        self.with_generator(generator, |generator| self.finish(&mut canvas, shape, rest, generator))
+    }
+
+    fn with_generator<T>(
+        &self,
+        generator: Option<&mut TorchGenerator>,
+        run: impl FnOnce(&mut TorchGenerator) -> Result<T, Reason>,
+    ) -> Result<T, Reason> {
+        match generator {
+            Some(generator) => run(generator),
+            None if self.is_random() => Err("its transforms are random, and there is no generator to draw from".into()),
+            None => run(&mut TorchGenerator::new(0)),
+        }
+    }
+
+    /// The image, of which the header was read, and its shape.
+    fn open<'a>(&'a self, encoded: &'a [u8]) -> Result<(Canvas<'a>, ImageShape), Reason> {
+        let encoded = Encoded::open(encoded, &self.decode)?;
+        let (height, width) = (encoded.height, encoded.width);
+        let shape = |channels| ImageShape { height, width, channels, dtype: DType::UInt8 };
+        match self.decode.mode.channels() {
+            Some(channels) => Ok((Canvas::of_encoded(encoded, self.scale), shape(channels))),
+            // How many there are is known when it is decoded.
             None => {
-                let whole = Region { left: 0, top: 0, width: encoded.width, height: encoded.height };
-                let (picture, _) = encoded.decode(whole)?;
-                shape.channels = picture.channels;
-                let dtype = self.draw(&mut shape, generator, &mut operations)?;
-                self.finish(Canvas::of_picture(AnyPicture::Bytes(picture)), &operations, dtype)
+                let (picture, _) = encoded.decode(Region { left: 0, top: 0, width, height })?;
+                let shape = shape(picture.channels);
+                Ok((Canvas::of_picture(AnyPicture::Bytes(picture)), shape))
             }
         }
     }
 
-    /// Draws what is to be done to an image of that shape; the data type that it will have.
-    fn draw(
+    /// Draws what `transforms` do to an image of that shape, and does it.
+    fn finish(
         &self,
-        shape: &mut ImageShape,
+        canvas: &mut Canvas<'_>,
+        mut shape: ImageShape,
+        transforms: &[ImageTransform],
         generator: &mut TorchGenerator,
-        into: &mut Vec<Operation>,
-    ) -> Result<DType, Reason> {
-        self.transforms.iter().try_for_each(|transform| transform.draw(shape, generator, into))?;
-        let dtype = shape.dtype;
-        for operation in into {
+    ) -> Result<TransformedImage, Reason> {
+        let mut operations = Vec::new();
+        transforms.iter().try_for_each(|each| each.draw(&mut shape, generator, &mut operations))?;
+        for operation in &mut operations {
             // Floats are worked on as float32; what other floats are asked for, they become when they are written.
             if let Operation::ToDtype { dtype: DType::Float16 | DType::BFloat16 | DType::Float64, values } = *operation
             {
                 *operation = Operation::ToDtype { dtype: DType::Float32, values };
             }
         }
-        Ok(dtype)
-    }
-
-    fn finish<'a>(
-        &self,
-        mut canvas: Canvas<'a>,
-        operations: &'a [Operation],
-        dtype: DType,
-    ) -> Result<TransformedImage, Reason> {
-        operations.iter().try_for_each(|operation| canvas.apply(operation))?;
-        Ok(TransformedImage { finished: canvas.finish()?, order: self.order, dtype })
+        operations.into_iter().try_for_each(|operation| canvas.apply(operation))?;
+        Ok(TransformedImage { finished: canvas.finish()?, order: self.order, dtype: shape.dtype })
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) enum Levels {
 
 impl Levels {
     /// What `operations` make of images of `channels`.
-    pub(super) fn of(operations: &[&Operation], channels: usize) -> Result<Self, Reason> {
+    pub(super) fn of(operations: &[Operation], channels: usize) -> Result<Self, Reason> {
         if operations.is_empty() {
             return Ok(Self::Kept);
         }

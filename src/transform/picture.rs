@@ -71,6 +71,11 @@ impl<T> Picture<T> {
         self.pixels
     }
 
+    /// All of it.
+    pub(super) fn region(&self) -> Region {
+        Region { left: 0, top: 0, width: self.width, height: self.height }
+    }
+
     /// The number of values of a row.
     pub(super) fn row(&self) -> usize {
         self.width * self.channels
@@ -101,10 +106,9 @@ impl AnyPicture {
 
     /// All of it.
     pub(super) fn region(&self) -> Region {
-        let (width, height) = match self {
-            Self::Bytes(picture) => (picture.width, picture.height),
-            Self::Floats(picture) => (picture.width, picture.height),
-        };
-        Region { left: 0, top: 0, width, height }
+        match self {
+            Self::Bytes(picture) => picture.region(),
+            Self::Floats(picture) => picture.region(),
+        }
     }
 }

@@ -42,12 +42,10 @@ pub(super) fn resize<T: Level>(
     if width == 0 || height == 0 || width.saturating_mul(height) > MOST_PIXELS {
         return Err(format!("it can't be resized to {width} x {height} pixels: from 1 to {MOST_PIXELS} are possible"));
     }
-    let pixels = match (interpolation, part) {
-        (Interpolation::Nearest | Interpolation::NearestExact, _) => {
-            nearest(from, part, [width, height], interpolation)
-        }
-        _ => T::convolve(from, part, [width, height], algorithm(interpolation, antialias)?)?,
-    };
+    if let (Interpolation::Nearest | Interpolation::NearestExact, Part::Whole(region)) = (interpolation, part) {
+        return nearest(from, region, [width, height], interpolation);
+    }
+    let pixels = T::convolve(from, part, [width, height], algorithm(interpolation, antialias)?)?;
     Ok(Picture::new(width, height, from.channels, pixels))
 }
 
@@ -79,33 +77,30 @@ fn cubic(distance: f64) -> f64 {
     }
 }
 
-/// By torch's arithmetic, which is that of float32.
-fn nearest<T: Level>(
+/// `part` of `from` in `width` x `height` pixels, each of them one that was there, by torch's arithmetic, which is that of float32.
+pub(super) fn nearest<T: Copy + Default>(
     from: &Picture<T>,
-    part: Part,
+    part: Region,
     [width, height]: [usize; 2],
     interpolation: Interpolation,
-) -> Vec<T> {
-    let [left, top, across, down] = match part {
-        Part::Whole(Region { left, top, width, height }) => [left, top, width, height],
-        Part::Fraction { left, top, width, height } => [left, top, width, height].map(|length| length as usize),
-    };
+) -> Result<Picture<T>, Reason> {
+    if part.width == 0 || part.height == 0 {
+        return Err("what has no pixels can't be resized".into());
+    }
     let shift = if interpolation == Interpolation::NearestExact { 0.5 } else { 0.0 };
     let places = |found: usize, wanted: usize, first: usize| -> Vec<usize> {
         let step = found as f32 / wanted as f32;
-        (0..wanted)
-            .map(|place| first + (((place as f32 + shift) * step) as usize).min(found.saturating_sub(1)))
-            .collect()
+        (0..wanted).map(|place| first + (((place as f32 + shift) * step) as usize).min(found - 1)).collect()
     };
-    let (columns, rows) = (places(across, width, left), places(down, height, top));
-    let mut pixels = Vec::with_capacity(width * height * from.channels);
-    for row in rows {
-        let row = &from.pixels[row * from.width * from.channels..][..from.width * from.channels];
+    let columns = places(part.width, width, part.left);
+    let mut pixels = from.room(height, width)?;
+    for row in places(part.height, height, part.top) {
+        let row = &from.pixels[row * from.row()..][..from.row()];
         for &column in &columns {
             pixels.extend_from_slice(&row[column * from.channels..][..from.channels]);
         }
     }
-    pixels
+    Ok(Picture::new(width, height, from.channels, pixels))
 }
 
 thread_local! {

@@ -70,13 +70,13 @@ def _batches_are_torchs(dataset: Any, samples: list[Any]) -> None:
             ]
             assert_same(shuffled[0], dataset.collate([samples[index] for index in order[:2]]))
     # A Python dataset in worker processes.
-    in_python = torch.utils.data.Subset(_Plain(dataset), [1, 2, 3])
+    in_python = torch.utils.data.Subset(Plain(dataset), [1, 2, 3])
     for num_workers in (0, 2):
         loader = sluicegate.DataLoader(in_python, batch_size=3, num_workers=num_workers, collate_fn=dataset.collate)
         assert_same(next(iter(loader)), dataset.collate(samples[1:4]))
 
 
-class _Plain(torch.utils.data.Dataset[Any]):
+class Plain(torch.utils.data.Dataset[Any]):
     """The same dataset, read through its methods."""
 
     def __init__(self, dataset: Any) -> None:

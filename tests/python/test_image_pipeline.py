@@ -15,6 +15,7 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset
 
 import sluicegate
 from equality import assert_same
+from formats import Plain
 from photographs import encoded, folder_of, photograph
 from sluicegate import DataLoader, ImageField, ImageFolderDataset, TarDataset, decode_image
 from sluicegate import transforms as T
@@ -274,19 +275,6 @@ def test_images_in_tar_shards(tmp_path: Path) -> None:
     assert_same(batches_of_three(dataset, num_workers=2), expected)
     assert_same(batches_of_three(pickle.loads(pickle.dumps(dataset))), expected)
     assert repr(dataset[0]["__key__"]) == "'0'"
-
-
-class Plain(torch.utils.data.Dataset[Any]):
-    """A dataset of Python's over another one."""
-
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.dataset[index]
 
 
 def batches_of_three(dataset: Any, **options: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from .arguments import (
     pair,
     size_of,
 )
-from .transform import OptionalTransform, Transform
+from .transform import FilledTransform, OptionalTransform, Transform
 
 __all__ = [
     "CenterCrop",
@@ -108,7 +108,7 @@ class CenterCrop(Transform):
         return [{"CenterCrop": {"size": list(self.size)}}]
 
 
-class RandomCrop(Transform):
+class RandomCrop(FilledTransform):
     """A part of the image, at a place that is drawn.
 
     Args:
@@ -143,14 +143,6 @@ class RandomCrop(Transform):
         self.pad_if_needed = pad_if_needed
         self.fill = fill
         self.padding_mode = padding_mode
-
-    def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
-        return self._spec("Image")
-
-    def mask_spec(self) -> list[Any]:
-        """The same for masks."""
-        return self._spec("Mask")
 
     def _spec(self, kind: str) -> list[Any]:
         padding = None
@@ -227,7 +219,7 @@ class RandomVerticalFlip(OptionalTransform):
     """Up for down, with probability `p`."""
 
 
-class Pad(Transform):
+class Pad(FilledTransform):
     """Rows and columns around the image.
 
     Args:
@@ -244,14 +236,6 @@ class Pad(Transform):
         self.padding = padding if isinstance(padding, int) else list(padding)
         self.fill = fill
         self.padding_mode = padding_mode
-
-    def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
-        return self._spec("Image")
-
-    def mask_spec(self) -> list[Any]:
-        """The same for masks."""
-        return self._spec("Mask")
 
     def _spec(self, kind: str) -> list[Any]:
         fill = fill_of(self.fill, kind, [0.0])

@@ -7,7 +7,7 @@ from typing import Any
 
 from .running import run
 
-__all__ = ["OptionalTransform", "Transform"]
+__all__ = ["FilledTransform", "OptionalTransform", "Transform"]
 
 
 class Transform:
@@ -60,6 +60,22 @@ class Transform:
         lines = self.extra_repr().split("\n")
         inside = lines[0] if len(lines) == 1 else "\n  " + "\n  ".join(lines) + "\n"
         return f"{type(self).__name__}({inside})"
+
+
+class FilledTransform(Transform):
+    """A transform that fills what lies outside of the image, of masks perhaps with other values."""
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return self._spec("Image")
+
+    def mask_spec(self) -> list[Any]:
+        """The same for masks."""
+        return self._spec("Mask")
+
+    def _spec(self, kind: str) -> list[Any]:
+        """The same for leaves of this kind."""
+        raise NotImplementedError
 
 
 class OptionalTransform(Transform):

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .arguments import check_fill, check_sequence, fill_of, interpolation_of, pair, range_around_zero
-from .transform import Transform
+from .transform import FilledTransform
 
 __all__ = ["RandomAffine", "RandomRotation"]
 
 
-class RandomRotation(Transform):
+class RandomRotation(FilledTransform):
     """The image turned, counterclockwise, by an angle that is drawn.
 
     Args:
@@ -41,14 +41,6 @@ class RandomRotation(Transform):
             check_sequence(center, "center", (2,))
         self.center = center
 
-    def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
-        return self._spec("Image")
-
-    def mask_spec(self) -> list[Any]:
-        """The same for masks."""
-        return self._spec("Mask")
-
     def _spec(self, kind: str) -> list[Any]:
         arguments = {
             "degrees": self.degrees,
@@ -60,7 +52,7 @@ class RandomRotation(Transform):
         return [{"RandomRotation": arguments}]
 
 
-class RandomAffine(Transform):
+class RandomAffine(FilledTransform):
     """The image turned, moved, scaled and sheared, by what is drawn.
 
     Args:
@@ -100,14 +92,6 @@ class RandomAffine(Transform):
         if center is not None:
             check_sequence(center, "center", (2,))
         self.center = center
-
-    def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
-        return self._spec("Image")
-
-    def mask_spec(self) -> list[Any]:
-        """The same for masks."""
-        return self._spec("Mask")
 
     def _spec(self, kind: str) -> list[Any]:
         shear = self.shear or []

@@ -4,8 +4,7 @@ use super::affine_matrix::Matrix;
 use super::level::Level;
 use super::picture::Picture;
 use super::{Reason, colour_fits, warp};
-use crate::memory::Region;
-use crate::transform::resize::{Part, resize};
+use crate::transform::resize::{Part, nearest, resize};
 use crate::transform::{Antialias, Interpolation, MaskValue};
 
 /// How pixels between pixels are made.
@@ -61,8 +60,7 @@ impl<T: Level> Resample<T> for OfImages {
         interpolation: Interpolation,
         antialias: Antialias,
     ) -> Result<Picture<T>, Reason> {
-        let whole = Region { left: 0, top: 0, width: picture.width, height: picture.height };
-        resize(&picture, Part::Whole(whole), [width, height], interpolation, antialias)
+        resize(&picture, Part::Whole(picture.region()), [width, height], interpolation, antialias)
     }
 }
 
@@ -101,26 +99,6 @@ impl<T: MaskValue> Resample<T> for OfMasks {
         interpolation: Interpolation,
         _: Antialias,
     ) -> Result<Picture<T>, Reason> {
-        if picture.pixels.is_empty() {
-            return Err("a mask without pixels can't be resized".into());
-        }
-        let middle = if interpolation == Interpolation::NearestExact { 0.5 } else { 0.0 };
-        let sources = |length: usize, of: usize| -> Vec<usize> {
-            let step = of as f32 / length as f32;
-            let source = |place: usize| match length == 2 * of {
-                true => place / 2,
-                false => (((place as f32 + middle) * step) as usize).min(of - 1),
-            };
-            (0..length).map(source).collect()
-        };
-        let columns = sources(width, picture.width);
-        let mut pixels = picture.room(height, width)?;
-        for row in sources(height, picture.height) {
-            let row = &picture.pixels[row * picture.row()..][..picture.row()];
-            for &column in &columns {
-                pixels.extend_from_slice(&row[column * picture.channels..][..picture.channels]);
-            }
-        }
-        Ok(Picture::new(width, height, picture.channels, pixels))
+        nearest(&picture, picture.region(), [width, height], interpolation)
     }
 }

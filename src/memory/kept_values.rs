@@ -1,0 +1,221 @@
+//! [`KeptValues`]: values by number, each written once, that threads and forked processes share.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, getrlimit};
+
+use super::Segment;
+use super::sync::{AtomicU64, Ordering, Words};
+use crate::{Error, Result};
+
+/// Values begin at multiples of it, in bytes.
+const UNIT: usize = 64;
+
+/// In an entry, so many of its low bits say how long the value is; the others where it begins, in units.
+const LENGTH_BITS: u32 = 32;
+
+/// Values by number, each written once and kept as long as somebody has this, in memory or in a file, of bounded size. Threads
+/// share it, and so do processes that are forked; nobody waits for anybody, and who dies while it writes has written nothing.
+///
+/// # Example
+/// ```
+/// use sluicegate::memory::KeptValues;
+/// let values = KeptValues::in_memory(10, 1 << 20)?;
+/// assert!(values.keep(3, b"three"));
+/// assert_eq!(values.get(3, Vec::new()).as_deref(), Some(&b"three"[..]));
+/// assert_eq!(values.get(4, Vec::new()), None);
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+pub struct KeptValues {
+    segment: Arc<Segment>,
+    /// The end of what was given away, in bytes, and by number the entries: 0 where there is no value.
+    words: Words<AtomicU64>,
+    numbers: usize,
+}
+
+impl KeptValues {
+    /// Room for values of the numbers below `numbers`, of `bytes` together, in memory that is taken as they come.
+    ///
+    /// # Errors
+    /// [`Error::SharedMemory`] when the operating system refuses.
+    pub fn in_memory(numbers: usize, bytes: usize) -> Result<Self> {
+        let (segment, _file) = Segment::shared(Self::len(numbers, bytes)?)?;
+        Ok(Self::new(segment, numbers))
+    }
+
+    /// The same in a file of `folder` that has no name, and goes away with the last process that has it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when there is no file to be had there; [`Error::SharedMemory`] when it can't be as large.
+    pub fn in_folder(folder: &Path, numbers: usize, bytes: usize) -> Result<Self> {
+        let len = Self::len(numbers, bytes)?;
+        let file = nameless(folder).map_err(|source| Error::Io { path: folder.to_path_buf(), source })?;
+        let refused =
+            |source| Error::SharedMemory { operation: "a file of that size", bytes: len, limit: "ulimit -f", source };
+        // Reaching this limit is not only an error but also a signal, which ends the process.
+        if getrlimit(Resource::Fsize).current.is_some_and(|most| len as u64 > most) {
+            return Err(refused(io::ErrorKind::FileTooLarge.into()));
+        }
+        file.set_len(len as u64).map_err(refused)?;
+        Ok(Self::new(Segment::map_shared(file, len)?, numbers))
+    }
+
+    fn len(numbers: usize, bytes: usize) -> Result<usize> {
+        let words = numbers.checked_add(1).and_then(|words| words.checked_mul(size_of::<u64>()));
+        let len =
+            words.and_then(|words| words.checked_next_multiple_of(UNIT)).and_then(|words| words.checked_add(bytes));
+        len.filter(|&len| len / UNIT < 1 << (u64::BITS - LENGTH_BITS)).ok_or_else(|| Error::InvalidArgument {
+            argument: "cache_bytes",
+            reason: format!("{bytes} bytes for {numbers} values are more than can be addressed"),
+        })
+    }
+
+    fn new(segment: Segment, numbers: usize) -> Self {
+        let segment = Arc::new(segment);
+        let words = Words::<AtomicU64>::new(Arc::clone(&segment), 0, numbers + 1);
+        let kept = Self { segment, words, numbers };
+        kept.words[0].store(kept.first() as u64, Ordering::Relaxed);
+        kept
+    }
+
+    /// The place of the first value.
+    fn first(&self) -> usize {
+        ((self.numbers + 1) * size_of::<u64>()).next_multiple_of(UNIT)
+    }
+
+    /// Keeps `value` under `number`, unless one is kept there, it is empty, or there is no room for it; whether it is kept now.
+    ///
+    /// # Panics
+    /// When `number` is none of those that there is room for.
+    pub fn keep(&self, number: usize, value: &[u8]) -> bool {
+        assert!(number < self.numbers, "number {number} of {}", self.numbers);
+        if u32::try_from(value.len()).is_err()
+            || value.is_empty()
+            || self.words[number + 1].load(Ordering::Relaxed) != 0
+        {
+            return false;
+        }
+        let Some(start) = self.take(value.len()) else { return false };
+        // A page that can't be had would end the process when it is written to.
+        if self.segment.populate(start..start + value.len()).is_err() {
+            return false;
+        }
+        // SAFETY: the range lies in the segment, behind all words, and `take` gave it to this call alone; nobody reads it
+        // before the entry below is there. `value` is borrowed memory elsewhere: no safe reference to this segment exists.
+        unsafe { self.segment.at(start).as_ptr().copy_from_nonoverlapping(value.as_ptr(), value.len()) };
+        let entry = ((start / UNIT) as u64) << LENGTH_BITS | value.len() as u64;
+        // Who comes second has written for nothing.
+        self.words[number + 1].compare_exchange(0, entry, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes room of `bytes`; nothing where there is not as much.
+    fn take(&self, bytes: usize) -> Option<usize> {
+        let mut start = self.words[0].load(Ordering::Relaxed);
+        loop {
+            let end = usize::try_from(start).ok()?.checked_add(bytes)?.checked_next_multiple_of(UNIT)?;
+            if end > self.segment.len() {
+                return None;
+            }
+            match self.words[0].compare_exchange(start, end as u64, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return usize::try_from(start).ok(),
+                Err(now) => start = now,
+            }
+        }
+    }
+
+    /// Whether a value is kept under `number`.
+    #[must_use]
+    pub fn has(&self, number: usize) -> bool {
+        number < self.numbers && self.words[number + 1].load(Ordering::Relaxed) != 0
+    }
+
+    /// A copy of the value under `number`, in `room`; nothing where none is kept.
+    #[must_use]
+    pub fn get(&self, number: usize, mut room: Vec<u8>) -> Option<Vec<u8>> {
+        let entry = if number < self.numbers { self.words[number + 1].load(Ordering::Acquire) } else { 0 };
+        if entry == 0 {
+            return None;
+        }
+        room.resize((entry & u64::from(u32::MAX)) as usize, 0);
+        self.segment.copy_to((entry >> LENGTH_BITS) as usize * UNIT, &mut room);
+        Some(room)
+    }
+
+    /// So many bytes are taken.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        usize::try_from(self.words[0].load(Ordering::Relaxed)).unwrap_or(usize::MAX) - self.first()
+    }
+}
+
+/// A file of `folder` without a name.
+fn nameless(folder: &Path) -> io::Result<File> {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        return Ok(file.into());
+    }
+    // Not every file system makes such files: one that loses its name at once is as good.
+    let number = MADE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = folder.join(format!(".sluicegate-{}-{number}", std::process::id()));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    fs::remove_file(path)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn each_number_keeps_one_value_whoever_comes_first() {
+        let values = KeptValues::in_memory(100, 1 << 20).unwrap();
+        let value = |number: usize, thread: usize| vec![(number + thread) as u8; number + 1];
+        thread::scope(|scope| {
+            for thread in 0..4 {
+                let values = &values;
+                scope.spawn(move || {
+                    for number in 0..100 {
+                        values.keep(number, &value(number, thread));
+                    }
+                });
+            }
+        });
+        for number in 0..100 {
+            let kept = values.get(number, Vec::new()).unwrap();
+            assert!((0..4).any(|thread| kept == value(number, thread)), "{number}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_kept() {
+        let values = KeptValues::in_memory(10, 128).unwrap();
+        assert!(!values.keep(0, &[1; 129]));
+        assert!(values.keep(1, &[1; 65]));
+        assert_eq!(values.bytes(), 128);
+        assert!(!values.keep(2, &[1]));
+        assert!(!values.keep(1, &[2]));
+        assert!(values.has(1) && !values.has(2) && !values.has(10));
+        assert_eq!(values.get(1, vec![9; 3]), Some(vec![1; 65]));
+        assert!(KeptValues::in_memory(usize::MAX, 1).is_err());
+    }
+
+    #[test]
+    fn a_file_keeps_them_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let values = KeptValues::in_folder(folder.path(), 3, 4096).unwrap();
+        assert!(values.keep(2, b"two"));
+        assert_eq!(values.get(2, Vec::new()).as_deref(), Some(&b"two"[..]));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let missing = KeptValues::in_folder(&folder.path().join("none"), 3, 4096);
+        assert!(matches!(missing, Err(Error::Io { .. })));
+    }
+}
