@@ -13,7 +13,7 @@ BatchSource = Source | PackedSource
 
 
 def batch_source(
-    dataset: Any, collate_fn: Callable[[Any], Any], *, in_worker: bool, seed: int | None
+    dataset: Any, collate_fn: Callable[[Any], Any], *, in_worker: bool, seed: int | None = None
 ) -> BatchSource | None:
     """The batches that `collate_fn` makes of `dataset`, as the core makes them; None when that is for Python to do.
 

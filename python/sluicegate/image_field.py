@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+import torch
+
 from . import _core
 from .global_generators import torch_door
 from .image import MAX_PIXELS, Mode, Truncated, image_decoder
@@ -155,9 +157,20 @@ class ImageField:
         if self._pipeline is None:
             image = self._decoder.decode(encoded)
         else:
-            generator = torch_door(current_generator()) if self.is_random else None
-            image = self._pipeline.decode(encoded, number, generator)
+            image = self._pipeline.decode(encoded, number, self._generator())
         return self.transform(image) if self._is_called and self.transform is not None else image
+
+    def decode_many(self, encoded: Sequence[bytes], numbers: Sequence[int]) -> tuple[list[torch.Tensor], Any]:
+        """The images of one form that become of these, drawn one after the other, in memory that they share.
+
+        Returns:
+            The images, and (row, reason) of the first that failed, behind which nothing was drawn; or None.
+        """
+        assert self.pipeline is not None
+        return self.pipeline.decode_many(encoded, numbers, self._generator())
+
+    def _generator(self) -> object | None:
+        return torch_door(current_generator()) if self.is_random else None
 
     def with_transform(self, transform: Callable[[Any], Any] | None) -> ImageField:
         """The same field with another transform."""

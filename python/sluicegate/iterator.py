@@ -272,7 +272,7 @@ class NativeIterator(EpochIterator):
             raise
 
     def _ask(self, number: int, ids: BatchIds) -> None:
-        if self._window is not None:
+        if self._fetch_seeding is not None and self._window is not None:
             self._window.set_epoch(ids.epoch)
         if not self._push(number, ids.request):
             self._for_python.append(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import torch
 from torch.utils.data import Dataset, default_collate
@@ -133,13 +133,30 @@ class NativeDataset(Dataset[Any]):
         try:
             return image.decode(part, place)
         except ValueError as error:
-            where = self._reader.origin(place, structure) or f"sample {place}"
-            raise ValueError(f"{where}: {error}") from None
+            self._refuse(place, structure, error)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """The samples at `indices`, read at once. Each has its own rows of memory that all of them share."""
         places = [self._place(index) for index in indices]
-        return list(map(self._sample, places)) if self._images else self._reader.samples(places)
+        return self._samples(places) if self._images else self._reader.samples(places)
+
+    def _samples(self, places: list[int]) -> list[Any]:
+        """The samples at `places`, whose images share their memory where they have one form."""
+        fields = list(self._images.items())
+        if not self.is_native or len(fields) != 1:
+            return list(map(self._sample, places))
+        ((field, image),) = fields
+        raw = self._reader.samples(places)
+        files = [_part(sample, self._encoded, field) for sample in raw]
+        decoded, failed = image.decode_many(files, places)
+        if failed is not None:
+            self._refuse(places[failed[0]], field, failed[1])
+        return [_put(sample, self._encoded, field, row) for sample, row in zip(raw, decoded, strict=True)]
+
+    def _refuse(self, place: int, field: int, reason: object) -> NoReturn:
+        """An error of the image in `field` of sample `place`."""
+        where = self._reader.origin(place, field) or f"sample {place}"
+        raise ValueError(f"{where}: {reason}") from None
 
     def _batch(self, places: list[int]) -> Any:
         batch = self.collate(list(map(self._sample, places))) if self._images else self._reader.batch(places)
@@ -169,6 +186,23 @@ class NativeDataset(Dataset[Any]):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
         self._open()
+
+
+def _part(sample: Any, structure: Any, field: int) -> Any:
+    """What field `field` of `sample` holds, nested as `structure` says; None where it is elsewhere."""
+    if isinstance(structure, (dict, list)):
+        keys = structure.items() if isinstance(structure, dict) else enumerate(structure)
+        return next((found for key, inner in keys if (found := _part(sample[key], inner, field)) is not None), None)
+    return sample if structure == field else None
+
+
+def _put(sample: Any, structure: Any, field: int, value: Any) -> Any:
+    """`sample` with `value` in field `field`."""
+    if isinstance(structure, dict):
+        return {key: _put(sample[key], inner, field, value) for key, inner in structure.items()}
+    if isinstance(structure, list):
+        return tuple(_put(part, inner, field, value) for part, inner in zip(sample, structure, strict=True))
+    return value if structure == field else sample
 
 
 def decoded_core(

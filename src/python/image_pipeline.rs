@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use super::dataset::Dataset;
 use super::detach::detach;
@@ -53,8 +54,8 @@ impl ImagePipeline {
         Ok(Self { pipeline, slab: Slab::new(FREE_SLOTS), from_dlpack: decoder.from_dlpack.clone_ref(py) })
     }
 
-    /// The tensor that becomes of the image that `encoded` is, and that has this number. What is random is drawn from `generator`, the way to one of
-    /// torch's.
+    /// The tensor that becomes of the image that `encoded` is, and that has this number. What is random is drawn from
+    /// `generator`, the way to one of torch's.
     fn decode<'py>(
         &self,
         py: Python<'py>,
@@ -74,11 +75,42 @@ impl ImagePipeline {
             })?
             .map_err(PyValueError::new_err)
         };
-        let (lease, dtype, shape) = match generator {
-            Some(generator) if self.pipeline.is_random() => draw_from(generator, |generator| run(Some(generator)))?,
-            _ => run(None)?,
-        };
+        let (lease, dtype, shape) = self.draw_for(generator, run)?;
         self.from_dlpack.bind(py).call1((capsule(py, &Arc::new(lease), 0, (dtype, &shape))?,))
+    }
+
+    /// The same for several images of one form, drawn one after the other: the tensors, which share their memory, and which one
+    /// failed, and why. What comes behind that one was not drawn.
+    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
+    fn decode_many<'py>(
+        &self,
+        py: Python<'py>,
+        encoded: Vec<Bound<'py, PyBytes>>,
+        numbers: Vec<usize>,
+        generator: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Vec<Bound<'py, PyAny>>, Option<(usize, String)>)> {
+        let form = self.pipeline.form().ok_or_else(|| PyValueError::new_err("these images are of any size"))?;
+        let files: Vec<&[u8]> = encoded.iter().map(|file| file.as_bytes()).collect();
+        let bytes = form.shape.iter().product::<usize>() * form.dtype.bytes();
+        let run = |mut generator: Option<&mut TorchGenerator>| {
+            detach(py, || {
+                let mut lease = self.slab.lease(bytes * files.len())?;
+                let rooms = lease.bytes_mut().chunks_exact_mut(bytes.max(1));
+                let failed =
+                    rooms.zip(files.iter().zip(&numbers)).enumerate().find_map(|(row, (room, (file, number)))| {
+                        let image = self.pipeline.run_number(*number, || file, generator.as_deref_mut());
+                        image.and_then(|image| image.write(room)).err().map(|reason| (row, reason))
+                    });
+                Ok((lease, failed))
+            })
+        };
+        let (lease, failed) = self.draw_for(generator, run)?;
+        let lease = Arc::new(lease);
+        let tensor = |row: usize| {
+            let capsule = capsule(py, &lease, row * bytes, (form.dtype, &form.shape))?;
+            self.from_dlpack.bind(py).call1((capsule,))
+        };
+        Ok(((0..files.len()).map(tensor).collect::<PyResult<_>>()?, failed))
     }
 
     /// Whether something is drawn.
@@ -91,6 +123,20 @@ impl ImagePipeline {
     #[getter]
     fn form(&self) -> Option<(&'static str, [usize; 3])> {
         self.pipeline.form().map(|form| (form.dtype.name(), form.shape))
+    }
+}
+
+impl ImagePipeline {
+    /// What `run` gives with the generator that `way` leads to, where one is needed.
+    fn draw_for<T>(
+        &self,
+        way: Option<&Bound<'_, PyAny>>,
+        run: impl FnOnce(Option<&mut TorchGenerator>) -> PyResult<T>,
+    ) -> PyResult<T> {
+        match way {
+            Some(way) if self.pipeline.is_random() => draw_from(way, |generator| run(Some(generator))),
+            _ => run(None),
+        }
     }
 }
 
