@@ -6,6 +6,8 @@ use super::resize::Resizable;
 pub(super) trait Level: Resizable {
     /// The value of white.
     const MOST: f32;
+    /// Whether there are no values beyond 0 and white.
+    const IS_LIMITED: bool;
     /// What a value is multiplied by to become one from 0 to 1.
     const TO_UNIT: f32;
     /// What a value from 0 to 1 is multiplied by before what comes after the point is left out.
@@ -32,6 +34,7 @@ const POINT: f32 = 1.5 * (1 << 23) as f32;
 
 impl Level for u8 {
     const MOST: f32 = 255.0;
+    const IS_LIMITED: bool = true;
     const TO_UNIT: f32 = (1.0 / 255.0_f64) as f32;
     const FROM_UNIT: f32 = 255.999;
 
@@ -63,6 +66,7 @@ impl Level for u8 {
 
 impl Level for f32 {
     const MOST: f32 = 1.0;
+    const IS_LIMITED: bool = false;
     const TO_UNIT: f32 = 1.0;
     const FROM_UNIT: f32 = 1.0;
 

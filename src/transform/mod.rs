@@ -3,6 +3,7 @@
 mod apply;
 mod boxes;
 mod canvas;
+mod cubic;
 mod cut;
 mod decode;
 mod encoded;

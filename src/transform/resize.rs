@@ -4,9 +4,10 @@ use std::cell::RefCell;
 
 use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{F32, F32x2, F32x3, F32x4, U8, U8x2, U8x3, U8x4};
-use fast_image_resize::{Filter, FilterType, ImageView, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::{FilterType, ImageView, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
 
 use super::Reason;
+use super::cubic::cubic;
 use super::level::Level;
 use super::operation::{Antialias, Interpolation};
 use super::picture::Picture;
@@ -45,35 +46,28 @@ pub(super) fn resize<T: Level>(
     if let (Interpolation::Nearest | Interpolation::NearestExact, Part::Whole(region)) = (interpolation, part) {
         return nearest(from, region, [width, height], interpolation);
     }
-    let pixels = T::convolve(from, part, [width, height], algorithm(interpolation, antialias)?)?;
+    let pixels = match (interpolation, antialias, part) {
+        // Without antialiasing torch takes the pixel at the edge for those beyond it.
+        (Interpolation::Bicubic, Antialias::Off, Part::Whole(region)) => {
+            let values = from.pixels.iter().map(|value| value.to_float()).collect();
+            let values = Picture::new(from.width, from.height, from.channels, values);
+            let limited = |value: f32| if T::IS_LIMITED { value.clamp(0.0, T::MOST) } else { value };
+            let whole = |value: f32| T::rounded(limited(value)).to_float();
+            cubic(&values, region, [width, height], whole).into_iter().map(|value| T::rounded(limited(value))).collect()
+        }
+        _ => T::convolve(from, part, [width, height], algorithm(interpolation, antialias))?,
+    };
     Ok(Picture::new(width, height, from.channels, pixels))
 }
 
-fn algorithm(interpolation: Interpolation, antialias: Antialias) -> Result<ResizeAlg, Reason> {
-    Ok(match (interpolation, antialias) {
+fn algorithm(interpolation: Interpolation, antialias: Antialias) -> ResizeAlg {
+    match (interpolation, antialias) {
         (Interpolation::Bilinear, Antialias::Off) => ResizeAlg::Interpolation(FilterType::Bilinear),
-        (Interpolation::Bicubic, Antialias::Off) => {
-            let filter = Filter::new("cubic", cubic, 2.0).map_err(|error| error.to_string())?;
-            ResizeAlg::Interpolation(FilterType::Custom(filter))
-        }
         (Interpolation::Bicubic, Antialias::On) => ResizeAlg::Convolution(FilterType::CatmullRom),
         (Interpolation::Box, _) => ResizeAlg::Convolution(FilterType::Box),
         (Interpolation::Hamming, _) => ResizeAlg::Convolution(FilterType::Hamming),
         (Interpolation::Lanczos, _) => ResizeAlg::Convolution(FilterType::Lanczos3),
         _ => ResizeAlg::Convolution(FilterType::Bilinear),
-    })
-}
-
-/// Keys' cubic with the parameter that torch has where it does not antialias; with it, it has Pillow's -0.5.
-///
-/// Source: Keys, "Cubic convolution interpolation for digital image processing", IEEE TASSP 29 (1981).
-fn cubic(distance: f64) -> f64 {
-    const A: f64 = -0.75;
-    let x = distance.abs();
-    match x {
-        x if x < 1.0 => ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0,
-        x if x < 2.0 => (((x - 5.0) * x + 8.0) * x - 4.0) * A,
-        _ => 0.0,
     }
 }
 

@@ -45,7 +45,11 @@ TRANSFORMS: dict[str, list[dict[str, Any]]] = {
     ],
     "RandomSolarize": [{"threshold": 128}],
     "RandomVerticalFlip": [{}],
-    "Resize": [{"size": 70}, {"size": (200, 90), "antialias": False}],
+    "Resize": [
+        {"size": 70},
+        {"size": (90, 120), "interpolation": "bicubic", "antialias": False},
+        {"size": (200, 90), "antialias": False},
+    ],
     "TrivialAugmentWide": [{}],
 }
 CASES = [(name, arguments) for name, each in TRANSFORMS.items() for arguments in each]
