@@ -159,7 +159,7 @@ class NativeDataset(Dataset[Any]):
         raise ValueError(f"{where}: {reason}") from None
 
     def _batch(self, places: list[int]) -> Any:
-        batch = self.collate(list(map(self._sample, places))) if self._images else self._reader.batch(places)
+        batch = self.collate(self._samples(places)) if self._images else self._reader.batch(places)
         return tuple(batch) if isinstance(self.structure, list) else batch
 
     def _place(self, index: Any) -> int:
