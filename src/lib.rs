@@ -104,8 +104,8 @@ pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::LoaderState;
 #[cfg(feature = "image")]
 pub use transform::{
-    Antialias, AnyPicture, AugmentPolicy, Boxes, ChannelOrder, Clamping, Coordinates, DecodeOptions, Eraser,
+    Antialias, AnyPicture, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, DecodeOptions, Eraser,
     ErasingValue, Frame, Image, ImageCache, ImageForm, ImageMode, ImagePipeline, ImageShape, ImageTransform,
-    Interpolation, JpegScale, MaskValue, Operation, Orientation, PaddingMode, Picture, ResizeTo, SmallImage,
+    Interpolation, JpegScale, MaskValue, Moves, Operation, Orientation, PaddingMode, Picture, ResizeTo, SmallImage,
     TransformedImage, Truncated, Values, decode_image, fixed_size, image_size,
 };

@@ -35,11 +35,12 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     demo = jobs.add_parser(
         "demo",
-        help="train a small CNN with torch's loader and with sluicegate's, kill a training, resume it, and compare",
+        help="train a small CNN with torch's loader and with sluicegate's, kill and resume a training, read images",
         description="Train a small CNN on 6,000 photographs of clothes twice, once with torch's loader and once with "
         "sluicegate's, and compare losses, loading rate and waiting. Then train on a part of them, altered at random, "
         "kill the training process in the middle of an epoch, resume it in another, and compare with one that nobody "
-        "killed. Exit code 1 when any losses differ.",
+        "killed. Then train on the photographs as JPEG files, decoded by Pillow and in Rust. Exit code 1 when any "
+        "losses differ.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     picture = Path("sluicegate-demo.png")
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: that of the process) and return the exit code."""
     args = _parser().parse_args(argv)
     # Imported here: the demo needs torch and an extra, `--help` and `--version` need neither.
-    from sluicegate import demo, demo_resume
+    from sluicegate import demo, demo_images, demo_resume
 
     settings = demo.Settings(
         output=args.output, epochs=args.epochs, batch_size=args.batch_size, samples=args.samples, seed=args.seed
@@ -64,7 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         equal_to_torch = demo.run(settings) == 0
         print()
         resumed_equal = demo_resume.run(settings) == 0
-        return 0 if equal_to_torch and resumed_equal else 1
+        print()
+        equal_images = demo_images.run(settings) == 0
+        return 0 if equal_to_torch and resumed_equal and equal_images else 1
     except demo.MissingExtraError as error:
         print(f"sluicegate demo: {error}", file=sys.stderr)
         return 2

@@ -11,7 +11,7 @@ import torch
 
 from . import _core, _torch
 
-Mode = Literal["RGB", "L", "RGBA", "unchanged"]
+Mode = Literal["RGB", "L", "RGBA", "P", "unchanged"]
 Truncated = Literal["error", "fill"]
 
 # Where Pillow's `Image.open` raises: twice its `MAX_IMAGE_PIXELS`.
@@ -38,9 +38,11 @@ def decode_image(
         image: the bytes of a file (`bytes`, or whatever shows its memory: a `bytearray`, an array, a uint8 tensor), or
             the path of one (`str` or `os.PathLike`).
         mode: the channels, by Pillow's names. "RGB", whatever is stored: grey is all three, alpha is dropped; "L":
-            grey, by Pillow's weights; "RGBA"; or "unchanged": the channels that are stored (1, 2, 3 or 4), of palettes
-            the colours, in uint16 where so much is stored. Other modes take the upper 8 of 16 bits, where Pillow cuts
-            grey off at 255. Printers' colours (CMYK) become RGB as with Pillow's `convert`.
+            grey, by Pillow's weights; "RGBA"; "P": numbers instead of colours, as masks of segmentation have them: of a
+            palette (in a PNG) those of the pixels, of grey the values, 8 bits; or "unchanged": the channels that are
+            stored (1, 2, 3 or 4), of palettes the colours, in uint16 where so much is stored. Other modes take the
+            upper 8 of 16 bits, where Pillow cuts grey off at 255. Printers' colours (CMYK) become RGB as with Pillow's
+            `convert`.
         exif_orientation: whether the image is turned as its EXIF data say. Pillow and torchvision do so only when they
             are asked to, too.
         truncated: "error", or "fill": of a JPEG that is cut short or damaged what there is, with grey for the rest, as

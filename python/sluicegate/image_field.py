@@ -13,9 +13,12 @@ import torch
 from . import _core
 from .global_generators import torch_door
 from .image import MAX_PIXELS, Mode, Truncated, image_decoder
+from .marked import Marks, plain
 from .paths import user_cache_folder
+from .transforms.boxes import FORMATS, moved_boxes
 from .transforms.drawing import current_generator
 from .transforms.recognise import recognise
+from .transforms.running import check_policies, moved_mask
 
 # What a cache may hold by default.
 _CACHE_BYTES = {"memory": 4 << 30, "disk": 64 << 30}
@@ -35,6 +38,15 @@ class ImageField:
     with a fixed size, a `sluicegate.DataLoader` makes whole batches in its threads, without Python; random ones with
     `seed=` only, because in torch's order what is drawn for a sample depends on all that were drawn before: those go
     through worker processes, as with torch, and draw what torchvision's would.
+
+    **Boxes and masks.** Other fields of a sample that say something of places in the image move with it, as with
+    torchvision's transforms: `fields={"jpg": ImageField(transform, boxes="box.npy", masks="seg.png"), "box.npy":
+    ["npy"], "seg.png": ImageField(mode="P")}`. Boxes are four numbers each, arrays of shape (n, 4) (or lists of such),
+    and end where the image does; none is left out, so that what belongs to each box stays in step. A batch has them
+    behind each other, `{"values", "offsets"}`. Masks are images of the size of theirs (an `ImageField` without a
+    transform, in mode "P" for numbers), or arrays (..., height, width); the nearest value is taken, never a mixture.
+    Where both are arrays or files of these kinds, whole batches are made in Rust, too. A transform that is not known is
+    called with `(image, {name: boxes or mask, ...})`, marked as `torchvision.tv_tensors`, and returns the same.
 
     It can be pickled, if `transform` can. Threads may share it.
 
@@ -56,12 +68,22 @@ class ImageField:
         cache_folder: where the file is, which has no name and goes away with the dataset; `images` in
             `$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`.
 
+        boxes: the name of the field whose boxes move with the image, or several names; of a column within a struct its
+            path, "objects.bbox".
+        box_format: what the numbers are: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height: COCO's),
+            or "CXCYWH" (the middle, width, height), all in pixels of the whole image.
+        masks: the name of the field whose mask moves with the image, or several names.
+        tv_tensors: whether image, boxes and masks of a sample are marked as `torchvision.tv_tensors`, for whoever asks.
+            In a batch they are plain tensors, as torch's default collate makes them.
+
     Attributes:
         cached_bytes: how many bytes of images are in the cache.
         is_random: whether something is drawn by what is done in Rust.
 
     Raises:
         ValueError: an argument is none of those named.
+        TypeError: what `transform` does to images can't be done to boxes or masks (torchvision refuses it as well).
+        ModuleNotFoundError: torchvision is needed for the marks, and is not installed.
 
     Example:
         >>> from sluicegate import ImageField, transforms
@@ -83,9 +105,15 @@ class ImageField:
         cache: Literal["memory", "disk"] | None = None,
         cache_bytes: int | None = None,
         cache_folder: str | os.PathLike[str] | None = None,
+        boxes: str | Sequence[str] = (),
+        box_format: Literal["XYXY", "XYWH", "CXCYWH"] = "XYXY",
+        masks: str | Sequence[str] = (),
+        tv_tensors: bool = False,
     ) -> None:
         if transform is not None and not callable(transform):
             raise TypeError(f"transform: expected something that is called with an image, but got {transform!r}")
+        if (boxes or masks) and channels == "last" and transform is not None and recognise(transform) is None:
+            raise ValueError("channels: images with boxes or masks go to a transform of your own channels first")
         if channels not in ("first", "last"):
             raise ValueError(f"channels: expected 'first' or 'last', but got {channels!r}")
         self.transform = transform
@@ -102,6 +130,11 @@ class ImageField:
         if self.cache_bytes is not None and self.cache_bytes < 0:
             raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
         self.cache_folder = None if cache_folder is None else os.path.abspath(os.fsdecode(cache_folder))
+        self.boxes, self.masks = _names("boxes", boxes), _names("masks", masks)
+        if box_format not in FORMATS:
+            raise ValueError(f"box_format: expected one of {', '.join(FORMATS)}, but got {box_format!r}")
+        self.box_format = box_format
+        self.tv_tensors = bool(tv_tensors)
         self._open(0)
 
     def _open(self, images: int) -> None:
@@ -110,8 +143,14 @@ class ImageField:
         self._is_called = self.transform is not None and known is None
         self._cache = self._made_cache(images) if images and self.cache is not None else None
         self._pipeline: _core.ImagePipeline | None = None
-        if known is not None or self.channels == "last" or self._cache is not None:
-            text = json.dumps(known or [])
+        text = json.dumps(known or [])
+        has_places = bool(self.boxes or self.masks)
+        if has_places:
+            check_policies(text)
+        self._marks: Marks | None = None
+        if self.tv_tensors or (has_places and self._is_called):
+            self._marks = Marks("tv_tensors" if self.tv_tensors else f"transform: {self.transform!r}", self.box_format)
+        if known is not None or self.channels == "last" or self._cache is not None or has_places:
             self._pipeline = _core.ImagePipeline(text, self._decoder, self.exact, self.channels == "last", self._cache)
 
     def _made_cache(self, images: int) -> _core.ImageCache:
@@ -148,6 +187,13 @@ class ImageField:
             return None
         return self._pipeline
 
+    @property
+    def mask_pipeline(self) -> _core.ImagePipeline | None:
+        """What makes masks in the core that move with an image; None where their channels depend on the file."""
+        if self.mode == "unchanged":
+            return None
+        return _core.ImagePipeline("[]", self._decoder, True, self.channels == "last")
+
     def decode(self, encoded: bytes, number: int = 0) -> Any:
         """What becomes of the image that `encoded` is; of a dataset it has a `number`, by which a cache keeps it.
 
@@ -158,13 +204,59 @@ class ImageField:
             image = self._decoder.decode(encoded)
         else:
             image = self._pipeline.decode(encoded, number, self._generator())
+        image = self._marked(image)
         return self.transform(image) if self._is_called and self.transform is not None else image
+
+    def decode_moved(
+        self, encoded: bytes, number: int, boxes: Sequence[Any], masks: Sequence[Any]
+    ) -> tuple[Any, list[Any], list[Any]]:
+        """What becomes of the image that `encoded` is, as of `decode`, and of boxes and masks that move with it.
+
+        Args:
+            encoded: the bytes of its file.
+            number: its number in the dataset.
+            boxes: of each of the fields `boxes` what is there: (n, 4) numbers; None stays None.
+            masks: of each of the fields `masks` what is there: a tensor or an array (..., height, width); the same.
+
+        Raises:
+            ValueError: as of `decode`; a mask has another size than the image; boxes are not of four numbers.
+        """
+        assert self._pipeline is not None
+        image, operations, before = self._pipeline.decode_moved(encoded, number, self._generator())
+        if self._is_called:
+            return self._called(image, boxes, masks)
+        moved = [
+            (None, before) if each is None else moved_boxes(each, self.box_format, operations, before) for each in boxes
+        ]
+        turned = [None if each is None else moved_mask(each, operations, before) for each in masks]
+        if self.tv_tensors and self._marks is not None:
+            marks = self._marks
+            return self._marked(image), [marks.boxes(*each) for each in moved], [marks.mask(each) for each in turned]
+        return image, [each for each, _ in moved], turned
+
+    def _called(self, image: Any, boxes: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
+        """What `transform` makes of image, boxes and masks."""
+        assert self._marks is not None
+        transform: Callable[..., Any] | None = self.transform
+        assert transform is not None
+        size = (int(image.shape[-2]), int(image.shape[-1]))
+        target = {name: self._marks.boxes(each, size) for name, each in zip(self.boxes, boxes, strict=True)}
+        target |= {name: self._marks.mask(each) for name, each in zip(self.masks, masks, strict=True)}
+        image, target = transform(self._marks.image(image), target)
+        boxes, masks = [target[name] for name in self.boxes], [target[name] for name in self.masks]
+        if self.tv_tensors:
+            return image, boxes, masks
+        return plain(image), [plain(each) for each in boxes], [plain(each) for each in masks]
+
+    def _marked(self, image: Any) -> Any:
+        is_tensor = isinstance(image, torch.Tensor)
+        return self._marks.image(image) if is_tensor and self.tv_tensors and self._marks is not None else image
 
     def decode_many(self, encoded: Sequence[bytes], numbers: Sequence[int]) -> tuple[list[torch.Tensor], Any]:
         """The images of one form that become of these, drawn one after the other, in memory that they share.
 
         Returns:
-            The images, and (row, reason) of the first that failed, behind which nothing was drawn; or None.
+            The images, not marked, and (row, reason) of the first that failed, behind which nothing was drawn; or None.
         """
         assert self.pipeline is not None
         return self.pipeline.decode_many(encoded, numbers, self._generator())
@@ -189,8 +281,16 @@ class ImageField:
         default: dict[str, Any] = {"transform": None, "mode": "RGB", "exif_orientation": False, "truncated": "error"}
         default |= {"max_pixels": MAX_PIXELS, "exact": False, "channels": "first"}
         default |= dict.fromkeys(("cache", "cache_bytes", "cache_folder"))
+        default |= {"boxes": (), "box_format": "XYXY", "masks": (), "tv_tensors": False}
         given = (f"{name}={getattr(self, name)!r}" for name in default if getattr(self, name) != default[name])
         return f"ImageField({', '.join(given)})"
+
+
+def _names(argument: str, names: Any) -> tuple[str, ...]:
+    found = (names,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(name, str) for name in found):
+        raise TypeError(f"{argument}: expected the name of a field, or several, but got {names!r}")
+    return found
 
 
 def image_field(field: Any) -> ImageField | None:

@@ -140,7 +140,7 @@ class ImageFolderDataset(NativeDataset):
         self.is_native = self.is_native and self._target_transform is None
         if self.is_native:
             # Of an image that is in the cache the file is not read: its class lies beside it.
-            images = _core.decoded_images(self._whole_core, [(0, self._images[0].pipeline)])
+            images = _core.decoded_images(self._whole_core, [(0, self._images[0].pipeline, None, None)])
             self.core = _core.Dataset.stack([("image", images), ("class", self._labels)])
 
     def _refuse_empty(self, names: list[str]) -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import torch
-from torch.utils.data import Dataset, default_collate
+from torch.utils.data import Dataset, Subset, default_collate
 
 from . import _core, _torch
 from .image_field import ImageField
+from .image_samples import DamagedImageError, ImageSamples
 
 Kind = str | tuple[str, bytes] | tuple[str, str]
 
 # What a batch of values of any length is: "ragged", or `("padded", fill)`.
 Lists: TypeAlias = "str | tuple[str, Any]"
+
+# The kinds that torch's default collate makes batches of as the core does.
+_STACKED = ("tensor", "number", "bytes", "str", "bytes tuple", "str tuple", "path", "json")
 
 # Data types that DLPack has no code for: they cross as bytes and are viewed as what they are.
 VIEWED = {
@@ -77,8 +82,9 @@ class NativeDataset(Dataset[Any]):
     is_native: bool
     _reader: _core.Reader
     _images: Mapping[int, ImageField]
+    _decoding: ImageSamples | None
 
-    _OPENED: tuple[str, ...] = ("core", "structure", "kinds", "is_native", "_reader", "_images")
+    _OPENED: tuple[str, ...] = ("core", "structure", "kinds", "is_native", "_reader", "_images", "_decoding")
 
     @abstractmethod
     def _open(self) -> None:
@@ -90,11 +96,12 @@ class NativeDataset(Dataset[Any]):
         """Reads `core`; the fields `images`, whose kind is "bytes" (or that or none), are images."""
         self._reader = _core.Reader(core, hand_over(core, structure, kinds))
         self._images = {field: image.of_dataset(len(core)) for field, image in (images or {}).items()}
-        self._encoded = structure
+        self._decoding = None
         self.core, self.structure, self.kinds, self.is_native = core, structure, tuple(kinds), True
         if self._images:
-            self.kinds = tuple("tensor" if field in self._images else kind for field, kind in enumerate(kinds))
-            decoded = decoded_core(core, structure, kinds, self._images)
+            self._decoding = ImageSamples(structure, kinds, self._images)
+            self.kinds = self._decoding.kinds
+            decoded = self._decoding.core(core)
             self.is_native = decoded is not None
             if decoded is not None:
                 self.core, self.structure, used = decoded
@@ -119,44 +126,33 @@ class NativeDataset(Dataset[Any]):
 
     def _sample(self, place: int) -> Any:
         sample = self._reader.sample(place)
-        return self._decoded(sample, self._encoded, place) if self._images else sample
-
-    def _decoded(self, part: Any, structure: Any, place: int) -> Any:
-        """`part` of sample `place`, nested as `structure` says, with images in the place of their bytes."""
-        if isinstance(structure, dict):
-            return {key: self._decoded(part[key], inner, place) for key, inner in structure.items()}
-        if isinstance(structure, list):
-            return tuple(self._decoded(value, inner, place) for value, inner in zip(part, structure, strict=True))
-        image = self._images.get(structure)
-        if image is None or part is None:
-            return part
+        if self._decoding is None:
+            return sample
         try:
-            return image.decode(part, place)
-        except ValueError as error:
-            self._refuse(place, structure, error)
+            return self._decoding.sample(sample, place)
+        except DamagedImageError as error:
+            self._refuse(place, error)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """The samples at `indices`, read at once. Each has its own rows of memory that all of them share."""
         places = [self._place(index) for index in indices]
-        return self._samples(places) if self._images else self._reader.samples(places)
+        return self._samples(places)
 
     def _samples(self, places: list[int]) -> list[Any]:
         """The samples at `places`, whose images share their memory where they have one form."""
-        fields = list(self._images.items())
-        if not self.is_native or len(fields) != 1:
+        if self._decoding is None:
+            return self._reader.samples(places)
+        if not (self.is_native and self._decoding.are_of_one_form):
             return list(map(self._sample, places))
-        ((field, image),) = fields
-        raw = self._reader.samples(places)
-        files = [_part(sample, self._encoded, field) for sample in raw]
-        decoded, failed = image.decode_many(files, places)
-        if failed is not None:
-            self._refuse(places[failed[0]], field, failed[1])
-        return [_put(sample, self._encoded, field, row) for sample, row in zip(raw, decoded, strict=True)]
+        try:
+            return self._decoding.samples(self._reader.samples(places), places)
+        except DamagedImageError as error:
+            self._refuse(places[error.row], error)
 
-    def _refuse(self, place: int, field: int, reason: object) -> NoReturn:
-        """An error of the image in `field` of sample `place`."""
-        where = self._reader.origin(place, field) or f"sample {place}"
-        raise ValueError(f"{where}: {reason}") from None
+    def _refuse(self, place: int, error: DamagedImageError) -> NoReturn:
+        """An error of an image of sample `place`."""
+        where = self._reader.origin(place, error.field) or f"sample {place}"
+        raise ValueError(f"{where}: {error.reason}") from None
 
     def _batch(self, places: list[int]) -> Any:
         batch = self.collate(self._samples(places)) if self._images else self._reader.batch(places)
@@ -188,48 +184,6 @@ class NativeDataset(Dataset[Any]):
         self._open()
 
 
-def _part(sample: Any, structure: Any, field: int) -> Any:
-    """What field `field` of `sample` holds, nested as `structure` says; None where it is elsewhere."""
-    if isinstance(structure, (dict, list)):
-        keys = structure.items() if isinstance(structure, dict) else enumerate(structure)
-        return next((found for key, inner in keys if (found := _part(sample[key], inner, field)) is not None), None)
-    return sample if structure == field else None
-
-
-def _put(sample: Any, structure: Any, field: int, value: Any) -> Any:
-    """`sample` with `value` in field `field`."""
-    if isinstance(structure, dict):
-        return {key: _put(sample[key], inner, field, value) for key, inner in structure.items()}
-    if isinstance(structure, list):
-        return tuple(_put(part, inner, field, value) for part, inner in zip(sample, structure, strict=True))
-    return value if structure == field else sample
-
-
-def decoded_core(
-    core: _core.Dataset, structure: Any, kinds: Sequence[Kind], images: Mapping[int, ImageField]
-) -> tuple[_core.Dataset, Any, list[int]] | None:
-    """The dataset with its images decoded by the core, its structure, and which fields it has; None where it can't."""
-    used: list[int] = []
-    numbered = _numbered(structure, used)
-    fields = []
-    for field in used:
-        pipeline = images[field].pipeline if field in images else None
-        if field in images and (pipeline is None or kinds[field] != "bytes"):
-            return None
-        fields.append((field, pipeline))
-    return _core.decoded_images(core, fields), numbered, used
-
-
-def _numbered(structure: Any, used: list[int]) -> Any:
-    """`structure` with its fields numbered as they come; which ones they were is added to `used`."""
-    if isinstance(structure, dict):
-        return {key: _numbered(part, used) for key, part in structure.items()}
-    if isinstance(structure, list):
-        return [_numbered(part, used) for part in structure]
-    used.append(structure)
-    return len(used) - 1
-
-
 def leaves_out(on_error: str) -> bool:
     """Whether samples that are broken are left out; a ValueError where `on_error` is neither "raise" nor "skip"."""
     if on_error not in ("raise", "skip"):
@@ -237,18 +191,39 @@ def leaves_out(on_error: str) -> bool:
     return on_error == "skip"
 
 
-def collate(samples: list[Any], structure: Any, kinds: Sequence[Kind]) -> Any:
-    """The batch of samples of this structure and these kinds: torch's default, but for tensors of any length."""
+def own_collate(dataset: Any, collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What makes batches of the samples of `dataset` where its loader has torch's default collate.
+
+    Of tensors of any length that can't make any: wherever a dataset with such is read by Python (its images are random,
+    and there is no seed), its batches are those that the core would make.
+
+    Args:
+        dataset: any dataset.
+        collate_fn: torch's default collate, or what stacks as it does.
+    """
+    inner = dataset
+    while type(inner) is Subset:
+        inner = inner.dataset
+    if not isinstance(inner, NativeDataset) or all(kind in _STACKED for kind in inner.kinds):
+        return collate_fn
+    return functools.partial(collate, structure=inner.structure, kinds=inner.kinds, default=collate_fn)
+
+
+def collate(
+    samples: Sequence[Any], structure: Any, kinds: Sequence[Kind], default: Callable[[Any], Any] = default_collate
+) -> Any:
+    """The batch of samples of this structure and these kinds: that of `default`, but for tensors of any length."""
     if isinstance(structure, dict):
-        return {key: collate([sample[key] for sample in samples], part, kinds) for key, part in structure.items()}
+        return {key: collate([one[key] for one in samples], part, kinds, default) for key, part in structure.items()}
     if isinstance(structure, list):
-        return [collate([sample[place] for sample in samples], part, kinds) for place, part in enumerate(structure)]
+        parts = enumerate(structure)
+        return [collate([one[place] for one in samples], part, kinds, default) for place, part in parts]
     kind = kinds[structure]
     if kind == "ragged":
         lengths = torch.tensor([0, *map(len, samples)])
-        return {"values": torch.cat(samples), "offsets": lengths.cumsum(0)}
+        return {"values": torch.cat(list(samples)), "offsets": lengths.cumsum(0)}
     if isinstance(kind, tuple) and isinstance(kind[1], str):
-        return samples
+        return list(samples)
     if isinstance(kind, tuple):
         longest = max(map(len, samples))
         first = samples[0]
@@ -257,7 +232,7 @@ def collate(samples: list[Any], structure: Any, kinds: Sequence[Kind]) -> Any:
         for row, sample in zip(values, samples, strict=True):
             row[: len(sample)] = sample
         return {"values": values, "lengths": torch.tensor([len(sample) for sample in samples])}
-    return default_collate(samples)
+    return default(samples)
 
 
 def checked_lists(lists: Any) -> Lists:

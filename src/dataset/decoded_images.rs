@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::encoded_batch::EncodedBatch;
 use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, sizes_of};
-use crate::transform::ImagePipeline;
+use crate::transform::{BoxFormat, ImagePipeline, Moves};
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
 
 /// What a field of [`DecodedImages`] is.
@@ -17,6 +17,20 @@ pub enum DecodedField {
     Kept(usize),
     /// The image whose file this field of the dataset has the bytes of.
     Image(usize, ImagePipeline),
+    /// The boxes in this field of the dataset, four numbers each, which move as the image in this place of the fields does.
+    Boxes(usize, BoxFormat, usize),
+    /// The mask whose file this field of the dataset has the bytes of, which moves as the image in this place of the fields does;
+    /// the pipeline has no transforms.
+    Mask(usize, ImagePipeline, usize),
+}
+
+impl DecodedField {
+    /// The field of the dataset that it is made of.
+    fn from(&self) -> usize {
+        match self {
+            Self::Kept(from) | Self::Image(from, _) | Self::Boxes(from, ..) | Self::Mask(from, ..) => *from,
+        }
+    }
 }
 
 /// The samples of `dataset`, with images in the place of the bytes of their files: every image is decoded and transformed
@@ -41,6 +55,8 @@ pub struct DecodedImages {
     schema: Schema,
     /// Those that have one size, by their numbers.
     fixed: Vec<usize>,
+    /// The others.
+    variable: Vec<usize>,
     is_random: bool,
 }
 
@@ -63,37 +79,25 @@ impl DecodedImages {
         let refuse = |reason| Error::InvalidArgument { argument: "fields", reason };
         let mut found = Vec::with_capacity(fields.len());
         for field in &fields {
-            let (DecodedField::Kept(number) | DecodedField::Image(number, _)) = field;
-            let of = dataset.schema().fields().get(*number);
+            let number = field.from();
+            let of = dataset.schema().fields().get(number);
             let of = of.ok_or_else(|| refuse(format!("{} has no field {number}", dataset.schema())))?;
-            let DecodedField::Image(_, pipeline) = field else {
-                found.push(of.clone());
-                continue;
-            };
-            if of.dtype() != DType::UInt8 {
-                return Err(refuse(format!("`{of}` does not hold the bytes of files")));
-            }
-            let form = pipeline.form().ok_or_else(|| {
-                refuse(format!(
-                    "the images of `{}` are of any size: end with a transform that gives them one",
-                    of.name()
-                ))
-            })?;
-            found.push(Field::new(of.name(), form.dtype, form.shape));
+            found.push(decoded_field(field, of, &fields).map_err(refuse)?);
         }
-        let fixed = (0..found.len()).filter(|&number| !found[number].is_variable()).collect();
+        let (variable, fixed) = (0..found.len()).partition(|&number: &usize| found[number].is_variable());
         let draws = |field: &DecodedField| matches!(field, DecodedField::Image(_, pipeline) if pipeline.is_random());
         let is_random = fields.iter().any(draws);
-        Ok(Self { dataset, fields, schema: Schema::new(found), fixed, is_random })
+        Ok(Self { dataset, fields, schema: Schema::new(found), fixed, variable, is_random })
     }
 
-    /// Fills the rooms of the fixed fields of the sample at `index`, which lies in row `row` of `encoded`.
+    /// Fills the rooms of the fixed fields of the sample at `index`, which lies in row `row` of `encoded`. Gives what becomes of
+    /// those that differ in size, in their order; nothing of those that stay as they are.
     fn fill(
         &self,
         (encoded, row): (Option<&EncodedBatch>, usize),
         (index, key): (usize, Option<u64>),
         rooms: &mut [&mut [u8]],
-    ) -> Result<()> {
+    ) -> Result<Vec<Option<Vec<u8>>>> {
         let mut generator = match (self.is_random, key) {
             (false, _) => None,
             (true, Some(key)) => Some(TorchGenerator::of_key(key)),
@@ -102,33 +106,64 @@ impl DecodedImages {
                 return Err(Error::InvalidArgument { argument: "seed", reason });
             }
         };
-        for (&number, room) in self.fixed.iter().zip(rooms) {
-            let value = |from: usize| encoded.map_or(&[][..], |encoded| encoded.field(row, from));
+        let value = |number: usize| encoded.map_or(&[][..], |encoded| encoded.field(row, self.fields[number].from()));
+        let refuse = |number: usize, reason: String| {
+            let origin = self.dataset.origin(index, self.fields[number].from());
+            let reason = origin.map_or_else(|| reason.clone(), |origin| format!("{origin}: {reason}"));
+            Error::Sample { index, field: self.schema.fields()[number].name().to_owned(), reason }
+        };
+        let mut moves: Vec<(usize, Moves)> = Vec::new();
+        for (&number, room) in self.fixed.iter().zip(&mut *rooms) {
             match &self.fields[number] {
-                DecodedField::Kept(from) => room.copy_from_slice(value(*from)),
-                DecodedField::Image(from, pipeline) => {
-                    let image = pipeline.run_number(index, || value(*from), generator.as_mut());
-                    image.and_then(|image| image.write(room)).map_err(|reason| {
-                        let origin = self.dataset.origin(index, *from);
-                        let reason = origin.map_or_else(|| reason.clone(), |origin| format!("{origin}: {reason}"));
-                        Error::Sample { index, field: self.schema.fields()[number].name().to_owned(), reason }
-                    })?;
+                DecodedField::Kept(_) => room.copy_from_slice(value(number)),
+                DecodedField::Image(_, pipeline) => {
+                    let image = pipeline.run_number(index, || value(number), generator.as_mut());
+                    let image = image.map_err(|reason| refuse(number, reason))?;
+                    moves.push((number, image.moves().clone()));
+                    image.write(room).map_err(|reason| refuse(number, reason))?;
                 }
+                // They want to know where all pixels went.
+                DecodedField::Boxes(..) | DecodedField::Mask(..) => {}
             }
         }
-        Ok(())
+        let moves_of = |image: &usize| moves.iter().find(|(number, _)| number == image).map(|(_, moves)| moves);
+        for (&number, room) in self.fixed.iter().zip(rooms) {
+            let moved = match &self.fields[number] {
+                DecodedField::Mask(_, pipeline, image) => moves_of(image)
+                    .map_or(Ok(()), |moves| pipeline.run_mask(value(number), moves).and_then(|mask| mask.write(room))),
+                DecodedField::Boxes(_, format, image) => moves_of(image).map_or(Ok(()), |moves| {
+                    let dtype = self.schema.fields()[number].dtype();
+                    moves.boxes(value(number), dtype, *format).map(|boxes| room.copy_from_slice(&boxes))
+                }),
+                DecodedField::Kept(_) | DecodedField::Image(..) => Ok(()),
+            };
+            moved.map_err(|reason| refuse(number, reason))?;
+        }
+        let variable = self.variable.iter().map(|&number| match &self.fields[number] {
+            DecodedField::Boxes(_, format, image) => moves_of(image)
+                .map(|moves| moves.boxes(value(number), self.schema.fields()[number].dtype(), *format))
+                .transpose()
+                .map_err(|reason| refuse(number, reason)),
+            _ => Ok(None),
+        });
+        variable.collect()
     }
 
     /// Reads one sample to itself, and what of it differs in size.
-    fn read_alone(&self, index: usize, key: Option<u64>, rooms: &mut [&mut [u8]]) -> Result<Vec<Vec<u8>>> {
+    fn read_alone(&self, index: usize, key: Option<u64>, rooms: &mut [&mut [u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         if self.has(index) {
-            return self.fill((None, 0), (index, key), rooms).map(|()| Vec::new());
+            return self.fill((None, 0), (index, key), rooms);
         }
         let encoded = EncodedBatch::read(&*self.dataset, &[index], ROOM.take())?;
         let filled = self.fill((Some(&encoded), 0), (index, key), rooms);
-        let kept = self.variable().map(|(_, from)| encoded.field(0, from).to_vec()).collect();
+        let filled = filled.map(|moved| {
+            let kept = |(moved, &number): (Option<Vec<u8>>, &usize)| {
+                moved.or_else(|| Some(encoded.field(0, self.fields[number].from()).to_vec()))
+            };
+            moved.into_iter().zip(&self.variable).map(kept).collect()
+        });
         give_room(encoded);
-        filled.map(|()| kept)
+        filled
     }
 
     /// Whether all of the sample at `index` is in caches, and nothing of it has to be read.
@@ -136,13 +171,46 @@ impl DecodedImages {
         index < self.len()
             && self.fields.iter().all(|field| matches!(field, DecodedField::Image(_, pipeline) if pipeline.has(index)))
     }
+}
 
-    /// The fields that differ in size, and where they come from.
-    fn variable(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.fields.iter().enumerate().filter_map(|(number, field)| match field {
-            DecodedField::Kept(from) if self.schema.fields()[number].is_variable() => Some((number, *from)),
-            _ => None,
+/// What becomes of field `of` of the dataset; in words, why nothing does.
+fn decoded_field(field: &DecodedField, of: &Field, fields: &[DecodedField]) -> std::result::Result<Field, String> {
+    let bytes = || match of.dtype() {
+        DType::UInt8 => Ok(()),
+        _ => Err(format!("`{of}` does not hold the bytes of files")),
+    };
+    let image = |place: usize| match fields.get(place) {
+        Some(DecodedField::Image(_, pipeline)) => Ok(pipeline),
+        _ => Err(format!("`{}` moves with field {place}, which is no image", of.name())),
+    };
+    let form = |pipeline: &ImagePipeline| {
+        pipeline.form().ok_or_else(|| {
+            format!("the images of `{}` are of any size: end with a transform that gives them one", of.name())
         })
+    };
+    match field {
+        DecodedField::Kept(_) => Ok(of.clone()),
+        DecodedField::Image(_, pipeline) => {
+            bytes()?;
+            let form = form(pipeline)?;
+            Ok(Field::new(of.name(), form.dtype, form.shape))
+        }
+        DecodedField::Boxes(_, _, place) => {
+            image(*place)?;
+            match of.shape() {
+                [.., 4] => Ok(of.clone()),
+                _ => Err(format!("`{of}` does not hold boxes, of four numbers each")),
+            }
+        }
+        DecodedField::Mask(_, pipeline, place) => {
+            bytes()?;
+            form(image(*place)?)?;
+            let form = pipeline.mask_form(image(*place)?);
+            let form = form.ok_or_else(|| {
+                format!("the masks of `{}` have no transforms of their own, and a mode with known channels", of.name())
+            })?;
+            Ok(Field::new(of.name(), form.dtype, form.shape))
+        }
     }
 }
 
@@ -183,8 +251,7 @@ impl Dataset for DecodedImages {
     }
 
     fn origin(&self, index: usize, field: usize) -> Option<String> {
-        let (DecodedField::Kept(from) | DecodedField::Image(from, _)) = self.fields.get(field)?;
-        self.dataset.origin(index, *from)
+        self.dataset.origin(index, self.fields.get(field)?.from())
     }
 }
 
@@ -199,22 +266,20 @@ impl ReadMany for DecodedImages {
             _ => None,
         };
         let fill = |(row, mut rooms): (usize, Vec<&mut [u8]>)| match &together {
-            Some(encoded) => {
-                self.fill((Some(encoded), row), (indices[row], keys[row]), &mut rooms).map(|()| Vec::new())
-            }
+            Some(encoded) => self.fill((Some(encoded), row), (indices[row], keys[row]), &mut rooms),
             None => self.read_alone(indices[row], keys[row], &mut rooms),
         };
         let rooms = into.rooms(&self.fixed);
         // In a pool, other threads may take some of the images; else there is none but the global one, which no child of a fork has.
-        let filled: Vec<Result<Vec<Vec<u8>>>> = match rayon::current_thread_index() {
+        let filled: Vec<Result<Vec<Option<Vec<u8>>>>> = match rayon::current_thread_index() {
             Some(_) => rooms.into_par_iter().enumerate().map(fill).collect(),
             None => rooms.into_iter().enumerate().map(fill).collect(),
         };
-        for (row, kept) in filled.into_iter().enumerate() {
-            let (kept, mut into) = (kept?, into.sample(row));
-            for (place, (number, from)) in self.variable().enumerate() {
-                let value = together.as_ref().map_or_else(|| &kept[place][..], |encoded| encoded.field(row, from));
-                into.field(number).copy_from_slice(value);
+        for (row, moved) in filled.into_iter().enumerate() {
+            let (moved, mut into) = (moved?, into.sample(row));
+            for (moved, &number) in moved.iter().zip(&self.variable) {
+                let stays = || together.as_ref().map(|encoded| encoded.field(row, self.fields[number].from()));
+                into.field(number).copy_from_slice(moved.as_deref().or_else(stays).unwrap_or_default());
             }
         }
         if let Some(encoded) = together {
@@ -227,7 +292,8 @@ impl ReadMany for DecodedImages {
 impl VariableSize for DecodedImages {
     fn sizes(&self, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
         let sizes = sizes_of(&*self.dataset, indices)?;
-        for (number, from) in self.variable() {
+        for &number in &self.variable {
+            let from = self.fields[number].from();
             into.field(number).copy_from_slice(sizes.elements(from).unwrap_or_default());
         }
         Ok(())

@@ -11,10 +11,11 @@ use super::dataset::Dataset;
 use super::detach::detach;
 use super::error::to_python;
 use super::image_decoder::ImageDecoder;
+use super::image_operations::ImageOperations;
 use super::memory::capsule;
 use super::torch_generator::draw_from;
 use crate::memory::Slab;
-use crate::{ChannelOrder, DecodedField, DecodedImages, JpegScale, TorchGenerator};
+use crate::{ChannelOrder, DecodedField, DecodedImages, JpegScale, Moves, TorchGenerator};
 
 /// So many slots are kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
@@ -63,20 +64,21 @@ impl ImagePipeline {
         number: usize,
         generator: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let run = |generator: Option<&mut TorchGenerator>| {
-            detach(py, || {
-                let image = match self.pipeline.run_number(number, || encoded, generator) {
-                    Ok(image) => image,
-                    Err(reason) => return Ok(Err(reason)),
-                };
-                let (shape, dtype) = (image.shape(), image.dtype());
-                let mut lease = self.slab.lease(image.bytes())?;
-                Ok(image.write(lease.bytes_mut()).map(|()| (lease, dtype, shape)))
-            })?
-            .map_err(PyValueError::new_err)
-        };
-        let (lease, dtype, shape) = self.draw_for(generator, run)?;
-        self.from_dlpack.bind(py).call1((capsule(py, &Arc::new(lease), 0, (dtype, &shape))?,))
+        Ok(self.run(py, (encoded, number), generator)?.0)
+    }
+
+    /// The same, with the steps that moved its pixels and the height and the width that it had before: for its boxes and masks.
+    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
+    fn decode_moved<'py>(
+        &self,
+        py: Python<'py>,
+        encoded: &[u8],
+        number: usize,
+        generator: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, ImageOperations, (usize, usize))> {
+        let (image, moves) = self.run(py, (encoded, number), generator)?;
+        let [height, width] = moves.size();
+        Ok((image, ImageOperations(moves.operations().to_vec()), (height, width)))
     }
 
     /// The same for several images of one form, drawn one after the other: the tensors, which share their memory, and which one
@@ -127,6 +129,29 @@ impl ImagePipeline {
 }
 
 impl ImagePipeline {
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        (encoded, number): (&[u8], usize),
+        generator: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Moves)> {
+        let run = |generator: Option<&mut TorchGenerator>| {
+            detach(py, || {
+                let image = match self.pipeline.run_number(number, || encoded, generator) {
+                    Ok(image) => image,
+                    Err(reason) => return Ok(Err(reason)),
+                };
+                let (shape, dtype, moves) = (image.shape(), image.dtype(), image.moves().clone());
+                let mut lease = self.slab.lease(image.bytes())?;
+                Ok(image.write(lease.bytes_mut()).map(|()| (lease, (dtype, shape), moves)))
+            })?
+            .map_err(PyValueError::new_err)
+        };
+        let (lease, (dtype, shape), moves) = self.draw_for(generator, run)?;
+        let capsule = capsule(py, &Arc::new(lease), 0, (dtype, &shape))?;
+        Ok((self.from_dlpack.bind(py).call1((capsule,))?, moves))
+    }
+
     /// What `run` gives with the generator that `way` leads to, where one is needed.
     fn draw_for<T>(
         &self,
@@ -163,20 +188,26 @@ impl ImageCache {
     }
 }
 
-/// The samples of `dataset` with these fields: the number of each there, and the pipeline of one that holds the bytes of images.
+/// The samples of `dataset` with these fields: the number of each there, the pipeline of one that holds the bytes of images, and
+/// of what moves with an image the place of that; boxes have a format.
 #[pyfunction]
 pub(super) fn decoded_images(
     py: Python<'_>,
     dataset: &Dataset,
-    fields: Vec<(usize, Option<PyRef<'_, ImagePipeline>>)>,
+    fields: Vec<(usize, Option<PyRef<'_, ImagePipeline>>, Option<usize>, Option<String>)>,
 ) -> PyResult<Dataset> {
-    let fields: Vec<_> = fields
-        .into_iter()
-        .map(|(number, pipeline)| match pipeline {
-            None => DecodedField::Kept(number),
-            Some(pipeline) => DecodedField::Image(number, pipeline.pipeline.clone()),
+    let fields = fields.into_iter().map(|(number, pipeline, image, format)| {
+        let pipeline = pipeline.map(|pipeline| pipeline.pipeline.clone());
+        Ok(match (pipeline, image, format) {
+            (None, Some(image), Some(format)) => {
+                DecodedField::Boxes(number, format.parse().map_err(|error| to_python(py, error))?, image)
+            }
+            (None, ..) => DecodedField::Kept(number),
+            (Some(pipeline), None, _) => DecodedField::Image(number, pipeline),
+            (Some(pipeline), Some(image), _) => DecodedField::Mask(number, pipeline, image),
         })
-        .collect();
+    });
+    let fields = fields.collect::<PyResult<Vec<_>>>()?;
     let images = DecodedImages::new(Arc::clone(&dataset.0), fields);
     images.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
 }

@@ -5,6 +5,7 @@ use super::exif::{orientation, turn};
 use super::image::Image;
 use super::image_mode::ImageMode;
 use super::jpeg;
+use super::palette;
 use super::raster::{self, RasterFormat};
 
 /// So many pixels may an image have, unless the caller says otherwise: where Pillow's `Image.open` raises.
@@ -110,11 +111,16 @@ impl Format {
 /// ```
 pub fn decode_image(encoded: &[u8], options: &DecodeOptions) -> Result<Image, Reason> {
     let format = Format::of(encoded)?;
-    let image = match format {
-        Format::Jpeg => jpeg::decode(encoded, options)?,
-        Format::Raster(format) => raster::decode(encoded, format, options)?,
+    let numbers = match (format, options.mode) {
+        (Format::Raster(RasterFormat::Png), ImageMode::Palette) => palette::numbers(encoded, options)?,
+        _ => None,
     };
-    let image = options.mode.convert(image);
+    let image = match (numbers, format) {
+        (Some(numbers), _) => numbers,
+        (None, Format::Jpeg) => jpeg::decode(encoded, options)?,
+        (None, Format::Raster(format)) => raster::decode(encoded, format, options)?,
+    };
+    let image = options.mode.convert(image)?;
     Ok(match options.orientation {
         Orientation::AsStored => image,
         Orientation::Exif => turn(image, orientation(encoded, format)),

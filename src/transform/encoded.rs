@@ -70,7 +70,7 @@ impl<'a> Encoded<'a> {
         if self.options.mode.channels().is_none_or(|wanted| wanted == channels) {
             return Ok((Picture::new(width, height, channels, pixels), region));
         }
-        let image = self.options.mode.convert(Image::new(width, height, channels, DType::UInt8, pixels));
+        let image = self.options.mode.convert(Image::new(width, height, channels, DType::UInt8, pixels))?;
         Ok((bytes_of(image)?, region))
     }
 }

@@ -20,6 +20,16 @@ pub enum ChannelOrder {
     Last,
 }
 
+impl ChannelOrder {
+    /// The shape of such an image.
+    pub(super) fn shape(self, channels: usize, [height, width]: [usize; 2]) -> [usize; 3] {
+        match self {
+            Self::First => [channels, height, width],
+            Self::Last => [height, width, channels],
+        }
+    }
+}
+
 /// An image with everything done to it but the last step, which writes it: the part of a picture that is meant, flipped, each
 /// value replaced, its channels put where they belong, in one pass.
 pub(super) struct Finished {

@@ -46,6 +46,15 @@ impl Operation {
         }
     }
 
+    /// Whether pixels are elsewhere behind it.
+    pub(super) fn moves_pixels(&self) -> bool {
+        use Operation::{Affine, Crop, HorizontalFlip, Pad, Resize, Rotate, VerticalFlip};
+        matches!(
+            self,
+            Crop { .. } | Resize { .. } | HorizontalFlip | VerticalFlip | Pad { .. } | Rotate { .. } | Affine { .. }
+        )
+    }
+
     /// Where it moves places to, and about which one: of `affine` and of `rotate`.
     pub(super) fn motion(&self) -> Option<(Motion, Option<[f64; 2]>)> {
         match self {

@@ -8,8 +8,8 @@ use super::scratch;
 use crate::Result;
 use crate::memory::KeptValues;
 
-/// Behind the pixels are width, height and channels, four bytes each.
-const TAIL: usize = 12;
+/// Behind the pixels are width, height and channels, and the height and the width of the whole image, four bytes each.
+const TAIL: usize = 20;
 
 /// Images by number, as they are before anything of them is drawn: decoded, and resized where that comes first. An epoch that
 /// finds them there decodes none.
@@ -54,21 +54,23 @@ impl ImageCache {
         self.0.bytes()
     }
 
-    pub(super) fn get(&self, number: usize) -> Option<Picture<u8>> {
+    /// Image `number`, and the height and the width that it had before anything was done to it.
+    pub(super) fn get(&self, number: usize) -> Option<(Picture<u8>, [usize; 2])> {
         let mut pixels = self.0.get(number, scratch::take(0))?;
         let tail = pixels.split_off(pixels.len().checked_sub(TAIL)?);
         let mut lengths = tail.as_chunks::<4>().0.iter().map(|&length| u32::from_ne_bytes(length) as usize);
         let (width, height, channels) = (lengths.next()?, lengths.next()?, lengths.next()?);
-        Some(Picture::new(width, height, channels, pixels))
+        let size = [lengths.next()?, lengths.next()?];
+        Some((Picture::new(width, height, channels, pixels), size))
     }
 
-    pub(super) fn keep(&self, number: usize, picture: &Picture<u8>) {
+    pub(super) fn keep(&self, number: usize, picture: &Picture<u8>, [height, width]: [usize; 2]) {
         if self.0.has(number) {
             return;
         }
         let mut value = scratch::take(0);
         value.extend_from_slice(&picture.pixels);
-        for length in [picture.width, picture.height, picture.channels] {
+        for length in [picture.width, picture.height, picture.channels, height, width] {
             value.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
         }
         self.0.keep(number, &value);

@@ -1,5 +1,6 @@
 //! [`ImageMode`]: which channels an image is decoded to.
 
+use super::Reason;
 use super::image::Image;
 use crate::DType;
 
@@ -15,6 +16,8 @@ pub enum ImageMode {
     Rgba,
     /// Those that are stored, in the depth that is stored; of palettes the colours. Printers' colours become RGB.
     Unchanged,
+    /// Numbers, not colours, as masks have them: of a palette (in a PNG) those of the pixels, and of grey the values. 8 bits.
+    Palette,
 }
 
 impl std::str::FromStr for ImageMode {
@@ -26,9 +29,10 @@ impl std::str::FromStr for ImageMode {
             "L" => Ok(Self::Grey),
             "RGBA" => Ok(Self::Rgba),
             "unchanged" => Ok(Self::Unchanged),
+            "P" => Ok(Self::Palette),
             _ => Err(crate::Error::InvalidArgument {
                 argument: "mode",
-                reason: format!("expected 'RGB', 'L', 'RGBA' or 'unchanged', but got '{name}'"),
+                reason: format!("expected 'RGB', 'L', 'RGBA', 'P' or 'unchanged', but got '{name}'"),
             }),
         }
     }
@@ -40,19 +44,30 @@ impl ImageMode {
     pub fn channels(self) -> Option<usize> {
         match self {
             Self::Rgb => Some(3),
-            Self::Grey => Some(1),
+            Self::Grey | Self::Palette => Some(1),
             Self::Rgba => Some(4),
             Self::Unchanged => None,
         }
     }
 
     /// The image in this mode.
-    pub(super) fn convert(self, image: Image) -> Image {
-        let Some(channels) = self.channels() else { return image };
+    ///
+    /// # Errors
+    /// In words, why its pixels are no numbers: colours are not, in [`Palette`](Self::Palette).
+    pub(super) fn convert(self, image: Image) -> Result<Image, Reason> {
+        let Some(channels) = self.channels() else { return Ok(image) };
+        if self == Self::Palette {
+            return match (image.channels(), image.dtype()) {
+                (1, DType::UInt8) => Ok(image),
+                (found, dtype) => Err(format!(
+                    "mode 'P' is for PNG with a palette, and for grey of 8 bits, and this one has {found} channels of {dtype}"
+                )),
+            };
+        }
         let image = eight_bits(image);
         let (width, height, found) = (image.width(), image.height(), image.channels());
         if found == channels {
-            return image;
+            return Ok(image);
         }
         let pixels = image.into_pixels();
         let pixels = match (found, channels) {
@@ -66,7 +81,7 @@ impl ImageMode {
             (4, 1) => map::<4, 1>(&pixels, |[red, green, blue, _]| [luma([red, green, blue])]),
             _ => map::<4, 3>(&pixels, |[red, green, blue, _]| [red, green, blue]),
         };
-        Image::new(width, height, channels, DType::UInt8, pixels)
+        Ok(Image::new(width, height, channels, DType::UInt8, pixels))
     }
 }
 

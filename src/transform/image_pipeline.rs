@@ -9,6 +9,7 @@ use super::encoded::Encoded;
 use super::finished::{ChannelOrder, Finished};
 use super::image_cache::ImageCache;
 use super::image_transform::{ImageShape, ImageTransform};
+use super::moves::Moves;
 use super::operation::Operation;
 use super::outcome::fixed_size;
 use super::picture::{AnyPicture, Picture};
@@ -50,6 +51,7 @@ pub struct ImageForm {
 /// What a pipeline makes of an image: the last step is done when it is written.
 pub struct TransformedImage {
     finished: Finished,
+    moves: Moves,
     order: ChannelOrder,
     dtype: DType,
 }
@@ -96,16 +98,20 @@ impl ImagePipeline {
     /// The form that every image gets, whatever it was; nothing where it depends on the image.
     #[must_use]
     pub fn form(&self) -> Option<ImageForm> {
-        let [height, width] = fixed_size(&self.transforms)?;
+        let size = fixed_size(&self.transforms)?;
         let before = (self.decode.mode.channels()?, DType::UInt8);
         let mut transforms = self.transforms.iter();
         let (channels, dtype) =
             transforms.try_fold(before, |(channels, dtype), each| each.output(channels, dtype)).ok()?;
-        let shape = match self.order {
-            ChannelOrder::First => [channels, height, width],
-            ChannelOrder::Last => [height, width, channels],
-        };
-        Some(ImageForm { shape, dtype })
+        Some(ImageForm { shape: self.order.shape(channels, size), dtype })
+    }
+
+    /// The form of the masks that move with the images of `image`; nothing where it depends on them.
+    #[must_use]
+    pub fn mask_form(&self, image: &Self) -> Option<ImageForm> {
+        let size = fixed_size(&image.transforms)?;
+        let shape = self.order.shape(self.decode.mode.channels()?, size);
+        self.transforms.is_empty().then_some(ImageForm { shape, dtype: DType::UInt8 })
     }
 
     /// The image that `encoded` is, transformed; what is random is drawn from `generator`, which is not needed where
@@ -116,7 +122,8 @@ impl ImagePipeline {
     pub fn run(&self, encoded: &[u8], generator: Option<&mut TorchGenerator>) -> Result<TransformedImage, Reason> {
         self.with_generator(generator, |generator| {
             let (mut canvas, shape) = self.open(encoded)?;
-            self.finish(&mut canvas, shape, &self.transforms, generator)
+            let moves = Moves::new(shape.height, shape.width);
+            self.finish(&mut canvas, (shape, moves), &self.transforms, generator)
         })
     }
 
@@ -133,19 +140,16 @@ impl ImagePipeline {
         generator: Option<&mut TorchGenerator>,
     ) -> Result<TransformedImage, Reason> {
         let Some(cache) = &self.cache else { return self.run(encoded(), generator) };
-        if let Some(picture) = cache.get(number) {
-            return self.go_on(picture, generator);
+        if let Some((picture, size)) = cache.get(number) {
+            return self.go_on(picture, size, generator);
         }
-        let (mut canvas, mut shape) = self.open(encoded())?;
-        let mut operations = Vec::new();
-        let mut first = self.kept_behind().iter();
-        // None of them draws.
-        first.try_for_each(|each| each.draw(&mut shape, &mut TorchGenerator::new(0), &mut operations))?;
-        operations.into_iter().try_for_each(|operation| canvas.apply(operation))?;
+        let (mut canvas, shape) = self.open(encoded())?;
+        let size = [shape.height, shape.width];
+        self.first_operations(shape)?.into_iter().try_for_each(|operation| canvas.apply(operation))?;
         match canvas.picture()? {
             AnyPicture::Bytes(picture) => {
-                cache.keep(number, &picture);
-                self.go_on(picture, generator)
+                cache.keep(number, &picture, size);
+                self.go_on(picture, size, generator)
             }
             AnyPicture::Floats(_) => Err("images of floats are not kept".into()),
         }
@@ -165,13 +169,45 @@ impl ImagePipeline {
         &self.transforms[..end]
     }
 
-    /// Does what comes behind those.
-    fn go_on(&self, picture: Picture<u8>, generator: Option<&mut TorchGenerator>) -> Result<TransformedImage, Reason> {
+    /// What those do to an image of this shape.
+    fn first_operations(&self, mut shape: ImageShape) -> Result<Vec<Operation>, Reason> {
+        let mut operations = Vec::new();
+        // None of them draws.
+        let mut generator = TorchGenerator::new(0);
+        let mut first = self.kept_behind().iter();
+        first.try_for_each(|each| each.draw(&mut shape, &mut generator, &mut operations))?;
+        Ok(operations)
+    }
+
+    /// Does what comes behind those, with an image that was of this height and width before them.
+    fn go_on(
+        &self,
+        picture: Picture<u8>,
+        [height, width]: [usize; 2],
+        generator: Option<&mut TorchGenerator>,
+    ) -> Result<TransformedImage, Reason> {
         let rest = &self.transforms[self.kept_behind().len()..];
-        let Picture { height, width, channels, .. } = picture;
-        let shape = ImageShape { height, width, channels, dtype: DType::UInt8 };
+        let shape = ImageShape { height, width, channels: picture.channels, dtype: DType::UInt8 };
+        let mut moves = Moves::new(height, width);
+        moves.extend(&self.first_operations(shape)?);
+        let shape = ImageShape { height: picture.height, width: picture.width, ..shape };
         let mut canvas = Canvas::of_picture(AnyPicture::Bytes(picture));
-        self.with_generator(generator, |generator| self.finish(&mut canvas, shape, rest, generator))
+        self.with_generator(generator, |generator| self.finish(&mut canvas, (shape, moves), rest, generator))
+    }
+
+    /// The mask that `encoded` is, moved as its image was. The pipeline of a mask has no transforms of its own.
+    ///
+    /// # Errors
+    /// In words, why it is no mask of that image, or can't be moved so.
+    pub fn run_mask(&self, encoded: &[u8], moves: &Moves) -> Result<TransformedImage, Reason> {
+        if !self.transforms.is_empty() {
+            return Err("a mask moves with its image, and has no transforms of its own".into());
+        }
+        let (mut canvas, _) = self.open(encoded)?;
+        let AnyPicture::Bytes(mask) = canvas.picture()? else { return Err("a mask of floats can't be read".into()) };
+        let mut canvas = Canvas::of_picture(AnyPicture::Bytes(moves.mask(mask)?));
+        let moves = Moves::default();
+        Ok(TransformedImage { finished: canvas.finish()?, moves, order: self.order, dtype: DType::UInt8 })
     }
 
     fn with_generator<T>(
@@ -206,7 +242,7 @@ impl ImagePipeline {
     fn finish(
         &self,
         canvas: &mut Canvas<'_>,
-        mut shape: ImageShape,
+        (mut shape, mut moves): (ImageShape, Moves),
         transforms: &[ImageTransform],
         generator: &mut TorchGenerator,
     ) -> Result<TransformedImage, Reason> {
@@ -219,20 +255,24 @@ impl ImagePipeline {
                 *operation = Operation::ToDtype { dtype: DType::Float32, values };
             }
         }
+        moves.extend(&operations);
         operations.into_iter().try_for_each(|operation| canvas.apply(operation))?;
-        Ok(TransformedImage { finished: canvas.finish()?, order: self.order, dtype: shape.dtype })
+        Ok(TransformedImage { finished: canvas.finish()?, moves, order: self.order, dtype: shape.dtype })
     }
 }
 
 impl TransformedImage {
+    /// Where its pixels went.
+    #[must_use]
+    pub fn moves(&self) -> &Moves {
+        &self.moves
+    }
+
     /// Channels, height, width; or as the channels lie.
     #[must_use]
     pub fn shape(&self) -> [usize; 3] {
         let [channels, height, width] = self.finished.shape();
-        match self.order {
-            ChannelOrder::First => [channels, height, width],
-            ChannelOrder::Last => [height, width, channels],
-        }
+        self.order.shape(channels, [height, width])
     }
 
     /// The data type of a value.

@@ -89,7 +89,7 @@ fn decode_region(
     let decoder = JpegDecoder::new().map_err(words)?;
     let colours = match (header.colours, options.mode) {
         (JpegColours::Cmyk, _) => JpegColours::Cmyk,
-        (JpegColours::Grey, ImageMode::Unchanged | ImageMode::Grey) => JpegColours::Grey,
+        (JpegColours::Grey, ImageMode::Unchanged | ImageMode::Grey | ImageMode::Palette) => JpegColours::Grey,
         _ => JpegColours::Rgb,
     };
     let channels = match colours {

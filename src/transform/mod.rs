@@ -1,6 +1,7 @@
 //! WHAT is done to a sample on the way: images are decoded and transformed.
 
 mod apply;
+mod box_format;
 mod boxes;
 mod canvas;
 mod cubic;
@@ -19,8 +20,10 @@ mod jpeg;
 mod level;
 mod levels;
 mod mask;
+mod moves;
 mod operation;
 mod outcome;
+mod palette;
 mod picture;
 mod pixels;
 mod random;
@@ -28,6 +31,7 @@ mod raster;
 mod resize;
 mod scratch;
 
+pub use box_format::BoxFormat;
 pub use boxes::{Boxes, Clamping, Coordinates};
 pub use canvas::JpegScale;
 pub use decode::{DecodeOptions, Orientation, Truncated, decode_image, image_size};
@@ -38,6 +42,7 @@ pub use image_mode::ImageMode;
 pub use image_pipeline::{ImageForm, ImagePipeline, TransformedImage};
 pub use image_transform::{AugmentPolicy, ErasingValue, ImageShape, ImageTransform, ResizeTo, SmallImage};
 pub use mask::MaskValue;
+pub use moves::Moves;
 pub use operation::{Antialias, Eraser, Frame, Interpolation, Operation, PaddingMode, Values};
 pub use outcome::fixed_size;
 pub use picture::{AnyPicture, Picture};

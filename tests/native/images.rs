@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use sluicegate::{
-    Antialias, ChannelOrder, DType, DataLoader, Dataset, DecodeOptions, DecodedField, DecodedImages, Error, Field,
-    Folder, FolderClasses, FolderOptions, ImagePipeline, ImageTransform, Interpolation, JpegScale, TorchGenerator,
-    Truncated, Values, decode_image,
+    Antialias, BoxFormat, ChannelOrder, DType, DataLoader, Dataset, DecodeOptions, DecodedField, DecodedImages, Error,
+    Field, Folder, FolderClasses, FolderOptions, ImageMode, ImagePipeline, ImageTransform, InMemory, Interpolation,
+    JpegScale, Stack, TorchGenerator, Truncated, Values, decode_image,
 };
 use tempfile::TempDir;
 
@@ -180,4 +180,49 @@ proptest! {
         let pipeline = ImagePipeline::new(training(5));
         prop_assert!(pipeline.run(&WAVES[..cut], Some(&mut TorchGenerator::new(seed))).is_err());
     }
+}
+
+#[test]
+fn boxes_and_masks_move_with_their_image() {
+    let pixel = |value: u8| [&b"P5 3 2 255 "[..], &[value, 1, 2, 3, 4, 5]].concat();
+    let files: Vec<u8> = [pixel(7), pixel(9)].concat();
+    let column = |name: &str| Arc::new(InMemory::from_vec(name, files.clone(), [17]).unwrap()) as Arc<dyn Dataset>;
+    let boxes = vec![0.0_f32, 0.0, 1.0, 2.0, 1.0, 0.0, 3.0, 1.0];
+    let boxes: Arc<dyn Dataset> = Arc::new(InMemory::from_vec("boxes", boxes, [1, 4]).unwrap());
+    let files: Arc<dyn Dataset> = Arc::new(
+        Stack::new(vec![("image".into(), column("image")), ("mask".into(), column("mask")), ("boxes".into(), boxes)])
+            .unwrap(),
+    );
+    let flipped = vec![ImageTransform::RandomHorizontalFlip { p: 1.0 }, ImageTransform::CenterCrop { size: [2, 3] }];
+    let grey = DecodeOptions { mode: ImageMode::Palette, ..DecodeOptions::default() };
+    let image = |transforms| ImagePipeline::new(transforms).with_decode(grey);
+    let fields = [
+        DecodedField::Image(0, image(flipped)),
+        DecodedField::Mask(1, image(vec![]), 0),
+        DecodedField::Boxes(2, BoxFormat::Corners, 0),
+    ];
+    let images: Arc<dyn Dataset> = Arc::new(DecodedImages::new(files, fields).unwrap());
+    for threads in [0, 2] {
+        let loader = DataLoader::builder(Arc::clone(&images)).batch_size(2).seed(3).threads(threads).build().unwrap();
+        let batch = loader.into_iter().next().unwrap().unwrap();
+        let mirrored = [2, 1, 7, 5, 4, 3, 2, 1, 9, 5, 4, 3];
+        assert_eq!(batch.bytes(0), mirrored);
+        assert_eq!(batch.bytes(1), mirrored);
+        let moved: Vec<u8> =
+            [2.0_f32, 0.0, 3.0, 2.0, 0.0, 0.0, 2.0, 1.0].into_iter().flat_map(f32::to_ne_bytes).collect();
+        assert_eq!(batch.bytes(2), moved);
+    }
+}
+
+#[test]
+fn what_moves_with_no_image_is_refused() {
+    let files = InMemory::from_vec("image", vec![0_u8; 4], [4]).unwrap();
+    let files: Arc<dyn Dataset> = Arc::new(files);
+    let mask = DecodedField::Mask(0, ImagePipeline::new(vec![]), 0);
+    let refused = DecodedImages::new(Arc::clone(&files), [mask]).err().unwrap().to_string();
+    assert!(refused.contains("`image` moves with field 0, which is no image"), "{refused}");
+    let crop = ImagePipeline::new(vec![ImageTransform::CenterCrop { size: [1, 1] }]);
+    let fields = [DecodedField::Image(0, crop.clone()), DecodedField::Mask(0, crop, 0)];
+    let refused = DecodedImages::new(files, fields).err().unwrap().to_string();
+    assert!(refused.contains("no transforms of their own"), "{refused}");
 }

@@ -77,6 +77,7 @@ def test_demo_runs_and_draws(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "losses: equal to the bit at all 10 steps" in done.stdout
+    assert "losses of images: equal to the bit at all 20 steps" in done.stdout
     assert f"picture: {picture}" in done.stdout
     for line in ("loading alone, samples/s", "first batch after, ms", "training loop waits for data"):
         assert line in done.stdout

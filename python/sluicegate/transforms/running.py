@@ -10,10 +10,11 @@ import torch
 
 from sluicegate import _core
 
+from .boxes import FORMATS, moved_boxes
 from .drawing import drawn
 from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
 
-__all__ = ["run"]
+__all__ = ["check_policies", "moved_mask", "run"]
 
 _IMAGES = ("Image", "Video", "PIL", "tensor")
 _MEANT = (*_IMAGES, "BoundingBoxes", "Mask", "KeyPoints")
@@ -35,7 +36,8 @@ def run(specs: Sequence[Any], mask_specs: Sequence[Any], sample: Any) -> Any:
     shape, dtype = _shape(meant)
     _check_normalize(specs, dtype)
     transforms = json.dumps(specs)
-    _check_policies(transforms, meant)
+    if any(kind not in _IMAGES for _, kind in meant):
+        check_policies(transforms)
     for_images, for_masks = drawn(transforms, json.dumps(mask_specs), shape, dtype)
     if for_images == "[]":
         return unflatten(sample, iter(leaves))
@@ -84,10 +86,20 @@ def _shape(meant: list[tuple[Any, str]]) -> tuple[tuple[int, int, int], str]:
     return (channel.pop(), height, width), dtype.pop()
 
 
-def _check_policies(transforms: str, meant: list[tuple[Any, str]]) -> None:
+def check_policies(transforms: str) -> None:
+    """Raises TypeError where boxes or masks can't be transformed as images are by `transforms`, a list in JSON."""
     found = next((name for name in _POLICIES if name in transforms), None)
-    if found is not None and any(kind not in _IMAGES for _, kind in meant):
+    if found is not None:
         raise TypeError(f"{found} transforms images alone, and there are boxes or masks in the sample")
+
+
+def moved_mask(mask: Any, operations: _core.ImageOperations, size: tuple[int, int]) -> torch.Tensor:
+    """The mask (..., height, width) of an image of this size behind `operations`."""
+    mask = torch.as_tensor(mask)
+    if tuple(mask.shape[-2:]) != tuple(size):
+        found, of = (" x ".join(map(str, reversed(each))) for each in (tuple(mask.shape[-2:]), tuple(size)))
+        raise ValueError(f"the mask has {found} pixels, and its image {of}")
+    return _planes(mask, operations.mask)
 
 
 def _check_normalize(specs: Sequence[Any], dtype: str) -> None:
@@ -121,28 +133,8 @@ def _applied(image: torch.Tensor, apply: Any) -> torch.Tensor:
 
 def _boxes(boxes: Any, operations: _core.ImageOperations) -> torch.Tensor:
     form = boxes.format.name
-    if form not in ("XYXY", "XYWH", "CXCYWH"):
+    if form not in FORMATS:
         raise TypeError(f"bounding boxes of the format {form} are not transformed here, only XYXY, XYWH and CXCYWH")
-    plain = boxes.detach().as_subclass(torch.Tensor)
-    dtype = plain.dtype
-    numbers = {torch.float32: "float32", torch.float64: "float64"}.get(dtype, "integer")
-    corners = _to_corners(plain.to(torch.float64), form)
-    mode = getattr(boxes, "clamping_mode", "soft")
-    moved, canvas = operations.boxes(corners.tolist(), tuple(boxes.canvas_size), numbers, mode is not None)
-    after = _from_corners(torch.tensor(moved, dtype=torch.float64).reshape(-1, 4), form)
-    return wrapped(after.to(dtype), boxes, canvas_size=tuple(canvas))
-
-
-def _to_corners(boxes: torch.Tensor, form: str) -> torch.Tensor:
-    if form == "XYXY":
-        return boxes
-    place, size = boxes[:, :2], boxes[:, 2:]
-    start = place if form == "XYWH" else place - size / 2
-    return torch.cat([start, start + size], 1)
-
-
-def _from_corners(corners: torch.Tensor, form: str) -> torch.Tensor:
-    if form == "XYXY":
-        return corners
-    start, size = corners[:, :2], corners[:, 2:] - corners[:, :2]
-    return torch.cat([start if form == "XYWH" else start + size / 2, size], 1)
+    is_clamped = getattr(boxes, "clamping_mode", "soft") is not None
+    moved, canvas = moved_boxes(boxes, form, operations, tuple(boxes.canvas_size), is_clamped)
+    return wrapped(moved, boxes, canvas_size=tuple(canvas))

@@ -11,7 +11,13 @@ use super::input::Input;
 pub(super) fn image(input: &[u8]) {
     let mut input = Input::new(input);
     let options = DecodeOptions {
-        mode: input.choice(&[ImageMode::Rgb, ImageMode::Grey, ImageMode::Rgba, ImageMode::Unchanged]),
+        mode: input.choice(&[
+            ImageMode::Rgb,
+            ImageMode::Grey,
+            ImageMode::Rgba,
+            ImageMode::Unchanged,
+            ImageMode::Palette,
+        ]),
         orientation: input.choice(&[Orientation::AsStored, Orientation::Exif]),
         truncated: input.choice(&[Truncated::Refuse, Truncated::Fill]),
         max_pixels: 1 << 20,

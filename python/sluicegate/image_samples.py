@@ -1,0 +1,196 @@
+"""`ImageSamples`: samples of a native dataset with images in the place of the bytes of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from . import _core
+from .image_field import ImageField
+
+
+class Moved(NamedTuple):
+    """By their numbers, the fields that move with an image."""
+
+    boxes: list[int]
+    masks: list[int]
+
+
+class ImageSamples:
+    """Samples of a native dataset with images in the place of the bytes of their files, and what moves with those.
+
+    Args:
+        structure: how the fields of a sample are nested, as it is read.
+        kinds: by field, what it is.
+        images: by field, what becomes of the bytes there.
+
+    Raises:
+        ValueError: boxes or masks of an image are no fields, belong to two images, or are masks with transforms.
+
+    Attributes:
+        images: as given.
+        kinds: by field, what it is with images in it.
+    """
+
+    def __init__(self, structure: Any, kinds: Sequence[Any], images: Mapping[int, ImageField]) -> None:
+        self._structure = structure
+        self._read_kinds = list(kinds)
+        self.images = images
+        fields = [field for field, _ in _leaves(structure, structure)]
+        self._moved = {
+            field: Moved(*([_number(structure, name) for name in names] for names in (image.boxes, image.masks)))
+            for field in fields
+            if (image := images.get(field)) is not None
+        }
+        moved = [field for each in self._moved.values() for fields in each for field in fields]
+        if len(set(moved)) < len(moved):
+            raise ValueError("boxes, masks: a field moves with one image, and this one is named twice")
+        for mask in (mask for each in self._moved.values() for mask in each.masks):
+            if (image := images.get(mask)) is not None and (image.transform is not None or image.cache is not None):
+                raise ValueError("masks: a mask moves with its image, and has no transform and no cache of its own")
+        # A mask that is moved is no image to itself.
+        masks = {mask for each in self._moved.values() for mask in each.masks}
+        self._order = [field for field in self._moved if field not in masks]
+        boxes = {each for of in self._moved.values() for each in of.boxes}
+        self.kinds = tuple(self._kind(field, kind, boxes) for field, kind in enumerate(kinds))
+
+    def _kind(self, field: int, kind: Any, boxes: set[int]) -> Any:
+        if field in boxes and (kind == "json" or (isinstance(kind, tuple) and kind[0] == "nested")):
+            return "ragged"
+        return "tensor" if field in self.images else kind
+
+    @property
+    def are_of_one_form(self) -> bool:
+        """Whether there is one image in a sample, plain and always of one size, and nothing that moves with it."""
+        if len(self._order) != 1 or any(self._moved[self._order[0]]):
+            return False
+        image = self.images[self._order[0]]
+        return image.pipeline is not None and not image.tv_tensors
+
+    def sample(self, raw: Any, number: int) -> Any:
+        """What becomes of `raw`, sample `number` as it was read.
+
+        Raises:
+            DamagedImageError: one of its images is damaged, or none.
+        """
+        values = dict(_leaves(raw, self._structure))
+        for field in self._order:
+            if values[field] is None:
+                continue
+            boxes, masks = self._moved[field]
+            try:
+                if boxes or masks:
+                    given = [[values[each] for each in boxes], [self._mask(values, each) for each in masks]]
+                    values[field], *moved = self.images[field].decode_moved(values[field], number, *given)
+                    values.update(zip(boxes + masks, moved[0] + moved[1], strict=True))
+                else:
+                    values[field] = self.images[field].decode(values[field], number)
+            except ValueError as error:
+                raise DamagedImageError(field, error) from None
+        return _nested(self._structure, values)
+
+    def _mask(self, values: Mapping[int, Any], field: int) -> Any:
+        """The mask in this field, before it is moved."""
+        if field not in self.images or values[field] is None:
+            return values[field]
+        try:
+            return self.images[field].decode(values[field])
+        except ValueError as error:
+            raise DamagedImageError(field, error) from None
+
+    def samples(self, raw: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
+        """The same of several, whose images are of one form, and share their memory.
+
+        Raises:
+            DamagedImageError: one of the images is damaged, or none; `row` says of which sample.
+        """
+        (field,) = self._order
+        values = [dict(_leaves(sample, self._structure)) for sample in raw]
+        decoded, failed = self.images[field].decode_many([each[field] for each in values], numbers)
+        if failed is not None:
+            raise DamagedImageError(field, failed[1], failed[0])
+        return [_nested(self._structure, {**each, field: image}) for each, image in zip(values, decoded, strict=True)]
+
+    def core(self, core: _core.Dataset) -> tuple[_core.Dataset, Any, list[int]] | None:
+        """`core` with its images decoded by the core, its structure, and which fields it has; None where it can't."""
+        used: list[int] = []
+        numbered = _numbered(self._structure, used)
+        with_image = {each: field for field in self._order for fields in self._moved[field] for each in fields}
+        formats = {each: self.images[field].box_format for field in self._order for each in self._moved[field].boxes}
+        fields: list[tuple[int, _core.ImagePipeline | None, int | None, str | None]] = []
+        for field in used:
+            kind, image = self._read_kinds[field], self.images.get(field)
+            place = used.index(with_image[field]) if field in with_image else None
+            if image is not None:
+                pipeline = image.pipeline if place is None else image.mask_pipeline
+                if pipeline is None or kind != "bytes":
+                    return None
+                fields.append((field, pipeline, place, None))
+            elif place is not None and (field not in formats or not _holds_boxes(kind, core.fields[field])):
+                return None
+            else:
+                fields.append((field, None, place, formats.get(field)))
+        return _core.decoded_images(core, fields), numbered, used
+
+
+class DamagedImageError(Exception):
+    """An image that can't be decoded.
+
+    Attributes:
+        field: the number of its field.
+        reason: why.
+        row: which of several samples it is in.
+    """
+
+    def __init__(self, field: int, reason: object, row: int = 0) -> None:
+        super().__init__(str(reason))
+        self.field, self.reason, self.row = field, reason, row
+
+
+def _holds_boxes(kind: Any, field: tuple[str, str, Sequence[int]]) -> bool:
+    """Whether the core can move what is in a field of this kind."""
+    _, dtype, shape = field
+    is_array = kind in ("tensor", "ragged") or (isinstance(kind, tuple) and kind[0] == "padded")
+    return is_array and list(shape[-1:]) == [4] and dtype in ("float32", "float64", "int32", "int64")
+
+
+def _number(structure: Any, name: str) -> int:
+    """The number of the field called `name`, which may be a path: "objects.bbox"."""
+    part = structure
+    for step in [name] if isinstance(structure, dict) and name in structure else name.split("."):
+        part = part.get(step) if isinstance(part, dict) else None
+    if not isinstance(part, int):
+        names = list(structure) if isinstance(structure, dict) else []
+        raise ValueError(f"boxes, masks: there is no field {name!r}, only {names}: name it among the fields, too")
+    return part
+
+
+def _leaves(part: Any, structure: Any) -> Iterator[tuple[int, Any]]:
+    """The numbers of the fields, and what is in them, nested as `structure` says, in order."""
+    if isinstance(structure, dict):
+        for key, inner in structure.items():
+            yield from _leaves(part[key], inner)
+    elif isinstance(structure, list):
+        for value, inner in zip(part, structure, strict=True):
+            yield from _leaves(value, inner)
+    else:
+        yield structure, part
+
+
+def _nested(structure: Any, values: Mapping[int, Any]) -> Any:
+    """A sample of these values by field."""
+    if isinstance(structure, dict):
+        return {key: _nested(inner, values) for key, inner in structure.items()}
+    if isinstance(structure, list):
+        return tuple(_nested(inner, values) for inner in structure)
+    return values[structure]
+
+
+def _numbered(structure: Any, used: list[int]) -> Any:
+    """`structure` with its fields numbered as they come; which ones they were is added to `used`."""
+    if isinstance(structure, dict):
+        return {key: _numbered(part, used) for key, part in structure.items()}
+    if isinstance(structure, list):
+        return [_numbered(part, used) for part in structure]
+    used.append(structure)
+    return len(used) - 1

@@ -1,0 +1,51 @@
+"""Tensors marked as torchvision has them: an image, its boxes and its masks."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+
+
+def tv_tensors(why: str) -> Any:
+    """The module `torchvision.tv_tensors`; a ModuleNotFoundError that says `why` it is needed."""
+    try:
+        return importlib.import_module("torchvision.tv_tensors")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"{why}: that needs torchvision, which is not installed ({error})") from None
+
+
+class Marks:
+    """Marks the parts of a sample as `torchvision.tv_tensors`, which its transforms go by.
+
+    Args:
+        why: for whom, in words, for the error where torchvision is missing.
+        box_format: what the four numbers of boxes are.
+    """
+
+    def __init__(self, why: str, box_format: str) -> None:
+        self._tensors = tv_tensors(why)
+        self._box_format = box_format
+
+    def image(self, image: torch.Tensor) -> torch.Tensor:
+        """An image (channels, height, width)."""
+        marked: torch.Tensor = self._tensors.Image(image)
+        return marked
+
+    def boxes(self, boxes: Any, size: tuple[int, int]) -> Any:
+        """Boxes (..., 4) in an image of this (height, width); None where there are none."""
+        if boxes is None:
+            return None
+        plain = torch.as_tensor(boxes)
+        plain = plain if plain.numel() else plain.reshape(0, 4)
+        return self._tensors.BoundingBoxes(plain, format=self._box_format, canvas_size=tuple(size))
+
+    def mask(self, mask: Any) -> Any:
+        """A mask (..., height, width); None where there is none."""
+        return None if mask is None else self._tensors.Mask(torch.as_tensor(mask))
+
+
+def plain(tensor: Any) -> Any:
+    """`tensor` without a mark."""
+    return tensor.as_subclass(torch.Tensor) if isinstance(tensor, torch.Tensor) else tensor

@@ -1,0 +1,107 @@
+//! [`Moves`]: where the pixels of an image went, for what is known of places in it.
+
+use super::box_format::BoxFormat;
+use super::{Boxes, Clamping, Coordinates, MaskValue, Operation, Picture, Reason};
+use crate::DType;
+
+/// Where the pixels of an image went, for what is known of places in it: its boxes and its masks.
+///
+/// # Example
+/// ```
+/// use sluicegate::{BoxFormat, DType, ImagePipeline, ImageTransform};
+/// let left = ImagePipeline::new(vec![ImageTransform::CenterCrop { size: [1, 1] }]);
+/// let image = left.run(b"P5 3 1 255 \x07\x08\x09", None)?;
+/// let boxes = [1_i64, 0, 3, 1].map(i64::to_ne_bytes).concat();
+/// let moved = image.moves().boxes(&boxes, DType::Int64, BoxFormat::Corners)?;
+/// assert_eq!(moved, [0_i64, 0, 1, 1].map(i64::to_ne_bytes).concat());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Moves {
+    height: usize,
+    width: usize,
+    operations: Vec<Operation>,
+}
+
+impl Moves {
+    /// No move, in an image of that size in pixels.
+    #[must_use]
+    pub fn new(height: usize, width: usize) -> Self {
+        Self { height, width, operations: Vec::new() }
+    }
+
+    /// The height and the width of the image before it was transformed, in pixels.
+    #[must_use]
+    pub fn size(&self) -> [usize; 2] {
+        [self.height, self.width]
+    }
+
+    /// What moved pixels, one behind the other.
+    #[must_use]
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// Adds those of `operations` that move pixels.
+    pub(super) fn extend(&mut self, operations: &[Operation]) {
+        self.operations.extend(operations.iter().filter(|operation| operation.moves_pixels()).cloned());
+    }
+
+    /// The boxes whose numbers of type `dtype` these bytes are, four of each, after all moves; parts of them that left the image
+    /// are cut off.
+    ///
+    /// # Errors
+    /// In words: they are no boxes, or can't be moved so.
+    pub fn boxes(&self, bytes: &[u8], dtype: DType, format: BoxFormat) -> Result<Vec<u8>, Reason> {
+        match dtype {
+            DType::Float32 => self.boxes_of(bytes, format, Coordinates::Single, f32::from_ne_bytes, |number| {
+                (number as f32).to_ne_bytes()
+            }),
+            DType::Float64 => self.boxes_of(bytes, format, Coordinates::Double, f64::from_ne_bytes, f64::to_ne_bytes),
+            DType::Int32 => self.boxes_of(bytes, format, Coordinates::Whole, i32::from_ne_bytes, |number| {
+                (number as i32).to_ne_bytes()
+            }),
+            DType::Int64 => self.boxes_of(
+                bytes,
+                format,
+                Coordinates::Whole,
+                |bytes| i64::from_ne_bytes(bytes) as f64,
+                |number| (number as i64).to_ne_bytes(),
+            ),
+            _ => Err(format!("boxes are of float32, float64, int32 or int64, and these of {dtype}")),
+        }
+    }
+
+    fn boxes_of<T: Into<f64>, const BYTES: usize>(
+        &self,
+        bytes: &[u8],
+        format: BoxFormat,
+        coordinates: Coordinates,
+        read: impl Fn([u8; BYTES]) -> T,
+        write: impl Fn(f64) -> [u8; BYTES],
+    ) -> Result<Vec<u8>, Reason> {
+        let numbers: Vec<f64> = bytes.as_chunks().0.iter().map(|&number| read(number).into()).collect();
+        let (corners, []) = numbers.as_chunks::<4>() else {
+            return Err(format!("a box is four numbers, and these are {}", numbers.len()));
+        };
+        let corners = corners.iter().map(|&numbers| format.to_corners(numbers)).collect();
+        let clamping = Clamping::Canvas;
+        let mut boxes = Boxes { corners, height: self.height, width: self.width, coordinates, clamping };
+        self.operations.iter().try_for_each(|operation| operation.apply_to_boxes(&mut boxes))?;
+        Ok(boxes.corners.into_iter().flat_map(|corners| format.of_corners(corners)).flat_map(write).collect())
+    }
+
+    /// The mask of the image, after all moves.
+    ///
+    /// # Errors
+    /// In words: it has another size than the image, or can't be moved so.
+    pub fn mask<T: MaskValue>(&self, mask: Picture<T>) -> Result<Picture<T>, Reason> {
+        if [mask.height, mask.width] != self.size() {
+            return Err(format!(
+                "the mask has {} x {} pixels, and its image {} x {}",
+                mask.width, mask.height, self.width, self.height
+            ));
+        }
+        self.operations.iter().try_fold(mask, |mask, operation| operation.apply_to_mask(mask))
+    }
+}

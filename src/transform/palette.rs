@@ -1,0 +1,43 @@
+//! The numbers that the pixels of a PNG with a palette are.
+
+use std::io::Cursor;
+
+use png::{BitDepth, ColorType, Decoder, DecodingError, Limits, Transformations};
+
+use super::Reason;
+use super::decode::{DecodeOptions, check_size};
+use super::image::Image;
+use crate::DType;
+
+/// So many bytes may the decoder take beside the image.
+const SPARE: usize = 64 << 20;
+
+/// The numbers of the pixels, of an image with a palette; nothing where it has none.
+pub(super) fn numbers(encoded: &[u8], options: &DecodeOptions) -> Result<Option<Image>, Reason> {
+    let refuse = |error: DecodingError| format!("it can't be decoded as PNG ({error})");
+    let mut decoder = Decoder::new_with_limits(Cursor::new(encoded), Limits { bytes: SPARE });
+    decoder.set_transformations(Transformations::IDENTITY);
+    let mut reader = decoder.read_info().map_err(refuse)?;
+    let (width, height) = (reader.info().width as usize, reader.info().height as usize);
+    let (ColorType::Indexed, depth) = reader.output_color_type() else { return Ok(None) };
+    check_size(width, height, options)?;
+    let stored = reader.output_buffer_size().ok_or("it has more pixels than can be addressed")?;
+    let mut rows = vec![0; stored];
+    reader.next_frame(&mut rows).map_err(refuse)?;
+    let bits = match depth {
+        BitDepth::One => 1,
+        BitDepth::Two => 2,
+        BitDepth::Four => 4,
+        BitDepth::Eight | BitDepth::Sixteen => return Ok(Some(Image::new(width, height, 1, DType::UInt8, rows))),
+    };
+    let row = (width * bits).div_ceil(8);
+    let unpacked = rows.chunks_exact(row.max(1)).flat_map(|row| unpack(row, bits).take(width)).collect();
+    Ok(Some(Image::new(width, height, 1, DType::UInt8, unpacked)))
+}
+
+/// Numbers of so many bits, the first of each byte in its upper bits (PNG, third edition, section 7.2).
+fn unpack(row: &[u8], bits: usize) -> impl Iterator<Item = u8> {
+    let places = (0..8 / bits).rev().map(move |place| place * bits);
+    let mask = (1_u8 << bits) - 1;
+    row.iter().flat_map(move |&byte| places.clone().map(move |shift| (byte >> shift) & mask))
+}

@@ -1,0 +1,263 @@
+"""Boxes and masks that move with the image of a sample: as torchvision moves them, whoever fetches the sample."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from equality import assert_same
+from photographs import encoded, photograph
+from sluicegate import DataLoader, ImageField, ParquetDataset, TarDataset, decode_image
+from sluicegate import transforms as T
+from sluicegate.iterator import NativeIterator
+
+v2 = pytest.importorskip("torchvision.transforms.v2")
+tv_tensors = pytest.importorskip("torchvision.tv_tensors")
+
+SAMPLES = 14
+
+
+def boxes_of(number: int) -> np.ndarray[Any, Any]:
+    """So many boxes as there are in that image: none at all in some."""
+    generator = np.random.default_rng(number)
+    start = generator.uniform(0, 40, (number % 4, 2))
+    return np.concatenate([start, start + generator.uniform(5, 30, start.shape)], 1).astype(np.float32)
+
+
+def mask_of(number: int, size: tuple[int, int]) -> Image.Image:
+    """A mask with a palette, as Pascal VOC has them."""
+    numbers = np.random.default_rng(number).integers(0, 21, (size[1] // 8 + 1, size[0] // 8 + 1), dtype=np.uint8)
+    mask = Image.fromarray(numbers.repeat(8, 0).repeat(8, 1)[: size[1], : size[0]], "P")
+    mask.putpalette([(7 * value) % 256 for value in range(768)])
+    return mask
+
+
+@pytest.fixture(scope="module")
+def shard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("annotated") / "shard.tar"
+    with tarfile.open(path, "w") as archive:
+        for number in range(SAMPLES):
+            image = photograph(number, 70 + 3 * (number % 5), 60 + 5 * (number % 3))
+            box = io.BytesIO()
+            np.save(box, boxes_of(number))
+            files = {"jpg": encoded(image), "box.npy": box.getvalue(), "json": b'{"bbox": [[1, 2, 3, 4]]}'}
+            files["seg.png"] = encoded(mask_of(number, image.size), "png", bits=8)
+            for name, content in files.items():
+                member = tarfile.TarInfo(f"{number:03}.{name}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def geometry(module: Any = T) -> Any:
+    return module.Compose(
+        [
+            module.RandomAffine(20, translate=(0.1, 0.1), scale=(0.8, 1.2)),
+            module.RandomResizedCrop(48, antialias=True),
+            module.RandomHorizontalFlip(),
+            module.ColorJitter(0.4),
+            module.ToDtype(torch.float32, scale=True),
+        ]
+    )
+
+
+def dataset_of(shard: Path, transform: Any, **options: Any) -> TarDataset:
+    fields: dict[str, Any] = {
+        "jpg": ImageField(transform, boxes="box.npy", masks="seg.png", exact=True, **options),
+        "box.npy": ["npy"],
+        "seg.png": ImageField(mode="P"),
+    }
+    return TarDataset(shard, fields)
+
+
+def marked(number: int) -> dict[str, Any]:
+    """What torchvision's users begin with."""
+    image = photograph(number, 70 + 3 * (number % 5), 60 + 5 * (number % 3))
+    pixels = decode_image(encoded(image))
+    boxes = torch.from_numpy(boxes_of(number)).reshape(-1, 4)
+    return {
+        "jpg": tv_tensors.Image(pixels),
+        "box.npy": tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=tuple(pixels.shape[-2:])),
+        "seg.png": tv_tensors.Mask(v2.functional.pil_to_tensor(mask_of(number, image.size))),
+    }
+
+
+def assert_as_torchvisions(found: Any, expected: Any) -> None:
+    torch.testing.assert_close(found["jpg"], expected["jpg"].as_subclass(torch.Tensor), atol=1.01 / 255, rtol=0)
+    torch.testing.assert_close(found["box.npy"], expected["box.npy"].as_subclass(torch.Tensor), atol=1e-4, rtol=1e-5)
+    assert torch.equal(found["seg.png"], expected["seg.png"].as_subclass(torch.Tensor))
+
+
+@pytest.mark.parametrize("module", [T, v2])
+def test_places_move_as_torchvision_moves_them(shard: Path, module: Any) -> None:
+    dataset = dataset_of(shard, geometry(module))
+    for number in range(SAMPLES):
+        torch.manual_seed(number)
+        expected = geometry(v2)(marked(number))
+        torch.manual_seed(number)
+        assert_as_torchvisions(dataset[number], expected)
+
+
+def test_batches_are_equal_whoever_makes_them(shard: Path) -> None:
+    dataset = dataset_of(shard, geometry())
+    native = list(DataLoader(dataset, batch_size=4, seed=3, shuffle=True))
+    assert isinstance(iter(DataLoader(dataset, seed=3)), NativeIterator)
+    assert native[0]["seg.png"].shape == (4, 1, 48, 48)
+    assert native[0]["box.npy"]["values"].shape == (int(native[0]["box.npy"]["offsets"][-1]), 4)
+    in_python = dataset_of(shard, geometry())
+    in_python.is_native = False
+    for other, options in [
+        (in_python, {}),
+        (in_python, {"num_workers": 2}),
+        (dataset, {"num_workers": 2}),
+        (pickle.loads(pickle.dumps(dataset)), {"num_workers": 1, "worker_type": "thread"}),
+    ]:
+        assert_same(list(DataLoader(other, batch_size=4, seed=3, shuffle=True, **options)), native)
+
+
+def test_without_a_seed_the_order_of_draws_is_torchs(shard: Path) -> None:
+    dataset = dataset_of(shard, geometry())
+    torch.manual_seed(5)
+    theirs = list(torch.utils.data.DataLoader(dataset, batch_size=4, collate_fn=dataset.collate))
+    torch.manual_seed(5)
+    assert_same(list(DataLoader(dataset, batch_size=4)), theirs)
+
+
+@pytest.mark.parametrize("cache", ["memory", "disk"])
+def test_a_cache_forgets_no_place(shard: Path, tmp_path: Path, cache: Any) -> None:
+    steps = [T.Resize((50, 60), antialias=True), T.RandomCrop(40), T.RandomVerticalFlip()]
+    plain = dataset_of(shard, T.Compose(steps))
+    cached = dataset_of(shard, T.Compose(steps), cache=cache, cache_folder=tmp_path)
+    expected = list(DataLoader(plain, batch_size=4, seed=1))
+    loader = DataLoader(cached, batch_size=4, seed=1)
+    for _ in range(2):
+        loader.set_epoch(0)
+        assert_same(list(loader), expected)
+
+
+def test_another_format_of_boxes(tmp_path: Path) -> None:
+    corners = torch.tensor([[10.0, 20.0, 30.0, 50.0]])
+    for form in ("XYWH", "CXCYWH"):
+        boxes = v2.functional.convert_bounding_box_format(corners, v2_format("XYXY"), v2_format(form))
+        field = ImageField(T.Compose([T.RandomHorizontalFlip(1), T.CenterCrop(32)]), boxes="b", box_format=form)
+        _, (moved,), _ = field.decode_moved(encoded(photograph(1, 64, 48)), 0, [boxes], [])
+        turned = tv_tensors.BoundingBoxes(boxes, format=form, canvas_size=(48, 64))
+        expected = v2.Compose([v2.RandomHorizontalFlip(1), v2.CenterCrop(32)])(turned)
+        torch.testing.assert_close(moved, expected.as_subclass(torch.Tensor))
+
+
+def v2_format(name: str) -> Any:
+    return tv_tensors.BoundingBoxFormat[name]
+
+
+def test_integers_stay_integers_and_arrays_are_masks() -> None:
+    field = ImageField(T.Compose([T.CenterCrop(20)]), boxes="b", masks="m")
+    mask = torch.arange(48 * 64).reshape(1, 48, 64)
+    image, (boxes,), (moved,) = field.decode_moved(encoded(photograph(1, 64, 48)), 0, [[[22, 14, 60, 40]]], [mask])
+    assert image.shape == (3, 20, 20)
+    assert boxes.tolist() == [[0, 0, 20, 20]]
+    assert torch.equal(moved, mask[:, 14:34, 22:42])
+    assert field.decode_moved(encoded(photograph(1)), 0, [[]], [None])[1:] == (
+        [pytest.approx(np.zeros((0, 4)))],
+        [None],
+    )
+
+
+def test_a_transform_of_ones_own_gets_marked_tensors(shard: Path) -> None:
+    def mirror(image: Any, target: dict[str, Any]) -> Any:
+        assert isinstance(image, tv_tensors.Image)
+        assert isinstance(target["box.npy"], tv_tensors.BoundingBoxes)
+        assert isinstance(target["seg.png"], tv_tensors.Mask)
+        return v2.functional.horizontal_flip(image), {
+            name: v2.functional.horizontal_flip(each) for name, each in target.items()
+        }
+
+    dataset = dataset_of(shard, mirror)
+    assert not dataset.is_native
+    expected = v2.RandomHorizontalFlip(1)(marked(3))
+    assert_as_torchvisions({**dataset[3], "jpg": dataset[3]["jpg"]}, expected)
+    assert type(dataset[3]["jpg"]) is torch.Tensor
+
+
+def test_marks_are_given_where_they_are_asked_for(shard: Path) -> None:
+    dataset = dataset_of(shard, T.Compose([T.CenterCrop(40)]), tv_tensors=True)
+    sample = dataset[2]
+    assert isinstance(sample["jpg"], tv_tensors.Image)
+    assert isinstance(sample["box.npy"], tv_tensors.BoundingBoxes)
+    assert sample["box.npy"].canvas_size == (40, 40)
+    assert isinstance(sample["seg.png"], tv_tensors.Mask)
+    theirs = list(torch.utils.data.DataLoader(dataset, batch_size=4, collate_fn=dataset.collate))
+    ours = list(DataLoader(dataset, batch_size=4))
+    assert_same(ours, theirs)
+    assert type(ours[0]["jpg"]) is type(theirs[0]["jpg"]) is torch.Tensor
+
+
+def test_parquet_has_boxes_in_a_struct(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    boxes = [boxes_of(number).tolist() for number in range(6)]
+    objects = pa.array([{"bbox": each} for each in boxes], pa.struct([("bbox", pa.list_(pa.list_(pa.float32(), 4)))]))
+    files = [{"bytes": encoded(photograph(number)), "path": None} for number in range(6)]
+    pq.write_table(pa.table({"image": pa.array(files), "objects": objects}), tmp_path / "a.parquet")
+    field = ImageField(T.Compose([T.RandomHorizontalFlip(1), T.CenterCrop(60)]), boxes="objects.bbox")
+    dataset = ParquetDataset(tmp_path / "a.parquet", columns={"image": field, "objects": None})
+    for number in range(6):
+        given = torch.tensor(boxes[number]).reshape(-1, 4)
+        turned = tv_tensors.BoundingBoxes(given, format="XYXY", canvas_size=(80, 96))
+        expected = v2.Compose([v2.RandomHorizontalFlip(1), v2.CenterCrop(60)])(turned).as_subclass(torch.Tensor)
+        torch.testing.assert_close(dataset[number]["objects"]["bbox"], expected)
+    batch = next(iter(DataLoader(dataset, batch_size=6, seed=1)))
+    assert batch["objects"]["bbox"]["offsets"].tolist() == np.cumsum([0, *map(len, boxes)]).tolist()
+
+
+def test_what_does_not_fit_is_refused(shard: Path, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="TrivialAugmentWide transforms images alone"):
+        ImageField(T.TrivialAugmentWide(), boxes="b")
+    with pytest.raises(ValueError, match="box_format"):
+        ImageField(boxes="b", box_format="YXYX")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="there is no field 'b'"):
+        TarDataset(shard, {"jpg": ImageField(boxes="b")})
+    with pytest.raises(ValueError, match="no transform and no cache"):
+        TarDataset(shard, {"jpg": ImageField(masks="seg.png"), "seg.png": ImageField(T.CenterCrop(3))})
+    with pytest.raises(ValueError, match="named twice"):
+        TarDataset(shard, {"jpg": ImageField(boxes=["box.npy", "box.npy"]), "box.npy": ["npy"]})
+    field = ImageField(T.CenterCrop(3), masks="m", boxes="b")
+    with pytest.raises(ValueError, match="the mask has 7 x 5 pixels, and its image 96 x 80"):
+        field.decode_moved(encoded(photograph(1)), 0, [None], [torch.zeros(5, 7)])
+    with pytest.raises(ValueError, match="a box is four numbers"):
+        field.decode_moved(encoded(photograph(1)), 0, [torch.zeros(2, 5)], [None])
+
+
+def test_a_mask_of_another_size_is_named(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        files = {"jpg": encoded(photograph(1)), "png": encoded(mask_of(1, (30, 20)), "png")}
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"first.{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    fields: dict[str, Any] = {"jpg": ImageField(T.CenterCrop(8), masks="png"), "png": ImageField(mode="P")}
+    dataset = TarDataset(tmp_path / "a.tar", fields)
+    for read in (lambda: dataset[0], lambda: next(iter(DataLoader(dataset)))):
+        with pytest.raises(ValueError, match=r"a\.tar.*30 x 20 pixels, and its image 96 x 80"):
+            read()
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_numbers_of_palettes_are_pillows(bits: int) -> None:
+    numbers = np.random.default_rng(bits).integers(0, 2**bits, (13, 17), dtype=np.uint8)
+    image = Image.fromarray(numbers, "P")
+    image.putpalette([(11 * value) % 256 for value in range(3 << bits)])
+    decoded = decode_image(encoded(image, "png", bits=bits), "P")
+    assert torch.equal(decoded, torch.from_numpy(numbers)[None])
+    grey = Image.fromarray(numbers)
+    assert torch.equal(decode_image(encoded(grey, "png"), "P"), torch.from_numpy(numbers)[None])
+    with pytest.raises(ValueError, match="mode 'P' is for PNG with a palette"):
+        decode_image(encoded(photograph(1)), "P")
