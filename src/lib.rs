@@ -64,6 +64,8 @@ mod transform;
 pub use collate::{BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, StackSamples};
 #[cfg(feature = "arrow")]
 pub use dataset::format::Arrow;
+#[cfg(feature = "image")]
+pub use dataset::format::BrokenImages;
 pub use dataset::format::{
     CacheInfo, Content, Csv, CsvHeader, DocumentPiece, Documents, Features, Folder, FolderClasses, FolderLinks,
     FolderOptions, JsonLines, Mds, NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock,

@@ -49,6 +49,7 @@ from ._core import __version__
 from .arrow import ArrowDataset
 from .class_loaders import ClassLoaders, class_loaders
 from .csv import CsvDataset
+from .csv_labels import CsvLabels
 from .csv_stream import CsvStream
 from .dataloader import DataLoader
 from .folder import FolderDataset
@@ -108,6 +109,7 @@ __all__ = [
     "ClassSampler",
     "ConcatDataset",
     "CsvDataset",
+    "CsvLabels",
     "CsvStream",
     "DFIterDataPipe",
     "DataChunk",

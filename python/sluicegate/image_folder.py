@@ -7,10 +7,13 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import torch
+
 from . import _core
-from .image import MAX_PIXELS, Mode, Truncated
+from .image import MAX_PIXELS, Mode, Truncated, image_decoder
 from .image_field import ImageField
-from .native_dataset import NativeDataset, native_format
+from .labels import Labels, LabelsLike, checked_labels, labels_of
+from .native_dataset import NativeDataset, leaves_out, native_format
 
 # Those of torchvision's `ImageFolder`, in its order.
 IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -24,38 +27,60 @@ class ImageFolderDataset(NativeDataset):
     and `class` the number of the folder at the top that the file lies in, in the order of their names. The order of the
     samples is that of `ImageFolder`, too.
 
+    With `labels` something else says what an image is, sample i is `(image, label)`, and the files may lie anywhere
+    below the folder, or in it. With `labels=None` there are none, sample i is the image alone, and a batch is a tensor
+    of images. The order is the same: files in the folder itself come first.
+
     Transforms of `sluicegate.transforms`, and torchvision's (v2) where there is one of that name here, are done in
     Rust, in one go with decoding, and where they end with a fixed size `sluicegate.DataLoader` makes whole batches
     without Python, random ones with `seed=` (`ImageField` says more). Anything else is called with the decoded image,
     in worker processes or threads.
 
-    The folder is listed in Rust, without a Python object for each file; files are opened when they are asked for. It
-    can be pickled: the arguments travel, and the folder is listed again on the other side. Threads may share it.
+    The folder is listed in Rust, without a Python object that stays for each file; files are opened when they are asked
+    for. It can be pickled: the arguments travel, and the folder is listed again on the other side, and its files are
+    labelled again. Threads may share it.
 
     Args:
         root: the folder.
         transform: is called with each image.
-        target_transform: is called with each class number.
+        target_transform: is called with each label.
+        labels: "folder", or what gives a file another label. A regular expression, which is searched for in the path
+            from `root` (with "/" in it, whatever the system): its group called `label`, or the first one, is the name
+            of the class; classes are numbered as their names are sorted. `CsvLabels`, for a table. A function, which is
+            called with each path from `root` once when the dataset is opened, and gives an `int`, a `float`, a `str`
+            (the name of a class), or numbers of one shape as a tensor, an array or a list: of one kind for all. None
+            for images without labels.
         mode, exif_orientation, truncated, max_pixels, exact, channels, cache, cache_bytes, cache_folder: as of
             `ImageField`.
         extensions: the ends of the names that are meant, in upper or lower case; those of `ImageFolder` by default
             (GIF is not among them).
         is_valid_file: is called with each path instead, and says whether it is meant.
-        allow_empty: whether a class may be without images.
+        allow_empty: whether a class, or with other labels the folder, may be without images.
         follow_links: whether symbolic links may lead out of the folder, as `ImageFolder` lets them. Those that stay
             inside are always followed.
+        on_error: "raise", or "skip": files that can't be opened, and those that `decode_image` refuses with these
+            arguments, are left out when the dataset is opened, and count for nothing: `len`, indices, ids and batches
+            are those of what is left. The classes and their numbers are those of all files. Each image is decoded once
+            for that, on all cores; for 4 MiB and more what was found is kept until a file has another size or time of
+            its last change.
+        index_folder: where that is kept, instead of the user's cache folder (`$SLUICEGATE_CACHE`,
+            `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`).
 
     Attributes:
         root: the folder, as it was given.
-        classes: the names of the classes, by number.
+        classes: the names of the classes, by number; none where labels are no classes.
         class_to_idx: the numbers by the names.
-        samples, imgs: `(path, class)` of each image; a list that is made when it is asked for.
-        targets: the class of each image; the same.
+        samples, imgs: `(path, label)` of each image; a list that is made when it is asked for. The label of an image
+            without one is None.
+        targets: the label of each image; the same.
+        damages: what was left out with `on_error="skip"`, one line for each file; the first 1,000.
 
     Raises:
-        FileNotFoundError: there is no such folder, it has no classes, a class has no image, or a link leads nowhere.
-        ValueError: a link leads to a folder that it lies in itself; or, while reading, a file is no image, is damaged
-            or too large (it is named).
+        FileNotFoundError: there is no such folder, it has no classes, a class has no image, there is no image at all,
+            or a link leads nowhere.
+        ValueError: a link leads to a folder that it lies in itself; a file gets no label (it is named); a
+            `target_transform` without labels; or, while reading, a file is no image, is damaged or too large.
+        TypeError: the labels that a function gives are of several kinds, or of none of these.
         OSError: a file or a folder can't be read.
 
     Example:
@@ -69,14 +94,17 @@ class ImageFolderDataset(NativeDataset):
         (tensor([[[50]]], dtype=torch.uint8), 1)
         >>> dataset.classes
         ['cat', 'dog']
+        >>> ImageFolderDataset(folder, mode="L", labels=lambda path: float(path[-5]))[1]
+        (tensor([[[50]]], dtype=torch.uint8), 2.0)
     """
 
     def __init__(
         self,
         root: str | os.PathLike[str],
         transform: Callable[[Any], Any] | None = None,
-        target_transform: Callable[[int], Any] | None = None,
+        target_transform: Callable[[Any], Any] | None = None,
         *,
+        labels: LabelsLike = "folder",
         mode: Mode = "RGB",
         exif_orientation: bool = False,
         truncated: Truncated = "error",
@@ -90,6 +118,8 @@ class ImageFolderDataset(NativeDataset):
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
         follow_links: bool = True,
+        on_error: Literal["raise", "skip"] = "raise",
+        index_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         if extensions is not None and is_valid_file is not None:
             raise ValueError("extensions and is_valid_file both say which files are meant: give one of them")
@@ -106,61 +136,117 @@ class ImageFolderDataset(NativeDataset):
             cache_bytes=cache_bytes,
             cache_folder=cache_folder,
         )
-        self._target_transform = target_transform
+        self.labels = checked_labels(labels)
+        self._target_transform = self._checked(target_transform)
         self.is_valid_file = is_valid_file
         self.extensions = () if is_valid_file else tuple(IMAGE_EXTENSIONS if extensions is None else extensions)
         self.allow_empty = allow_empty
         self.follow_links = follow_links
+        self.on_error = on_error
+        self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
         self._open()
 
     def _open(self) -> None:
-        self._files = _core.FolderFiles(os.path.abspath(self.root), self.extensions, self.follow_links)
-        self.classes = self._files.class_names
+        leaves, has_classes = leaves_out(self.on_error), self.labels == "folder"
+        root = os.path.abspath(self.root)
+        self._files = _core.FolderFiles(root, self.extensions, has_classes, self.follow_links, leaves)
+        whole = self._files.dataset()
+        places, labels = self._labelled(array("q", range(len(whole))))
+        self.damages: list[str] = []
+        if leaves:
+            decoder = image_decoder(
+                self._field.mode, self._field.exif_orientation, self._field.truncated, self._field.max_pixels
+            )
+            broken, self.damages = self._files.broken_images(places.tolist(), decoder, self.index_folder)
+            left_out = set(broken)
+            kept = [number for number, place in enumerate(places) if place not in left_out]
+            places = array("q", (places[number] for number in kept))
+            labels = None if labels is None else labels.subset(kept)
+        self.classes = list(labels.classes) if labels else []
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
-        if not self.classes:
-            raise FileNotFoundError(f"no folder of a class below {self.root!r}")
-        sizes = self._files.class_sizes()
-        self._whole_core, self._labels = self._files.dataset(), self._files.labels()
-        self._places: array[int] | None = None
-        if self.is_valid_file is not None:
-            paths, classes = self._files.paths(), self._files.classes()
-            places = array("q", (place for place, path in enumerate(paths) if self.is_valid_file(self._whole(path))))
-            sizes = [0] * len(sizes)
-            for place in places:
-                sizes[classes[place]] += 1
-            self._places = places
-            chosen = [_core.Dataset.subset(core, places.tolist()) for core in (self._whole_core, self._labels)]
-            self._whole_core, self._labels = (core for core in chosen if core is not None)
-        if not self.allow_empty and 0 in sizes:
-            self._refuse_empty([name for name, size in zip(self.classes, sizes, strict=True) if size == 0])
+        self._labels, self._label_core = labels, None if labels is None else labels.core()
+        self._places = places if len(places) < len(whole) else None
+        chosen = whole if self._places is None else _core.Dataset.subset(whole, places.tolist())
+        assert chosen is not None
+        self._chosen = chosen
         self._set_images()
 
+    def _labelled(self, places: array[int]) -> tuple[array[int], Labels | None]:
+        """Which of the files at `places` are meant, and what they are."""
+        if self.is_valid_file is not None:
+            paths = self._files.paths()
+            places = array("q", (place for place in places if self.is_valid_file(self._whole(paths[place]))))
+        if self.labels == "folder":
+            return places, self._folder_labels(places)
+        if not places and not self.allow_empty:
+            raise FileNotFoundError(f"{self.root!r}: no file{self._meant()} lies below it")
+        if self.labels is None:
+            return places, None
+        paths = self._files.paths()
+        labels = labels_of(self.labels, [paths[place] for place in places])
+        return places if labels.places is None else array("q", (places[each] for each in labels.places)), labels
+
+    def _folder_labels(self, places: array[int]) -> Labels:
+        classes = self._files.class_names
+        if not classes:
+            raise FileNotFoundError(f"no folder of a class below {self.root!r}: labels= gives other labels")
+        numbers = torch.tensor(self._files.classes(), dtype=torch.int64, device="cpu")
+        labels = Labels(numbers, classes=tuple(classes))
+        if len(places) < len(numbers):
+            labels = labels.subset(places.tolist())
+        sizes = torch.bincount(labels.values, minlength=len(classes)).tolist()
+        if not self.allow_empty and 0 in sizes:
+            self._refuse_empty([name for name, size in zip(classes, sizes, strict=True) if size == 0])
+        return labels
+
     def _set_images(self) -> None:
-        self._set_core(self._whole_core, [0, 2], ["bytes", "path", "number"], {0: self._field})
-        self.is_native = self.is_native and self._target_transform is None
-        if self.is_native:
-            # Of an image that is in the cache the file is not read: its class lies beside it.
-            images = _core.decoded_images(self._whole_core, [(0, self._images[0].pipeline, None, None)])
-            self.core = _core.Dataset.stack([("image", images), ("class", self._labels)])
+        kinds = ["bytes", "path", "number"][: len(self._chosen.fields)]
+        self._set_core(self._chosen, 0, kinds, {0: self._field})
+        self._image_core = self.core if self.is_native else None
+        self._set_labels()
+
+    def _set_labels(self) -> None:
+        """Puts the labels beside the images: of one that is in the cache the file is not read."""
+        if self._labels is None or self._label_core is None:
+            return
+        self.structure, self.kinds, self.core = [0, 1], ("tensor", self._labels.kind), self._chosen
+        self.is_native = self._image_core is not None and self._target_transform is None
+        if self._image_core is not None and self.is_native:
+            self.core = _core.Dataset.stack([("image", self._image_core), ("label", self._label_core)])
+
+    def _checked(self, target_transform: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+        if target_transform is not None and self.labels is None:
+            raise ValueError("target_transform: with labels=None there is nothing that it could be called with")
+        return target_transform
 
     def _refuse_empty(self, names: list[str]) -> None:
-        meant = f" that ends in {', '.join(self.extensions)}" if self.extensions else ""
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         raise FileNotFoundError(
-            f"{self.root!r}: no file{meant} is in the folders of these classes: {', '.join(names[:5])}{more}: "
+            f"{self.root!r}: no file{self._meant()} is in the folders of these classes: {', '.join(names[:5])}{more}: "
             "remove the folders, or set allow_empty=True"
         )
+
+    def _meant(self) -> str:
+        return f" that ends in {', '.join(self.extensions)}" if self.extensions else ""
 
     def _whole(self, path: str) -> str:
         return os.path.join(self.root, path)
 
-    def _sample(self, place: int) -> tuple[Any, Any]:
-        image, label = super()._sample(place)
+    def _sample(self, place: int) -> Any:
+        image = super()._sample(place)
+        if self._labels is None:
+            return image
+        label = self._labels.at(place)
         return image, label if self._target_transform is None else self._target_transform(label)
+
+    def _samples(self, places: list[int]) -> list[Any]:
+        if self._labels is None or not self.is_native:
+            return super()._samples(places)
+        return list(zip(super()._samples(places), map(self._labels.at, places), strict=True))
 
     @property
     def transform(self) -> Callable[[Any], Any] | None:
-        """What is done to each image. Another may be set; loaders take it up with their next batch."""
+        """What is done to each image. Loaders take up another with their next batch; the cache is a new one then."""
         return self._field.transform
 
     @transform.setter
@@ -169,14 +255,14 @@ class ImageFolderDataset(NativeDataset):
         self._set_images()
 
     @property
-    def target_transform(self) -> Callable[[int], Any] | None:
-        """What is done to each class number. Another may be set."""
+    def target_transform(self) -> Callable[[Any], Any] | None:
+        """What is done to each label. Another may be set; the cache stays."""
         return self._target_transform
 
     @target_transform.setter
-    def target_transform(self, target_transform: Callable[[int], Any] | None) -> None:
-        self._target_transform = target_transform
-        self._set_images()
+    def target_transform(self, target_transform: Callable[[Any], Any] | None) -> None:
+        self._target_transform = self._checked(target_transform)
+        self._set_labels()
 
     @property
     def cached_bytes(self) -> int:
@@ -184,25 +270,38 @@ class ImageFolderDataset(NativeDataset):
         return self._images[0].cached_bytes
 
     @property
-    def samples(self) -> list[tuple[str, int]]:
-        """`(path, class)` of each image."""
-        paths, classes = self._files.paths(), self._files.classes()
+    def samples(self) -> list[tuple[str, Any]]:
+        """`(path, label)` of each image."""
+        paths = self._files.paths()
         places = range(len(paths)) if self._places is None else self._places
-        return [(self._whole(paths[place]), classes[place]) for place in places]
+        return [(self._whole(paths[place]), label) for place, label in zip(places, self.targets, strict=True)]
 
     @property
-    def imgs(self) -> list[tuple[str, int]]:
+    def imgs(self) -> list[tuple[str, Any]]:
         """The same as `samples`, by torchvision's other name."""
         return self.samples
 
     @property
-    def targets(self) -> list[int]:
-        """The class of each image."""
-        classes = self._files.classes()
-        return classes if self._places is None else [classes[place] for place in self._places]
+    def targets(self) -> list[Any]:
+        """The label of each image."""
+        return [None] * len(self) if self._labels is None else self._labels.to_list()
 
     def __repr__(self) -> str:
         """The folder, and how many images of how many classes there are."""
-        return f"ImageFolderDataset({self.root!r}, {len(self)} images of {len(self.classes)} classes)"
+        of = f" of {len(self.classes)} classes" if self.classes else ""
+        return f"ImageFolderDataset({self.root!r}, {len(self)} images{of})"
 
-    _OPENED = (*NativeDataset._OPENED, "_files", "_whole_core", "_labels", "_places", "classes", "class_to_idx")
+    _OPENED = (
+        *NativeDataset._OPENED,
+        *(
+            "_files",
+            "_chosen",
+            "_image_core",
+            "_labels",
+            "_label_core",
+            "_places",
+            "classes",
+            "class_to_idx",
+            "damages",
+        ),
+    )

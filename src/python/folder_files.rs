@@ -10,36 +10,37 @@ use pyo3::prelude::*;
 use super::dataset::Dataset;
 use super::detach::detach;
 use super::error::to_python;
-use crate::{Dataset as _, Folder, FolderClasses, FolderLinks, FolderOptions, InMemory};
+use super::image_decoder::ImageDecoder;
+use crate::{BrokenImages, Dataset as _, Error, Folder, FolderClasses, FolderLinks, FolderOptions};
 
-/// The files of a folder with classes. Threads may share it.
+/// The files of a folder, with classes or without. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct FolderFiles(Arc<Folder>);
 
 #[pymethods]
 impl FolderFiles {
-    /// The files below `root` that have one of the `extensions` (or any). Classes may be without files.
+    /// The files below `root` that have one of the `extensions` (or any): anywhere, or where there are classes in the folders of
+    /// these, which may be without files. Links that lead nowhere are files where `leave_out`, and an error elsewhere.
     #[new]
-    fn new(py: Python<'_>, root: PathBuf, extensions: Vec<String>, follow_links: bool) -> PyResult<Self> {
-        let classes = FolderClasses::FirstFolderOrEmpty;
+    fn new(
+        py: Python<'_>,
+        root: PathBuf,
+        extensions: Vec<String>,
+        has_classes: bool,
+        follow_links: bool,
+        leave_out: bool,
+    ) -> PyResult<Self> {
+        let classes = if has_classes { FolderClasses::FirstFolderOrEmpty } else { FolderClasses::None };
         let links = if follow_links { FolderLinks::Anywhere } else { FolderLinks::Inside };
         let options = FolderOptions { classes, links, extensions, pattern: None };
-        Ok(Self(Arc::new(detach(py, || Folder::open(root, &options))?)))
+        let open = || if leave_out { Folder::open_damaged(root, &options) } else { Folder::open(root, &options) };
+        Ok(Self(Arc::new(detach(py, open)?)))
     }
 
     /// The names of the classes, by number.
     #[getter]
     fn class_names(&self) -> Vec<OsString> {
         self.0.class_names().iter().map(|name| OsString::from_vec(name.clone())).collect()
-    }
-
-    /// The number of files of each class.
-    fn class_sizes(&self) -> Vec<usize> {
-        let mut sizes = vec![0; self.0.class_names().len()];
-        for class in (0..self.0.len()).filter_map(|index| self.0.class(index)) {
-            sizes[class as usize] += 1;
-        }
-        sizes
     }
 
     /// The paths of all files, from the root.
@@ -53,11 +54,19 @@ impl FolderFiles {
         (0..self.0.len()).filter_map(|index| self.0.class(index)).collect()
     }
 
-    /// The numbers of the classes of all files, as a dataset.
-    fn labels(&self, py: Python<'_>) -> PyResult<Dataset> {
-        let classes = (0..self.0.len()).filter_map(|index| self.0.class(index)).map(i64::from).collect();
-        let labels = InMemory::from_vec("class", classes, []).map_err(|error| to_python(py, error))?;
-        Ok(Dataset(Arc::new(labels)))
+    /// Which of the files `indices` can't be opened, or decoded by `decoder`, and why; what was found is kept in `index_folder`.
+    fn broken_images(
+        &self,
+        py: Python<'_>,
+        indices: Vec<usize>,
+        decoder: &ImageDecoder,
+        index_folder: Option<PathBuf>,
+    ) -> PyResult<(Vec<usize>, Vec<String>)> {
+        // It may take minutes: somebody who interrupts it does not wait so long.
+        let go_on = || Python::attach(|py| py.check_signals()).map_err(|error| Error::User(Box::new(error)));
+        let find = || self.0.broken_images(&indices, &decoder.options, index_folder, go_on);
+        let BrokenImages { indices, damages } = detach(py, find)?;
+        Ok((indices, damages))
     }
 
     /// What reads the files.

@@ -126,3 +126,40 @@ fn what_is_no_regular_file_is_left_out_and_a_file_that_is_one_no_more_is_an_erro
     let changed = loader.epoch(0).unwrap().nth(1).unwrap().unwrap_err();
     assert!(matches!(&changed, Error::Changed { path, .. } if path.ends_with("b")), "{changed}");
 }
+
+#[cfg(feature = "image")]
+#[test]
+fn files_that_are_no_images_are_found_and_kept_until_one_changes() {
+    use sluicegate::{DecodeOptions, ImageMode};
+    let (root, kept) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let large = [&b"P5 2100 2100 255 "[..], &vec![7; 2100 * 2100]].concat();
+    for (name, data) in [("a/1", &b"P5 1 1 255 \x07"[..]), ("a/2", b"text"), ("b/3", &large[..]), ("b/4", b"")] {
+        fs::create_dir_all(root.path().join(name).parent().unwrap()).unwrap();
+        fs::write(root.path().join(name), data).unwrap();
+    }
+    symlink("nothing", root.path().join("a/3")).unwrap();
+    let files = Folder::open_damaged(root.path(), &FolderOptions::default()).unwrap();
+    assert_eq!(paths(&files), ["a/1", "a/2", "a/3", "b/3", "b/4"]);
+    let find = |indices: &[usize], options: &DecodeOptions| {
+        let mut lots = 0;
+        let go_on = || {
+            lots += 1;
+            Ok(())
+        };
+        let found = files.broken_images(indices, options, Some(kept.path().to_path_buf()), go_on).unwrap();
+        (found.indices, found.damages, lots)
+    };
+    let rgb = DecodeOptions::default();
+    let (indices, damages, lots) = find(&[0, 1, 2, 3, 4], &rgb);
+    assert_eq!((indices, lots), (vec![1, 2, 4], 1));
+    let words = ["a/3: No such file", "a/2: it begins with text", "b/4: it has no bytes"];
+    assert!(damages.iter().zip(words).all(|(damage, words)| damage.contains(words)), "{damages:?}");
+    assert_eq!(find(&[0, 1, 2, 3, 4], &rgb), (vec![1, 2, 4], damages, 0), "nothing is decoded again");
+    assert_eq!(find(&[1, 3, 4], &rgb).0, [1, 4]);
+    assert_eq!(find(&[0, 1, 2, 3, 4], &DecodeOptions { max_pixels: 1, ..rgb }).0, [1, 2, 3, 4]);
+    assert_eq!(find(&[0, 1, 2, 3, 4], &DecodeOptions { mode: ImageMode::Grey, ..rgb }).2, 1);
+    fs::write(root.path().join("b/4"), b"P5 1 1 255 \x07").unwrap();
+    assert_eq!((find(&[0, 1, 2, 3, 4], &rgb).0, find(&[], &rgb).0), (vec![1, 2], vec![]));
+    let stop = || Err(Error::InvalidArgument { argument: "x", reason: "stop".into() });
+    assert!(files.broken_images(&[0], &rgb, None, stop).is_err());
+}

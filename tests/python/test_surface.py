@@ -25,6 +25,7 @@ OWN_NAMES = [
     "ClassLoaders",
     "ClassSampler",
     "CsvDataset",
+    "CsvLabels",
     "CsvStream",
     "FolderDataset",
     "ImageField",

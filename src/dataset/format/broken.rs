@@ -69,16 +69,29 @@ impl Broken {
         self.extend(run);
     }
 
+    /// Sample `index`, which lies behind all that were pushed before, with these words of its own.
+    #[cfg(feature = "image")]
+    pub(super) fn push_told(&mut self, index: usize, text: impl FnOnce() -> String) {
+        self.tell(text);
+        self.extend(index..index + 1);
+    }
+
     /// What was left out that nobody knows the samples of.
     pub(super) fn push_rest(&mut self, error: &Error) {
         self.tell(|| error.to_string());
     }
 
     /// Behind these, those of `others`, whose samples lie behind all of these.
-    pub(super) fn append(&mut self, others: Self) {
+    pub(super) fn append(&mut self, mut others: Self) {
+        let runs = std::mem::take(&mut others.runs);
+        self.append_texts(others);
+        runs.into_iter().for_each(|run| self.extend(run));
+    }
+
+    /// What is wrong there, without the samples: they are others than these count.
+    pub(super) fn append_texts(&mut self, others: Self) {
         others.texts.into_iter().for_each(|text| self.tell(|| text));
         self.untold = self.untold.saturating_add(others.untold);
-        others.runs.into_iter().for_each(|run| self.extend(run));
     }
 
     /// To make a text may take long: it is not made in vain.

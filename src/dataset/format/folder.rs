@@ -92,7 +92,12 @@ impl Folder {
         })
     }
 
-    fn open_with(root: &Path, folders: &[PathBuf], options: &FolderOptions, damages: Damages) -> Result<Self> {
+    pub(super) fn open_with(
+        root: &Path,
+        folders: &[PathBuf],
+        options: &FolderOptions,
+        damages: Damages,
+    ) -> Result<Self> {
         let has_classes = options.classes != FolderClasses::None;
         let (mut paths, mut ends, mut classes) = (Vec::new(), Vec::new(), Vec::new());
         let mut found = Vec::with_capacity(folders.len());
@@ -135,6 +140,11 @@ impl Folder {
         Ok(Self { root: root.to_path_buf(), paths, ends, classes, class_names, schema: Schema::new(fields) })
     }
 
+    #[cfg(feature = "image")]
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The path of file `index` from the root, as bytes.
     ///
     /// # Errors
@@ -157,7 +167,7 @@ impl Folder {
         &self.class_names
     }
 
-    fn place(&self, index: usize) -> Result<PathBuf> {
+    pub(super) fn place(&self, index: usize) -> Result<PathBuf> {
         Ok(self.root.join(OsStr::from_bytes(self.path(index)?)))
     }
 }

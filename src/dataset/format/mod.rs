@@ -36,6 +36,8 @@ mod example_fields;
 mod file_parts;
 mod file_pool;
 mod folder;
+#[cfg(feature = "image")]
+mod folder_images;
 mod folder_walk;
 mod index_columns;
 mod index_file;
@@ -147,6 +149,8 @@ pub use cache_info::CacheInfo;
 pub use columnar::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 pub use csv::{Csv, CsvHeader};
 pub use folder::Folder;
+#[cfg(feature = "image")]
+pub use folder_images::BrokenImages;
 pub use folder_walk::{FolderClasses, FolderLinks, FolderOptions};
 pub use json_lines::JsonLines;
 pub use mds::Mds;

@@ -76,6 +76,12 @@ impl SourceFiles {
         Ok(Self { files: paths.into_iter().zip(facts).map(|(path, facts)| SourceFile { path, facts }).collect() })
     }
 
+    /// One that stands for many, with what tells them from what they were.
+    #[cfg(feature = "image")]
+    pub(crate) fn of_one(path: PathBuf, facts: FileFacts) -> Self {
+        Self { files: vec![SourceFile { path, facts }] }
+    }
+
     /// Those of these numbers, in their order.
     pub(crate) fn subset(&self, numbers: &[usize]) -> Self {
         Self { files: numbers.iter().map(|&number| self.files[number].clone()).collect() }

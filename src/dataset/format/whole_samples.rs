@@ -11,7 +11,7 @@ use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, read_ba
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
 /// Below so many bytes in all files it costs less to look for broken samples than to keep in a file which they are.
-const SMALL: u64 = 4 << 20;
+pub(super) const SMALL: u64 = 4 << 20;
 
 /// The samples of a dataset that can be read. Each is read once when the dataset is opened, so that the number of samples,
 /// their indices and their order are known before an epoch begins: what is broken has no index.

@@ -1,0 +1,209 @@
+//! [`Folder::broken_images`]: which files of a folder are no images that can be decoded.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::broken::{Broken, Damages, is_damage};
+use super::data_file::open_regular;
+use super::folder::Folder;
+use super::folder_walk::FolderOptions;
+use super::index_file::digest_of;
+use super::index_place::{IndexPlace, user_cache};
+use super::sample_index::SampleIndex;
+use super::scan::scan;
+use super::source_files::{FileFacts, SourceFiles};
+use super::whole_samples::SMALL;
+use crate::rng::digest;
+use crate::transform::{DecodeOptions, decode_image};
+use crate::{Error, Result};
+
+/// So many files are opened one after the other.
+const PART: usize = 1024;
+
+/// So many images are shared out first. From then on it is as many as are decoded in about a second: between two lots it can be
+/// stopped.
+const FIRST_LOT: usize = 64;
+const LOT_TIME: Duration = Duration::from_secs(1);
+
+/// Larger files are no images that somebody decodes.
+const LARGEST_FILE: u64 = 4 << 30;
+
+/// Files of a folder that are no images, or none that can be decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenImages {
+    /// Their indices in the folder, in ascending order.
+    pub indices: Vec<usize>,
+    /// What is wrong with them, a line for each: the first 1,000.
+    pub damages: Vec<String>,
+}
+
+/// A file that can be opened.
+struct Opened {
+    index: usize,
+    path: PathBuf,
+    facts: FileFacts,
+}
+
+impl Folder {
+    /// As [`open`](Self::open), but links that lead nowhere are files that can't be opened.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for those.
+    pub fn open_damaged(root: impl AsRef<Path>, options: &FolderOptions) -> Result<Self> {
+        Self::open_with(root.as_ref(), &[PathBuf::new()], options, Damages::LeaveOut)
+    }
+
+    /// Which of the files `indices`, in ascending order, can't be opened, or are no images that can be decoded with `options`.
+    ///
+    /// All are opened, and each is decoded once, side by side. For 4 MiB and more what was found is kept in `index_folder`, or
+    /// in the user's cache folder (`$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`), for as long as
+    /// the files have the sizes and the times of their last change that they had. `go_on` is called about once a second
+    /// while images are decoded.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a file that was opened and can't be read, or where no more files can be opened at all;
+    /// [`Error::IndexOutOfRange`]; that of `go_on`.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::{DecodeOptions, Folder, FolderOptions};
+    /// # let folder = tempfile::TempDir::new().unwrap();
+    /// # std::fs::write(folder.path().join("a.jpg"), "letters").unwrap();
+    /// # std::fs::write(folder.path().join("b.pgm"), b"P5 1 1 255 \x07").unwrap();
+    /// let files = Folder::open_damaged(folder.path(), &FolderOptions::default()).unwrap();
+    /// let broken = files.broken_images(&[0, 1], &DecodeOptions::default(), None, || Ok(())).unwrap();
+    /// assert_eq!(broken.indices, [0]);
+    /// ```
+    pub fn broken_images(
+        &self,
+        indices: &[usize],
+        options: &DecodeOptions,
+        index_folder: Option<PathBuf>,
+        go_on: impl FnMut() -> Result<()>,
+    ) -> Result<BrokenImages> {
+        let (files, unopened) = self.open_each(indices)?;
+        let undecoded = self.undecoded(&files, options, index_folder, go_on)?;
+        let not_decoded = undecoded.runs().iter().flat_map(|run| run.clone().map(|place| files[place].index));
+        let not_opened = unopened.runs().iter().flat_map(|run| run.clone().map(|place| indices[place]));
+        let mut found: Vec<usize> = not_opened.chain(not_decoded).collect();
+        found.sort_unstable();
+        let mut damages = unopened;
+        damages.append_texts(undecoded);
+        Ok(BrokenImages { indices: found, damages: damages.into_texts() })
+    }
+
+    /// Those of the files that can be opened; and which can't, by their place in `indices`.
+    fn open_each(&self, indices: &[usize]) -> Result<(Vec<Opened>, Broken)> {
+        let parts: Vec<&[usize]> = indices.chunks(PART).collect();
+        let opened = scan(&parts, |part| {
+            let open = |&index: &usize| {
+                let path = self.place(index)?;
+                match facts_of(&path) {
+                    Ok(found) => Ok(Ok(Opened { index, path, facts: FileFacts::of(&found) })),
+                    Err(error) if is_of_the_file(&error) => Ok(Err(error)),
+                    Err(error) => Err(error),
+                }
+            };
+            part.iter().map(open).collect::<Result<Vec<_>>>()
+        })?;
+        let (mut files, mut unopened) = (Vec::with_capacity(indices.len()), Broken::default());
+        for (place, file) in opened.into_iter().flatten().enumerate() {
+            match file {
+                Ok(file) => files.push(file),
+                Err(error) => unopened.push(place..place + 1, || error),
+            }
+        }
+        Ok((files, unopened))
+    }
+
+    /// Which of `files` can't be decoded, as it was found out before or is found out now.
+    fn undecoded(
+        &self,
+        files: &[Opened],
+        options: &DecodeOptions,
+        index_folder: Option<PathBuf>,
+        go_on: impl FnMut() -> Result<()>,
+    ) -> Result<Broken> {
+        let bytes = files.iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add);
+        let Some(folder) = index_folder.or_else(user_cache).filter(|_| bytes >= SMALL) else {
+            return decode_each(files, options, go_on);
+        };
+        let (sources, parameters) = (self.stand_in(files, bytes)?, parameters(options));
+        let index =
+            SampleIndex::open_or_build(&sources, ("images 1", &parameters), &IndexPlace::Folder(folder), || {
+                decode_each(files, options, go_on).map(|broken| broken.columns())
+            })?;
+        Broken::read(&index, files.len())?.ok_or_else(|| {
+            let reason = "the columns of the index do not fit together: remove it".into();
+            Error::Changed { path: index.path().map(PathBuf::from).unwrap_or_default(), reason }
+        })
+    }
+
+    /// The folder in the place of its files, which may be millions: another when one of them is.
+    fn stand_in(&self, files: &[Opened], bytes: u64) -> Result<SourceFiles> {
+        let root = std::path::absolute(self.root()).map_err(|source| Error::Io { path: self.root().into(), source })?;
+        let names = files.iter().map(|file| Ok(digest_of(self.path(file.index)?))).collect::<Result<Vec<_>>>()?;
+        let facts =
+            files.iter().zip(names).flat_map(|(file, name)| [name, file.facts.bytes, file.facts.modified as u64]);
+        let facts = FileFacts { bytes, modified: digest(facts) as i64, identity: (0, 0) };
+        Ok(SourceFiles::of_one(root, facts))
+    }
+}
+
+/// Which of `files` can't be decoded.
+fn decode_each(files: &[Opened], options: &DecodeOptions, mut go_on: impl FnMut() -> Result<()>) -> Result<Broken> {
+    let (mut broken, mut start, mut lot) = (Broken::default(), 0, FIRST_LOT);
+    while start < files.len() {
+        go_on()?;
+        let begun = Instant::now();
+        let end = (start + lot).min(files.len());
+        let places: Vec<usize> = (start..end).collect();
+        broken.append(Broken::find(&places, |&place| {
+            let mut found = Broken::default();
+            if let Some(reason) = why_not(&files[place], options)? {
+                found.push_told(place, || format!("{}: {reason}", files[place].path.display()));
+            }
+            Ok(found)
+        })?);
+        lot = if begun.elapsed() < LOT_TIME / 2 { lot * 2 } else { lot };
+        lot = if begun.elapsed() > LOT_TIME { (lot / 2).max(1) } else { lot };
+        start = end;
+    }
+    Ok(broken)
+}
+
+/// Why a file can't be decoded, if it can't.
+fn why_not(file: &Opened, options: &DecodeOptions) -> Result<Option<String>> {
+    let size = file.facts.bytes;
+    if size > LARGEST_FILE {
+        return Ok(Some(format!("it has {size} bytes, and images have {LARGEST_FILE} at most")));
+    }
+    let io = |source| Error::Io { path: file.path.clone(), source };
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size as usize).map_err(|_| io(io::ErrorKind::OutOfMemory.into()))?;
+    open_regular(&file.path)?.take(size).read_to_end(&mut bytes).map_err(io)?;
+    Ok(decode_image(&bytes, options).err())
+}
+
+/// What is found of a file that can be opened.
+fn facts_of(path: &Path) -> Result<Metadata> {
+    let file: File = open_regular(path)?;
+    file.metadata().map_err(|source| Error::Io { path: path.to_path_buf(), source })
+}
+
+/// Whether a file that can't be opened is the reason itself: another may be opened, and this one not later either.
+fn is_of_the_file(error: &Error) -> bool {
+    match error {
+        Error::Io { source, .. } => {
+            !matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR | libc::EIO))
+        }
+        error => is_damage(error),
+    }
+}
+
+/// What besides the files says which can be decoded; a later release may decode more.
+fn parameters(options: &DecodeOptions) -> String {
+    format!("{} {options:?}", env!("CARGO_PKG_VERSION"))
+}
