@@ -65,7 +65,7 @@ pub use collate::{BatchField, BatchLayout, Collate, PackRows, PackedLabels, Pack
 #[cfg(feature = "arrow")]
 pub use dataset::format::Arrow;
 #[cfg(feature = "image")]
-pub use dataset::format::BrokenImages;
+pub use dataset::format::{BrokenImages, EncodedField, ImageSources, broken_images};
 pub use dataset::format::{
     CacheInfo, Content, Csv, CsvHeader, DocumentPiece, Documents, Features, Folder, FolderClasses, FolderLinks,
     FolderOptions, JsonLines, Mds, NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock,

@@ -37,6 +37,7 @@ __all__ = [
     "balanced_batch_sampler",
     "batch_sampler",
     "block_shuffle_sampler",
+    "broken_images",
     "class_sampler",
     "decoded_images",
     "distributed_sampler",
@@ -206,6 +207,13 @@ class ImagePipeline:
     @property
     def form(self) -> tuple[str, list[int]] | None: ...
 
+def broken_images(
+    dataset: Dataset,
+    fields: Sequence[tuple[int, ImageDecoder, int]],
+    paths: Sequence[str],
+    parameters: str,
+    index_folder: str | None,
+) -> tuple[list[int], list[str]]: ...
 def decoded_images(
     dataset: Dataset, fields: Sequence[tuple[int, ImagePipeline | None, int | None, str | None]]
 ) -> Dataset: ...

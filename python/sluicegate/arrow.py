@@ -75,9 +75,10 @@ class ArrowDataset(DecodedDataset):
         cache_bytes: how many bytes of what was unpacked or converted are kept; 256 MiB by default.
         on_error: "raise", or "skip": rows that can't be samples are left out when the dataset is opened, and count for
             nothing: `len`, indices, ids and batches are those of what is left. These are all rows of a batch that is
-            damaged, those with a null where `nulls` is "error", and those with a text that is no UTF-8. Every batch
-            is read once for that; for 4 MiB and more the result is kept in a file, and used as long as the files are
-            the same. A file whose schema or footer is damaged, or a stream that is cut, is an error all the same.
+            damaged, those with a null where `nulls` is "error", those with a text that is no UTF-8, and those with an
+            image that can't be decoded. Every batch is read once for that; for 4 MiB and more the result is kept in a
+            file, and used as long as the files are the same. A file whose schema or footer is damaged, or a stream that
+            is cut, is an error all the same.
         index_folder: where it is kept, instead of beside the first file (or in the user's cache folder, where that
             can't be).
 
@@ -143,6 +144,9 @@ class ArrowDataset(DecodedDataset):
         self._set_blocks(sizes)
         self._caches = [cache]
         return core, structure, kinds_of(core, kinds, self.lists)
+
+    def _source_paths(self) -> list[str]:
+        return list(self.paths)
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it says which samples there are."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _core
-from .native_dataset import NativeDataset
+from .image_field import ImageField
+from .native_dataset import Kind, NativeDataset
+
+# So many lines say what was left out.
+_DAMAGES = 1_000
 
 
 class BlockedDataset(NativeDataset):
@@ -16,9 +21,56 @@ class BlockedDataset(NativeDataset):
 
     _OPENED = (*NativeDataset._OPENED, "_block_sizes")
 
+    on_error: str
+    index_folder: str | None
+    damages: list[str]
     _block_sizes: np.ndarray[Any, np.dtype[np.int64]]
+    _broken_images: tuple[int, ...] | None = None
+    _broken_texts: list[str]
 
-    def _set_blocks(self, sizes: Sequence[int]) -> None:
+    def _set_core(
+        self, core: _core.Dataset, structure: Any, kinds: Sequence[Kind], images: Mapping[int, ImageField] | None = None
+    ) -> None:
+        if images and self.on_error == "skip":
+            core = self._whole_images(core, kinds, images)
+        super()._set_core(core, structure, kinds, images)
+
+    def _whole_images(
+        self, core: _core.Dataset, kinds: Sequence[Kind], images: Mapping[int, ImageField]
+    ) -> _core.Dataset:
+        """The samples of `core` whose images can be decoded; `damages` and the blocks follow."""
+        if self._broken_images is None:
+            # It travels with a pickled dataset: images are not all decoded again by every worker.
+            fields = [
+                (field, image.decoder, int(isinstance(kinds[field], tuple))) for field, image in sorted(images.items())
+            ]
+            broken, damages = _core.broken_images(
+                core, fields, self._source_paths(), self._which_samples(), self.index_folder
+            )
+            self._broken_images = tuple(broken)
+            self._broken_texts = damages
+        self.damages = [*self.damages, *self._broken_texts][:_DAMAGES]
+        if not self._broken_images:
+            return core
+        broken_places = np.array(self._broken_images, np.int64)
+        ends = np.concatenate([[0], np.cumsum(self._block_sizes)])
+        self._set_blocks(self._block_sizes - np.diff(np.searchsorted(broken_places, ends)))
+        kept = np.delete(np.arange(len(core)), broken_places)
+        whole = _core.Dataset.subset(core, kept.tolist())
+        assert whole is not None
+        return whole
+
+    def _which_samples(self) -> str:
+        """The arguments that may say which samples there are, in words."""
+        arguments = inspect.signature(type(self)).parameters
+        values = {name: getattr(self, name, None) for name in arguments}
+        return repr({name: list(value) if isinstance(value, Mapping) else value for name, value in values.items()})
+
+    def _source_paths(self) -> list[str]:
+        """The files that the samples lie in."""
+        raise NotImplementedError
+
+    def _set_blocks(self, sizes: Sequence[int] | np.ndarray[Any, np.dtype[np.int64]]) -> None:
         self._block_sizes = np.array(sizes, np.int64)
         self._block_sizes.flags.writeable = False
 

@@ -188,6 +188,11 @@ class ImageField:
         return self._pipeline
 
     @property
+    def decoder(self) -> _core.ImageDecoder:
+        """What decodes its images, before anything else is done to them."""
+        return self._decoder
+
+    @property
     def mask_pipeline(self) -> _core.ImagePipeline | None:
         """What makes masks in the core that move with an image; None where their channels depend on the file."""
         if self.mode == "unchanged":

@@ -13,7 +13,8 @@ from torch.utils.data import ConcatDataset, Dataset, StackDataset, Subset, Tenso
 
 from .class_index import plain_label
 from .dataloader import DataLoader
-from .dataset import native_source
+from .dataset import is_untouched, native_source
+from .image_folder import ImageFolderDataset
 from .npy import NpyDataset
 from .progress_line import ProgressLine
 
@@ -41,7 +42,7 @@ def scanned_labels(dataset: Dataset[Any], part: Part, **workers: Any) -> Any:
     Raises:
         TypeError: samples without such a part; the text says what they are.
     """
-    if not callable(part) and native_source(dataset, in_worker=False) is not None:
+    if not callable(part) and (_is_folder_of_images(dataset) or native_source(dataset, in_worker=False) is not None):
         column = _column(dataset, part)
         if column is not None and column.ndim == 1 and len(column) == len(dataset):  # type: ignore[arg-type]
             return column
@@ -105,6 +106,10 @@ def _column(dataset: Any, part: str | int | None) -> Any:
         if any(column is None or column.ndim != 1 for column in columns):
             return None
         return np.concatenate([np.asarray(column) for column in columns])
+    if type(dataset) is ImageFolderDataset:
+        # Its labels are known without an image, whatever becomes of those.
+        is_meant = part in (None, 1, -1) and dataset.target_transform is None and dataset.labels is not None
+        return np.asarray(dataset.targets) if is_meant else None
     parts: Any = None
     if type(dataset) is TensorDataset:
         parts = dataset.tensors
@@ -124,6 +129,12 @@ def _column(dataset: Any, part: str | int | None) -> Any:
     if type(dataset) is NpyDataset:
         return np.load(found, mmap_mode="r")
     return found if isinstance(found, (torch.Tensor, np.ndarray)) else None
+
+
+def _is_folder_of_images(dataset: Any) -> bool:
+    while type(dataset) is Subset:
+        dataset = dataset.dataset
+    return type(dataset) is ImageFolderDataset and is_untouched(dataset)
 
 
 @contextlib.contextmanager

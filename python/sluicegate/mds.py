@@ -42,8 +42,9 @@ class MdsDataset(DecodedDataset):
         cache_bytes: how many bytes of unpacked shards are kept, of each folder; 256 MiB by default.
         on_error: "raise", or "skip": samples that are damaged are left out when the dataset is opened, and count for
             nothing: `len`, indices, ids and batches are those of what is left. Of a compressed shard that can't be
-            unpacked these are all, of a raw one that was cut those that are gone. Every sample is read once for that;
-            for 4 MiB and more the result is kept in a file, and used as long as the shards are the same.
+            unpacked these are all, of a raw one that was cut those that are gone; and those with an image that can't be
+            decoded. Every sample is read once for that; for 4 MiB and more the result is kept in a file, and used as
+            long as the shards are the same.
         index_folder: where it is kept, instead of beside the first shard (or in the user's cache folder, where that
             can't be).
 
@@ -116,6 +117,10 @@ class MdsDataset(DecodedDataset):
         structure = {name: number for number, (name, _, _) in enumerate(core.fields)}
         kinds = [_kind(*of) for of in zip(core.fields, contents, strict=True)]
         self._set_core(core, structure, kinds, image_numbers(self.images, structure, kinds))
+
+    def _source_paths(self) -> list[str]:
+        files = (entry for folder in self.folders for entry in os.scandir(folder) if entry.is_file())
+        return sorted(entry.path for entry in files)
 
     def __repr__(self) -> str:
         """The constructor's call."""

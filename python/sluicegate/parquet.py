@@ -81,9 +81,10 @@ class ParquetDataset(DecodedDataset):
             as many as this.
         on_error: "raise", or "skip": rows that can't be samples are left out when the dataset is opened, and count for
             nothing: `len`, indices, ids and batches are those of what is left. These are all rows of a row group that
-            is damaged in a column that is read or filtered by, those with a null where `nulls` is "error", and those
-            with a text that is no UTF-8. Every row group is decoded once for that; for 4 MiB and more the result is
-            kept in an index. A file whose footer is damaged is an error all the same.
+            is damaged in a column that is read or filtered by, those with a null where `nulls` is "error", those with a
+            text that is no UTF-8, and those with an image that can't be decoded. Every row group is decoded once for
+            that; for 4 MiB and more the result is kept in an index. A file whose footer is damaged is an error all the
+            same.
         index_folder: where the index is kept.
 
     Attributes:
@@ -152,6 +153,9 @@ class ParquetDataset(DecodedDataset):
         self._set_blocks(sizes)
         self._caches = [cache]
         return core, structure, kinds_of(core, kinds, self.lists)
+
+    def _source_paths(self) -> list[str]:
+        return list(self.paths)
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it says which samples there are."""

@@ -89,7 +89,8 @@ class TarDataset(BlockedDataset):
             where each begins and the last one ends), or `("padded", fill)`: `{"values", "lengths"}`, padded with
             `fill`.
         on_error: "raise", or "skip": of a damaged archive, what is whole is read. Left out are samples with a damaged
-            file or two files of one name, and all that is behind a damaged header. `damages` says what.
+            file or two files of one name, and all that is behind a damaged header, and samples with an image that
+            can't be decoded (all are decoded once for that). `damages` says what.
         concatenated: whether to go on behind the blocks of zeros that end an archive: for `cat a.tar b.tar`.
         index_folder: the folder for the index, instead of beside the archives.
         split: of a folder that Energon has prepared, which of its splits; "train" by default.
@@ -184,6 +185,9 @@ class TarDataset(BlockedDataset):
             self._listing = None
         kinds = kinds_of(self.fields, self.on_missing, self.lists, [dtype for _, dtype, _ in core.fields])
         self._set_core(core, {name: place for place, name in enumerate(names)}, kinds, images_of(self.fields))
+
+    def _source_paths(self) -> list[str]:
+        return list(self.urls)
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it says which samples there are."""

@@ -11,7 +11,8 @@ use super::dataset::Dataset;
 use super::detach::detach;
 use super::error::to_python;
 use super::image_decoder::ImageDecoder;
-use crate::{BrokenImages, Dataset as _, Error, Folder, FolderClasses, FolderLinks, FolderOptions};
+use super::image_pipeline::signals_are_seen_to;
+use crate::{BrokenImages, Dataset as _, Folder, FolderClasses, FolderLinks, FolderOptions};
 
 /// The files of a folder, with classes or without. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -62,9 +63,7 @@ impl FolderFiles {
         decoder: &ImageDecoder,
         index_folder: Option<PathBuf>,
     ) -> PyResult<(Vec<usize>, Vec<String>)> {
-        // It may take minutes: somebody who interrupts it does not wait so long.
-        let go_on = || Python::attach(|py| py.check_signals()).map_err(|error| Error::User(Box::new(error)));
-        let find = || self.0.broken_images(&indices, &decoder.options, index_folder, go_on);
+        let find = || self.0.broken_images(&indices, &decoder.options, index_folder, signals_are_seen_to);
         let BrokenImages { indices, damages } = detach(py, find)?;
         Ok((indices, damages))
     }

@@ -15,7 +15,7 @@ use super::image_operations::ImageOperations;
 use super::memory::capsule;
 use super::torch_generator::draw_from;
 use crate::memory::Slab;
-use crate::{ChannelOrder, DecodedField, DecodedImages, JpegScale, Moves, TorchGenerator};
+use crate::{ChannelOrder, DecodedField, DecodedImages, EncodedField, ImageSources, JpegScale, Moves, TorchGenerator};
 
 /// So many slots are kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
@@ -210,4 +210,32 @@ pub(super) fn decoded_images(
     let fields = fields.collect::<PyResult<Vec<_>>>()?;
     let images = DecodedImages::new(Arc::clone(&dataset.0), fields);
     images.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
+}
+
+/// Which samples of `dataset` have broken images, and why: `fields` are the number of each, what decodes it, and how many bytes
+/// stand before it. What was found is kept for as long as the files at `paths` stay as they are, for these `parameters`, in
+/// `index_folder`.
+#[pyfunction]
+pub(super) fn broken_images(
+    py: Python<'_>,
+    dataset: &Dataset,
+    fields: Vec<(usize, PyRef<'_, ImageDecoder>, usize)>,
+    paths: Vec<PathBuf>,
+    parameters: String,
+    index_folder: Option<PathBuf>,
+) -> PyResult<(Vec<usize>, Vec<String>)> {
+    let encoded = |(field, decoder, bytes_before): (usize, PyRef<'_, ImageDecoder>, usize)| EncodedField {
+        field,
+        options: decoder.options,
+        bytes_before,
+    };
+    let fields: Vec<_> = fields.into_iter().map(encoded).collect();
+    let sources = ImageSources { paths, parameters, index_folder };
+    let broken = detach(py, || crate::broken_images(&*dataset.0, &fields, &sources, signals_are_seen_to))?;
+    Ok((broken.indices, broken.damages))
+}
+
+/// What is called now and then where something may take minutes: somebody who interrupts it does not wait so long.
+pub(super) fn signals_are_seen_to() -> crate::Result<()> {
+    Python::attach(|py| py.check_signals()).map_err(|error| crate::Error::User(Box::new(error)))
 }

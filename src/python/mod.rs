@@ -81,7 +81,7 @@ mod _core {
     #[pymodule_export]
     use super::image_operations::ImageOperations;
     #[pymodule_export]
-    use super::image_pipeline::{ImageCache, ImagePipeline, decoded_images};
+    use super::image_pipeline::{ImageCache, ImagePipeline, broken_images, decoded_images};
     #[pymodule_export]
     use super::image_transforms::ImageTransforms;
     #[pymodule_export]

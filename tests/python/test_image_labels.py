@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 import torch
 import torch.utils.data
+from torch.utils.data import Subset
 
 from equality import assert_same
-from sluicegate import CsvLabels, DataLoader, ImageFolderDataset, decode_image
+from photographs import folder_of
+from sluicegate import CsvLabels, DataLoader, ImageField, ImageFolderDataset, decode_image
 from sluicegate import transforms as T
+from sluicegate.label_scan import scanned_labels
 
 # In the order of the samples, and the grey of each.
 NAMES = ["dog_4.pgm", "a/cat_1.pgm", "a/dog_2.pgm", "a/b/cat_0.pgm", "c/ape_3.pgm"]
@@ -300,3 +303,11 @@ def test_what_is_wrong_with_a_table_names_the_line(root: Path) -> None:
     for arguments in wrong:
         with pytest.raises(ValueError, match=f"{next(reversed(arguments))}: expected"):
             CsvLabels("x.csv", **arguments)
+
+
+def test_labels_are_found_without_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = folder_of(tmp_path, 9)
+    dataset = ImageFolderDataset(root, transform=lambda image: image)
+    monkeypatch.setattr(ImageField, "decode", None)  # An image that is decoded is an error.
+    assert scanned_labels(dataset, None).tolist() == dataset.targets
+    assert scanned_labels(Subset(dataset, [8, 0]), None).tolist() == [2, 0]

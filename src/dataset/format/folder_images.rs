@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::broken::{Broken, Damages, is_damage};
+use super::broken_images::{BrokenImages, kept_or_found, parameters, undecoded};
 use super::data_file::open_regular;
 use super::folder::Folder;
 use super::folder_walk::FolderOptions;
@@ -22,22 +23,8 @@ use crate::{Error, Result};
 /// So many files are opened one after the other.
 const PART: usize = 1024;
 
-/// So many images are shared out first. From then on it is as many as are decoded in about a second: between two lots it can be
-/// stopped.
-const FIRST_LOT: usize = 64;
-const LOT_TIME: Duration = Duration::from_secs(1);
-
 /// Larger files are no images that somebody decodes.
 const LARGEST_FILE: u64 = 4 << 30;
-
-/// Files of a folder that are no images, or none that can be decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BrokenImages {
-    /// Their indices in the folder, in ascending order.
-    pub indices: Vec<usize>,
-    /// What is wrong with them, a line for each: the first 1,000.
-    pub damages: Vec<String>,
-}
 
 /// A file that can be opened.
 struct Opened {
@@ -127,18 +114,14 @@ impl Folder {
         go_on: impl FnMut() -> Result<()>,
     ) -> Result<Broken> {
         let bytes = files.iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add);
-        let Some(folder) = index_folder.or_else(user_cache).filter(|_| bytes >= SMALL) else {
-            return decode_each(files, options, go_on);
-        };
-        let (sources, parameters) = (self.stand_in(files, bytes)?, parameters(options));
-        let index =
-            SampleIndex::open_or_build(&sources, ("images 1", &parameters), &IndexPlace::Folder(folder), || {
-                decode_each(files, options, go_on).map(|broken| broken.columns())
-            })?;
-        Broken::read(&index, files.len())?.ok_or_else(|| {
-            let reason = "the columns of the index do not fit together: remove it".into();
-            Error::Changed { path: index.path().map(PathBuf::from).unwrap_or_default(), reason }
-        })
+        let kind = ("images 1", &parameters(options)[..]);
+        kept_or_found(
+            (files.len(), bytes),
+            || self.stand_in(files, bytes),
+            kind,
+            index_folder,
+            || undecoded(files.len(), |place| why_not(&files[place], options), go_on),
+        )
     }
 
     /// The folder in the place of its files, which may be millions: another when one of them is.
@@ -152,28 +135,6 @@ impl Folder {
     }
 }
 
-/// Which of `files` can't be decoded.
-fn decode_each(files: &[Opened], options: &DecodeOptions, mut go_on: impl FnMut() -> Result<()>) -> Result<Broken> {
-    let (mut broken, mut start, mut lot) = (Broken::default(), 0, FIRST_LOT);
-    while start < files.len() {
-        go_on()?;
-        let begun = Instant::now();
-        let end = (start + lot).min(files.len());
-        let places: Vec<usize> = (start..end).collect();
-        broken.append(Broken::find(&places, |&place| {
-            let mut found = Broken::default();
-            if let Some(reason) = why_not(&files[place], options)? {
-                found.push_told(place, || format!("{}: {reason}", files[place].path.display()));
-            }
-            Ok(found)
-        })?);
-        lot = if begun.elapsed() < LOT_TIME / 2 { lot * 2 } else { lot };
-        lot = if begun.elapsed() > LOT_TIME { (lot / 2).max(1) } else { lot };
-        start = end;
-    }
-    Ok(broken)
-}
-
 /// Why a file can't be decoded, if it can't.
 fn why_not(file: &Opened, options: &DecodeOptions) -> Result<Option<String>> {
     let size = file.facts.bytes;
@@ -184,7 +145,7 @@ fn why_not(file: &Opened, options: &DecodeOptions) -> Result<Option<String>> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(size as usize).map_err(|_| io(io::ErrorKind::OutOfMemory.into()))?;
     open_regular(&file.path)?.take(size).read_to_end(&mut bytes).map_err(io)?;
-    Ok(decode_image(&bytes, options).err())
+    Ok(decode_image(&bytes, options).err().map(|reason| format!("{}: {reason}", file.path.display())))
 }
 
 /// What is found of a file that can be opened.
@@ -201,9 +162,4 @@ fn is_of_the_file(error: &Error) -> bool {
         }
         error => is_damage(error),
     }
-}
-
-/// What besides the files says which can be decoded; a later release may decode more.
-fn parameters(options: &DecodeOptions) -> String {
-    format!("{} {options:?}", env!("CARGO_PKG_VERSION"))
 }

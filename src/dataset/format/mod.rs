@@ -19,6 +19,8 @@ mod block_cache_tests;
 #[cfg(feature = "arrow")]
 mod block_starts;
 mod broken;
+#[cfg(feature = "image")]
+mod broken_images;
 mod byte_stream;
 mod cache_info;
 #[cfg(feature = "arrow")]
@@ -143,14 +145,14 @@ pub use self::parquet::{Parquet, ParquetOptions};
 pub use arrow::Arrow;
 #[cfg(all(feature = "arrow", feature = "python"))]
 pub(crate) use arrow_table::{ArrowTable, Step, TableValue};
+#[cfg(feature = "image")]
+pub use broken_images::{BrokenImages, EncodedField, ImageSources, broken_images};
 pub use byte_stream::StreamPacking;
 pub use cache_info::CacheInfo;
 #[cfg(feature = "arrow")]
 pub use columnar::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
 pub use csv::{Csv, CsvHeader};
 pub use folder::Folder;
-#[cfg(feature = "image")]
-pub use folder_images::BrokenImages;
 pub use folder_walk::{FolderClasses, FolderLinks, FolderOptions};
 pub use json_lines::JsonLines;
 pub use mds::Mds;
