@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -337,3 +338,14 @@ def test_a_core_that_is_told_nonsense_says_so() -> None:
         _core.ImageTransforms('[{"Normalize": {"mean": [0.5], "std": [0.5]}}]').output(3, "uint8")
     with pytest.raises(ValueError, match="larger"):
         draw(ours.RandomCrop(9), (3, 8, 8))
+
+
+def test_an_array_alone_is_an_image() -> None:
+    colours = np.random.default_rng(1).integers(0, 256, (9, 11, 3), dtype=np.uint8)
+    tensor = torch.from_numpy(colours).permute(2, 0, 1)
+    for transform in (ours.CenterCrop(5), ours.Compose([ours.Resize((4, 6)), ours.RandomHorizontalFlip(1)])):
+        expected = transform(tensor).permute(1, 2, 0).numpy()
+        np.testing.assert_array_equal(transform(colours), expected)
+    assert ours.CenterCrop(5)(colours[:, :, 0]).shape == (5, 5)
+    with pytest.raises(TypeError, match="uint8 or float32"):
+        ours.CenterCrop(5)(colours.astype(np.int64))

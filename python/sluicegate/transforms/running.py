@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from sluicegate import _core
@@ -25,6 +26,8 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 def run(specs: Sequence[Any], mask_specs: Sequence[Any], sample: Any) -> Any:
     """`sample` after the transforms that `specs` describes; masks are filled as `mask_specs` says."""
+    if isinstance(sample, np.ndarray):
+        return _array_of(run(specs, mask_specs, tensor_of(sample)), sample.ndim)
     leaves = flatten(sample)
     kinds = [kind_of(leaf) for leaf in leaves]
     chosen = to_transform(kinds, _MEANT)
@@ -55,6 +58,12 @@ def run(specs: Sequence[Any], mask_specs: Sequence[Any], sample: Any) -> Any:
             image = _planes(leaf, operations.apply)
             after.append(image if kind in ("PIL", "tensor") else wrapped(image, leaf))
     return unflatten(sample, iter(after))
+
+
+def _array_of(image: torch.Tensor, dimensions: int) -> np.ndarray[Any, Any]:
+    """The array (height, width, channels) of a tensor, or (height, width) where it had so many dimensions."""
+    array = image.permute(1, 2, 0).numpy()
+    return array[:, :, 0] if dimensions == 2 and array.shape[2] == 1 else array
 
 
 def _shape(meant: list[tuple[Any, str]]) -> tuple[tuple[int, int, int], str]:

@@ -16,7 +16,8 @@ class Transform:
     Called with a sample, it gives the sample transformed: an image (a uint8 or float32 tensor of shape (..., channels,
     height, width)), or dictionaries, lists and tuples with images, masks and bounding boxes in them, marked by
     torchvision's `tv_tensors`, which are all transformed by one draw. Of unmarked tensors the first is the image, where
-    none is marked as such. Pillow's images become tensors.
+    none is marked as such. Pillow's images become tensors. An array of NumPy's alone, (height, width, channels) or
+    (height, width), is an image, too, and stays an array.
 
     What is random is drawn from torch's default generator, as torchvision does it: after the same `torch.manual_seed`
     the same comes out. While a `sluicegate.DataLoader` with a seed fetches a sample, it is drawn from

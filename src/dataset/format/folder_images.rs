@@ -3,7 +3,6 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use super::broken::{Broken, Damages, is_damage};
 use super::broken_images::{BrokenImages, kept_or_found, parameters, undecoded};
@@ -11,11 +10,8 @@ use super::data_file::open_regular;
 use super::folder::Folder;
 use super::folder_walk::FolderOptions;
 use super::index_file::digest_of;
-use super::index_place::{IndexPlace, user_cache};
-use super::sample_index::SampleIndex;
 use super::scan::scan;
 use super::source_files::{FileFacts, SourceFiles};
-use super::whole_samples::SMALL;
 use crate::rng::digest;
 use crate::transform::{DecodeOptions, decode_image};
 use crate::{Error, Result};
