@@ -202,6 +202,9 @@ class ImagePipeline:
     def decode_many(
         self, encoded: Sequence[bytes], numbers: Sequence[int], generator: object | None
     ) -> tuple[list[Tensor], tuple[int, str] | None]: ...
+    def decode_batch(
+        self, encoded: Sequence[bytes], keys: Sequence[int] | None, generator: object | None
+    ) -> tuple[Tensor, tuple[int, str] | None]: ...
     @property
     def is_random(self) -> bool: ...
     @property

@@ -181,6 +181,11 @@ class ImageField:
         return self._pipeline is not None and self._pipeline.is_random
 
     @property
+    def is_called(self) -> bool:
+        """Whether `transform` is called, in Python."""
+        return self._is_called
+
+    @property
     def pipeline(self) -> _core.ImagePipeline | None:
         """What makes images of one form in the core; None where Python has a part in it, or they are of any size."""
         if self._pipeline is None or self._is_called or self._pipeline.form is None:

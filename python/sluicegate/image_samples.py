@@ -57,7 +57,14 @@ class ImageSamples:
     def _kind(self, field: int, kind: Any, boxes: set[int]) -> Any:
         if field in boxes and (kind == "json" or (isinstance(kind, tuple) and kind[0] == "nested")):
             return "ragged"
-        return "tensor" if field in self.images else kind
+        if field not in self.images:
+            return kind
+        return ("optional", "tensor") if isinstance(kind, tuple) else "tensor"
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether boxes or masks move with an image."""
+        return any(map(any, self._moved.values()))
 
     @property
     def are_of_one_form(self) -> bool:
@@ -80,14 +87,19 @@ class ImageSamples:
             boxes, masks = self._moved[field]
             try:
                 if boxes or masks:
-                    given = [[values[each] for each in boxes], [self._mask(values, each) for each in masks]]
-                    values[field], *moved = self.images[field].decode_moved(values[field], number, *given)
-                    values.update(zip(boxes + masks, moved[0] + moved[1], strict=True))
+                    self._move(field, values, number)
                 else:
                     values[field] = self.images[field].decode(values[field], number)
             except ValueError as error:
                 raise DamagedImageError(field, error) from None
         return _nested(self._structure, values)
+
+    def _move(self, field: int, values: dict[int, Any], number: int) -> None:
+        """Puts the image of this field into `values`, and what moves with it."""
+        boxes, masks = self._moved[field]
+        given = [values[each] for each in boxes], [self._mask(values, each) for each in masks]
+        values[field], *moved = self.images[field].decode_moved(values[field], number, *given)
+        values.update(zip(boxes + masks, moved[0] + moved[1], strict=True))
 
     def _mask(self, values: Mapping[int, Any], field: int) -> Any:
         """The mask in this field, before it is moved."""

@@ -11,9 +11,13 @@ from torch.utils.data import default_collate
 
 from . import _core, _torch
 from .consumer import Consumer
+from .image_field import ImageField
+from .image_samples import ImageSamples
 from .native_dataset import VIEWED, Kind, collate
 from .resumable_stream import ResumableIterator, ResumableStream
+from .stream_images import DecodesImages, EncodedSample, StreamImages
 from .stream_reader import StreamReader
+from .stream_seeding import ImageSeeding, image_seeding
 from .stream_sources import Pump, Source, Sources, opened, sources_of
 from .stream_split import START, Consumed, Reached, current_run, in_full, split_anew, still_ahead
 
@@ -70,6 +74,8 @@ class NativeStream(ResumableStream[Any]):
         self.max_sample_bytes = max_sample_bytes
         self.continues = bool(continues)
         self.damages: list[str] = []
+        # By field: those that are decoded. Samples are flat then.
+        self._images: Mapping[str, ImageField] = {}
         self._was_read = False
         self._shape: tuple[Any, tuple[Kind, ...]] | None = None
         # Now, and not in a worker: arguments that make no sense are told where they were given.
@@ -94,7 +100,7 @@ class NativeStream(ResumableStream[Any]):
         """The next epoch, or the rest of the one whose state was loaded."""
         cursor = super().__iter__()
         assert isinstance(cursor, Cursor)
-        return NativeIterator(self, cursor)
+        return ImageIterator(self, cursor) if self._images else NativeIterator(self, cursor)
 
     def _begin(
         self,
@@ -125,7 +131,11 @@ class NativeStream(ResumableStream[Any]):
         if not core.is_repeatable:
             self._refuse_second_reading(consumer, state)
         self._was_read |= any(source.kind == "open" for source in sources)
-        return Cursor(state, consumer, core, pumps)
+        seeding = None
+        if self._images:
+            sets_globals = any(image.is_called for image in self._images.values())
+            seeding = image_seeding(sets_globals, self._reader_of(loaded))
+        return Cursor(state, consumer, core, pumps, seeding)
 
     def _start(self, epoch: int, seed: int | None, consumer: Consumer) -> dict[str, Any]:
         return {**super()._start(epoch, seed, consumer), "run": current_run(), "consumed": []}
@@ -167,9 +177,25 @@ class NativeStream(ResumableStream[Any]):
             return default_collate(list(samples))
         return collate(list(samples), *self._shape)
 
+    @property
+    def may_lack_fields(self) -> bool:
+        """Whether a field of a sample may be None."""
+        return False
+
+    def origin(self, encoded: EncodedSample, name: str) -> str:
+        """Where the field `name` of a sample comes from, in words."""
+        return f"sample {encoded.ordinal}: `{name}`"
+
+    def refuse_or_leave_out(self, reason: str) -> None:
+        """Takes note of a sample that is left out; a ValueError where none is."""
+        if self.on_error == "raise":
+            raise ValueError(reason)
+        self._note_damages([reason])
+
     def _hand_over(self, fields: Fields) -> tuple[_core.HandOver, int]:
         structure, kinds = self._shape_of(fields)
-        self._shape = structure, tuple(kinds)
+        images = {structure[name]: image for name, image in self._images.items()}
+        self._shape = structure, ImageSamples(structure, kinds, images).kinds
         together = _TOGETHER if all(_is_copied(kind) for kind in kinds) else 1
         views = [VIEWED.get(dtype) for _, dtype, _ in fields]
         return _core.HandOver(structure, list(kinds), views, _torch.from_dlpack, default_collate), together
@@ -201,9 +227,18 @@ def _is_copied(kind: Kind) -> bool:
 class Cursor(ResumableIterator[Any]):
     """Where an iterator is: what its stream keeps of it. The iterator itself ends what it reads when it is dropped."""
 
-    reader: Any = None
+    reader: Any
 
-    def __init__(self, state: dict[str, Any], consumer: Consumer, core: _core.Stream, pumps: list[Pump]) -> None:
+    def __init__(
+        self,
+        state: dict[str, Any],
+        consumer: Consumer,
+        core: _core.Stream,
+        pumps: list[Pump],
+        seeding: ImageSeeding | None,
+    ) -> None:
+        # It has no reader, but what seeds images has a number too, which is part of the state.
+        self.reader = seeding
         self._fixed = {name: state[name] for name in ("epoch", "consumer", "run")}
         # What was read when other workers had a part of it.
         self._consumed: list[Consumed] = state["consumed"]
@@ -247,15 +282,15 @@ class NativeIterator(Iterator[Any]):
         self._ahead_of_reader = 0
 
     def __next__(self) -> Any:
-        for sample in self._samples:
-            self._cursor.read, self._cursor.place = self._cursor.read + 1, next(self._positions)
-            return sample
-        hand_over, together = self._begun()
-        samples, positions = self._asked(self._core.samples, hand_over, together)
-        self._samples, self._positions = iter(samples), iter(positions)
-        if not samples:
-            self._end()
-        return next(self)
+        while True:
+            for sample in self._samples:
+                self._cursor.read, self._cursor.place = self._cursor.read + 1, next(self._positions)
+                return sample
+            hand_over, together = self._begun()
+            samples, positions = self._asked(self._core.samples, hand_over, together)
+            self._samples, self._positions = iter(samples), iter(positions)
+            if not samples:
+                self._end()
 
     def next_batch(self, samples: int) -> tuple[Any, int] | None:
         """The batch of the next `samples` samples, made by the core, and how many it has; None at the end.
@@ -335,3 +370,18 @@ class NativeIterator(Iterator[Any]):
         self._raise_of_pumps()
         self._cursor.ended = True
         raise StopIteration
+
+
+class ImageIterator(NativeIterator, DecodesImages[Any]):
+    """The same of a stream whose samples have images, which are decoded as the samples are asked for."""
+
+    def __init__(self, stream: NativeStream, cursor: Cursor) -> None:
+        super().__init__(stream, cursor)
+        self.images = StreamImages(stream, cursor.reader.samples)
+
+    def __next__(self) -> Any:
+        return self._finished(self._next_encoded)
+
+    def _next_encoded(self) -> EncodedSample:
+        sample = super().__next__()
+        return EncodedSample(self._cursor.place[0] - 1, sample)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from torch.utils.data import IterableDataset
 
 from .consumer import Consumer, checked_shard, rank_and_world_size, worker_number
+from .stream_images import DecodesImages
 from .stream_reader import StreamReader
 
 __all__ = ["ResumableIterator", "ResumableStream", "checked_number"]
@@ -34,7 +35,7 @@ def checked_number(name: str, number: Any, least: int = 0) -> int:
     return int(number)
 
 
-class ResumableIterator(Iterator[_T_co]):
+class ResumableIterator(DecodesImages[_T_co]):
     """The iterator of one epoch.
 
     It has no state of its own to be asked for: that is its dataset's, which knows which consumer asks.

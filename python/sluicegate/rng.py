@@ -167,10 +167,7 @@ class SampleSeeding:
         Raises:
             TypeError: an index of another type, that does not say which sample it is.
         """
-        try:
-            key = _core.sample_key(self._seed, self._epoch, index)
-        except (TypeError, OverflowError):
-            key = _core.sample_key(self._seed, self._epoch, _number_of(index))
+        key = self.key_of(index)
         _current.key = key
         _current.generators = None
         if self._seed_globals:
@@ -178,6 +175,17 @@ class SampleSeeding:
             if generators is None:
                 generators = self._globals = global_generators()
             generators.seed(key)
+
+    def key_of(self, index: Any) -> int:
+        """What the generators of the sample at `index` follow from.
+
+        Raises:
+            TypeError: an index that does not say which sample it is.
+        """
+        try:
+            return _core.sample_key(self._seed, self._epoch, index)
+        except (TypeError, OverflowError):
+            return _core.sample_key(self._seed, self._epoch, _number_of(index))
 
     def batch(self) -> AbstractContextManager[None]:
         """A context in which a batch is fetched and collated.

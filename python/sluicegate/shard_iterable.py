@@ -89,12 +89,17 @@ class _ShardedIterator(ResumableIterator[_T_co]):
         self._consumer = Consumer(**state["consumer"])
         with reading_whole():
             self.reader = StreamReader(iterable, _BETWEEN_SNAPSHOTS, state["inner"], previous, number)
+        # Those of others are passed over as they are stored.
+        self.images = self.reader.take_images()
         # The place to get to before a sample can come.
         self._resume = state if state["read"] or state["ended"] else None
         # A generator runs from its first sample on; until then, nothing in it has asked who reads.
         self._has_begun = False
 
     def __next__(self) -> _T_co:
+        return self._finished(self._next_own)  # type: ignore[no-any-return]
+
+    def _next_own(self) -> Any:
         if self._has_begun:
             return self._next()
         with reading_whole():
@@ -104,7 +109,7 @@ class _ShardedIterator(ResumableIterator[_T_co]):
         self._has_begun = True
         return sample
 
-    def _next(self) -> _T_co:
+    def _next(self) -> Any:
         reader, number, total = self.reader, self._consumer.number, self._consumer.total
         while not reader.ended:
             ordinal = reader.read
@@ -112,7 +117,7 @@ class _ShardedIterator(ResumableIterator[_T_co]):
                 reader.take_snapshot(ordinal)
             sample = next(reader)
             if ordinal % total == number:
-                return sample  # type: ignore[no-any-return]
+                return sample
         raise StopIteration
 
     def _read_again(self, state: dict[str, Any]) -> None:

@@ -63,7 +63,7 @@ class ShuffleBuffer(ResumableStream[_T_co]):
             global generator, or in a worker from the worker's seed, and kept for later epochs.
         max_bytes: holds no further sample once those held are so many bytes together (bytes of tensors and arrays in
             the sample, of text and `bytes`, nested in dicts, lists and tuples; `sys.getsizeof` of all else); None for
-            no bound in bytes. May be exceeded by one sample.
+            no bound in bytes. May be exceeded by one sample. Images of a `TarStream` are held as the files they are.
         shard: (rank, world_size) to be used instead of what `torch.distributed` says.
 
     Raises:
@@ -187,6 +187,8 @@ class ShuffledIterator(ResumableIterator[_T_co]):
             every = max(_LEAST_BETWEEN_SNAPSHOTS, dataset.size // _SNAPSHOTS_PER_BUFFER)
         every = min(every, _MOST_BETWEEN_SNAPSHOTS)
         self.reader = StreamReader(dataset.iterable, every, state["inner"], previous, number)
+        # Files are smaller than what becomes of them: they are what is held.
+        self.images = self.reader.take_images()
         # The place to get to before a sample can come.
         self._resume = state if state["read"] or state["ended"] else None
         # What the core reads, where it can hold the samples too; and whether it does.
@@ -228,6 +230,9 @@ class ShuffledIterator(ResumableIterator[_T_co]):
             self._read_again(self._resume)
 
     def __next__(self) -> _T_co:
+        return self._finished(self._drawn)  # type: ignore[no-any-return]
+
+    def _drawn(self) -> Any:
         self.fill()
         order, samples, reader = self._order, self._samples, self.reader
         while not (reader.ended or order.is_full):
@@ -244,9 +249,9 @@ class ShuffledIterator(ResumableIterator[_T_co]):
             raise StopIteration
         last = samples.pop()
         if slot == len(samples):
-            return last  # type: ignore[no-any-return]
+            return last
         sample, samples[slot] = samples[slot], last
-        return sample  # type: ignore[no-any-return]
+        return sample
 
     def _read_again(self, state: dict[str, Any]) -> None:
         reader, read, held = self.reader, state["read"], state["held"]

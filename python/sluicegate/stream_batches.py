@@ -11,6 +11,7 @@ from .collate import StackingCollate
 from .native_stream import NativeIterator, NativeStream
 from .placing import PlacingCollate
 from .shuffle_buffer import ShuffledIterator
+from .stream_images import DecodesImages, StreamImages
 
 
 def native_batches(
@@ -23,10 +24,27 @@ def native_batches(
         collate_fn: the loader's.
     """
     is_default = isinstance(collate_fn, (StackingCollate, PlacingCollate)) or _torch.collate_is_default(collate_fn)
+    if isinstance(iterator, DecodesImages) and iterator.images is not None and is_default:
+        images = iterator.images
+        collate_fn = functools.partial(_collate, images.stream, collate_fn)
+        return _ImageBatches(iterator, images).next if images.makes_batches else None, collate_fn
     read = iterator.native if type(iterator) is ShuffledIterator else iterator
     if type(read) is not NativeIterator or not is_default:
         return None, collate_fn
     return iterator.next_batch, functools.partial(_collate, read._stream, collate_fn)
+
+
+class _ImageBatches:
+    """Batches of samples with images, all of which are decoded in one go."""
+
+    def __init__(self, iterator: DecodesImages[Any], images: StreamImages) -> None:
+        self._iterator = iterator
+        self._images = images
+
+    def next(self, samples: int) -> tuple[Any, int] | None:
+        """The batch of the next `samples` samples, or of fewer at the end, and how many it has; None at the end."""
+        self._iterator.take_images()  # Now, when it is known that nobody asks for single samples.
+        return self._images.next_batch(self._iterator, samples)
 
 
 def _collate(stream: NativeStream, collate_fn: Callable[[Any], Any], samples: Any) -> Any:

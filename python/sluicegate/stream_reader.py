@@ -10,6 +10,7 @@ from typing import Any
 
 from .rng import SampleSeeding
 from .stateful import is_lazy
+from .stream_images import DecodesImages, StreamImages
 from .stream_seeding import current_stream, reading_epoch_before
 
 __all__ = ["StreamReader", "is_stateful"]
@@ -111,6 +112,13 @@ class StreamReader:
     def iterator(self) -> Iterator[Any]:
         """The iterator that is read; whoever reads it without this says so by `read`, `ended` and `take_snapshot`."""
         return self._iterator
+
+    def take_images(self) -> StreamImages | None:
+        """What decodes the images of what is read, for the caller to do: see `DecodesImages`."""
+        images = self._iterator.take_images() if isinstance(self._iterator, DecodesImages) else None
+        if images is not None:
+            self._seeding = None  # Only images are drawn in such a stream, each from generators of its own.
+        return images
 
     def _next(self) -> Any:
         if self._seeding is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _core
 from .global_generators import as_text, global_generators, keeping_generators, set_global_state
@@ -15,6 +15,20 @@ from .rng import SampleSeeding, reading_ahead
 _STREAMS = 2**64 - 2
 # And of a stream's key: one for each of the readers inside of the stream.
 _READERS = 2**64 - 3
+# Of the loader's seed, behind every index: the streams with images, which are the same for all workers.
+_IMAGES = 2**63
+
+
+class ImageSeeding(NamedTuple):
+    """What is random about the images of a native stream.
+
+    Attributes:
+        number: which stream it is, of those with images inside of a loader's.
+        samples: sets the generators of each sample; None without a seed.
+    """
+
+    number: int
+    samples: SampleSeeding | None
 
 
 class _Current(threading.local):
@@ -50,6 +64,7 @@ class StreamSeeding:
         # Where the stream left the generators.
         self._left: Any = None
         self._readers = 0
+        self._with_images = 0
 
     def begin(self, epoch: int) -> None:
         """Torch calls `iter` of a stream before anybody can set another epoch: it has begun already."""
@@ -110,6 +125,15 @@ class StreamSeeding:
         seeding.begin(self._epoch)
         return number, seeding
 
+    def images(self, sets_globals: bool, number: int | None) -> ImageSeeding:
+        """As `reader`, for the images of a native stream: the same for every worker, as its samples' ordinals are."""
+        number = self._with_images if number is None else number
+        self._with_images = max(self._with_images, number + 1)
+        key = _core.sample_key(_core.sample_key(self._seed, 0, _IMAGES), 0, number)
+        seeding = SampleSeeding(key, sets_globals and self._seed_globals)
+        seeding.begin(self._epoch)
+        return ImageSeeding(number, seeding)
+
     def ahead(self) -> contextlib.AbstractContextManager[None]:
         """Around what only asks a reader for samples, for a batch of them: the generators are put back once."""
         return reading_ahead() if self._seed_globals else contextlib.nullcontext()
@@ -131,6 +155,17 @@ def _reading(seeding: StreamSeeding | None) -> Iterator[None]:
 def current_stream() -> StreamSeeding | None:
     """The stream that this thread is reading for a loader with a seed; None where there is none."""
     return _current.seeding
+
+
+def image_seeding(sets_globals: bool, number: int | None) -> ImageSeeding:
+    """What is random about the images of a native stream that this thread begins.
+
+    Args:
+        sets_globals: whether the global generators are set too, where the loader does that.
+        number: that of a stream that is taken up again. Default: the next one; they begin with 0 in every epoch.
+    """
+    seeding = _current.seeding
+    return ImageSeeding(number or 0, None) if seeding is None else seeding.images(sets_globals, number)
 
 
 def reading_epoch_before() -> contextlib.AbstractContextManager[None]:

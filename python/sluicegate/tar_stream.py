@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from . import _core
+from .image_field import ImageField, image_field
+from .image_samples import ImageSamples
 from .native_dataset import Kind, Lists, checked_lists
 from .native_stream import Fields, NativeStream
+from .stream_images import EncodedSample
 from .stream_sources import Sources
-from .tar import TarField, checked_fields, fields_of_core, images_of, kinds_of
+from .tar import TarField, checked_fields, fields_of_core, kinds_of
 
 
 class TarStream(NativeStream):
@@ -31,6 +35,13 @@ class TarStream(NativeStream):
     `sluicegate.DataLoader` with torch's default collate has batches made in Rust too. It ends, and its programs are
     killed and waited for, when the iterator is no longer referenced.
 
+    **Images** are decoded and transformed when their sample is given: behind a `ShuffleBuffer`, which holds files, and
+    only those of the share that `shard_iterable` gives. Where all get one size, those of a batch are made in one call
+    without Python's lock. What is random is drawn from torch's generator, in the order in which samples come. With a
+    seed of the loader each sample has generators of its own (`sample_rng`, and in processes the global ones), which
+    follow from the seed, the epoch and its ordinal in the stream: it is the same for any number of ranks and workers,
+    shuffled or not.
+
     **Resuming.** `state_dict` has the ordinal of the next sample, and where it is. A plain file is entered there; of
     anything else the archive in question is read from its beginning, and what was delivered is passed over, undecoded.
     Archives before it are not opened, but for the first one where fields have to be found out. What can be read once
@@ -48,17 +59,17 @@ class TarStream(NativeStream):
         urls: a path, a list, or a pattern (`train-{0000..0146}.tar`); a shell command behind `pipe:` (where ranges such
             as `{000..146}` stand for a command each, and all other braces are the shell's); `"-"` for standard input;
             a descriptor's number; a file object. Several are read one after the other.
-        fields: by extension, what the file is: "bytes", "str", "json", "npy", `["npy"]`, `int` or `float`; as in
-            `TarDataset`. The default is all that the first sample has, as bytes. What is no UTF-8 or no JSON is an
-            error, with `on_error="skip"` too.
+        fields: by extension, what the file is: "bytes", "str", "json", "npy", `["npy"]`, `int`, `float`, "image" or an
+            `ImageField` (without a cache); as in `TarDataset`. The default is all that the first sample has, as bytes.
+            What is no UTF-8 or no JSON is an error, with `on_error="skip"` too.
         on_missing: what becomes of a sample that lacks a field: "error", "skip" (it is not counted), or "none".
         lists: what batches of `["npy"]` are: "ragged" (`{"values", "offsets"}`), or `("padded", fill)` (`{"values",
             "lengths"}`).
         concatenated: whether to go on behind the blocks of zeros that end an archive: for `cat a.tar b.tar`.
         unpack: whether gzip and Zstandard are recognised by the first bytes, and unpacked on the way.
-        on_error: "raise", or "skip": a sample that is damaged is left out, and keeps its ordinal; where nobody can tell
-            where the next one begins, so is the rest of its source. `damages` says what. A program that fails, or a
-            file that can't be read, is an error all the same.
+        on_error: "raise", or "skip": a sample that is damaged, or has an image that is, is left out, and keeps its
+            ordinal; where nobody can tell where the next one begins, so is the rest of its source. `damages` says what.
+            A program that fails, or a file that can't be read, is an error all the same.
         max_sample_bytes: the most bytes that a sample may have, 1 GiB; a larger one is an error.
         continues: whether a source that can be read once only, and is given anew on resuming, goes on behind the last
             sample that was delivered.
@@ -70,8 +81,9 @@ class TarStream(NativeStream):
 
     Raises:
         FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: while reading: what is damaged, or no archive (the text has source, byte and sample); several
-            readers of what can be read once only.
+        ValueError: a field with a cache; while reading: what is damaged, or no archive (the text has source, byte and
+            sample; of an image source, sample, member and what its decoder said); several readers of what can be read
+            once only.
         OSError: while reading: a source can't be read, or a program failed.
 
     Example:
@@ -102,8 +114,6 @@ class TarStream(NativeStream):
         shard: tuple[int, int] | None = None,
     ) -> None:
         self.fields = checked_fields(fields)
-        if images_of(self.fields or {}):
-            raise ValueError("fields: a stream does not decode images: take TarDataset, or 'bytes' and decode_image")
         if on_missing not in ("error", "skip", "none"):
             raise ValueError(f"on_missing: expected 'error', 'skip' or 'none', but got {on_missing!r}")
         self.on_missing = on_missing
@@ -117,6 +127,20 @@ class TarStream(NativeStream):
             continues=continues,
             shard=shard,
         )
+        images = {name: image_field(field) for name, field in (self.fields or {}).items()}
+        self._images = {name: image for name, image in images.items() if image is not None}
+        names = ["__key__", "__url__", *(self.fields or {})]
+        # Boxes and masks that are no fields are told now.
+        ImageSamples(dict(zip(names, range(len(names)), strict=True)), ["bytes"] * len(names), self._by_number(names))
+        for name, image in self._images.items():
+            if image.cache is not None:
+                raise ValueError(
+                    f"fields[{name!r}]: a stream has no numbers by which images could be kept: leave cache= out, or "
+                    "take TarDataset"
+                )
+
+    def _by_number(self, names: Sequence[str]) -> dict[int, ImageField]:
+        return {names.index(name): image for name, image in self._images.items()}
 
     def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int]) -> _core.Stream:
         return _core.Stream.tar(sources, options, fields_of_core(self.fields), self.on_missing, self.concatenated)
@@ -128,3 +152,14 @@ class TarStream(NativeStream):
         return {name: place for place, name in enumerate(names)}, kinds_of(
             named, self.on_missing, self.lists, [dtype for _, dtype, _ in fields]
         )
+
+    @property
+    def may_lack_fields(self) -> bool:
+        """Whether a field of a sample may be None."""
+        return self.on_missing == "none"
+
+    def origin(self, encoded: EncodedSample, name: str) -> str:
+        """Archive, sample and member."""
+        # Names that are no UTF-8 have what no terminal prints.
+        key, archive = (os.fsencode(encoded.sample[part]).decode(errors="replace") for part in ("__key__", "__url__"))
+        return f"{archive}: sample {encoded.ordinal}: member `{key}.{name}`"

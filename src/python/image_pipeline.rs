@@ -1,5 +1,6 @@
 //! `ImagePipeline`: encoded images, transformed, as tensors.
 
+use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -113,6 +114,49 @@ impl ImagePipeline {
             self.from_dlpack.bind(py).call1((capsule,))
         };
         Ok(((0..files.len()).map(tensor).collect::<PyResult<_>>()?, failed))
+    }
+
+    /// The same in one tensor, with the row that failed and why: its memory, and that behind it, holds anything. By row `keys`
+    /// tell of generators of their own; without them all draw from `generator`, and the one that failed drew nothing.
+    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
+    fn decode_batch<'py>(
+        &self,
+        py: Python<'py>,
+        encoded: Vec<Bound<'py, PyBytes>>,
+        keys: Option<Vec<u64>>,
+        generator: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Option<(usize, String)>)> {
+        let form = self.pipeline.form().ok_or_else(|| PyValueError::new_err("these images are of any size"))?;
+        let files: Vec<&[u8]> = encoded.iter().map(|file| file.as_bytes()).collect();
+        if keys.as_ref().is_some_and(|keys| keys.len() != files.len()) {
+            return Err(PyValueError::new_err("there is one key for each image"));
+        }
+        let bytes = form.shape.iter().product::<usize>() * form.dtype.bytes();
+        let run = |mut generator: Option<&mut TorchGenerator>| {
+            detach(py, || {
+                let mut lease = self.slab.lease(bytes.saturating_mul(files.len()))?;
+                let rooms = lease.bytes_mut().chunks_exact_mut(bytes.max(1));
+                let failed = rooms.zip(&files).enumerate().find_map(|(row, (room, file))| {
+                    let mut own = match &keys {
+                        Some(keys) => Some(TorchGenerator::of_key(keys[row])),
+                        None => generator.as_deref().cloned(),
+                    };
+                    let image = self.pipeline.run(file, own.as_mut());
+                    let outcome = image.and_then(|image| image.write(room));
+                    if outcome.is_ok()
+                        && let (Some(shared), Some(own)) = (generator.as_deref_mut(), own)
+                    {
+                        *shared = own;
+                    }
+                    outcome.err().map(|reason| (row, reason))
+                });
+                Ok((lease, failed))
+            })
+        };
+        let (lease, failed) = self.draw_for(generator, run)?;
+        let shape: Vec<usize> = iter::once(files.len()).chain(form.shape).collect();
+        let capsule = capsule(py, &Arc::new(lease), 0, (form.dtype, &shape))?;
+        Ok((self.from_dlpack.bind(py).call1((capsule,))?, failed))
     }
 
     /// Whether something is drawn.

@@ -204,7 +204,7 @@ fn boxes_and_masks_move_with_their_image() {
     let images: Arc<dyn Dataset> = Arc::new(DecodedImages::new(files, fields).unwrap());
     for threads in [0, 2] {
         let loader = DataLoader::builder(Arc::clone(&images)).batch_size(2).seed(3).threads(threads).build().unwrap();
-        let batch = loader.into_iter().next().unwrap().unwrap();
+        let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
         let mirrored = [2, 1, 7, 5, 4, 3, 2, 1, 9, 5, 4, 3];
         assert_eq!(batch.bytes(0), mirrored);
         assert_eq!(batch.bytes(1), mirrored);

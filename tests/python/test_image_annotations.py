@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import tarfile
 from pathlib import Path
@@ -15,7 +16,7 @@ from PIL import Image
 
 from equality import assert_same
 from photographs import encoded, photograph
-from sluicegate import DataLoader, ImageField, ParquetDataset, TarDataset, decode_image
+from sluicegate import DataLoader, ImageField, ParquetDataset, TarDataset, TarStream, decode_image
 from sluicegate import transforms as T
 from sluicegate.iterator import NativeIterator
 
@@ -129,6 +130,46 @@ def test_without_a_seed_the_order_of_draws_is_torchs(shard: Path) -> None:
     theirs = list(torch.utils.data.DataLoader(dataset, batch_size=4, collate_fn=dataset.collate))
     torch.manual_seed(5)
     assert_same(list(DataLoader(dataset, batch_size=4)), theirs)
+
+
+def test_a_stream_moves_them_too(shard: Path) -> None:
+    dataset = dataset_of(shard, geometry())
+    assert dataset.fields is not None
+    stream = TarStream(str(shard), dataset.fields)
+    torch.manual_seed(5)
+    theirs = list(torch.utils.data.DataLoader(dataset, batch_size=4, collate_fn=dataset.collate))
+    for loader in (torch.utils.data.DataLoader, DataLoader):
+        torch.manual_seed(5)
+        batches = list(loader(stream, batch_size=4, collate_fn=stream.collate))
+        for batch, expected in zip(batches, theirs, strict=True):
+            assert_same({**batch, "__url__": expected["__url__"]}, expected)
+    torch.manual_seed(5)
+    assert_same(list(DataLoader(stream, batch_size=4))[1]["box.npy"], theirs[1]["box.npy"])
+    with pytest.raises(ValueError, match="there is no field 'box'"):
+        TarStream(str(shard), {"jpg": ImageField(boxes="box")})
+
+
+def test_lists_of_json_become_ragged(shard: Path) -> None:
+    fields: dict[str, Any] = {"jpg": ImageField(T.CenterCrop(40), boxes="box.json"), "box.json": "json"}
+    with tarfile.open(shard.with_name("json.tar"), "w") as archive:
+        for number in range(4):
+            boxes = json.dumps(boxes_of(number).tolist()).encode()
+            for name, content in (("jpg", encoded(photograph(number))), ("box.json", boxes)):
+                member = tarfile.TarInfo(f"{number}.{name}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    for source in (TarDataset, TarStream):
+        (batch,) = DataLoader(source(str(shard.with_name("json.tar")), fields), batch_size=4)
+        assert batch["box.json"]["offsets"].tolist() == [0, 0, 1, 3, 6]
+
+
+def test_an_image_that_is_missing_leaves_its_boxes(shard: Path) -> None:
+    fields: dict[str, Any] = {"webp": ImageField(T.CenterCrop(4), boxes="box.npy"), "jpg": "image", "box.npy": ["npy"]}
+    dataset = TarDataset(shard, fields, on_missing="none")
+    (batch, *_) = DataLoader(dataset, batch_size=3)
+    assert batch["webp"] == [None] * 3
+    assert [image.shape[0] for image in batch["jpg"]] == [3] * 3
+    assert torch.equal(batch["box.npy"][2], torch.from_numpy(boxes_of(2)))
 
 
 @pytest.mark.parametrize("cache", ["memory", "disk"])

@@ -281,11 +281,6 @@ def batches_of_three(dataset: Any, **options: Any) -> list[Any]:
     return list(DataLoader(dataset, batch_size=3, seed=7, **options))
 
 
-def test_a_stream_says_that_it_does_not_decode(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="take TarDataset"):
-        sluicegate.TarStream(tmp_path / "a.tar", {"jpg": "image"})
-
-
 def test_a_damaged_member_is_named(tmp_path: Path) -> None:
     path = archive(tmp_path / "a.tar", {"x/1.jpg": encoded(photograph(1)), "x/2.jpg": b"no image"})
     dataset = TarDataset(path, fields={"jpg": ImageField(T.CenterCrop(8))})

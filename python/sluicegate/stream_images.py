@@ -1,0 +1,187 @@
+"""`StreamImages`: the images of a native stream's samples, which are decoded when their samples are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import torch
+
+from .global_generators import torch_door
+from .image_field import ImageField
+from .image_samples import DamagedImageError, ImageSamples
+from .native_dataset import collate
+from .rng import SampleSeeding
+from .transforms.drawing import current_generator
+
+if TYPE_CHECKING:
+    from .native_stream import NativeStream
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+# In the place of a sample that is damaged, where such are left out.
+LEFT_OUT: Final = object()
+
+
+class EncodedSample(NamedTuple):
+    """A sample with the bytes of files in the place of its images.
+
+    Attributes:
+        ordinal: which sample of the stream it is, of all ranks and workers.
+        sample: a dict.
+    """
+
+    ordinal: int
+    sample: Any
+
+
+class StreamImages:
+    """Decodes the images of the samples of one pass over a stream.
+
+    With a seed all that is random about a sample is drawn from generators of its own, which follow from its ordinal in
+    the stream, so it is the same whoever reads it and whatever was read before. Without, it is drawn from torch's
+    generator, or that of the sample around, in the order in which samples are asked for.
+
+    Args:
+        stream: whose samples they are.
+        seeding: sets the generators of a sample; None without a seed.
+    """
+
+    def __init__(self, stream: NativeStream, seeding: SampleSeeding | None) -> None:
+        self.stream = stream
+        self._seeding = seeding
+        self._moves = any(image.boxes or image.masks for image in stream._images.values())
+        # A transform in Python may raise whatever it likes: only what the core says of an image is about its file.
+        self._decoders = {
+            name: (image.with_transform(None), image.transform) if image.is_called else (image, None)
+            for name, image in stream._images.items()
+        }
+
+    def decoded(self, encoded: EncodedSample) -> Any:
+        """The sample, or `LEFT_OUT`.
+
+        Raises:
+            ValueError: an image is damaged, and that is not left out.
+            Exception: what a transform raises.
+        """
+        if self._seeding is None:
+            return self._decoded(encoded)
+        return self._seeding.alone(encoded.ordinal, lambda: self._decoded(encoded))
+
+    def _decoded(self, encoded: EncodedSample) -> Any:
+        if self._moves:
+            return self._moved(encoded)
+        sample = dict(encoded.sample)
+        for name, (image, transform) in self._decoders.items():
+            if (file := sample[name]) is None:
+                continue
+            try:
+                made = image.decode(file)
+            except ValueError as error:
+                self._refuse(encoded, name, error)
+                return LEFT_OUT
+            sample[name] = made if transform is None else transform(made)
+        return sample
+
+    def _moved(self, encoded: EncodedSample) -> Any:
+        """The same of a sample with boxes or masks."""
+        names = list(encoded.sample)
+        images = {names.index(name): image for name, image in self.stream._images.items()}
+        samples = ImageSamples({name: place for place, name in enumerate(names)}, ["bytes"] * len(names), images)
+        try:
+            return samples.sample(encoded.sample, 0)
+        except DamagedImageError as error:
+            self._refuse(encoded, names[error.field], error)
+            return LEFT_OUT
+
+    @property
+    def makes_batches(self) -> bool:
+        """Whether the images of a batch are made in one go: all have one form, and of a sample one is drawn at most."""
+        images = self.stream._images.values()
+        return not (self.stream.may_lack_fields or self._moves) and (
+            all(image.pipeline is not None for image in images) and sum(image.is_random for image in images) <= 1
+        )
+
+    def next_batch(self, encoded: Iterator[EncodedSample], samples: int) -> tuple[Any, int] | None:
+        """The batch of the next `samples` whole samples, or of fewer at the end, and how many; None at the end."""
+        whole: list[Any] = []
+        parts: list[dict[str, torch.Tensor]] = []
+        while len(whole) < samples and (more := list(islice(encoded, samples - len(whole)))):
+            more, images = self._decoded_together(more)
+            if more:
+                whole += [each.sample for each in more]
+                parts.append(images)
+        if not whole:
+            return None
+        images = {name: _joined([part[name] for part in parts]) for name in parts[0]}
+        return self._collated(whole, images), len(whole)
+
+    def _collated(self, samples: list[Any], images: dict[str, torch.Tensor]) -> Any:
+        """The batch of `samples`, of which the fields `images` are made already."""
+        assert self.stream._shape is not None
+        structure, kinds = self.stream._shape
+        batch = collate(samples, {name: place for name, place in structure.items() if name not in images}, kinds)
+        return {name: images[name] if name in images else batch[name] for name in structure}
+
+    def _decoded_together(self, encoded: list[EncodedSample]) -> tuple[list[EncodedSample], dict[str, torch.Tensor]]:
+        """Those of these samples that are whole, and their images by field."""
+        images: dict[str, torch.Tensor] = {}
+        for name, image in self.stream._images.items():
+            parts: list[torch.Tensor] = []
+            kept: list[int] = []
+            start = 0
+            while start < len(encoded):
+                made, failed = self._decode_batch(image, name, encoded[start:])
+                stop = len(encoded) if failed is None else start + failed[0]
+                kept += range(start, stop)
+                if failed is not None:
+                    self._refuse(encoded[stop], name, failed[1])
+                    # The room for all of them goes back before there is another: many may be damaged.
+                    made = made[: stop - start].clone()
+                if len(made) > 0:
+                    parts.append(made)
+                start = stop + 1
+            if len(kept) < len(encoded):
+                images = {before: rows[kept] for before, rows in images.items()}
+                encoded = [encoded[place] for place in kept]
+            images[name] = _joined(parts) if parts else torch.empty(0)
+        return encoded, images
+
+    def _decode_batch(
+        self, image: ImageField, name: str, encoded: Sequence[EncodedSample]
+    ) -> tuple[torch.Tensor, tuple[int, str] | None]:
+        keys, door = None, None
+        if image.is_random and self._seeding is not None:
+            keys = [self._seeding.key_of(each.ordinal) for each in encoded]
+        elif image.is_random:
+            door = torch_door(current_generator())
+        assert image.pipeline is not None
+        return image.pipeline.decode_batch([each.sample[name] for each in encoded], keys, door)
+
+    def _refuse(self, encoded: EncodedSample, name: str, reason: object) -> None:
+        self.stream.refuse_or_leave_out(f"{self.stream.origin(encoded, name)}: {reason}")
+
+
+class DecodesImages(Iterator[_T_co]):
+    """An iterator that decodes the images of samples, if they have any, as it gives them; unless that is taken over."""
+
+    images: StreamImages | None = None
+
+    def take_images(self) -> StreamImages | None:
+        """What decodes images, for the caller to do, who gets `EncodedSample`s from now on, or None."""
+        images, self.images = self.images, None
+        return images
+
+    def _finished(self, take: Callable[[], Any]) -> Any:
+        """The next of the samples that `take` gives, as it is to be given."""
+        while True:
+            sample = take()
+            if self.images is None:
+                return sample
+            if (decoded := self.images.decoded(sample)) is not LEFT_OUT:
+                return decoded
+
+
+def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
