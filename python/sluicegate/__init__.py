@@ -88,6 +88,7 @@ from .shard_iterable import shard_iterable
 from .shared_list import SharedList
 from .shuffle_buffer import ShuffleBuffer
 from .split_by_class import split_by_class
+from .stats import LoaderStats
 from .tar import TarDataset
 from .tar_stream import TarStream
 from .tfrecord import TFRecordDataset
@@ -124,6 +125,7 @@ __all__ = [
     "JsonLinesDataset",
     "JsonLinesStream",
     "LengthBucketBatchSampler",
+    "LoaderStats",
     "MapDataPipe",
     "MdsDataset",
     "MixtureSampler",

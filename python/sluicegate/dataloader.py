@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, Sampler
 
 from . import _torch
 from .batch_source import BatchSource, batch_source
-from .engine import engine_of
+from .engine import checked_prefetch_bytes, engine_of
 from .ids import BatchIds, with_ids_of
 from .iterator import NativeIterator, PythonIterator
 from .plan import Ordering, check_order, planned_len
@@ -22,6 +22,7 @@ from .progress import Epochs, LeftOut, Progress
 from .requests import array_of
 from .sampler.seed import checked_seed
 from .state import loaded, state_of
+from .stats import LoaderStats, stats_of
 from .surgery import replayed, request_of
 from .torch_order import own_sampler
 from .worker_iterator import WorkerIterator
@@ -82,6 +83,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             many batches of the same sizes as any other. Default None: all of it.
         remainder: what a shard does when the samples can't be divided: "pad" reads some twice, "drop" none of the last,
             "exact" pads and tells in `with_ids()` which samples are padding. Default "pad".
+        prefetch_bytes: the most bytes loaded ahead, beside `prefetch_factor`, by the largest batch so far; the first
+            comes alone, and one that is larger too. Batches and their order do not depend on it. Default None: a
+            quarter of the memory that the process may use (of its container's), from the first batch on.
 
     Raises:
         ValueError: arguments that exclude each other or are out of range, in torch's words; another `worker_type`.
@@ -130,6 +134,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         seed_samples: bool = True,
         shard: tuple[int, int] | str | None = None,
         remainder: str = "pad",
+        prefetch_bytes: int | None = None,
     ) -> None:
         if worker_type not in ("process", "thread"):
             raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
@@ -145,10 +150,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._sample_id: Any = None
         self.snapshot_every_n_steps = snapshot_every_n_steps
         self.worker_type = worker_type
-        self.seed = seed
-        self.seed_samples = seed_samples
-        self.shard = shard
-        self.remainder = remainder
+        self.seed, self.seed_samples = seed, seed_samples
+        self.shard, self.remainder = shard, remainder
+        self.prefetch_bytes = checked_prefetch_bytes(prefetch_bytes)
         super().__init__(
             dataset,
             batch_size,
@@ -323,6 +327,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def last_ids(self) -> BatchIds | None:
         """Which samples are in the batch that was received last; None before the first."""
         return None if self._progress is None else self._progress.last_ids
+
+    def stats(self) -> LoaderStats:
+        """What is loaded ahead, in batches and bytes, and the bound on it. Starts nothing and waits for nothing."""
+        return stats_of(self)
 
     def samples_of(self, batch_index: int, epoch: int | None = None) -> npt.NDArray[Any]:
         """The indices of the samples in a batch, int64, in batch order; nothing is loaded, and nothing drawn.

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
 
 # Slots and threads outlive an epoch, but not their loader. They are kept beside it and not on it: trainers copy, pickle
 # and rebuild loaders by their attributes.
-_engines: dict[int, tuple[weakref.ref[Any], tuple[int, int], _core.Engine]] = {}
+_engines: dict[int, tuple[weakref.ref[Any], tuple[int, int, int | None], _core.Engine]] = {}
 
 # Slots kept beyond those that are being filled: the batch in use, the one before it, and two for a consumer that
 # looks ahead.
 _SPARE_SLOTS = 4
+
+# More than any machine has, and a number that the core can count to.
+_MOST_BYTES = 2**62
 
 
 def engine_of(loader: DataLoader[Any]) -> _core.Engine:
@@ -36,10 +39,24 @@ def share_engine(loader: DataLoader[Any], other: DataLoader[Any]) -> None:
         _keep(loader, _size(loader), engine_of(other))
 
 
-def _size(loader: DataLoader[Any]) -> tuple[int, int]:
-    return loader.num_workers, (loader.prefetch_factor or 1) * max(loader.num_workers, 1) + _SPARE_SLOTS
+def checked_prefetch_bytes(prefetch_bytes: int | None) -> int | None:
+    """`prefetch_bytes`, if it is a bound in bytes, or None.
+
+    Raises:
+        ValueError: it is no integer, or less than 1.
+    """
+    if prefetch_bytes is None:
+        return None
+    if type(prefetch_bytes) is bool or not hasattr(prefetch_bytes, "__index__") or prefetch_bytes < 1:
+        raise ValueError(f"prefetch_bytes option should be a positive integer or None, but got {prefetch_bytes!r}")
+    return min(int(prefetch_bytes), _MOST_BYTES)
 
 
-def _keep(loader: DataLoader[Any], size: tuple[int, int], engine: _core.Engine) -> None:
+def _size(loader: DataLoader[Any]) -> tuple[int, int, int | None]:
+    slots = (loader.prefetch_factor or 1) * max(loader.num_workers, 1) + _SPARE_SLOTS
+    return loader.num_workers, slots, loader.prefetch_bytes
+
+
+def _keep(loader: DataLoader[Any], size: tuple[int, int, int | None], engine: _core.Engine) -> None:
     key = id(loader)
     _engines[key] = (weakref.ref(loader, lambda _: _engines.pop(key, None)), size, engine)

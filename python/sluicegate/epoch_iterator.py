@@ -176,6 +176,9 @@ class EpochIterator(_torch.BaseDataLoaderIter):
                 stacklevel=5,
             )
 
+    def _count_ready(self) -> None:
+        """Counts what workers have made since somebody last heard of them."""
+
     def _shutdown_workers(self) -> None:
         """Ends what works for this iterator; what trainers call to end it early."""
 

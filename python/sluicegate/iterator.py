@@ -153,6 +153,8 @@ class NativeIterator(EpochIterator):
         self._engine = engine
         self._in_order = loader.in_order
         self._ahead = 0
+        # Its part of what may be ahead in bytes; nothing when there is nothing to come.
+        self._party: _core.Party | None = None
         if self._num_workers > 0:
             factor: Any = loader.prefetch_factor
             if factor <= 0:
@@ -183,6 +185,8 @@ class NativeIterator(EpochIterator):
         # What is under way, by the order it was asked for in; and which of it Python will fetch.
         self._under_way: dict[int, BatchIds] = {}
         self._for_python: list[int] = []
+        if self._num_workers > 0:
+            self._party = self._engine.bytes_ahead.join()
         self._take_over(source)
         self._settle(None if self._num_workers == 0 or self._waits_for_epoch() else self._ask_ahead)
 
@@ -220,7 +224,7 @@ class NativeIterator(EpochIterator):
                 ids, batch = self._take()
             finally:
                 if self._num_workers > 0:
-                    self._ask_for_one_more()
+                    self._ask_ahead()  # More than one, once the first has shown how large they are.
             if left_out.is_something and (batch := self._without_left_out(ids, batch)) is None:
                 self._progress.pass_over(ids)
                 if self._num_workers == 0 and (following := next(self._requests, None)) is not None:
@@ -232,6 +236,7 @@ class NativeIterator(EpochIterator):
             self._num_yielded += 1
             return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
         self._progress.finished = True
+        self._party = None
         raise StopIteration
 
     def _without_left_out(self, ids: BatchIds, batch: Any) -> Any:
@@ -251,7 +256,8 @@ class NativeIterator(EpochIterator):
 
     def _ask_for_one_more(self) -> bool:
         """Asks for one batch ahead; False when there is no room, or no batch any more."""
-        if len(self._under_way) < self._ahead:
+        under_way = len(self._under_way)
+        if under_way < self._ahead and (self._party is None or under_way < self._party.room):
             for ids in self._requests:
                 self._ask_for(ids)
                 return True
@@ -289,6 +295,7 @@ class NativeIterator(EpochIterator):
     def _shutdown_workers(self) -> None:
         """Lets go of what is under way; what trainers call to end an iterator early."""
         self._requests = iter(())
+        self._party = None
         self._under_way.clear()
         self._take_over(None)
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch.multiprocessing
 
-from . import _torch, envelope, worker_error
+from . import _torch
 from .fetch import indices_in_words, sampler_name
 from .ids import BatchIds
 from .limits import descriptor_limit_named
 from .payload import Payload, preload
-from .report import attachment
+from .process_answer import ProcessAnswer
 from .requests import indices_of, pickled_request, portable
 from .worker import STACK_SIGNAL, Channel, Duty, run_worker
 from .worker_memory import give_back, lend
@@ -58,30 +58,6 @@ _CAUSES: dict[int, str] = {
 EPOCH_BITS = 32
 
 
-class ProcessAnswer:
-    """What a worker process answered for one batch."""
-
-    __slots__ = ("_content", "_tensors", "ended", "epoch", "failed", "number", "worker")
-
-    def __init__(
-        self, worker: int, epoch: int, number: int, outcome: str, tensors: list[torch.Tensor], content: bytes
-    ) -> None:
-        self.worker, self.epoch, self.number = worker, epoch, number
-        self.ended, self.failed = outcome == "ended", outcome == "failed"
-        self._tensors, self._content = tensors, content
-
-    @property
-    def report(self) -> bytes:
-        """What the worker says beside the batch, pickled; empty when it says nothing."""
-        return attachment(self._content)
-
-    def batch(self) -> Any:
-        """The batch, or the exception that the worker met."""
-        if self.failed:
-            raise worker_error.unpack(self._content)
-        return envelope.read(self._content, self._tensors)
-
-
 class ProcessWorkers:
     """N processes that fetch for one iterator, and the memory that they write batches to.
 
@@ -110,7 +86,7 @@ class ProcessWorkers:
         # The samples of a map-style dataset are seeded by epoch: then it is told with every batch.
         self.tells_epoch = loader.seed is not None and iterator._dataset_kind == _torch.DatasetKind.Map
         with descriptor_limit_named(count):
-            self._memory = lend(loader, count, under_way)
+            self._memory = lend(loader, count, under_way, iterator._bytes_ahead)
         _live.add(self)
         try:
             with descriptor_limit_named(count):
@@ -240,6 +216,10 @@ class ProcessWorkers:
                 self._raise_death(watched[heard][0])
             self._unpack()
         return True
+
+    def listen(self) -> None:
+        """Counts the answers that have come among what is ahead."""
+        self._memory.listen()
 
     def _unpack(self) -> None:
         """Brings what was heard into the inbox. Should a signal's exception interrupt it, it is begun again."""

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .ids import BatchIds
-from .process_workers import EPOCH_BITS, ProcessAnswer, ProcessWorkers
+from .process_answer import ProcessAnswer
+from .process_workers import EPOCH_BITS, ProcessWorkers
 from .thread_workers import ThreadAnswer, ThreadWorkers
 
 if TYPE_CHECKING:
@@ -273,6 +274,10 @@ class WorkerShare:
     def receive(self, timeout: float | None) -> bool:
         """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first."""
         return self._shared.receive(self, timeout)
+
+    def listen(self) -> None:
+        """Counts the answers that have come, for whomever."""
+        self.crew.listen()
 
     def report(self, worker: int) -> str:
         """What `worker` has been doing, and for how long; with its Python stack."""

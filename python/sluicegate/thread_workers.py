@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import _torch
+from . import _core, _torch
+from .batch_bytes import bytes_of
 from .fetch import indices_in_words, make_fetcher, sampler_name
 from .ids import BatchIds
 from .report import Reporter
@@ -35,15 +36,22 @@ GRACE_SECONDS = 5.0
 class ThreadAnswer:
     """What a worker thread answered for one batch."""
 
-    __slots__ = ("content", "ended", "epoch", "error", "number", "report", "worker")
+    __slots__ = ("content", "ended", "epoch", "error", "held", "number", "report", "worker")
 
     def __init__(self, worker: int, epoch: int, number: int) -> None:
         self.worker, self.epoch, self.number = worker, epoch, number
         self.content: Any = None
         self.error: BaseException | None = None
+        # What counts it among what is ahead.
+        self.held: _core.Held | None = None
         self.ended = False
         # What the worker says beside the batch, pickled; empty when it says nothing.
         self.report = b""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the batch; 0 where there is none."""
+        return 0 if self.held is None else self.held.bytes
 
     def batch(self) -> Any:
         """The batch, or the exception that the worker met."""
@@ -73,6 +81,7 @@ class ThreadWorkers:
         # Whether a dataset is told its epoch with every batch: not where all threads share it.
         self.tells_epoch = False
         self.inbox: deque[ThreadAnswer] = deque()
+        self.bytes_ahead = iterator._bytes_ahead
         self._owner = os.getpid()
         # Guards what follows; notified when an answer has come.
         self._come = threading.Condition()
@@ -167,6 +176,9 @@ class ThreadWorkers:
         """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first."""
         with self._come:
             return bool(self._come.wait_for(lambda: self.inbox, timeout))
+
+    def listen(self) -> None:
+        """Nothing: threads count what they have made themselves."""
 
     def report(self, worker: int) -> str:
         """What `worker` has been doing, and for how long; with its Python stack."""
@@ -310,6 +322,7 @@ class _Worker:
             self.lane.begin((epoch, number, index))
             try:
                 answer.content = self._fetched(index, loader_epoch)
+                answer.held = self.crew.bytes_ahead.hold(bytes_of(answer.content))
             except BaseException as error:  # Whatever it is, somebody waits for this batch.
                 if isinstance(error, StopIteration) and self.is_stream:
                     self.ended = answer.ended = True

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import IterDataPipe, MapDataPipe
 
-from . import _torch
+from . import _core, _torch
 from .assignment import Assignment
 from .collate import stacking
 from .engine import engine_of
 from .epoch_iterator import EpochIterator
 from .ids import BatchIds
-from .process_workers import ProcessAnswer, ProcessWorkers
+from .process_answer import ProcessAnswer
+from .process_workers import ProcessWorkers
 from .reports import Reports
 from .requests import without
 from .rng import GlobalDrawWatch
@@ -43,6 +44,9 @@ class WorkerIterator(EpochIterator):
         self._prefetch_factor: int = loader.prefetch_factor
         self._snapshot_every = loader.snapshot_every_n_steps or 0
         self._engine = engine_of(loader)
+        self._bytes_ahead = self._engine.bytes_ahead
+        # Its part of what may be ahead in bytes; nothing when there is nothing to come.
+        self._party: _core.Party | None = None
         self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
         self._epoch = 0
         # Whether an epoch begins with the dataset as the last one left it: threads read that of this process.
@@ -139,6 +143,7 @@ class WorkerIterator(EpochIterator):
         for worker in self._reports.retired:
             self._retire(worker)
         progress.fetching = self._reports.state
+        self._party = self._bytes_ahead.join()
         self._open(self._engine)
         self._exhausted = self._primed = False
         # Threads share the global generators, so nobody seeds them for a sample; draws from them are noticed while the
@@ -153,6 +158,9 @@ class WorkerIterator(EpochIterator):
     def _begin_nothing(self) -> None:
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)
         self._asked = 0
+        # How many more would have been, had the bound in bytes had room for them.
+        self._owed = 0
+        self._party = None
         # The number of the batch that is delivered next, where they are delivered in order.
         self._next_number = 0
         # By the number of a batch that was asked for and not delivered: its worker, and which batch it is.
@@ -166,11 +174,24 @@ class WorkerIterator(EpochIterator):
         if self._watch is not None:
             self._watch.arm()
         self._assignment.share(self._crew.parties)
-        for _ in range(self._assignment.ahead - len(self._under_way)):
+        for _ in range(self._assignment.ahead - len(self._under_way) - self._owed):
             self._ask_for_one_more()
         self._primed = True
 
     def _ask_for_one_more(self) -> None:
+        """Asks for one more batch: now, or when there is room for it in bytes."""
+        self._owed += 1
+        self._ask_owed()
+
+    def _ask_owed(self) -> bool:
+        """Asks for what was put off, as far as there is room for it now; whether there was any."""
+        asked, party = self._asked, self._party
+        while self._owed and (party is None or len(self._under_way) < party.room):
+            self._owed -= 1
+            self._ask_for_next()
+        return self._asked > asked
+
+    def _ask_for_next(self) -> None:
         if self._exhausted:
             return
         ids = next(self._requests, None)
@@ -205,7 +226,7 @@ class WorkerIterator(EpochIterator):
             self._prime()
         if self._dataset_kind == _torch.DatasetKind.Map:
             # As many as ever, should an exception have come between taking a batch and asking for another.
-            while len(self._under_way) < self._assignment.capacity and not self._exhausted:
+            while len(self._under_way) + self._owed < self._assignment.capacity and not self._exhausted:
                 self._ask_for_one_more()
         while True:
             turn = self._turn()
@@ -221,6 +242,9 @@ class WorkerIterator(EpochIterator):
             worker = self._under_way.pop(number)
             answer = self._answers.pop(number)
             self._assignment.done(worker)
+            if answer.size:
+                # Not before it is its turn: how far the others read ahead must not depend on time.
+                self._bytes_ahead.learn(answer.size)
             ids = self._ids.pop(number)
             is_left_out = self._is_left_out(number, worker, ids)
             if number not in self._under_way:  # Else what is left of the batch has its room.
@@ -269,7 +293,8 @@ class WorkerIterator(EpochIterator):
 
     def _turn(self) -> int:
         """The number of the next batch that can still come, in order."""
-        while self._next_number < self._asked:
+        # What was put off is asked for where all that was not put off belongs to streams that have ended.
+        while self._next_number < self._asked or self._ask_owed():
             worker = self._under_way.get(self._next_number)
             if worker is not None:
                 if self._assignment.active[worker] or self._next_number in self._answers:
@@ -278,6 +303,7 @@ class WorkerIterator(EpochIterator):
                 del self._under_way[self._next_number], self._ids[self._next_number]
             self._next_number += 1
         self._progress.finished = True
+        self._party = None
         if not self._persistent_workers:
             self._shutdown_workers()
         raise StopIteration
@@ -332,8 +358,13 @@ class WorkerIterator(EpochIterator):
         )
         self._crew.receive(None)
 
+    def _count_ready(self) -> None:
+        if not (self._crew.closed or self._crew.is_foreign):
+            self._crew.listen()
+
     def _shutdown_workers(self) -> None:
         """Ends the workers; what trainers call to end an iterator early."""
+        self._party = None
         self._crew.close()
 
     def __del__(self) -> None:

@@ -23,22 +23,23 @@ _free: dict[int, tuple[weakref.ref[Any], _core.Workers]] = {}
 _lock = threading.RLock()
 
 
-def lend(loader: DataLoader[Any], workers: int, under_way: int) -> _core.Workers:
-    """Memory for one iterator over `loader`: what the one before it used, or fresh."""
+def lend(loader: DataLoader[Any], workers: int, under_way: int, bytes_ahead: _core.BytesAhead) -> _core.Workers:
+    """Memory for one iterator over `loader`: what the one before it used, or fresh. `bytes_ahead` counts answers."""
     with _lock:
         known, memory = _free.pop(id(loader), (None, None))
     if memory is not None and known is not None and known() is loader:
         fits = (memory.layout[0], memory.under_way) == (workers, under_way)
         if fits:
-            memory.renew()
+            memory.renew(bytes_ahead)
             return memory
-    return _core.Workers(workers, under_way, under_way // workers + SPARE_SLOTS, KINDS)
+    return _core.Workers(workers, under_way, under_way // workers + SPARE_SLOTS, KINDS, bytes_ahead)
 
 
 def give_back(loader: Any, memory: _core.Workers) -> None:
     """Keeps `memory`, which no worker uses any more, for the next iterator over `loader`, which may be gone."""
     if loader is None:
         return
+    memory.forget()
     key = id(loader)
     kept = (weakref.ref(loader, lambda _: _free.pop(key, None)), memory)
     with _lock:

@@ -3,7 +3,7 @@
 use std::iter::FusedIterator;
 use std::time::Duration;
 
-use crate::{Batch, EpochPlan, IndexBatch, LoaderState, PlannedBatch, Prefetch, Result};
+use crate::{Batch, EpochPlan, IndexBatch, LoaderState, Party, PlannedBatch, Prefetch, Result};
 
 /// The batches of one epoch. A batch that could not be fetched is an error in its place, and the next one follows.
 pub struct Batches {
@@ -13,6 +13,8 @@ pub struct Batches {
     first: u64,
     window: Prefetch,
     ahead: usize,
+    /// Nothing once the epoch is over: whoever keeps it takes no room of others.
+    party: Option<Party>,
     /// The next batch of the plan to ask for.
     next: usize,
     /// How many batches are still to come.
@@ -40,12 +42,13 @@ pub struct BatchIds {
 }
 
 impl Batches {
-    /// The batches of `plan`, fetched through `window` with `ahead` of them under way, from where `state` is on.
-    pub(super) fn new(plan: EpochPlan, window: Prefetch, ahead: usize, state: LoaderState) -> Self {
+    /// The batches of `plan`, fetched through `window` with `ahead` of them under way, or as many as `party` has room
+    /// for, from where `state` is on.
+    pub(super) fn new(plan: EpochPlan, window: Prefetch, (ahead, party): (usize, Party), state: LoaderState) -> Self {
         let first = state.first_missing();
         let end = first.saturating_add(plan.len() as u64);
         let left = plan.len() - state.received_between(first, end);
-        Self { plan, first, window, ahead, next: 0, left, state, last_ids: None }
+        Self { plan, first, window, ahead, party: Some(party), next: 0, left, state, last_ids: None }
     }
 
     /// Where the consumer is now.
@@ -82,7 +85,7 @@ impl Batches {
     }
 
     fn ask(&mut self) -> Result<()> {
-        while self.window.len() < self.ahead && self.next < self.plan.len() {
+        while self.next < self.plan.len() && self.window.len() < self.room() {
             let batch_in_epoch = self.first + self.next as u64;
             if !self.state.has_received(batch_in_epoch) {
                 let mut indices = Vec::new();
@@ -93,6 +96,10 @@ impl Batches {
             self.next += 1;
         }
         Ok(())
+    }
+
+    fn room(&self) -> usize {
+        self.party.as_ref().map_or(self.ahead, |party| party.room().min(self.ahead))
     }
 
     /// Takes note that the consumer gets this batch, or the error in its place.
@@ -119,9 +126,14 @@ impl Iterator for Batches {
         while !self.window.is_empty() {
             if let Some((asked, batch)) = self.window.pop(Duration::from_secs(60)) {
                 self.deliver(asked);
+                if self.ahead > 1 && self.window.is_empty() {
+                    // It was alone until its size was known. Should the others fail, they do so when they are asked for again.
+                    let _ = self.ask();
+                }
                 return Some(batch);
             }
         }
+        self.party = None;
         None
     }
 

@@ -1,5 +1,6 @@
 //! [`DataLoaderBuilder`]: how a loader is to be made.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use super::{DataLoader, Source};
@@ -7,8 +8,8 @@ use crate::memory::Slab;
 use crate::sampler::check_batch_size;
 use crate::state::{Cut, Fingerprint};
 use crate::{
-    BatchingSampler, Collate, Dataset, Delivery, Error, LastBatch, Pool, RandomSampler, Remainder, Result, Sampler,
-    SequentialSampler, Shard, StackSamples,
+    BatchingSampler, BytesAhead, Collate, Dataset, Delivery, Error, LastBatch, Pool, RandomSampler, Remainder, Result,
+    Sampler, SequentialSampler, Shard, StackSamples,
 };
 
 /// Slots kept for reuse beyond those that are being filled: the batch in use and what a consumer looks ahead.
@@ -27,6 +28,7 @@ pub struct DataLoaderBuilder {
     remainder: Remainder,
     threads: usize,
     prefetch: usize,
+    prefetch_bytes: Option<NonZeroUsize>,
     delivery: Delivery,
     seed: Option<u64>,
 }
@@ -44,6 +46,7 @@ impl DataLoaderBuilder {
             remainder: Remainder::default(),
             threads: 0,
             prefetch: 2,
+            prefetch_bytes: None,
             delivery: Delivery::InOrder,
             seed: None,
         }
@@ -127,6 +130,29 @@ impl DataLoaderBuilder {
         self
     }
 
+    /// The most bytes that batches fetched ahead take, beside [`prefetch`](Self::prefetch): whichever is reached first counts.
+    /// The largest batch so far says how many that are; one is always fetched, and until it has come it is alone. Which
+    /// batches come, and in which order, does not depend on it. Default: a quarter of what the process [may
+    /// use](crate::memory::container_bytes), from the first batch on.
+    ///
+    /// # Example
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use std::sync::Arc;
+    /// use sluicegate::{DataLoader, InMemory};
+    ///
+    /// let dataset = Arc::new(InMemory::from_vec("x", vec![0.5_f32; 1 << 16], [])?);
+    /// let builder = DataLoader::builder(dataset).batch_size(1024).threads(2).prefetch(8);
+    /// let loader = builder.prefetch_bytes(NonZeroUsize::new(10_000).expect("more than none")).build()?;
+    /// assert_eq!(loader.epoch(0)?.count(), 64);
+    /// assert!(loader.bytes_ahead().high_water() <= 10_000);
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    pub fn prefetch_bytes(mut self, bytes: NonZeroUsize) -> Self {
+        self.prefetch_bytes = Some(bytes);
+        self
+    }
+
     /// In which order batches reach the consumer. Default: the sampler's.
     pub fn delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;
@@ -159,6 +185,9 @@ impl DataLoaderBuilder {
             Source::Batches(batches) => (batches.identity(), None),
         };
         let ahead = self.threads.saturating_mul(self.prefetch).max(1);
+        let bytes_ahead = Arc::new(BytesAhead::new(self.prefetch_bytes));
+        let slab = Slab::new(ahead.saturating_add(SPARE_SLOTS));
+        let slab = if self.threads > 0 { slab.with_free_bytes(bytes_ahead.bound()) } else { slab };
         Ok(DataLoader {
             fingerprint: Fingerprint { dataset_len: self.dataset.len(), sampler },
             cut: Cut { batch_size, rank: self.shard.rank(), world_size: self.shard.world_size() },
@@ -167,7 +196,8 @@ impl DataLoaderBuilder {
             source,
             shard: self.shard,
             remainder: self.remainder,
-            slab: Arc::new(Slab::new(ahead.saturating_add(SPARE_SLOTS))),
+            slab: Arc::new(slab),
+            bytes_ahead,
             pool: (self.threads > 0).then(|| Arc::new(Pool::new(self.threads))),
             ahead,
             delivery: self.delivery,

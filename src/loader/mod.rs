@@ -11,8 +11,8 @@ pub use builder::DataLoaderBuilder;
 use crate::memory::Slab;
 use crate::state::{Cut, Fingerprint};
 use crate::{
-    BatchingSampler, Collate, Dataset, Delivery, EpochPlan, FetchSamples, LastBatch, LoaderState, Pool, Prefetch,
-    Remainder, Result, Sampler, Shard,
+    BatchingSampler, BytesAhead, Collate, Dataset, Delivery, EpochPlan, FetchSamples, LastBatch, LoaderState, Pool,
+    Prefetch, Remainder, Result, Sampler, Shard,
 };
 
 /// Batches of a dataset, epoch by epoch. Threads and memory are kept from one epoch to the next.
@@ -41,6 +41,7 @@ pub struct DataLoader {
     fingerprint: Fingerprint,
     cut: Cut,
     slab: Arc<Slab>,
+    bytes_ahead: Arc<BytesAhead>,
     pool: Option<Arc<Pool>>,
     ahead: usize,
     delivery: Delivery,
@@ -86,7 +87,14 @@ impl DataLoader {
             None => fetch,
         };
         let window = Prefetch::new(Arc::new(fetch), self.pool.clone(), self.delivery);
-        Ok(Batches::new(plan, window, self.ahead, state))
+        let window = window.with_bytes_ahead(Arc::clone(&self.bytes_ahead));
+        Ok(Batches::new(plan, window, (self.ahead, self.bytes_ahead.join()), state))
+    }
+
+    /// What is fetched ahead for all epochs that are read, in bytes, and the bound on it.
+    #[must_use]
+    pub fn bytes_ahead(&self) -> &BytesAhead {
+        &self.bytes_ahead
     }
 
     /// All batches of `epoch` that are this rank's, without loading any: which samples each of them holds.

@@ -66,6 +66,8 @@ struct Inventory {
     leased: usize,
     discarding: usize,
     sizes: Sizes,
+    /// The most warm bytes that are kept, whatever the number of slots.
+    free_bytes: usize,
 }
 
 impl Arena {
@@ -83,7 +85,8 @@ impl Arena {
         let (warm, mut cold) = (FreeRanges::new(page), FreeRanges::new(page));
         cold.insert(cold.pages(&range), 0);
         let sizes = Sizes::new(free_slots.saturating_mul(2).saturating_add(8).min(MOST_SIZES));
-        let inventory = Inventory { warm, cold, now: 0, taken: 0, leased: 0, discarding: 0, sizes };
+        let free_bytes = usize::MAX;
+        let inventory = Inventory { warm, cold, now: 0, taken: 0, leased: 0, discarding: 0, sizes, free_bytes };
         Arc::new(Self {
             segment,
             free_slots,
@@ -91,6 +94,13 @@ impl Arena {
             inventory: ManuallyDrop::new(Mutex::new(inventory)),
             discarded: Condvar::new(),
         })
+    }
+
+    /// Keeps no more than `bytes` bytes of free memory warm from now on (or 1 MiB, where that is more).
+    pub fn limit_free_bytes(&self, bytes: usize) {
+        if let Some(mut inventory) = self.inventory() {
+            inventory.free_bytes = bytes;
+        }
     }
 
     /// The inventory, unless this is a forked child, where the lock may be held by a thread that was not forked.
@@ -174,7 +184,8 @@ impl Arena {
         ranges.into_iter().for_each(|range| inventory.put(range, pages));
         change(&mut inventory);
         // What a free slot takes is what its next batch is granted.
-        let limit = self.free_slots.saturating_mul(capacity_for(inventory.sizes.largest())).max(WARM_BYTES);
+        let limit = self.free_slots.saturating_mul(capacity_for(inventory.sizes.largest()));
+        let limit = limit.min(inventory.free_bytes).max(WARM_BYTES);
         let surplus = inventory.take_surplus(limit);
         drop(inventory);
         self.discard(surplus);

@@ -6,6 +6,7 @@ mod array;
 #[cfg(feature = "arrow")]
 mod arrow_buffer;
 mod bell;
+mod container;
 mod disk_reads;
 mod event;
 mod fault;
@@ -42,6 +43,7 @@ mod worker_slot;
 pub use arena::Arena;
 pub use array::Array;
 pub use bell::{Bell, EventBell, EventWoken, Woken};
+pub use container::{container_bytes, memory_limit};
 pub(crate) use disk_reads::disk_reads;
 #[cfg(all(feature = "python", feature = "arrow"))]
 pub(crate) use foreign_table::ForeignTable;

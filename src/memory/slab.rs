@@ -36,18 +36,27 @@ pub(super) const ALIGNMENT: usize = 64;
 pub struct Slab {
     slots: PerProcess<Arc<Slots>>,
     free_slots: usize,
+    free_bytes: usize,
 }
 
 impl Slab {
     /// An empty pool that keeps at most `free_slots` free slots (or 1 MiB of them, where that is more).
     #[must_use]
     pub fn new(free_slots: usize) -> Self {
-        Self { slots: PerProcess::new(), free_slots }
+        Self { slots: PerProcess::new(), free_slots, free_bytes: usize::MAX }
+    }
+
+    /// The same that keeps no more than `bytes` bytes of free slots either, but one slot (or 1 MiB) in any case.
+    #[must_use]
+    pub fn with_free_bytes(mut self, bytes: usize) -> Self {
+        self.free_bytes = bytes;
+        self
     }
 
     fn slots(&self) -> &Arc<Slots> {
         self.slots.get_or_make(|| {
-            Arc::new(Slots { generation: generation(), free_slots: self.free_slots, inventory: Mutex::default() })
+            let (free_slots, free_bytes) = (self.free_slots, self.free_bytes);
+            Arc::new(Slots { generation: generation(), free_slots, free_bytes, inventory: Mutex::default() })
         })
     }
 
@@ -109,6 +118,7 @@ impl Slot {
 struct Slots {
     generation: u64,
     free_slots: usize,
+    free_bytes: usize,
     inventory: Mutex<Inventory>,
 }
 
@@ -138,7 +148,7 @@ impl Home for Slots {
             std::mem::forget(slot);
             return;
         }
-        let surplus = self.inventory().put(slot, self.free_slots);
+        let surplus = self.inventory().put(slot, (self.free_slots, self.free_bytes));
         drop(surplus);
     }
 }
@@ -175,14 +185,15 @@ impl Inventory {
         Ok(segment)
     }
 
-    /// Keeps `slot`, and returns the slots that are now too many, to be unmapped outside of the lock.
-    fn put(&mut self, slot: Slot, free_slots: usize) -> Vec<Slot> {
+    /// Keeps `slot`, and returns the slots that are now too many, or too many bytes, to be unmapped outside of the lock.
+    fn put(&mut self, slot: Slot, (free_slots, free_bytes): (usize, usize)) -> Vec<Slot> {
         self.free_count += 1;
         self.free_bytes += slot.capacity();
         let newest = slot.capacity();
         self.free.entry(newest).or_default().push_back(slot);
         let mut surplus = Vec::new();
-        while self.free_count > free_slots && self.free_bytes > FREE_BYTES {
+        let is_too_much = |count: usize, bytes: usize| count > free_slots || (bytes > free_bytes && count > 1);
+        while is_too_much(self.free_count, self.free_bytes) && self.free_bytes > FREE_BYTES {
             // Slots of a size that nobody asks for any more go first: any but the size that came back just now.
             let other = self.free.iter().rev().find(|(capacity, free)| **capacity != newest && !free.is_empty());
             let victim = other.map_or(newest, |(&capacity, _)| capacity);

@@ -51,6 +51,12 @@ impl Batch {
         self.layout.samples
     }
 
+    /// The bytes that it takes of its slot: all fields, with what says how long their samples are.
+    #[must_use]
+    pub fn slot_bytes(&self) -> usize {
+        self.lease.len()
+    }
+
     /// The fields, in the order of the dataset's schema.
     #[must_use]
     pub fn fields(&self) -> &[BatchField] {

@@ -7,6 +7,7 @@
 
 mod batch;
 mod blocks_ahead;
+mod bytes_ahead;
 mod fetch;
 mod fetch_packed;
 mod field_table;
@@ -23,6 +24,7 @@ mod worker_layout;
 mod workers;
 
 pub use batch::Batch;
+pub use bytes_ahead::{BytesAhead, Held, Party};
 pub use fetch::{Fetch, FetchSamples, IndexBatch};
 pub use fetch_packed::FetchPacked;
 pub use field_table::PlacedField;

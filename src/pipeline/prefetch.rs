@@ -9,7 +9,7 @@ use super::blocks_ahead::BlocksAhead;
 use super::pace::Pace;
 use super::pool::{Pool, catch};
 use super::reorder::Reorder;
-use super::{Batch, Fetch, IndexBatch};
+use super::{Batch, BytesAhead, Fetch, Held, IndexBatch};
 use crate::Result;
 use crate::memory::generation;
 
@@ -59,6 +59,7 @@ pub struct Prefetch {
     reorder: Arc<Reorder>,
     pace: Arc<Pace>,
     blocks_ahead: BlocksAhead,
+    bytes_ahead: Option<Arc<BytesAhead>>,
     dropped: Arc<AtomicBool>,
     next_ticket: u64,
     generation: u64,
@@ -76,10 +77,19 @@ impl Prefetch {
             reorder: Arc::default(),
             pace: Arc::default(),
             blocks_ahead: BlocksAhead::default(),
+            bytes_ahead: None,
             dropped: Arc::default(),
             next_ticket: 0,
             generation: generation(),
         }
+    }
+
+    /// Has the sizes of batches told to `bytes_ahead`, and those counted there that are ready. How many may be under way the
+    /// consumer asks it.
+    #[must_use]
+    pub fn with_bytes_ahead(mut self, bytes_ahead: Arc<BytesAhead>) -> Self {
+        self.bytes_ahead = Some(bytes_ahead);
+        self
     }
 
     /// The number of batches pushed and not popped.
@@ -148,6 +158,9 @@ impl Prefetch {
     fn fetch_here(&mut self, place: usize) -> (IndexBatch, Result<Batch>) {
         let indices = self.window.remove(place).expect("the caller has seen an entry").into_indices();
         let batch = self.pace.measure(|| catch(|| self.fetch.fetch(&indices)));
+        if let (Ok(batch), Some(ahead)) = (&batch, &self.bytes_ahead) {
+            ahead.learn(batch.slot_bytes());
+        }
         (Arc::unwrap_or_clone(indices), batch)
     }
 
@@ -163,6 +176,7 @@ impl Prefetch {
             let (fetch, reorder) = (Arc::clone(&self.fetch), Arc::clone(&self.reorder));
             let (pace, dropped, task_indices) =
                 (Arc::clone(&self.pace), Arc::clone(&self.dropped), Arc::clone(&indices));
+            let bytes_ahead = self.bytes_ahead.clone();
             pool.spawn(move || {
                 if dropped.load(Ordering::Relaxed) {
                     return;
@@ -170,7 +184,8 @@ impl Prefetch {
                 let batch = pace.measure(|| catch(|| fetch.fetch(&task_indices)));
                 // Before the consumer is woken, so that nothing of this batch is left here once the consumer has it.
                 drop((task_indices, fetch));
-                reorder.put(ticket, batch);
+                let held = bytes_ahead.as_ref().and_then(|ahead| Some(counted(ahead, batch.as_ref().ok()?)));
+                reorder.put(ticket, batch, held);
             })?;
             *entry = Entry::Started(ticket, indices);
             self.next_ticket += 1;
@@ -194,6 +209,11 @@ impl Prefetch {
             }
         }
     }
+}
+
+fn counted(ahead: &Arc<BytesAhead>, batch: &Batch) -> Held {
+    ahead.learn(batch.slot_bytes());
+    ahead.hold(batch.slot_bytes())
 }
 
 impl Drop for Prefetch {

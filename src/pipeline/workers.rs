@@ -10,6 +10,7 @@ use super::field_table::{PlacedField, decode};
 use super::message::{BatchNumber, Errand, Outcome, Reply, Request};
 use super::worker_end::WorkerEnd;
 use super::worker_layout::WorkerLayout;
+use super::{BytesAhead, Held};
 use crate::memory::{Arena, Bell, EventBell, EventWoken, Grant, Lease, Ring, Segment, SharedWord, Slab, spare_for};
 use crate::{Error, Result};
 
@@ -48,6 +49,8 @@ pub struct Answer {
     pub fields: Vec<PlacedField>,
     /// The bytes that say what is around the tensors.
     pub envelope: Range<usize>,
+    /// What counts it as ahead until it is dropped; nothing where nobody counts, or there is no batch.
+    pub held: Option<Held>,
 }
 
 /// The memory that a consumer shares with its worker processes, and what is under way in it.
@@ -65,6 +68,7 @@ pub struct Workers {
     heard: VecDeque<(u64, Answer)>,
     /// Where batches go when users keep so many that the shared memory runs out.
     private: Arc<Slab>,
+    bytes_ahead: Option<Arc<BytesAhead>>,
 }
 
 /// What the consumer knows of one worker.
@@ -115,7 +119,15 @@ impl Workers {
             file,
             heard: VecDeque::new(),
             private: Arc::new(Slab::new(free_slots)),
+            bytes_ahead: None,
         })
+    }
+
+    /// Has answers counted in `bytes_ahead` from now on. What is kept free of all workers' memory stays below its bound, too.
+    pub fn count_in(&mut self, bytes_ahead: Arc<BytesAhead>) {
+        let free_bytes = bytes_ahead.bound() / self.lanes.len().max(1);
+        self.lanes.iter().for_each(|lane| lane.batch_room.limit_free_bytes(free_bytes));
+        self.bytes_ahead = Some(bytes_ahead);
     }
 
     /// As much address space as the machine could have use for, or as a limit leaves.
@@ -163,12 +175,19 @@ impl Workers {
 
     /// Makes the memory ready for new worker processes; those before them have ended.
     pub fn renew(&mut self) {
+        self.forget();
         self.stop.store(0);
-        self.heard.clear();
         for lane in &mut self.lanes {
             lane.requests.reset();
             lane.answers.reset();
             lane.since.store(0);
+        }
+    }
+
+    /// Lets go of what is under way and of what nobody has received; the worker processes have ended.
+    pub fn forget(&mut self) {
+        self.heard.clear();
+        for lane in &mut self.lanes {
             lane.under_way.clear();
             lane.spares.clear();
         }
@@ -228,9 +247,7 @@ impl Workers {
     /// # Errors
     /// [`Error::Worker`] when an answer makes no sense.
     pub fn receive(&mut self, processes: &[BorrowedFd<'_>], timeout: Option<Duration>) -> Result<Heard> {
-        if let Some((_, answer)) = self.heard.pop_front() {
-            return Ok(Heard::Answer(answer));
-        }
+        // All that there is, so that it is counted.
         self.listen()?;
         if let Some((_, answer)) = self.heard.pop_front() {
             return Ok(Heard::Answer(answer));
@@ -247,8 +264,11 @@ impl Workers {
         }
     }
 
-    /// Takes all answers off the rings.
-    fn listen(&mut self) -> Result<()> {
+    /// Takes all answers off the rings. Waits for none.
+    ///
+    /// # Errors
+    /// [`Error::Worker`] when an answer makes no sense.
+    pub fn listen(&mut self) -> Result<()> {
         let before = self.heard.len();
         for (worker, lane) in self.lanes.iter_mut().enumerate() {
             while let Some(words) = lane.answers.pop() {
@@ -257,7 +277,10 @@ impl Workers {
                 let lease = lane.take(&reply, &self.private)?.ok_or_else(nonsense)?;
                 let fields = decode(&lease.bytes()[reply.table..reply.envelope], reply.table)?;
                 let envelope = reply.envelope..lease.len();
-                let answer = Answer { worker, number: reply.number, outcome: reply.outcome, lease, fields, envelope };
+                let (number, outcome) = (reply.number, reply.outcome);
+                let counting = self.bytes_ahead.as_ref().filter(|_| outcome == Outcome::Batch);
+                let held = counting.map(|ahead| ahead.hold(lease.len()));
+                let answer = Answer { worker, number, outcome, lease, fields, envelope, held };
                 self.heard.push_back((reply.at, answer));
             }
         }

@@ -1,9 +1,11 @@
 //! `Engine`: what a loader keeps from one epoch to the next.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 
+use super::bytes_ahead::BytesAhead;
 use super::detach::detach;
 use super::memory::capsule;
 use super::stack::{Kinds, Rows};
@@ -15,6 +17,7 @@ use crate::{BatchField, DType, Pool};
 pub(super) struct Engine {
     pub(super) slab: Arc<Slab>,
     pub(super) pool: Option<Arc<Pool>>,
+    pub(super) bytes_ahead: Arc<crate::BytesAhead>,
     /// Permutations are as long as the dataset and live as long as an epoch: apart from the batches, so that neither
     /// takes the other's free slots away.
     permutations: Slab,
@@ -22,11 +25,18 @@ pub(super) struct Engine {
 
 #[pymethods]
 impl Engine {
-    /// `threads` threads (none: the calling thread fetches), and up to `free_slots` free slots kept for reuse.
+    /// `threads` threads (none: the calling thread fetches), up to `free_slots` free slots kept for reuse, and up to
+    /// `prefetch_bytes` bytes of batches ahead (None: a quarter of what this process may use).
     #[new]
-    fn new(threads: usize, free_slots: usize) -> Self {
+    #[pyo3(signature = (threads, free_slots, prefetch_bytes=None))]
+    fn new(threads: usize, free_slots: usize, prefetch_bytes: Option<NonZeroUsize>) -> Self {
+        let bytes_ahead = Arc::new(crate::BytesAhead::new(prefetch_bytes));
+        let slab = Slab::new(free_slots);
+        // Without threads nothing is ahead, and nobody need find out how much memory there is.
+        let slab = if threads > 0 { slab.with_free_bytes(bytes_ahead.bound()) } else { slab };
         Self {
-            slab: Arc::new(Slab::new(free_slots)),
+            slab: Arc::new(slab),
+            bytes_ahead,
             pool: (threads > 0).then(|| Arc::new(Pool::new(threads))),
             permutations: Slab::new(1),
         }
@@ -53,6 +63,12 @@ impl Engine {
         rows.copy_into(py, lease.bytes_mut())?;
         let BatchField { dtype, shape, .. } = rows.field();
         kinds.tensor(capsule(py, &Arc::new(lease), 0, (*dtype, shape))?, *dtype).map(Some)
+    }
+
+    /// What is fetched ahead, in bytes.
+    #[getter]
+    fn bytes_ahead(&self) -> BytesAhead {
+        BytesAhead(Arc::clone(&self.bytes_ahead))
     }
 
     /// The number of threads.

@@ -5,6 +5,7 @@
 mod arrow_table;
 mod batch_sampler;
 mod block_cache;
+mod bytes_ahead;
 mod class_index;
 mod columnar;
 mod convert;
@@ -64,6 +65,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::block_cache::BlockCache;
+    #[pymodule_export]
+    use super::bytes_ahead::{BytesAhead, Held, Party};
     #[pymodule_export]
     use super::class_index::ClassIndex;
     #[pymodule_export]

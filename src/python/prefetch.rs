@@ -212,5 +212,6 @@ impl Prefetch {
 
 fn window(engine: &Engine, fetch: Arc<dyn Fetch>, in_order: bool) -> Mutex<crate::Prefetch> {
     let delivery = if in_order { Delivery::InOrder } else { Delivery::AsCompleted };
-    Mutex::new(crate::Prefetch::new(fetch, engine.pool.clone(), delivery))
+    let window = crate::Prefetch::new(fetch, engine.pool.clone(), delivery);
+    Mutex::new(window.with_bytes_ahead(Arc::clone(&engine.bytes_ahead)))
 }

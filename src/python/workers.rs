@@ -8,6 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use super::bytes_ahead::{BytesAhead, Held};
 use super::convert::errand;
 use super::detach::detach;
 use super::memory::{capsule, descriptors};
@@ -30,13 +31,21 @@ pub(super) struct Workers {
 #[pymethods]
 impl Workers {
     /// For `workers` workers with up to `under_way` requests each; `kinds` makes tensors of what they
-    /// write.
+    /// write, and answers are counted in `bytes_ahead`.
     #[new]
-    fn new(py: Python<'_>, workers: usize, under_way: usize, free_slots: usize, kinds: Py<Kinds>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        workers: usize,
+        under_way: usize,
+        free_slots: usize,
+        kinds: Py<Kinds>,
+        bytes_ahead: &BytesAhead,
+    ) -> PyResult<Self> {
         if workers == 0 {
             return Err(PyValueError::new_err("workers: expected at least 1"));
         }
-        let workers = detach(py, || crate::pipeline::Workers::new(workers, under_way, free_slots))?;
+        let mut workers = detach(py, || crate::pipeline::Workers::new(workers, under_way, free_slots))?;
+        workers.count_in(Arc::clone(&bytes_ahead.0));
         Ok(Self { workers: Mutex::new(workers), under_way, kinds })
     }
 
@@ -60,11 +69,29 @@ impl Workers {
         Ok(WorkerEnd::new_over(end, self.kinds.clone_ref(py)))
     }
 
-    /// Makes the memory ready for new processes; those before them have ended.
-    fn renew(&self, py: Python<'_>) -> PyResult<()> {
+    /// Makes the memory ready for new processes, whose answers are counted in `bytes_ahead`; those before them have ended.
+    fn renew(&self, py: Python<'_>, bytes_ahead: &BytesAhead) -> PyResult<()> {
         detach(py, || {
-            self.lock().renew();
+            let mut workers = self.lock();
+            workers.renew();
+            workers.count_in(Arc::clone(&bytes_ahead.0));
             Ok(())
+        })
+    }
+
+    /// Lets go of what nobody has received; the processes have ended.
+    fn forget(&self, py: Python<'_>) -> PyResult<()> {
+        detach(py, || {
+            self.lock().forget();
+            Ok(())
+        })
+    }
+
+    /// Counts the answers that are there; not while another thread waits for some, which counts them itself.
+    fn listen(&self, py: Python<'_>) -> PyResult<()> {
+        detach(py, || match self.workers.try_lock() {
+            Ok(mut workers) => workers.listen(),
+            Err(_) => Ok(()),
         })
     }
 
@@ -93,7 +120,7 @@ impl Workers {
     }
 
     /// Waits up to `timeout` seconds (None: for ever) for an answer, while the processes live whose descriptors (pidfds) are
-    /// given, and passes it to `hear`: (worker, epoch, batch in epoch, outcome, tensors, envelope). -1 then; None when
+    /// given, and passes it to `hear`: (worker, epoch, batch in epoch, outcome, tensors, envelope, what counts it). -1 then; None when
     /// the time is over; the place in `processes` of one that has ended, when there are no answers.
     fn receive(
         &self,
@@ -152,7 +179,7 @@ impl Workers {
 
     /// Makes tensors of the fields, all on one lease.
     fn hand_over(&self, py: Python<'_>, answer: Answer, hear: &Bound<'_, PyAny>) -> PyResult<()> {
-        let Answer { worker, number, outcome, lease, fields, envelope } = answer;
+        let Answer { worker, number, outcome, lease, fields, envelope, held } = answer;
         let outcome = match outcome {
             Outcome::Batch => "batch",
             Outcome::Failed => "failed",
@@ -166,7 +193,8 @@ impl Workers {
                 self.kinds.get().tensor(capsule(py, &lease, field.offset, (field.dtype, &field.shape))?, field.dtype)
             })
             .collect::<PyResult<Vec<_>>>()?;
-        let answer = (worker, number.epoch, number.batch_in_epoch, outcome, PyList::new(py, tensors)?, envelope);
+        let (tensors, held) = (PyList::new(py, tensors)?, held.map(Held));
+        let answer = (worker, number.epoch, number.batch_in_epoch, outcome, tensors, envelope, held);
         // One argument, for functions written in C: a signal's exception can't come between taking an answer and keeping it.
         hear.call1((answer,)).map(drop)
     }

@@ -33,6 +33,7 @@ OWN_NAMES = [
     "JsonLinesDataset",
     "JsonLinesStream",
     "LengthBucketBatchSampler",
+    "LoaderStats",
     "MdsDataset",
     "MixtureSampler",
     "NpyDataset",
@@ -108,6 +109,7 @@ def test_the_signature_is_torchs_with_own_arguments_keyword_only_at_the_end() ->
         "seed_samples",
         "shard",
         "remainder",
+        "prefetch_bytes",
     ]
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY and p.default is not inspect.Parameter.empty for p in tail)
 

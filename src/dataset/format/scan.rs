@@ -10,8 +10,9 @@ use crate::{Error, Result};
 /// Below this number of items threads are not worth their start.
 const WORTH_THREADS: usize = 2;
 
-/// What `work` makes of each item, in order. On threads of its own, as many as the machine has cores, that are gone when it
-/// returns: a process that is forked at any time inherits none.
+/// What `work` makes of each item, in order. On threads of its own, as many as the affinity mask and the CPU quota of the
+/// control group leave (`available_parallelism` reads both), that are gone when it returns: a process that is forked at any
+/// time inherits none.
 ///
 /// # Errors
 /// That of the first item that fails, whichever thread was there first; or [`Error::Threads`].

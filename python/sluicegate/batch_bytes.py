@@ -1,0 +1,62 @@
+"""How large a batch is that Python made."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import _torch
+
+# Of a container with more parts than this some are looked at, evenly spread over it, and stand for the others.
+_MOST_PARTS = 256
+# And no more objects than this altogether: a batch may be nested without end.
+_MOST_OBJECTS = 4096
+# More than any machine has.
+_MOST_BYTES = 2**62
+
+
+def bytes_of(batch: Any) -> int:
+    """About how many bytes `batch` takes: exact for the tensors, arrays and byte strings in tuples, lists and dicts.
+
+    Of other objects the attributes are looked at. A view counts as what is to be seen of it. Never raises, and runs no
+    code of `batch` but the iteration of containers that were derived from Python's own.
+
+    Example:
+        >>> import torch
+        >>> bytes_of(torch.zeros(4, 256)), bytes_of({"image": torch.zeros(4, 256), "name": [b"1" * 1000] * 4}) > 8000
+        (4096, True)
+    """
+    total = looked = 0
+    waiting: list[tuple[Any, int]] = [(batch, 1)]
+    try:
+        while waiting and looked < _MOST_OBJECTS:
+            item, times = waiting.pop()
+            looked += 1
+            own, parts = _taken_apart(item)
+            total += times * own
+            if parts:
+                step = -(-len(parts) // _MOST_PARTS)
+                waiting.extend((part, times * step) for part in itertools.islice(parts, 0, None, step))
+    except Exception:  # The batch is what counts, not how large somebody's container says that it is.
+        pass
+    return min(total, _MOST_BYTES)
+
+
+def _taken_apart(item: Any) -> tuple[int, Collection[Any]]:
+    """The bytes of `item` itself, and what else is in it."""
+    if isinstance(item, torch.Tensor):
+        return (item.numel() * item.element_size() if _torch.tensor_is_dense(item) else 0), ()
+    if isinstance(item, np.ndarray):
+        return item.nbytes, ()
+    if isinstance(item, (str, bytes, bytearray)):
+        return len(item), ()
+    own = object.__sizeof__(item)
+    if isinstance(item, dict):
+        return own, item.values()
+    if isinstance(item, (list, tuple, set, frozenset)):
+        return own + 8 * len(item), item
+    return own, getattr(item, "__dict__", {}).values()

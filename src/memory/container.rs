@@ -1,0 +1,171 @@
+//! [`container_bytes`]: how much memory this process may use, which in a container is less than the machine has.
+//!
+//! Written from the kernel's documentation of control groups (`cgroup-v1/memory`, `cgroup-v2`) and of
+//! `/proc/<pid>/mountinfo` (`proc_pid_mountinfo(5)`).
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use super::physical_bytes;
+
+/// Of a file that the kernel writes no more than this is read: thousands of mounts, and some to spare.
+const MOST_READ: u64 = 1 << 22;
+
+/// The most memory that this process may use, in bytes: the least of the limits of its control group and of all those
+/// above it, and never more than the machine has.
+///
+/// Read anew at every call: a limit may be changed while a process runs.
+///
+/// # Example
+/// ```
+/// assert!(sluicegate::memory::container_bytes() > 0);
+/// ```
+#[must_use]
+pub fn container_bytes() -> usize {
+    memory_limit(Path::new("/")).map_or(usize::MAX, |limit| limit.max(1)).min(physical_bytes())
+}
+
+/// The least of the memory limits that the control groups of this process have, in bytes; nothing where none of them has one.
+///
+/// Versions 1 and 2 are read, both where a machine has both. A group in a container may not know how it is called outside,
+/// and those above it may be out of sight: what can be read counts. What can't be read, or is no number, is no limit.
+///
+/// `root` is the folder that `proc` and the groups' file systems lie under: `/`, or a recorded tree.
+///
+/// # Example
+/// ```
+/// use std::path::Path;
+/// use sluicegate::memory::memory_limit;
+///
+/// assert_eq!(memory_limit(Path::new("/there/is/no/such/folder")), None);
+/// ```
+#[must_use]
+pub fn memory_limit(root: &Path) -> Option<usize> {
+    let groups = read(&root.join("proc/self/cgroup"))?;
+    let mounts = read(&root.join("proc/self/mountinfo")).unwrap_or_default();
+    let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::of_line).collect();
+    groups.lines().filter_map(Group::of_line).flat_map(|group| group.limits(root, &mounts)).min()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Version {
+    /// Where its groups lie on a machine that does not say.
+    fn usual_place(self) -> &'static str {
+        match self {
+            Self::One => "/sys/fs/cgroup/memory",
+            Self::Two => "/sys/fs/cgroup",
+        }
+    }
+}
+
+/// The group of this process, in a hierarchy that knows of memory.
+struct Group<'a> {
+    version: Version,
+    path: &'a str,
+}
+
+impl<'a> Group<'a> {
+    /// Of a line of `/proc/self/cgroup`: hierarchy, controllers, path.
+    fn of_line(line: &'a str) -> Option<Self> {
+        let mut parts = line.splitn(3, ':');
+        let (hierarchy, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let version = match (hierarchy, controllers) {
+            ("0", "") => Version::Two,
+            _ if controllers.split(',').any(|name| name == "memory") => Version::One,
+            _ => return None,
+        };
+        Some(Self { version, path })
+    }
+
+    /// The limits of this group and of those above it, as far as they can be seen.
+    fn limits(&self, root: &Path, mounts: &[Mount]) -> Vec<usize> {
+        // Of several mounts of one hierarchy the first that shows this group tells; else it is seen from within, where
+        // the mount itself is the group.
+        let of_version = || mounts.iter().filter(|mount| mount.version == self.version);
+        let seen = of_version().find_map(|mount| Some((mount, mount.below(self.path)?)));
+        let seen = seen.or_else(|| of_version().next().map(|mount| (mount, PathBuf::new())));
+        let (place, below) = match seen {
+            Some((mount, below)) => (mount.place.clone(), below),
+            None => (self.version.usual_place().to_owned(), plain(self.path).unwrap_or_default()),
+        };
+        let top = root.join(place.trim_start_matches('/'));
+        below.ancestors().flat_map(|group| self.limits_in(&top.join(group))).collect()
+    }
+
+    fn limits_in(&self, folder: &Path) -> Vec<usize> {
+        let number = |file| read(&folder.join(file)).and_then(|text| text.trim().parse().ok());
+        match self.version {
+            // Above `memory.high` a process goes on, but no faster than its memory is reclaimed.
+            Version::Two => ["memory.max", "memory.high"].into_iter().filter_map(number).collect(),
+            Version::One => {
+                // It counts the groups above that a container does not see.
+                let statistics = read(&folder.join("memory.stat")).unwrap_or_default();
+                let of_all = statistics.lines().find_map(|line| line.strip_prefix("hierarchical_memory_limit "));
+                number("memory.limit_in_bytes")
+                    .into_iter()
+                    .chain(of_all.and_then(|text| text.trim().parse().ok()))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// Where a hierarchy of groups that knows of memory is to be seen, and which part of it.
+struct Mount {
+    version: Version,
+    /// The group that is to be seen at `place`.
+    group: String,
+    place: String,
+}
+
+impl Mount {
+    fn of_line(line: &str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let (group, place) = (unescaped(before.next()?), unescaped(before.next()?));
+        let mut after = after.split(' ');
+        let version = match (after.next()?, after.nth(1)) {
+            ("cgroup2", _) => Version::Two,
+            ("cgroup", Some(options)) if options.split(',').any(|name| name == "memory") => Version::One,
+            _ => return None,
+        };
+        Some(Self { version, group, place })
+    }
+
+    /// Where below this mount the group at `path` is; nothing when it is not to be seen here.
+    fn below(&self, path: &str) -> Option<PathBuf> {
+        Some(plain(path)?.strip_prefix(plain(&self.group)?).ok()?.to_path_buf())
+    }
+}
+
+/// `path` without its root; nothing of one that leads out of what can be seen, as that of a group outside of a namespace.
+fn plain(path: &str) -> Option<PathBuf> {
+    let parts = Path::new(path).components().filter(|part| *part != Component::RootDir);
+    parts.map(|part| matches!(part, Component::Normal(_)).then_some(part)).collect()
+}
+
+/// A path of `mountinfo`, where blanks, tabs, line ends and backslashes are three octal digits behind a backslash.
+fn unescaped(path: &str) -> String {
+    let mut parts = path.split('\\');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let letter = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match letter.filter(u8::is_ascii) {
+            Some(letter) => plain.extend([char::from(letter).to_string().as_str(), &part[3..]]),
+            None => plain.extend(["\\", part]),
+        }
+    }
+    plain
+}
+
+fn read(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(MOST_READ).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
