@@ -69,7 +69,6 @@ impl ImagePipeline {
     }
 
     /// The same, with the steps that moved its pixels and the height and the width that it had before: for its boxes and masks.
-    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
     fn decode_moved<'py>(
         &self,
         py: Python<'py>,
@@ -235,6 +234,7 @@ impl ImageCache {
 /// The samples of `dataset` with these fields: the number of each there, the pipeline of one that holds the bytes of images, and
 /// of what moves with an image the place of that; boxes have a format.
 #[pyfunction]
+#[expect(clippy::type_complexity, reason = "a tuple of Python's")]
 pub(super) fn decoded_images(
     py: Python<'_>,
     dataset: &Dataset,
