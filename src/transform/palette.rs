@@ -1,6 +1,7 @@
 //! The numbers that the pixels of a PNG with a palette are.
 
 use std::io::Cursor;
+use std::panic::catch_unwind;
 
 use png::{BitDepth, ColorType, Decoder, DecodingError, Limits, Transformations};
 
@@ -14,6 +15,12 @@ const SPARE: usize = 64 << 20;
 
 /// The numbers of the pixels, of an image with a palette; nothing where it has none.
 pub(super) fn numbers(encoded: &[u8], options: &DecodeOptions) -> Result<Option<Image>, Reason> {
+    // As of other parsers: what it did not reckon with is a damaged image.
+    let decoded = catch_unwind(|| numbers_unguarded(encoded, options));
+    decoded.unwrap_or_else(|_| Err("it can't be decoded as PNG (the decoder panicked)".into()))
+}
+
+fn numbers_unguarded(encoded: &[u8], options: &DecodeOptions) -> Result<Option<Image>, Reason> {
     let refuse = |error: DecodingError| format!("it can't be decoded as PNG ({error})");
     let mut decoder = Decoder::new_with_limits(Cursor::new(encoded), Limits { bytes: SPARE });
     decoder.set_transformations(Transformations::IDENTITY);
