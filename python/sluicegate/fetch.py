@@ -14,10 +14,9 @@ import torch
 from torch.utils.data import BatchSampler, StackDataset, Subset
 
 from . import _torch
-from .collate import StackingCollate
 from .native_dataset import NativeDataset, own_collate
 from .native_stream import NativeStream
-from .placing import PlacingCollate
+from .placing import stacks_as_torch
 from .rng import SampleSeeding
 from .shard_iterable import ShardedIterable
 from .shuffle_buffer import ShuffleBuffer
@@ -272,8 +271,8 @@ class MapFetcher:
         self.dataset = dataset
         self.sampler = sampler
         self.auto_collation = auto_collation
-        is_default = isinstance(collate_fn, (StackingCollate, PlacingCollate)) or _torch.collate_is_default(collate_fn)
-        self.collate_fn = own_collate(dataset, collate_fn) if auto_collation and is_default else collate_fn
+        is_torchs = auto_collation and stacks_as_torch(collate_fn)
+        self.collate_fn = own_collate(dataset, collate_fn) if is_torchs else collate_fn
         self.seeding = seeding
         if resumed and "thing" in resumed["state"]:
             restore(dataset, resumed["state"]["thing"])

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 from . import _core
-from .image import MAX_PIXELS, Mode, Truncated, image_decoder
+from .image import MAX_PIXELS, Mode, Truncated
 from .image_field import ImageField
 from .labels import Labels, LabelsLike, checked_labels, labels_of
 from .native_dataset import NativeDataset, leaves_out, native_format
@@ -154,10 +154,7 @@ class ImageFolderDataset(NativeDataset):
         places, labels = self._labelled(array("q", range(len(whole))))
         self.damages: list[str] = []
         if leaves:
-            decoder = image_decoder(
-                self._field.mode, self._field.exif_orientation, self._field.truncated, self._field.max_pixels
-            )
-            broken, self.damages = self._files.broken_images(places.tolist(), decoder, self.index_folder)
+            broken, self.damages = self._files.broken_images(places.tolist(), self._field.decoder, self.index_folder)
             left_out = set(broken)
             kept = [number for number, place in enumerate(places) if place not in left_out]
             places = array("q", (places[number] for number in kept))

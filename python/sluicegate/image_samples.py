@@ -45,11 +45,11 @@ class ImageSamples:
         moved = [field for each in self._moved.values() for fields in each for field in fields]
         if len(set(moved)) < len(moved):
             raise ValueError("boxes, masks: a field moves with one image, and this one is named twice")
-        for mask in (mask for each in self._moved.values() for mask in each.masks):
+        masks = {mask for each in self._moved.values() for mask in each.masks}
+        for mask in masks:
             if (image := images.get(mask)) is not None and (image.transform is not None or image.cache is not None):
                 raise ValueError("masks: a mask moves with its image, and has no transform and no cache of its own")
         # A mask that is moved is no image to itself.
-        masks = {mask for each in self._moved.values() for mask in each.masks}
         self._order = [field for field in self._moved if field not in masks]
         boxes = {each for of in self._moved.values() for each in of.boxes}
         self.kinds = tuple(self._kind(field, kind, boxes) for field, kind in enumerate(kinds))
@@ -60,11 +60,6 @@ class ImageSamples:
         if field not in self.images:
             return kind
         return ("optional", "tensor") if isinstance(kind, tuple) else "tensor"
-
-    @property
-    def has_moved(self) -> bool:
-        """Whether boxes or masks move with an image."""
-        return any(map(any, self._moved.values()))
 
     @property
     def are_of_one_form(self) -> bool:

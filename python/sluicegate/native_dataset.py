@@ -20,9 +20,6 @@ Kind = str | tuple[str, bytes] | tuple[str, str]
 # What a batch of values of any length is: "ragged", or `("padded", fill)`.
 Lists: TypeAlias = "str | tuple[str, Any]"
 
-# The kinds that torch's default collate makes batches of as the core does.
-_STACKED = ("tensor", "number", "bytes", "str", "bytes tuple", "str tuple", "path", "json")
-
 # Data types that DLPack has no code for: they cross as bytes and are viewed as what they are.
 VIEWED = {
     "float8_e4m3fn": torch.float8_e4m3fn,
@@ -191,6 +188,11 @@ def leaves_out(on_error: str) -> bool:
     return on_error == "skip"
 
 
+def has_own_batches(kinds: Sequence[Kind]) -> bool:
+    """Whether torch's default collate has no batches of these kinds, or others than the core."""
+    return any(kind == "ragged" or isinstance(kind, tuple) for kind in kinds)
+
+
 def own_collate(dataset: Any, collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """What makes batches of the samples of `dataset` where its loader has torch's default collate.
 
@@ -204,7 +206,7 @@ def own_collate(dataset: Any, collate_fn: Callable[[Any], Any]) -> Callable[[Any
     inner = dataset
     while type(inner) is Subset:
         inner = inner.dataset
-    if not isinstance(inner, NativeDataset) or all(kind in _STACKED for kind in inner.kinds):
+    if not isinstance(inner, NativeDataset) or not has_own_batches(inner.kinds):
         return collate_fn
     return functools.partial(collate, structure=inner.structure, kinds=inner.kinds, default=collate_fn)
 

@@ -53,6 +53,11 @@ def placing(collate_fn: Callable[[Any], Any], end: _core.WorkerEnd) -> Callable[
     return PlacingCollate(end, collate_fn) if _torch.collate_is_default(collate_fn) else collate_fn
 
 
+def stacks_as_torch(collate_fn: Callable[[Any], Any]) -> bool:
+    """Whether `collate_fn` is torch's default collate, or what stands in for it here."""
+    return isinstance(collate_fn, (StackingCollate, PlacingCollate)) or _torch.collate_is_default(collate_fn)
+
+
 def _is_plain(sample: Any) -> bool:
     """Whether the containers of `sample` are Python's own: torch makes the batch's containers of their classes."""
     kind = type(sample)

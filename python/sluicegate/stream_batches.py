@@ -6,10 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from . import _torch
-from .collate import StackingCollate
+from .native_dataset import has_own_batches
 from .native_stream import NativeIterator, NativeStream
-from .placing import PlacingCollate
+from .placing import stacks_as_torch
 from .shuffle_buffer import ShuffledIterator
 from .stream_images import DecodesImages, StreamImages
 
@@ -23,7 +22,7 @@ def native_batches(
         iterator: of a stream.
         collate_fn: the loader's.
     """
-    is_default = isinstance(collate_fn, (StackingCollate, PlacingCollate)) or _torch.collate_is_default(collate_fn)
+    is_default = stacks_as_torch(collate_fn)
     if isinstance(iterator, DecodesImages) and iterator.images is not None and is_default:
         images = iterator.images
         collate_fn = functools.partial(_collate, images.stream, collate_fn)
@@ -50,6 +49,4 @@ class _ImageBatches:
 def _collate(stream: NativeStream, collate_fn: Callable[[Any], Any], samples: Any) -> Any:
     """As the core makes it: torch's default can't stack tensors of any length."""
     kinds = () if stream._shape is None else stream._shape[1]
-    if any(kind == "ragged" or isinstance(kind, tuple) for kind in kinds):
-        return stream.collate(samples)
-    return collate_fn(samples)
+    return stream.collate(samples) if has_own_batches(kinds) else collate_fn(samples)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -52,6 +52,8 @@ class StreamImages:
         self.stream = stream
         self._seeding = seeding
         self._moves = any(image.boxes or image.masks for image in stream._images.values())
+        # Where something moves: made with the first sample, which says in which order its fields are.
+        self._samples: ImageSamples | None = None
         # A transform in Python may raise whatever it likes: only what the core says of an image is about its file.
         self._decoders = {
             name: (image.with_transform(None), image.transform) if image.is_called else (image, None)
@@ -86,13 +88,12 @@ class StreamImages:
 
     def _moved(self, encoded: EncodedSample) -> Any:
         """The same of a sample with boxes or masks."""
-        names = list(encoded.sample)
-        images = {names.index(name): image for name, image in self.stream._images.items()}
-        samples = ImageSamples({name: place for place, name in enumerate(names)}, ["bytes"] * len(names), images)
+        if self._samples is None:
+            self._samples = moving_samples(list(encoded.sample), self.stream._images)
         try:
-            return samples.sample(encoded.sample, 0)
+            return self._samples.sample(encoded.sample, 0)
         except DamagedImageError as error:
-            self._refuse(encoded, names[error.field], error)
+            self._refuse(encoded, list(encoded.sample)[error.field], error)
             return LEFT_OUT
 
     @property
@@ -161,6 +162,12 @@ class StreamImages:
 
     def _refuse(self, encoded: EncodedSample, name: str, reason: object) -> None:
         self.stream.refuse_or_leave_out(f"{self.stream.origin(encoded, name)}: {reason}")
+
+
+def moving_samples(names: Sequence[str], images: Mapping[str, ImageField]) -> ImageSamples:
+    """What decodes samples with these fields, and moves what moves with `images`; a ValueError for what is no field."""
+    structure = {name: place for place, name in enumerate(names)}
+    return ImageSamples(structure, ["bytes"] * len(names), {structure[name]: image for name, image in images.items()})
 
 
 class DecodesImages(Iterator[_T_co]):

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from . import _core
-from .image_field import ImageField, image_field
-from .image_samples import ImageSamples
+from .image_field import image_field
 from .native_dataset import Kind, Lists, checked_lists
 from .native_stream import Fields, NativeStream
-from .stream_images import EncodedSample
+from .stream_images import EncodedSample, moving_samples
 from .stream_sources import Sources
 from .tar import TarField, checked_fields, fields_of_core, kinds_of
 
@@ -129,18 +128,14 @@ class TarStream(NativeStream):
         )
         images = {name: image_field(field) for name, field in (self.fields or {}).items()}
         self._images = {name: image for name, image in images.items() if image is not None}
-        names = ["__key__", "__url__", *(self.fields or {})]
         # Boxes and masks that are no fields are told now.
-        ImageSamples(dict(zip(names, range(len(names)), strict=True)), ["bytes"] * len(names), self._by_number(names))
+        moving_samples(["__key__", "__url__", *(self.fields or {})], self._images)
         for name, image in self._images.items():
             if image.cache is not None:
                 raise ValueError(
                     f"fields[{name!r}]: a stream has no numbers by which images could be kept: leave cache= out, or "
                     "take TarDataset"
                 )
-
-    def _by_number(self, names: Sequence[str]) -> dict[int, ImageField]:
-        return {names.index(name): image for name, image in self._images.items()}
 
     def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int]) -> _core.Stream:
         return _core.Stream.tar(sources, options, fields_of_core(self.fields), self.on_missing, self.concatenated)
