@@ -10,7 +10,7 @@ NASM := .cache/nasm/.installed
 export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: help demo test test-rust test-python test-tight lint format fuzz bench lock clean
+.PHONY: help demo test test-rust test-python test-tight test-cuda lint format fuzz bench bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -59,6 +59,25 @@ SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order sh
 test-tight: $(VENV)/.built ## Run the Python tests with two slots and a prefetch of one
 	SLUICEGATE_SOAK_SECONDS=10 $(BIN)/python -m pytest --quiet --tight tests/python \
 		$(SLOTLESS:%=--ignore-glob='*/test_%.py')
+
+# Where there is a GPU there need be no compiler and no network: a wheel that was built elsewhere, and a Python that has torch
+# and pytest.
+CUDA_PYTHON ?= python3
+CUDA_PACKAGE := .cache/cuda/.unpacked
+
+wheel: $(VENV)/.installed $(NASM) ## Build the wheel into dist/
+	$(BIN)/maturin build --release --locked --quiet --out dist
+
+$(CUDA_PACKAGE): $(wildcard dist/*.whl)
+	@test -n "$^" || (echo 'there is no wheel in dist/: build one with make wheel, where there is a compiler' && false)
+	@rm -rf $(@D) && mkdir -p $(@D) && $(CUDA_PYTHON) -m zipfile -e $(lastword $(sort $^)) $(@D) && touch $@
+
+test-cuda: $(CUDA_PACKAGE) ## Run the tests that need a GPU, with the wheel in dist/ and CUDA_PYTHON
+	PYTHONPATH=$(CURDIR)/$(<D) timeout 1500 $(CUDA_PYTHON) -m pytest --quiet -c tests/python/cuda.ini --rootdir tests/python \
+		tests/python/test_cuda.py
+
+bench-cuda: $(CUDA_PACKAGE) ## Measure copies to a GPU against torch's, with the wheel in dist/ and CUDA_PYTHON
+	PYTHONPATH=$(CURDIR)/$(<D) OMP_WAIT_POLICY=PASSIVE $(CUDA_PYTHON) benches/python/cuda.py
 
 lint: $(VENV)/.built ## Check formatting, lints, types, the stub and the rules of the tree
 	cargo fmt --check

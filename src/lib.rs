@@ -90,8 +90,8 @@ pub use error::{Error, Result};
 pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder};
 pub use pipeline::{
     Answer, Batch, BatchNumber, BytesAhead, Delivery, Errand, Fetch, FetchPacked, FetchSamples, Heard, Held,
-    IndexBatch, Outcome, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, Task, WorkerEnd, Workers,
-    end_with,
+    IndexBatch, Outcome, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy, Task, WorkerEnd,
+    Workers, end_with,
 };
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};

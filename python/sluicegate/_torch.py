@@ -28,6 +28,7 @@ from torch.utils.data.dataloader import (
 
 __all__ = [
     "COLLATE_MAP",
+    "DTYPES",
     "DTYPE_NAMES",
     "TENSOR_FLAGS",
     "BaseDataLoaderIter",
@@ -65,7 +66,7 @@ from_dlpack = torch._C._from_dlpack
 profiler_enabled: Callable[[], bool] = torch._C._autograd._profiler_enabled
 
 # What torch does to a batch when `pin_memory` is set: custom batch types are part of it.
-pin_memory = _utils.pin_memory.pin_memory
+pin_memory: Callable[..., Any] = _utils.pin_memory.pin_memory
 
 _TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
@@ -164,6 +165,10 @@ DTYPE_NAMES = {
     )
     if (dtype := getattr(torch, name, None)) is not None
 }
+
+
+# The other way round.
+DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 
 
 def dtype_name(dtype: torch.dtype) -> str:

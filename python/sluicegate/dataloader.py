@@ -14,9 +14,11 @@ from torch.utils.data import Dataset, Sampler
 
 from . import _torch
 from .batch_source import BatchSource, batch_source
+from .device import checked_device, checked_device_prefetch, checked_device_transform
 from .engine import checked_prefetch_bytes, engine_of
 from .ids import BatchIds, with_ids_of
-from .iterator import NativeIterator, PythonIterator
+from .iterator import PythonIterator
+from .native_iterator import NativeIterator
 from .plan import Ordering, check_order, planned_len
 from .progress import Epochs, LeftOut, Progress
 from .requests import array_of
@@ -58,7 +60,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         batch_sampler: lists of indices; any iterable.
         num_workers: 0 to load in the calling thread, else how many threads or processes load ahead. Default 0.
         collate_fn: makes a batch of a list of samples. Default: torch's `default_collate`.
-        pin_memory: copies batches into pinned memory where there is an accelerator. Default False.
+        pin_memory: batches arrive in pinned memory, which a device reads by itself, where there is an accelerator:
+            native ones are read into it, those of worker processes copied without the GIL. Default False.
         drop_last: leaves out the last batch when it is smaller. Default False.
         timeout: seconds to wait for a batch of a worker; 0 for no limit. Default 0.
         worker_init_fn: called in every worker with its number.
@@ -86,6 +89,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         prefetch_bytes: the most bytes loaded ahead, beside `prefetch_factor`, by the largest batch so far; the first
             comes alone, and one that is larger too. Batches and their order do not depend on it. Default None: a
             quarter of the memory that the process may use (of its container's), from the first batch on.
+        device: batches arrive on this device (its name, or a `torch.device`), copied from pinned memory on a stream of
+            our own, which the current stream waits for and the host does not; "auto" for the accelerator that there is,
+            else the CPU, where nothing is done. Tensors in containers and dataclasses are moved, and objects with a
+            method `to`. Default None: batches stay where they are made.
+        device_prefetch: how many batches are copied to the device before they are asked for, of those that workers
+            have loaded ahead. Default 2.
+        device_transform: what is done to a batch on the device, on that stream: takes and returns a batch.
 
     Raises:
         ValueError: arguments that exclude each other or are out of range, in torch's words; another `worker_type`.
@@ -135,6 +145,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         shard: tuple[int, int] | str | None = None,
         remainder: str = "pad",
         prefetch_bytes: int | None = None,
+        device: torch.device | str | int | None = None,
+        device_prefetch: int = 2,
+        device_transform: Callable[[Any], Any] | None = None,
     ) -> None:
         if worker_type not in ("process", "thread"):
             raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
@@ -153,6 +166,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.seed, self.seed_samples = seed, seed_samples
         self.shard, self.remainder = shard, remainder
         self.prefetch_bytes = checked_prefetch_bytes(prefetch_bytes)
+        self.device, self.device_prefetch = checked_device(device), checked_device_prefetch(device_prefetch)
+        self.device_transform = checked_device_transform(device_transform, self.device)
         super().__init__(
             dataset,
             batch_size,

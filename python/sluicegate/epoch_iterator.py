@@ -14,6 +14,7 @@ from torch.utils.data import IterDataPipe
 from torch.utils.data.graph_settings import apply_random_seed
 
 from . import _core, _torch, draws
+from .destination import destination_of
 from .epoch_requests import BEGUN, drawn, of_stream, planned
 from .fetch import Seeding
 from .global_generators import global_state, set_global_state
@@ -55,6 +56,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         self._requests: Iterator[BatchIds] = iter(())
         with _drawing(loader):
             super().__init__(loader)
+        self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
         resumed = self._progress.resumed
         if resumed is not None and loader.seed is None:
             if not resumed["begins_iterator"] and resumed["draws"] is not None:
@@ -89,6 +91,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._tell_base_seed()
             self._sample_id = loader._sample_id
             self._ordering = Ordering.of(loader)
+            self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
         with _drawing(loader):
             super()._reset(loader, first_iter)
         if loader.seed is not None:
@@ -246,3 +249,13 @@ def _begun(loader: DataLoader[Any]) -> Progress:
         before.sampler_before = before.sampler_stream = None
     loader._progress = progress
     return progress
+
+
+def refuse_timeout(loader: DataLoader[Any]) -> None:
+    """Says that there is no worker to wait for, in torch's words.
+
+    Raises:
+        AssertionError: `timeout` is set.
+    """
+    if loader.timeout != 0:
+        raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0, the time to wait for a worker")

@@ -1,28 +1,24 @@
-"""The iterators behind `DataLoader`: one for datasets that the core reads, one for those that run Python."""
+"""The iterator over a dataset that runs Python, on the calling thread."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import functools
-import itertools
 import weakref
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch.utils.data import IterDataPipe, MapDataPipe
 from torch.utils.data.graph_settings import apply_sharding
 
 from . import _core, _torch
-from .batch_source import BatchSource, batch_source
 from .collate import stacking
-from .dataset import int64_array
-from .epoch_iterator import EpochIterator
-from .fetch import MapFetcher, make_fetcher, sampler_name
+from .epoch_iterator import EpochIterator, refuse_timeout
+from .fetch import make_fetcher, sampler_name
 from .global_generators import keeping_generators
 from .ids import BatchIds
 from .progress import Progress
-from .requests import Planned, Slice, indices_of, without
+from .requests import indices_of
 from .stateful import Place
 from .stream_place import StreamPlace
 from .stream_seeding import StreamSeeding
@@ -36,10 +32,11 @@ class PythonIterator(EpochIterator):
 
     def __init__(self, loader: DataLoader[Any], engine: _core.Engine) -> None:
         super().__init__(loader)
-        _refuse_timeout(loader)
+        refuse_timeout(loader)
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             apply_sharding(self._dataset, *_torch.get_distributed_settings())
-        collate_fn = stacking(self._collate_fn, engine.stack) if self._auto_collation else self._collate_fn
+        stack = functools.partial(engine.stack, allocate=self._destination.memory)
+        collate_fn = stacking(self._collate_fn, stack) if self._auto_collation else self._collate_fn
         self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
         if self._is_stream:
             self._progress.fix_epoch()
@@ -94,6 +91,7 @@ class PythonIterator(EpochIterator):
 
     def _next_data(self) -> Any:
         progress = self._progress
+        self._destination.check()
         while True:
             try:
                 ids = next(self._requests)
@@ -102,7 +100,7 @@ class PythonIterator(EpochIterator):
                 raise
             batch = self._stream_batch(ids) if self._is_stream else self._batch(ids)
             if not self._is_stream or not progress.left_out.has_batch(ids.epoch, ids.batch_index):
-                return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+                return self._destination.deliver(batch)
 
     def _batch(self, ids: BatchIds) -> Any:
         try:
@@ -136,212 +134,6 @@ class PythonIterator(EpochIterator):
         self._progress.deliver(ids)
 
 
-class NativeIterator(EpochIterator):
-    """One epoch of a dataset that the core reads; with workers, that many threads run ahead of the consumer.
-
-    A request that the core does not take (an index of another kind, or out of range) is fetched in Python, so that it
-    means what it means to torch, and fails as it fails there.
-    """
-
-    def __init__(self, loader: DataLoader[Any], source: BatchSource, engine: _core.Engine) -> None:
-        super().__init__(loader)
-        # Nothing that draws is run in Python, but for what the core does not take of a dataset that is random.
-        seeding, self._seeding = self._seeding, None
-        self._fetch_seeding = seeding if source.is_random else None
-        if self._num_workers == 0:
-            _refuse_timeout(loader)
-        self._engine = engine
-        self._in_order = loader.in_order
-        self._ahead = 0
-        # Its part of what may be ahead in bytes; nothing when there is nothing to come.
-        self._party: _core.Party | None = None
-        if self._num_workers > 0:
-            factor: Any = loader.prefetch_factor
-            if factor <= 0:
-                raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
-            self._ahead = factor * self._num_workers
-        # Trainers look here for processes to watch: there are none.
-        self._workers: list[Any] = []
-        if self._num_workers > 0:
-            # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
-            super()._reset(loader, True)
-        self._begin(source)
-
-    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
-        """Begins another epoch: what torch calls on the iterator of persistent workers."""
-        super()._reset(loader, first_iter)
-        self._begin(self._native_source())
-
-    def _native_source(self) -> BatchSource | None:
-        return batch_source(self._dataset, self._collate_fn, in_worker=self._num_workers > 0, seed=self._seed)
-
-    def _begin(self, source: BatchSource | None) -> None:
-        self._progress.out_of_turn = self._num_workers > 0 and not self._in_order
-        self._open(self._engine)
-        self._dataset_fetcher = MapFetcher(
-            self._dataset, sampler_name(self._index_sampler), True, self._collate_fn, self._fetch_seeding
-        )
-        self._asked = 0
-        # What is under way, by the order it was asked for in; and which of it Python will fetch.
-        self._under_way: dict[int, BatchIds] = {}
-        self._for_python: list[int] = []
-        if self._num_workers > 0:
-            self._party = self._engine.bytes_ahead.join()
-        self._take_over(source)
-        self._settle(None if self._num_workers == 0 or self._waits_for_epoch() else self._ask_ahead)
-
-    def _take_over(self, source: BatchSource | None) -> None:
-        """Reads from `source` from now on, what is under way included; in Python where there is none."""
-        self._source = source
-        self._window: _core.Prefetch | None = None
-        if source is not None:
-            self._window = source.window(self._engine, self._in_order, self._seed)
-            self._dataset_fetcher.collate_fn = source.collate_fn(self._collate_fn)
-        self._for_python.clear()
-        for number, ids in self._under_way.items():
-            self._ask(number, ids)
-
-    def __next__(self) -> Any:
-        """The next batch; torch's profiler sees it under the name of this class."""
-        if not _torch.profiler_enabled():
-            return self._next_data()
-        with torch.autograd.profiler.record_function(self._profile_name):
-            return self._next_data()
-
-    def _next_data(self) -> Any:
-        # The index is used up before anything can fail: whatever is wrong with the dataset, the epoch comes to its end.
-        ids = next(self._requests, None) if self._num_workers == 0 else None
-        if self._source is not None and not self._source.is_current(self._collate_fn):
-            self._take_over(self._native_source())
-        if ids is not None:
-            self._ask_for(ids)
-        elif self._num_workers > 0:
-            # Of a sampler that waits for its epoch nothing was asked for in `iter()`.
-            self._ask_ahead()
-        left_out = self._progress.left_out
-        while self._under_way:
-            try:
-                ids, batch = self._take()
-            finally:
-                if self._num_workers > 0:
-                    self._ask_ahead()  # More than one, once the first has shown how large they are.
-            if left_out.is_something and (batch := self._without_left_out(ids, batch)) is None:
-                self._progress.pass_over(ids)
-                if self._num_workers == 0 and (following := next(self._requests, None)) is not None:
-                    self._ask_for(following)
-                continue
-            self._progress.deliver(ids)
-            if isinstance(batch, Exception):
-                raise batch
-            self._num_yielded += 1
-            return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
-        self._progress.finished = True
-        self._party = None
-        raise StopIteration
-
-    def _without_left_out(self, ids: BatchIds, batch: Any) -> Any:
-        """The batch without what was left out after it was asked for; None when that is all of it."""
-        left_out = self._progress.left_out
-        if left_out.has_batch(ids.epoch, ids.batch_index):
-            return None
-        remaining = without(ids.request, left_out.samples) if left_out.samples else ids.request
-        if remaining is ids.request:
-            return batch
-        ids.request = remaining
-        return None if remaining is None else self._fetch(ids)
-
-    def _ask_ahead(self) -> None:
-        while self._ask_for_one_more():
-            pass
-
-    def _ask_for_one_more(self) -> bool:
-        """Asks for one batch ahead; False when there is no room, or no batch any more."""
-        under_way = len(self._under_way)
-        if under_way < self._ahead and (self._party is None or under_way < self._party.room):
-            for ids in self._requests:
-                self._ask_for(ids)
-                return True
-        return False
-
-    def _ask_for(self, ids: BatchIds) -> None:
-        if self._ahead and type(ids.request) not in (range, Slice, Planned):
-            ids.request = copy.copy(ids.request)  # A sampler may use its list again before this batch is fetched.
-        number = self._asked
-        self._asked += 1
-        self._under_way[number] = ids
-        try:
-            self._ask(number, ids)
-        except Exception:
-            # Nobody fetches it, so nobody must wait for it: it is asked for again by who tries again.
-            del self._under_way[number]
-            self._requests = itertools.chain((ids,), self._requests)
-            raise
-
-    def _ask(self, number: int, ids: BatchIds) -> None:
-        if self._fetch_seeding is not None and self._window is not None:
-            self._window.set_epoch(ids.epoch)
-        if not self._push(number, ids.request):
-            self._for_python.append(number)
-
-    def _fetch(self, ids: BatchIds) -> Any:
-        """The batch, fetched in Python."""
-        seeding = self._fetch_seeding
-        if seeding is None:
-            return self._dataset_fetcher.fetch(indices_of(ids.request))
-        seeding.begin(ids.epoch)
-        with seeding.batch():
-            return self._dataset_fetcher.fetch(indices_of(ids.request))
-
-    def _shutdown_workers(self) -> None:
-        """Lets go of what is under way; what trainers call to end an iterator early."""
-        self._requests = iter(())
-        self._party = None
-        self._under_way.clear()
-        self._take_over(None)
-
-    def _push(self, number: int, request: Any) -> bool:
-        """Asks the core for a batch; False when it does not take the request."""
-        window = self._window
-        if window is None:
-            return False
-        if type(request) is Slice:
-            return window.push_slice(number, request.permutation.core, request.start, request.stop)
-        if type(request) is Planned:
-            return window.push_planned(number, request.plan, request.batch)
-        if type(request) is list:
-            return bool(request) and window.push(number, request)
-        if type(request) is range and request.step == 1:
-            return len(request) > 0 and request.start >= 0 and window.push_range(number, request.start, request.stop)
-        if type(request) is tuple:
-            return bool(request) and window.push(number, list(request))
-        array = int64_array(request)
-        return array is not None and len(array) > 0 and window.push(number, array.tolist())
-
-    def _take(self) -> tuple[BatchIds, Any]:
-        """The next batch of those under way, or the exception in its place, and which one it is."""
-        for_python = self._for_python
-        # Python's batches wait for their turn; where there are no turns they go first, for nobody else works on them.
-        if for_python and (not self._in_order or next(iter(self._under_way)) == for_python[0]):
-            ids = self._under_way.pop(for_python.pop(0))
-            try:
-                return ids, self._fetch(ids)
-            except Exception as error:
-                return ids, error
-        window = self._window
-        assert window is not None
-        # The core takes the number out of `_under_way` itself: a signal's exception can't come between the two.
-        taken = window.pop(self._under_way, self._timeout if self._timeout > 0 else None)
-        if taken is None:
-            if len(window) == 0:  # Another thread took the last batch.
-                raise StopIteration
-            raise RuntimeError(
-                f"DataLoader timed out after {self._timeout} seconds: {self._num_workers} threads were reading "
-                f"{len(self._under_way)} batches of {type(self._dataset).__name__}. If the storage is that slow, raise "
-                "timeout"
-            )
-        return taken
-
-
 def _told(
     resumed: dict[str, Any] | None, place: Place | StreamPlace, seeding: Any, progress: weakref.ref[Progress]
 ) -> dict[str, Any]:
@@ -365,8 +157,3 @@ def _left(place: StreamPlace, seeding: Any) -> dict[str, Any] | None:
 
 def _rng(seeding: Any) -> dict[str, str] | None:
     return seeding.state() if isinstance(seeding, StreamSeeding) else None
-
-
-def _refuse_timeout(loader: DataLoader[Any]) -> None:
-    if loader.timeout != 0:
-        raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0, the time to wait for a worker")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import _core, envelope, worker_error
 from .report import attachment
 
+if TYPE_CHECKING:
+    from .destination import Destination
+
 
 class ProcessAnswer:
     """What a worker process answered for one batch; counted among what is ahead as long as it lives."""
 
-    __slots__ = ("_content", "_held", "_tensors", "ended", "epoch", "failed", "number", "worker")
+    __slots__ = ("_begun", "_content", "_held", "_tensors", "ended", "epoch", "failed", "number", "worker")
 
     def __init__(
         self,
@@ -21,13 +24,14 @@ class ProcessAnswer:
         epoch: int,
         number: int,
         outcome: str,
-        tensors: list[torch.Tensor],
+        tensors: list[torch.Tensor] | _core.PinnedCopy,
         content: bytes,
         held: _core.Held | None,
     ) -> None:
         self.worker, self.epoch, self.number = worker, epoch, number
         self.ended, self.failed = outcome == "ended", outcome == "failed"
         self._tensors, self._content, self._held = tensors, content, held
+        self._begun: Any = None
 
     @property
     def size(self) -> int:
@@ -39,8 +43,24 @@ class ProcessAnswer:
         """What the worker says beside the batch, pickled; empty when it says nothing."""
         return attachment(self._content)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a batch, all of which is in the memory where it is to be."""
+        if self.failed or self.ended:
+            return False
+        return isinstance(self._tensors, list) or self._tensors.is_done
+
+    def begin(self, destination: Destination) -> None:
+        """Has `destination` begin with the batch, which is ready, before its turn."""
+        if self._begun is None:
+            self._begun, self._tensors = destination.begin(self.batch()), []
+
     def batch(self) -> Any:
-        """The batch, or the exception that the worker met."""
+        """The batch, or what a destination has made of it; raises the exception that the worker met."""
         if self.failed:
             raise worker_error.unpack(self._content)
+        if self._begun is not None:
+            return self._begun
+        if not isinstance(self._tensors, list):
+            self._tensors = self._tensors.tensors()
         return envelope.read(self._content, self._tensors)

@@ -87,6 +87,7 @@ class ProcessWorkers:
         self.tells_epoch = loader.seed is not None and iterator._dataset_kind == _torch.DatasetKind.Map
         with descriptor_limit_named(count):
             self._memory = lend(loader, count, under_way, iterator._bytes_ahead)
+        self._memory.pin(iterator._destination.memory)
         _live.add(self)
         try:
             with descriptor_limit_named(count):
@@ -216,6 +217,12 @@ class ProcessWorkers:
                 self._raise_death(watched[heard][0])
             self._unpack()
         return True
+
+    def gather(self) -> None:
+        """Takes in what has come, without waiting; whether a worker has died is for `receive` to find out."""
+        while self._memory.receive([], 0.0, self._heard.append) is not None:
+            pass
+        self._unpack()
 
     def listen(self) -> None:
         """Counts the answers that have come among what is ahead."""

@@ -275,6 +275,9 @@ class WorkerShare:
         """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first."""
         return self._shared.receive(self, timeout)
 
+    def gather(self) -> None:
+        """Nothing: whoever waits hears for all."""
+
     def listen(self) -> None:
         """Counts the answers that have come, for whomever."""
         self.crew.listen()
@@ -299,5 +302,5 @@ def _terms(iterator: WorkerIterator, loader: DataLoader[Any]) -> tuple[Any, ...]
         *(iterator._dataset_kind, id(iterator._dataset), iterator._auto_collation, iterator._collate_fn),
         *(loader.num_workers, iterator._prefetch_factor, loader.worker_type, loader.worker_init_fn),
         *(loader.multiprocessing_context, loader.seed, loader.seed_samples, loader.snapshot_every_n_steps),
-        iterator._sample_id,
+        *(iterator._sample_id, iterator._destination.key),
     )

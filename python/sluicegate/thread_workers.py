@@ -27,6 +27,7 @@ from .stream_seeding import StreamSeeding
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
+    from .destination import Destination
     from .worker_iterator import WorkerIterator
 
 # How long a thread may take to end what it is doing, in seconds; it can't be ended from outside.
@@ -36,11 +37,13 @@ GRACE_SECONDS = 5.0
 class ThreadAnswer:
     """What a worker thread answered for one batch."""
 
-    __slots__ = ("content", "ended", "epoch", "error", "held", "number", "report", "worker")
+    __slots__ = ("begun", "content", "ended", "epoch", "error", "held", "number", "report", "worker")
 
     def __init__(self, worker: int, epoch: int, number: int) -> None:
         self.worker, self.epoch, self.number = worker, epoch, number
         self.content: Any = None
+        # What a destination has made of it.
+        self.begun: Any = None
         self.error: BaseException | None = None
         # What counts it among what is ahead.
         self.held: _core.Held | None = None
@@ -53,11 +56,21 @@ class ThreadAnswer:
         """The bytes of the batch; 0 where there is none."""
         return 0 if self.held is None else self.held.bytes
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a batch."""
+        return self.error is None and not self.ended
+
+    def begin(self, destination: Destination) -> None:
+        """Has `destination` begin with the batch, which is ready, before its turn."""
+        if self.begun is None:
+            self.begun, self.content = destination.begin(self.content), None
+
     def batch(self) -> Any:
-        """The batch, or the exception that the worker met."""
+        """The batch, or what a destination has made of it; raises the exception that the worker met."""
         if self.error is not None:
             raise self.error
-        return self.content
+        return self.content if self.begun is None else self.begun
 
 
 class ThreadWorkers:
@@ -176,6 +189,9 @@ class ThreadWorkers:
         """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first."""
         with self._come:
             return bool(self._come.wait_for(lambda: self.inbox, timeout))
+
+    def gather(self) -> None:
+        """Nothing: threads put what they have made into the inbox themselves."""
 
     def listen(self) -> None:
         """Nothing: threads count what they have made themselves."""

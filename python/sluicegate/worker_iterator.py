@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,8 @@ class WorkerIterator(EpochIterator):
 
     def _hired(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
         if loader.worker_type == "thread":
-            return ThreadWorkers(self, loader, stacking(self._collate_fn, self._engine.stack))
+            stack = functools.partial(self._engine.stack, allocate=self._destination.memory)
+            return ThreadWorkers(self, loader, stacking(self._collate_fn, stack))
         return ProcessWorkers(self, loader)
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
@@ -220,7 +222,9 @@ class WorkerIterator(EpochIterator):
     def _next_data(self) -> Any:
         self._crew.check()
         if self._crew.closed:
+            self._crew.check()  # Just now, perhaps: a thread that the end of the interpreter finds here says nothing.
             raise StopIteration
+        self._destination.check()
         if not self._primed:
             # Not in `iter()`: trainers set the epoch of such a sampler between that and the first batch.
             self._prime()
@@ -259,8 +263,26 @@ class WorkerIterator(EpochIterator):
             self._progress.deliver(ids)
             if self._is_stream and self._progress.left_out.has_batch(ids.epoch, ids.batch_index):
                 continue
-            batch = answer.batch()
-            return _torch.pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+            try:
+                return self._destination.deliver(answer.batch())
+            finally:
+                self._begin_ahead()
+
+    def _begin_ahead(self) -> None:
+        """Begins with what has come and whose turn comes next, as many batches as the destination wants."""
+        if self._destination.memory is None or self._crew.closed:
+            return
+        self._crew.gather()  # Pinned blocks are filled from now on.
+        left, number = self._destination.ahead, self._next_number
+        come = {answer.number: answer for answer in self._crew.inbox if answer.epoch == self._epoch} | self._answers
+        while left > 0 and number < self._asked:
+            answer = come.get(number)
+            if answer is not None and answer.is_ready:
+                answer.begin(self._destination)
+                left -= 1
+            elif number in self._under_way and self._in_order:
+                return
+            number += 1
 
     def _warn_of_draws(self, watch: GlobalDrawWatch) -> None:
         drawn, self._watch = watch.drawn(), None

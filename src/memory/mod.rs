@@ -20,8 +20,12 @@ mod grant;
 mod jpeg;
 #[cfg(feature = "image")]
 mod kept_values;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod late_device;
 mod lease;
 mod limits;
+mod offers;
 mod ranges;
 mod ring;
 mod row;

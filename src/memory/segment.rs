@@ -37,7 +37,7 @@ pub(super) enum Backing {
     /// A file in memory that other processes map too.
     Shared { len: usize, claims: Claims },
     /// Somebody else's memory, valid as long as the owner is.
-    Foreign { _owner: Box<dyn Any + Send + Sync> },
+    Foreign { owner: Box<dyn Any + Send + Sync> },
 }
 
 // SAFETY: a segment is an address range valid until drop on whichever thread; who may write to which part of it when is
@@ -136,7 +136,7 @@ impl Segment {
     /// The range must stay mapped and readable until `owner` is dropped. Others may write to it meanwhile: a copy then
     /// holds old or new bytes, as with any array that is changed while it is read.
     pub unsafe fn foreign(address: NonNull<u8>, len: usize, owner: Box<dyn Any + Send + Sync>) -> Self {
-        Self { address, len, backing: Backing::Foreign { _owner: owner } }
+        Self { address, len, backing: Backing::Foreign { owner } }
     }
 
     /// The elements of `values`, without copying them.
@@ -169,6 +169,14 @@ impl Segment {
 
     pub(super) fn backing(&self) -> &Backing {
         &self.backing
+    }
+
+    /// Whose memory it is, where it is somebody else's.
+    pub(super) fn owner(&self) -> Option<&(dyn Any + Send + Sync)> {
+        match &self.backing {
+            Backing::Foreign { owner } => Some(&**owner),
+            _ => None,
+        }
     }
 
     /// Runs `copy`, which reads bytes of this segment and writes elsewhere. Of a mapped file that was cut it reads zeros.

@@ -1,11 +1,13 @@
 //! [`Slab`]: the slots of one loader.
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::lease::Home;
+use super::offers::Offers;
 use super::{Lease, PerProcess, Segment, generation};
 use crate::Result;
 
@@ -35,6 +37,7 @@ pub(super) const ALIGNMENT: usize = 64;
 /// ```
 pub struct Slab {
     slots: PerProcess<Arc<Slots>>,
+    offers: PerProcess<Offers>,
     free_slots: usize,
     free_bytes: usize,
 }
@@ -43,7 +46,7 @@ impl Slab {
     /// An empty pool that keeps at most `free_slots` free slots (or 1 MiB of them, where that is more).
     #[must_use]
     pub fn new(free_slots: usize) -> Self {
-        Self { slots: PerProcess::new(), free_slots, free_bytes: usize::MAX }
+        Self { slots: PerProcess::new(), offers: PerProcess::new(), free_slots, free_bytes: usize::MAX }
     }
 
     /// The same that keeps no more than `bytes` bytes of free slots either, but one slot (or 1 MiB) in any case.
@@ -71,7 +74,45 @@ impl Slab {
         Ok(Lease::new(slot, bytes, Arc::clone(slots) as Arc<dyn Home>))
     }
 
-    /// The address space of all slots of this process, leased and free, in bytes.
+    /// Room for a batch of `bytes` bytes: a block that was [offered](Self::offer), the smallest that has room, else a slot.
+    /// Any thread.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+    pub fn lease_for_batch(&self, bytes: usize) -> Result<Lease> {
+        self.offers().take(bytes).map_or_else(|| self.lease(bytes), Ok)
+    }
+
+    /// Offers a block for one batch: memory of somebody else's ([`Lease::foreign`]), such as a device can read by itself. When
+    /// the batch dies, or the block is [withdrawn](Self::withdraw), the lease goes where it came from.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::memory::Slab;
+    /// let (slab, other) = (Slab::new(4), Slab::new(4));
+    /// slab.offer(other.lease(1000).unwrap());
+    /// assert_eq!((slab.offered(), slab.lease_for_batch(100).unwrap().len(), slab.offered()), (1, 100, 0));
+    /// ```
+    pub fn offer(&self, block: Lease) {
+        self.offers().add(block);
+    }
+
+    /// The number of blocks that were offered and not used.
+    #[must_use]
+    pub fn offered(&self) -> usize {
+        self.offers().len()
+    }
+
+    /// Gives up the blocks that were offered and not used.
+    pub fn withdraw(&self) {
+        self.offers().clear();
+    }
+
+    fn offers(&self) -> &Offers {
+        self.offers.get_or_make(Offers::new)
+    }
+
+    /// The address space of all slots of this process, leased and free, in bytes; without what was offered.
     #[must_use]
     pub fn mapped_bytes(&self) -> usize {
         self.slots().inventory().mapped_bytes()
@@ -110,6 +151,11 @@ impl Slot {
 
     fn capacity(&self) -> usize {
         self.range.len()
+    }
+
+    /// Whose memory it is, where it is somebody else's.
+    pub(super) fn owner(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.segment.owner()
     }
 }
 

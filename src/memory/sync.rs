@@ -6,8 +6,12 @@ use std::sync::Arc;
 
 #[cfg(loom)]
 pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(loom)]
+pub(super) use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+pub(super) use std::sync::{Mutex, MutexGuard};
 
 use super::Segment;
 

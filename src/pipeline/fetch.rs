@@ -88,7 +88,7 @@ impl Fetch for FetchSamples {
         }
         let layout = self.collate.layout(schema, &sizes)?;
         check_padding(&layout, &sizes, &batch.indices, self.largest_batch)?;
-        let mut lease = self.slab.lease(layout.bytes)?;
+        let mut lease = self.slab.lease_for_batch(layout.bytes)?;
         if self.is_variable {
             layout.write_sizes(&sizes, lease.bytes_mut());
         }

@@ -73,7 +73,7 @@ impl Fetch for FetchPacked {
     fn fetch(&self, batch: &IndexBatch) -> Result<Batch> {
         let (pieces, packed) = self.pieces(&batch.indices)?;
         let layout = self.collate.layout(&packed)?;
-        let mut lease = self.slab.lease(layout.bytes)?;
+        let mut lease = self.slab.lease_for_batch(layout.bytes)?;
         self.documents.read_pieces(&pieces, packed.rooms(&layout, lease.bytes_mut()))?;
         self.collate.fill(&packed, &layout, lease.bytes_mut());
         Ok(Batch::new(layout, lease))

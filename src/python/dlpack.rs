@@ -1,6 +1,8 @@
 //! How DLPack (<https://dmlc.github.io/dlpack>) describes a tensor, since version 0.8: what every torch of our range reads.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+
+use pyo3::ffi::PyObject;
 
 use crate::DType;
 
@@ -30,6 +32,26 @@ pub(super) struct DLTensor {
     pub(super) strides: *mut i64,
     pub(super) byte_offset: u64,
 }
+
+#[repr(C)]
+pub(super) struct DLManagedTensor {
+    pub(super) tensor: DLTensor,
+    pub(super) manager: *mut c_void,
+    pub(super) deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
+}
+
+/// DLPack's `DLPackExchangeAPI`.
+#[repr(C)]
+pub(super) struct ExchangeApi {
+    pub(super) major: u32,
+    _minor: u32,
+    pub(super) previous: *const ExchangeApi,
+    _allocate: *const c_void,
+    _export: *const c_void,
+    _import: *const c_void,
+    pub(super) show: Option<ShowTensor>,
+}
+pub(super) type ShowTensor = unsafe extern "C" fn(*mut PyObject, *mut DLTensor) -> c_int;
 
 /// Whether DLPack, as every torch of our range reads it, has no code for `dtype`: it travels as bytes and is viewed as
 /// what it is.

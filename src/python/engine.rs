@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use super::bytes_ahead::BytesAhead;
 use super::detach::detach;
-use super::memory::capsule;
+use super::memory::{capsule, pinned_leases};
 use super::stack::{Kinds, Rows};
 use crate::memory::Slab;
 use crate::{BatchField, DType, Pool};
@@ -49,20 +49,31 @@ impl Engine {
         capsule(py, &Arc::new(lease), 0, (DType::Int64, &[len]))
     }
 
-    /// The tensor that torch's default collate makes of `samples`, in a slot; None when torch must make it itself, be it
-    /// to raise its own error.
+    /// The tensor that torch's default collate makes of `samples`, in a slot, or in a pinned block that `allocate` gives; None
+    /// when torch must make it itself, be it to raise its own error.
+    #[pyo3(signature = (kinds, samples, allocate=None))]
     fn stack<'py>(
         &self,
         py: Python<'py>,
         kinds: &Kinds,
         samples: &Bound<'py, PyAny>,
+        allocate: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(rows) = Rows::of(samples, kinds).filter(Rows::stack_in_c_order) else { return Ok(None) };
         // With the GIL, which costs less than letting go of it: who holds the slab's lock never waits for the GIL.
-        let Ok(mut lease) = self.slab.lease(rows.bytes()) else { return Ok(None) };
+        let lease = match allocate {
+            Some(allocate) => pinned_leases(allocate, vec![rows.bytes()])?.pop(),
+            None => self.slab.lease(rows.bytes()).ok(),
+        };
+        let Some(mut lease) = lease else { return Ok(None) };
         rows.copy_into(py, lease.bytes_mut())?;
         let BatchField { dtype, shape, .. } = rows.field();
-        kinds.tensor(capsule(py, &Arc::new(lease), 0, (*dtype, shape))?, *dtype).map(Some)
+        kinds.tensor(py, &Arc::new(lease), 0, (*dtype, shape)).map(Some)
+    }
+
+    /// Gives up the pinned blocks that were offered for batches and not used.
+    fn withdraw(&self) {
+        self.slab.withdraw();
     }
 
     /// What is fetched ahead, in bytes.

@@ -14,8 +14,8 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use super::detach::detach;
 use super::error::to_python;
 use super::json;
-use super::memory::capsule;
 use super::nested;
+use super::pinned_block::leased_tensor;
 use crate::memory::Lease;
 use crate::{BatchLayout, Column, DType, Error, Field, NestedType};
 
@@ -291,7 +291,7 @@ impl<'py> Materials<'_, 'py> {
     }
 
     fn tensor(&self, offset: usize, form: (DType, &[usize]), view: Option<&Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        let tensor = self.from_dlpack.call1((capsule(self.py, self.lease, offset, form)?,))?;
+        let tensor = leased_tensor(self.from_dlpack, self.lease, offset, form)?;
         view.map_or(Ok(tensor.clone()), |dtype| tensor.call_method1(intern!(self.py, "view"), (dtype,)))
     }
 }

@@ -16,7 +16,6 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
-use std::slice;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
@@ -25,13 +24,20 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use super::convert::{buffer_type, wrap};
-use super::dlpack::{CPU, DLTensor, dlpack_type, travels_as_bytes};
+use super::dlpack::{CPU, DLManagedTensor, DLTensor, ExchangeApi, ShowTensor, dlpack_type, travels_as_bytes};
 use super::error::to_python;
+use super::pinned_block::PinnedBlock;
 use crate::memory::{Array, Lease, Scattered, Segment};
 use crate::{DType, Field, WorkerEnd};
 
 /// Keeps a Python object alive on behalf of Rust, and lets go of it soon after it is dropped, on whichever thread.
-struct Owner(ManuallyDrop<Py<PyAny>>);
+pub(super) struct Owner(ManuallyDrop<Py<PyAny>>);
+
+impl Owner {
+    pub(super) fn object<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
+        self.0.bind(py)
+    }
+}
 
 impl Drop for Owner {
     fn drop(&mut self) {
@@ -42,12 +48,10 @@ impl Drop for Owner {
         if is_pythons {
             return drop(object);
         }
-        // A thread of the pool. It must not wait for the GIL, and pyo3 would keep the object (the whole dataset, perhaps)
-        // until somebody next calls this library.
-        let object = object.into_ptr();
+        // A thread of the pool, which must not wait for the GIL; pyo3 would keep the object until this library is next called.
         // SAFETY: may be called without the GIL; `let_go` gets the reference that was taken here, once. A queue that is
         // full does not take it: a leak is all that is left then.
-        unsafe { ffi::Py_AddPendingCall(Some(let_go), object.cast()) };
+        unsafe { ffi::Py_AddPendingCall(Some(let_go), object.into_ptr().cast()) };
     }
 }
 
@@ -56,6 +60,22 @@ extern "C" fn let_go(object: *mut c_void) -> c_int {
     // SAFETY: Python calls this with the GIL and with the reference that `Owner` passed.
     unsafe { ffi::Py_DecRef(object.cast()) };
     0
+}
+
+/// A lease on each of the blocks of these sizes in bytes, which `allocate` gives in one object.
+pub(super) fn pinned_leases(allocate: &Bound<'_, PyAny>, sizes: Vec<usize>) -> PyResult<Vec<Lease>> {
+    let blocks = allocate.call1((PyTuple::new(allocate.py(), &sizes)?,))?;
+    let addresses: Vec<usize> = blocks.getattr("addresses")?.extract()?;
+    let blocks = Arc::new(Owner(ManuallyDrop::new(blocks.unbind())));
+    let lease = |(number, (address, bytes)): (usize, (usize, usize))| {
+        let address = NonNull::new(ptr::with_exposed_provenance_mut(address)).filter(|at| at.addr().get() % 64 == 0);
+        let address = address.ok_or_else(|| PyValueError::new_err("a block must be aligned to 64 bytes"))?;
+        let owner = Box::new(PinnedBlock::new(Arc::clone(&blocks), number));
+        // SAFETY: the package allocated these bytes for this (see the module's rationale): nobody else has them, and they live as
+        // long as the object. What an allocator of another library's left in them is as good as anything.
+        Ok(unsafe { Lease::foreign(address, bytes, owner) })
+    };
+    addresses.into_iter().zip(sizes).enumerate().map(lease).collect()
 }
 
 /// An array of Python's, as the package describes it.
@@ -121,13 +141,6 @@ impl Indices {
             })
             .collect()
     }
-}
-
-#[repr(C)]
-struct DLManagedTensor {
-    tensor: DLTensor,
-    manager: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
 }
 
 /// One tensor on its way out: the structure that DLPack shows, first, and what it points to.
@@ -222,19 +235,6 @@ unsafe extern "C" fn drop_unused(capsule: *mut ffi::PyObject) {
         }
     }
 }
-
-/// DLPack's `DLPackExchangeAPI`.
-#[repr(C)]
-struct ExchangeApi {
-    major: u32,
-    _minor: u32,
-    previous: *const ExchangeApi,
-    _allocate: *const c_void,
-    _export: *const c_void,
-    _import: *const c_void,
-    show: Option<ShowTensor>,
-}
-type ShowTensor = unsafe extern "C" fn(*mut ffi::PyObject, *mut DLTensor) -> c_int;
 
 /// Torch's function that shows the memory of a tensor, in the versions that have one.
 pub(super) struct TensorDoor {
@@ -395,6 +395,6 @@ unsafe fn extents<'a>(address: *const usize, ndim: c_int) -> Option<&'a [usize]>
         0 => Some(&[]),
         _ if address.is_null() => None,
         // SAFETY: the caller's promise.
-        ndim => Some(unsafe { slice::from_raw_parts(address, ndim) }),
+        ndim => Some(unsafe { std::slice::from_raw_parts(address, ndim) }),
     }
 }

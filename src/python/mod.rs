@@ -29,6 +29,8 @@ mod mersenne;
 mod nested;
 mod order;
 mod parquet;
+mod pinned_block;
+mod pinned_copy;
 mod plan;
 mod prefetch;
 mod reader;
@@ -91,6 +93,8 @@ mod _core {
     use super::memory::Indices;
     #[pymodule_export]
     use super::order::{Batches, BatchingSampler, Order, Sampler};
+    #[pymodule_export]
+    use super::pinned_copy::PinnedCopy;
     #[pymodule_export]
     use super::plan::{Plan, explicit_batches, explicit_order};
     #[pymodule_export]

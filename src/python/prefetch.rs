@@ -1,7 +1,7 @@
 //! `Prefetch`: one epoch's window of batches.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyException;
@@ -15,10 +15,11 @@ use super::engine::Engine;
 use super::error::to_python;
 use super::field_kind::Samples;
 use super::hand_over::HandOver;
-use super::memory::Indices;
+use super::memory::{Indices, pinned_leases};
 use super::plan::Plan;
 use super::tokens::TokenFiles;
-use crate::{Delivery, Fetch, FetchPacked, FetchSamples, IndexBatch, PackRows, PackedLabels, TokenDocuments};
+use crate::memory::Slab;
+use crate::{Delivery, Fetch, FetchPacked, FetchSamples, IndexBatch, PackRows, PackedLabels, Sizes, TokenDocuments};
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -42,6 +43,10 @@ pub(super) struct Prefetch {
     dataset: Option<Arc<dyn crate::Dataset>>,
     /// That of the batches that are asked for.
     epoch: AtomicU64,
+    slab: Arc<Slab>,
+    bytes_ahead: Arc<crate::BytesAhead>,
+    /// Where batches are to lie in pinned memory: what gives blocks of it, and how many of them may wait for a batch.
+    pinned: OnceLock<(Py<PyAny>, usize)>,
 }
 
 #[pymethods]
@@ -73,6 +78,9 @@ impl Prefetch {
             hand_over,
             dataset: Some(dataset),
             epoch: AtomicU64::new(0),
+            slab: Arc::clone(&engine.slab),
+            bytes_ahead: Arc::clone(&engine.bytes_ahead),
+            pinned: OnceLock::new(),
         })
     }
 
@@ -100,7 +108,23 @@ impl Prefetch {
         let collate = PackRows { length, pad_token, labels };
         let fetch = Arc::new(FetchPacked::new(documents, collate, Arc::clone(&engine.slab)));
         let window = window(engine, Arc::clone(&fetch) as Arc<dyn Fetch>, in_order);
-        Self { window, len: indices, packed: Some(fetch), hand_over, dataset: None, epoch: AtomicU64::new(0) }
+        Self {
+            window,
+            len: indices,
+            packed: Some(fetch),
+            hand_over,
+            dataset: None,
+            epoch: AtomicU64::new(0),
+            slab: Arc::clone(&engine.slab),
+            bytes_ahead: Arc::clone(&engine.bytes_ahead),
+            pinned: OnceLock::new(),
+        }
+    }
+
+    /// Has batches lie in pinned blocks that `allocate` gives when they are asked for; up to `most` blocks wait for batches.
+    fn pin(&self, allocate: Py<PyAny>, most: usize) {
+        // Asked for once; another allocator would be no better.
+        let _ = self.pinned.set((allocate, most));
     }
 
     /// Asks for the samples at `indices`, as batch `number` of the epoch. False, and nothing asked for, when one of them is
@@ -183,6 +207,17 @@ impl Prefetch {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How large a block has to be for a batch of so many samples; nothing while nobody knows.
+    fn block_bytes(&self, py: Python<'_>, samples: usize) -> Option<usize> {
+        if let Some(dataset) = self.dataset.as_ref().filter(|dataset| !dataset.schema().is_variable()) {
+            let collate = self.hand_over.bind(py).get().collate();
+            return collate.layout(dataset.schema(), &Sizes::fixed(samples)).ok().map(|layout| layout.bytes);
+        }
+        // Torch's allocator rounds up to a power of two in any case. What is larger than all before it is copied once more.
+        let largest = self.bytes_ahead.largest();
+        (largest > 0).then(|| largest.checked_next_power_of_two())?
+    }
+
     /// Asks for the samples at `indices`. `plan` says which batch of what is to come that is, and some indices of each, as
     /// [`look_ahead`](crate::Prefetch::look_ahead) takes it.
     fn push_indices(
@@ -196,6 +231,13 @@ impl Prefetch {
         // What makes no rows is Python's to complain of.
         if self.packed.as_ref().is_some_and(|packed| packed.pieces(&indices).is_err()) {
             return Ok(false);
+        }
+        if let Some((allocate, most)) = self.pinned.get()
+            && self.slab.offered() < *most
+            && let Some(bytes) = self.block_bytes(py, indices.len())
+        {
+            // Which batch gets it is nobody's business: the threads take what has room.
+            pinned_leases(allocate.bind(py), vec![bytes])?.into_iter().for_each(|block| self.slab.offer(block));
         }
         let batch = IndexBatch { epoch: self.epoch.load(Ordering::Relaxed), batch_in_epoch: number, indices };
         detach(py, || {

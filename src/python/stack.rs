@@ -1,5 +1,7 @@
 //! `Kinds`: what samples may be made of, so that the core can stack them; [`Rows`]: samples that are alike.
 
+use std::sync::Arc;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
@@ -8,6 +10,8 @@ use super::detach::detach;
 use super::dlpack::travels_as_bytes;
 use super::error::to_python;
 use super::memory::{TensorDoor, Views};
+use super::pinned_block::leased_tensor;
+use crate::memory::Lease;
 use crate::{BatchField, DType};
 
 /// From this size on a copy takes longer than another thread should wait for the GIL.
@@ -62,15 +66,28 @@ impl Kinds {
 }
 
 impl Kinds {
+    /// The tensor whose first byte is at `offset` of the slot.
+    pub(super) fn tensor<'py>(
+        &self,
+        py: Python<'py>,
+        lease: &Arc<Lease>,
+        offset: usize,
+        (dtype, shape): (DType, &[usize]),
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.viewed(leased_tensor(self.from_dlpack.bind(py), lease, offset, (dtype, shape))?, dtype)
+    }
+
     /// A tensor of the memory in `capsule`, which holds `dtype`.
-    pub(super) fn tensor<'py>(&self, capsule: Bound<'py, PyAny>, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
-        let py = capsule.py();
-        let tensor = self.from_dlpack.bind(py).call1((capsule,))?;
+    pub(super) fn of_capsule<'py>(&self, capsule: Bound<'py, PyAny>, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
+        self.viewed(self.from_dlpack.bind(capsule.py()).call1((capsule,))?, dtype)
+    }
+
+    fn viewed<'py>(&self, tensor: Bound<'py, PyAny>, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
         if !travels_as_bytes(dtype) {
             return Ok(tensor);
         }
         let torchs = self.dtypes.iter().find(|known| known.1 == dtype).map(|known| &known.0);
-        tensor.call_method1(intern!(py, "view"), (torchs,))
+        tensor.call_method1(intern!(tensor.py(), "view"), (torchs,))
     }
 
     /// The memory of tensors; nothing when torch must look at them itself, as at those that have no answer to a question.

@@ -86,7 +86,7 @@ impl WorkerEnd {
         let dtype: DType = dtype.parse().map_err(|error| to_python(py, error))?;
         let field = detach(py, || self.lock().place(dtype, shape.clone()))?;
         let capsule = making_capsule(py, &mut self.lock(), field, (dtype, &shape))?;
-        Ok((field, self.kinds.get().tensor(capsule, dtype)?))
+        Ok((field, self.kinds.get().of_capsule(capsule, dtype)?))
     }
 
     /// Answers: the outcome ("batch", "failed" or "ended") and what is around the tensors.

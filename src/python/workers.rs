@@ -11,14 +11,20 @@ use pyo3::types::{PyBytes, PyList};
 use super::bytes_ahead::{BytesAhead, Held};
 use super::convert::errand;
 use super::detach::detach;
-use super::memory::{capsule, descriptors};
+use super::memory::{descriptors, pinned_leases};
+use super::pinned_copy::PinnedCopy;
 use super::stack::Kinds;
 use super::worker_end::WorkerEnd;
-use crate::pipeline::{Answer, BatchNumber, Heard, Outcome};
+use crate::Pool;
+use crate::memory::Lease;
+use crate::pipeline::{Answer, BatchNumber, Heard, Outcome, PlacedField, SlotCopy};
 
 /// The longest sleep between two looks for Ctrl-C. A signal wakes the sleeper, but for one that comes in the moment
 /// before it sleeps.
 pub(super) const SIGNAL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A batch that was not copied.
+type Unpinned = (Lease, Vec<PlacedField>);
 
 /// Shared memory, and what is under way in it. One thread at a time.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -26,6 +32,10 @@ pub(super) struct Workers {
     workers: Mutex<crate::pipeline::Workers>,
     under_way: usize,
     kinds: Py<Kinds>,
+    /// What gives pinned blocks, where batches are to be copied to such.
+    allocate: Mutex<Option<Py<PyAny>>>,
+    /// The thread that copies them.
+    pool: Pool,
 }
 
 #[pymethods]
@@ -46,7 +56,7 @@ impl Workers {
         }
         let mut workers = detach(py, || crate::pipeline::Workers::new(workers, under_way, free_slots))?;
         workers.count_in(Arc::clone(&bytes_ahead.0));
-        Ok(Self { workers: Mutex::new(workers), under_way, kinds })
+        Ok(Self { workers: Mutex::new(workers), under_way, kinds, allocate: Mutex::default(), pool: Pool::new(1) })
     }
 
     /// What a worker has to be told to find its place.
@@ -67,6 +77,14 @@ impl Workers {
     fn end(&self, py: Python<'_>, worker: usize) -> PyResult<WorkerEnd> {
         let end = detach(py, || self.lock().end(worker))?;
         Ok(WorkerEnd::new_over(end, self.kinds.clone_ref(py)))
+    }
+
+    /// Has what is received from now on copied to pinned blocks that `allocate` gives, on a thread of its own; None: not any
+    /// more.
+    #[pyo3(signature = (allocate))]
+    fn pin(&self, allocate: Option<Py<PyAny>>) {
+        let before = std::mem::replace(&mut *self.allocate(), allocate);
+        drop(before);
     }
 
     /// Makes the memory ready for new processes, whose answers are counted in `bytes_ahead`; those before them have ended.
@@ -177,6 +195,30 @@ impl Workers {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn allocate(&self) -> MutexGuard<'_, Option<Py<PyAny>>> {
+        self.allocate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to copy the fields to pinned blocks; the same again where there is nothing to copy, or no such memory is to be
+    /// had, which torch will have to say when it is asked to pin them.
+    fn pinned_copy(
+        &self,
+        py: Python<'_>,
+        lease: Lease,
+        fields: Vec<PlacedField>,
+    ) -> PyResult<Result<PinnedCopy, Unpinned>> {
+        let allocate = self.allocate().as_ref().map(|allocate| allocate.clone_ref(py));
+        let Some(allocate) = allocate.filter(|_| !fields.is_empty()) else { return Ok(Err((lease, fields))) };
+        let bytes = |field: &PlacedField| field.shape.iter().product::<usize>() * field.dtype.bytes();
+        let Ok(blocks) = pinned_leases(allocate.bind(py), fields.iter().map(bytes).collect()) else {
+            return Ok(Err((lease, fields)));
+        };
+        let ranges = fields.iter().map(|field| field.offset..field.offset + bytes(field));
+        let parts = ranges.zip(blocks).collect();
+        let copy = detach(py, || SlotCopy::begin(&self.pool, lease, parts))?;
+        Ok(Ok(PinnedCopy::new(copy, fields, self.kinds.clone_ref(py))))
+    }
+
     /// Makes tensors of the fields, all on one lease.
     fn hand_over(&self, py: Python<'_>, answer: Answer, hear: &Bound<'_, PyAny>) -> PyResult<()> {
         let Answer { worker, number, outcome, lease, fields, envelope, held } = answer;
@@ -186,14 +228,15 @@ impl Workers {
             Outcome::Ended => "ended",
         };
         let envelope = PyBytes::new(py, &lease.bytes()[envelope]);
-        let lease = Arc::new(lease);
-        let tensors = fields
-            .iter()
-            .map(|field| {
-                self.kinds.get().tensor(capsule(py, &lease, field.offset, (field.dtype, &field.shape))?, field.dtype)
-            })
-            .collect::<PyResult<Vec<_>>>()?;
-        let (tensors, held) = (PyList::new(py, tensors)?, held.map(Held));
+        let tensors = match self.pinned_copy(py, lease, fields)? {
+            Ok(copy) => Bound::new(py, copy)?.into_any(),
+            Err((lease, fields)) => {
+                let (lease, kinds) = (Arc::new(lease), self.kinds.get());
+                let tensor = |field: &PlacedField| kinds.tensor(py, &lease, field.offset, (field.dtype, &field.shape));
+                PyList::new(py, fields.iter().map(tensor).collect::<PyResult<Vec<_>>>()?)?.into_any()
+            }
+        };
+        let held = held.map(Held);
         let answer = (worker, number.epoch, number.batch_in_epoch, outcome, tensors, envelope, held);
         // One argument, for functions written in C: a signal's exception can't come between taking an answer and keeping it.
         hear.call1((answer,)).map(drop)

@@ -24,6 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cuda: needs a GPU; make test-cuda runs it")
     config.addinivalue_line("markers", "prefetch: the outcome depends on prefetch_factor; left out with --tight")
     if config.getoption("--tight"):
         tighten()

@@ -18,7 +18,7 @@ from equality import assert_same
 from photographs import encoded, photograph
 from sluicegate import DataLoader, ImageField, ParquetDataset, TarDataset, TarStream, decode_image
 from sluicegate import transforms as T
-from sluicegate.iterator import NativeIterator
+from sluicegate.native_iterator import NativeIterator
 
 v2 = pytest.importorskip("torchvision.transforms.v2")
 tv_tensors = pytest.importorskip("torchvision.tv_tensors")

@@ -19,7 +19,7 @@ from formats import Plain
 from photographs import encoded, folder_of, photograph
 from sluicegate import DataLoader, ImageField, ImageFolderDataset, TarDataset, decode_image
 from sluicegate import transforms as T
-from sluicegate.iterator import NativeIterator
+from sluicegate.native_iterator import NativeIterator
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 

@@ -20,7 +20,7 @@ from equality import assert_same, error_of
 from formats import check_format
 from sluicegate import DataLoader, PackCollate, PackedBatchSampler, TokenDocumentsDataset
 from sluicegate.batch_source import batch_source
-from sluicegate.iterator import NativeIterator
+from sluicegate.native_iterator import NativeIterator
 from sluicegate.pack import DocumentPieces
 from sluicegate.packed_source import PackedSource
 from test_tokens import flat, megatron

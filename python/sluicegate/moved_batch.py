@@ -1,0 +1,114 @@
+"""How a batch of any structure goes to a device: its tensors, and what else can be moved."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
+from typing import Any
+
+import torch
+
+
+def moved(data: Any, move_tensor: Callable[[torch.Tensor], Any], move_object: Callable[[Any], Any]) -> Any:
+    """`data` with its tensors moved, in containers as torch's `pin_memory` makes them.
+
+    Args:
+        data: a batch: tensors, mappings, sequences, named tuples, dataclasses, and anything in them.
+        move_tensor: moves one tensor.
+        move_object: moves what has a method `pin_memory` or `to`, and is no container without the former.
+    """
+
+    def again(item: Any) -> Any:
+        return moved(item, move_tensor, move_object)
+
+    if isinstance(data, torch.Tensor):
+        return move_tensor(data)
+    if hasattr(data, "pin_memory"):
+        return move_object(data)
+    if isinstance(data, (str, bytes)):
+        return data
+    if isinstance(data, Mapping):
+        return _mapping(data, again)
+    if isinstance(data, tuple):
+        items = (again(item) for item in data)
+        return type(data)(*items) if hasattr(data, "_fields") else type(data)(items)
+    if isinstance(data, Sequence):
+        return _sequence(data, again)
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        clone = copy.copy(data)
+        for field in dataclasses.fields(data):
+            if hasattr(data, field.name):
+                object.__setattr__(clone, field.name, again(getattr(data, field.name)))
+        return clone
+    if not isinstance(data, type) and callable(getattr(data, "to", None)):
+        return move_object(data)
+    return data
+
+
+def _mapping(data: Mapping[Any, Any], again: Callable[[Any], Any]) -> Any:
+    items = {key: again(item) for key, item in data.items()}
+    kind: Any = type(data)
+    try:
+        if isinstance(data, MutableMapping):
+            # It may have more than its items.
+            clone = copy.copy(data)
+            clone.update(items)
+            return clone
+        return kind(items)
+    except TypeError:
+        return items
+
+
+def _sequence(data: Sequence[Any], again: Callable[[Any], Any]) -> Any:
+    items = [again(item) for item in data]
+    kind: Any = type(data)
+    try:
+        if isinstance(data, MutableSequence):
+            clone = copy.copy(data)
+            for place, item in enumerate(items):
+                clone[place] = item
+            return clone
+        return kind(items)
+    except TypeError:
+        return items
+
+
+def tensors_of(data: Any) -> Iterator[torch.Tensor]:
+    """The tensors in the containers that `moved` takes apart."""
+    if isinstance(data, torch.Tensor):
+        yield data
+    elif isinstance(data, Mapping):
+        for item in data.values():
+            yield from tensors_of(item)
+    elif isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        for item in data:
+            yield from tensors_of(item)
+    elif dataclasses.is_dataclass(data) and not isinstance(data, type):
+        for field in dataclasses.fields(data):
+            yield from tensors_of(getattr(data, field.name, None))
+
+
+def hides_tensors(data: Any) -> bool:
+    """Whether there is something in `data` that may have tensors which `tensors_of` does not see."""
+    if data is None or isinstance(data, (torch.Tensor, str, bytes, int, float, complex)):
+        return False
+    if isinstance(data, Mapping):
+        return any(map(hides_tensors, data.values()))
+    if isinstance(data, Sequence):
+        return any(map(hides_tensors, data))
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        return any(hides_tensors(getattr(data, field.name, None)) for field in dataclasses.fields(data))
+    return True
+
+
+def move_object(data: Any, device: torch.device) -> Any:
+    """What has methods of its own for it, on `device`."""
+    if hasattr(data, "pin_memory"):
+        data = data.pin_memory()
+    if not hasattr(data, "to"):
+        return data
+    try:
+        return data.to(device, non_blocking=True)
+    except TypeError:  # It knows of no such argument.
+        return data.to(device)

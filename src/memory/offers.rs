@@ -1,0 +1,93 @@
+//! [`Offers`]: memory of somebody else's that waits to be filled with a batch.
+
+use std::sync::PoisonError;
+
+use super::Lease;
+use super::sync::{Mutex, MutexGuard};
+
+/// Blocks that were offered. Each serves one batch: when that dies, whether the memory may be used again is for its owner to
+/// know.
+pub(super) struct Offers {
+    blocks: Mutex<Vec<Lease>>,
+}
+
+impl Offers {
+    /// No block.
+    pub(super) fn new() -> Self {
+        Self { blocks: Mutex::new(Vec::new()) }
+    }
+
+    fn blocks(&self) -> MutexGuard<'_, Vec<Lease>> {
+        // Nothing in here can panic half-way through a change. Blocks are dropped outside of the lock: their owners may be
+        // Python's.
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, block: Lease) {
+        self.blocks().push(block);
+    }
+
+    /// The first `bytes` bytes of the smallest block that has them, if there is one.
+    pub(super) fn take(&self, bytes: usize) -> Option<Lease> {
+        let mut blocks = self.blocks();
+        let fitting = (0..blocks.len()).filter(|&place| blocks[place].len() >= bytes);
+        let smallest = fitting.min_by_key(|&place| blocks[place].len())?;
+        Some(blocks.swap_remove(smallest).shortened(bytes))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.blocks().len()
+    }
+
+    pub(super) fn clear(&self) {
+        let blocks = std::mem::take(&mut *self.blocks());
+        drop(blocks);
+    }
+}
+
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_tests {
+    use std::ptr::NonNull;
+
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+    use loom::thread;
+
+    use super::super::sync::model_check;
+    use super::*;
+
+    /// Counts how often a block's owner is dropped.
+    struct Counted(loom::sync::Arc<AtomicUsize>);
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn loom_a_block_is_leased_to_one_thread_and_let_go_once() {
+        model_check(|| {
+            let offers = loom::sync::Arc::new(Offers::new());
+            let dropped = loom::sync::Arc::new(AtomicUsize::new(0));
+            for _ in 0..2 {
+                let bytes = Box::leak(Box::new([0_u8; 64]));
+                let owner = Box::new(Counted(dropped.clone()));
+                // SAFETY: the bytes are never freed, and nobody else has them. Nobody looks at them, so they may lie anywhere.
+                offers.add(unsafe { Lease::foreign(NonNull::from(&mut bytes[0]), 64, owner) });
+            }
+            let taker = || {
+                let offers = offers.clone();
+                thread::spawn(move || {
+                    let lease = offers.take(64);
+                    lease.as_ref().map(Lease::address)
+                })
+            };
+            let (first, second) = (taker(), taker());
+            offers.clear();
+            let (first, second) = (first.join().unwrap(), second.join().unwrap());
+            assert!(first.is_none() || first != second, "one block, two leases");
+            assert_eq!((dropped.load(Ordering::Relaxed), offers.len()), (2, 0));
+        });
+    }
+}

@@ -1,0 +1,122 @@
+//! [`SlotCopy`]: a batch on its way from one memory to another.
+
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::time::Duration;
+
+use super::pool::{Pool, catch};
+use crate::memory::{Lease, generation};
+use crate::{Error, Result};
+
+/// Ranges of a slot that a thread of a [`Pool`] copies to leases of their own. The slot is free when the last one is copied.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use sluicegate::memory::Slab;
+/// use sluicegate::{Pool, SlotCopy};
+///
+/// let (slab, pool) = (Slab::new(4), Pool::new(1));
+/// let mut slot = slab.lease(4)?;
+/// slot.bytes_mut().copy_from_slice(b"abcd");
+/// let mut copy = SlotCopy::begin(&pool, slot, vec![(1..3, slab.lease(2)?)])?;
+/// let copied = copy.wait(Duration::from_secs(10))?.expect("four bytes take no ten seconds");
+/// assert_eq!(copied[0].bytes(), b"bc");
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+pub struct SlotCopy {
+    state: State,
+    generation: u64,
+}
+
+enum State {
+    Running(Receiver<Result<Vec<Lease>>>),
+    Arrived(Result<Vec<Lease>>),
+    Given,
+}
+
+impl SlotCopy {
+    /// Begins to copy each of these ranges of `slot` to its lease.
+    ///
+    /// # Errors
+    /// [`Error::Threads`] when the pool can't be started.
+    ///
+    /// # Panics
+    /// When a range is not as long as its lease.
+    pub fn begin(pool: &Pool, slot: Lease, parts: Vec<(Range<usize>, Lease)>) -> Result<Self> {
+        for (range, into) in &parts {
+            assert!(range.len() == into.len() && range.end <= slot.len(), "{range:?} into {} bytes", into.len());
+        }
+        let (sender, copied) = sync_channel(1);
+        pool.spawn(move || {
+            let copied = catch(move || {
+                let copy = |(range, mut into): (Range<usize>, Lease)| {
+                    into.bytes_mut().copy_from_slice(&slot.bytes()[range]);
+                    into
+                };
+                Ok(parts.into_iter().map(copy).collect())
+            });
+            // Whoever began it may be gone: what was copied is let go then.
+            let _ = sender.send(copied);
+        })?;
+        Ok(Self { state: State::Running(copied), generation: generation() })
+    }
+
+    /// Whether [`wait`](Self::wait) would not wait.
+    pub fn is_done(&mut self) -> bool {
+        if let State::Running(copied) = &self.state {
+            match copied.try_recv() {
+                Ok(arrived) => self.state = State::Arrived(arrived),
+                Err(TryRecvError::Empty) if self.generation == generation() => return false,
+                Err(_) => self.state = State::Arrived(Err(lost())),
+            }
+        }
+        true
+    }
+
+    /// The leases, in the order of the ranges; nothing when `patience` runs out first. They are given once.
+    ///
+    /// # Errors
+    /// [`Error::Panic`] when there is nobody who copies (a child that was forked meanwhile has no such thread), or they were given.
+    pub fn wait(&mut self, patience: Duration) -> Result<Option<Vec<Lease>>> {
+        if let State::Running(copied) = &self.state {
+            let is_here = self.generation == generation();
+            match copied.recv_timeout(if is_here { patience } else { Duration::ZERO }) {
+                Ok(arrived) => self.state = State::Arrived(arrived),
+                Err(RecvTimeoutError::Timeout) if is_here => return Ok(None),
+                Err(_) => self.state = State::Arrived(Err(lost())),
+            }
+        }
+        match std::mem::replace(&mut self.state, State::Given) {
+            State::Arrived(arrived) => arrived.map(Some),
+            State::Running(_) | State::Given => Err(Error::Panic { message: "a batch was asked for twice".into() }),
+        }
+    }
+}
+
+fn lost() -> Error {
+    Error::Panic { message: "the thread that copied this batch is gone: this process was forked from its own".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Slab;
+
+    #[test]
+    fn every_range_goes_to_its_lease_and_the_slot_comes_back() {
+        let (slots, blocks, pool) = (Slab::new(4), Slab::new(4), Pool::new(1));
+        for round in 0..50_u8 {
+            let mut slot = slots.lease(1000).unwrap();
+            slot.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = at as u8 ^ round);
+            let parts = [0..10, 500..1000, 10..10].map(|range| (range.clone(), blocks.lease(range.len()).unwrap()));
+            let mut copy = SlotCopy::begin(&pool, slot, parts.into()).unwrap();
+            let copied = copy.wait(Duration::from_secs(10)).unwrap().unwrap();
+            assert!(copied[0].bytes().iter().enumerate().all(|(at, byte)| *byte == at as u8 ^ round));
+            assert!(copied[1].bytes().iter().enumerate().all(|(at, byte)| *byte == (at + 500) as u8 ^ round));
+            assert_eq!(copied[2].len(), 0);
+            assert!(copy.wait(Duration::ZERO).is_err(), "they are given once");
+        }
+        assert_eq!(slots.mapped_bytes(), 4096, "one slot served all rounds");
+    }
+}
