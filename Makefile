@@ -40,7 +40,7 @@ demo: $(VENV)/.built ## Train on real photographs with torch's loader and with o
 test: test-rust test-python ## Run all tests
 
 test-rust: $(VENV)/.installed $(NASM)
-	+cargo test --locked --quiet --features image,parquet
+	+cargo test --locked --quiet --features futures,image,parquet
 	+RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom cargo test --locked --quiet --release --lib loom
 
 test-python: $(VENV)/.built
@@ -54,7 +54,7 @@ SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order sh
 	tar write_tar conformance packed_source write_tokens write_parquet sharded_output tar_listing native_stream \
 	native_stream_damage bad_files parquet parquet_files arrow hugging_face blocks parquet_pages \
 	nested_columns write_parquet_nested bad_structure left_out many_files image image_folder image_operations \
-	transforms*
+	transforms* cuda crate_state
 
 test-tight: $(VENV)/.built ## Run the Python tests with two slots and a prefetch of one
 	SLUICEGATE_SOAK_SECONDS=10 $(BIN)/python -m pytest --quiet --tight tests/python \
@@ -83,7 +83,7 @@ lint: $(VENV)/.built ## Check formatting, lints, types, the stub and the rules o
 	cargo fmt --check
 	cargo clippy --locked --quiet --all-targets -- --deny warnings
 	cargo clippy --locked --quiet --all-targets --features python -- --deny warnings
-	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps --features image,parquet
+	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps --features futures,image,parquet
 	@! cargo tree --locked --edges normal | grep pyo3 || (echo 'the core must not depend on pyo3' && false)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -184,8 +184,13 @@ pub enum Error {
     },
 
     /// A fetch panicked: a defect of the dataset that it read, or of this crate.
-    #[error("a fetch panicked: {message}: this is a bug in the dataset's `read`, please report it to its author")]
+    #[error(
+        "{what} panicked: {message}: this is a bug in the dataset's `read`, please report it to its author",
+        what = .index.map_or_else(|| "a fetch".to_owned(), |index| format!("reading sample {index}"))
+    )]
     Panic {
+        /// The index of the sample that was read, where that is known.
+        index: Option<usize>,
         /// What the panic said.
         message: String,
     },

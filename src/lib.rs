@@ -15,17 +15,17 @@
 //! wires them to threads and memory:
 //!
 //! ```
-//! use std::sync::Arc;
-//! use sluicegate::{DataLoader, InMemory, Stack};
+//! use sluicegate::{DataLoader, DatasetExt, InMemory};
 //!
-//! let image = Arc::new(InMemory::from_vec("image", vec![0_u8; 100 * 28 * 28], [28, 28])?);
-//! let label = Arc::new(InMemory::from_vec("label", vec![3_i64; 100], [])?);
-//! let dataset = Arc::new(Stack::new(vec![("x".into(), image), ("y".into(), label)])?);
+//! let image = InMemory::from_vec("image", vec![0_u8; 100 * 28 * 28], [28, 28])?;
+//! let label = InMemory::from_vec("label", vec![3_i64; 100], [])?;
+//! let dataset = image.zip(label)?;
 //!
 //! let loader = DataLoader::builder(dataset).batch_size(32).shuffle(7).threads(2).build()?;
 //! let mut batches = loader.epoch(0)?;
 //! let first = batches.next().expect("100 samples make a batch")?;
-//! assert_eq!(first.fields()[0].shape, [32, 28, 28]);
+//! assert_eq!(first.field("image")?.shape(), [32, 28, 28]);
+//! assert_eq!(first.field("label")?.view::<i64>()?, [3; 32]);
 //!
 //! let state = batches.state(); // plain JSON; the rest follows from it, with any number of threads and of ranks
 //! assert_eq!(loader.resume(&state)?.count(), 3);
@@ -35,16 +35,21 @@
 //! # Layout
 //! A module per stage, one file per noun: `error`, `sample`, `rng` and `shard` are known to all; `memory`, `dataset`,
 //! `transform`, `collate` and `sampler` stand on them and do not know each other (but for a dataset's arrays, which lie in
-//! segments, the decoder of JPEG and vectors); `pipeline` stands on those, `state` and `loader` on top. What of an order is this
-//! rank's, and in which batches, is said by a plan of `sampler`, by the arithmetic of `shard`. `memory` alone has
-//! `unsafe`, and says in its README why it is sound. With the feature `python`, `python` wraps all this as the extension
-//! module of the Python package.
+//! segments, the decoder of JPEG and vectors); `adaptor`, which makes datasets of others, and `pipeline` stand on those,
+//! `state` and `loader` on top. What of an order is this rank's, and in which batches, is said by a plan of `sampler`, by the
+//! arithmetic of `shard`. `memory` alone has `unsafe`, and says in its README why it is sound. With the feature `python`,
+//! `python` wraps all this as the extension module of the Python package.
+//!
+//! # Features
+//! None is on by default. `image`: decoding and transforms. `arrow` and `parquet`: their files. `futures`: an epoch as a
+//! `Stream`. `python`: the extension module.
 
 /// The README's Rust examples, which run as doctests too.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod adaptor;
 mod collate;
 mod dataset;
 mod error;
@@ -61,6 +66,10 @@ mod state;
 #[cfg(feature = "image")]
 mod transform;
 
+pub use adaptor::{
+    DatasetExt, IterableDatasetExt, Map, Sample, StreamFilter, StreamMap, StreamMix, StreamSample, StreamSkip,
+    StreamTake, StreamZip, Window,
+};
 pub use collate::{BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, StackSamples};
 #[cfg(feature = "arrow")]
 pub use dataset::format::Arrow;
@@ -87,9 +96,11 @@ pub use dataset::{
 #[cfg(feature = "image")]
 pub use dataset::{DecodedField, DecodedImages};
 pub use error::{Error, Result};
-pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder};
+#[cfg(feature = "futures")]
+pub use loader::BatchStream;
+pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder, StreamBatches};
 pub use pipeline::{
-    Answer, Batch, BatchNumber, BytesAhead, Delivery, Errand, Fetch, FetchPacked, FetchSamples, Heard, Held,
+    Answer, Batch, BatchNumber, BytesAhead, Delivery, Errand, Fetch, FetchPacked, FetchSamples, FieldView, Heard, Held,
     IndexBatch, Outcome, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy, Task, WorkerEnd,
     Workers, end_with,
 };

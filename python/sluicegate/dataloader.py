@@ -280,7 +280,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
         For map-style datasets the number of workers may be another; in seed mode the number of ranks and the batch size
         too. In torch mode the generators, the global ones among them, are put to where they were when the state was
-        taken: later epochs are drawn from them. States of torchdata's `StatefulDataLoader` are read too.
+        taken: later epochs are drawn from them. States of torchdata's `StatefulDataLoader` are read too, and those of
+        the Rust crate where the order follows from seeds.
 
         Args:
             state_dict: what `state_dict` returned.

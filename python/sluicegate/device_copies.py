@@ -28,7 +28,10 @@ class Copying:
     def __init__(self, accelerator: Accelerator, batch: Any, event: Any, error: Exception | None) -> None:
         self._accelerator, self._event, self._error = accelerator, event, error
         self._batch = batch
-        self._tensors = [each for each in tensors_of(batch) if each.device.type == accelerator.device.type]
+        kind = accelerator.device.type
+        self._tensors = [
+            each for each in tensors_of(batch) if each.device.type == kind and each.layout is torch.strided
+        ]
 
     def finish(self) -> Any:
         """The batch, for the stream that is current now: that one waits for it, and the host does not.

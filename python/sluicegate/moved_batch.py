@@ -91,7 +91,9 @@ def tensors_of(data: Any) -> Iterator[torch.Tensor]:
 
 def hides_tensors(data: Any) -> bool:
     """Whether there is something in `data` that may have tensors which `tensors_of` does not see."""
-    if data is None or isinstance(data, (torch.Tensor, str, bytes, int, float, complex)):
+    if isinstance(data, torch.Tensor):
+        return data.layout is not torch.strided  # Sparse ones are made of several.
+    if data is None or isinstance(data, (str, bytes, int, float, complex)):
         return False
     if isinstance(data, Mapping):
         return any(map(hides_tensors, data.values()))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _core, _torch
-from .batch_bytes import bytes_of
 from .batch_source import BatchSource, batch_source
 from .dataset import int64_array
 from .epoch_iterator import EpochIterator, refuse_timeout
 from .fetch import MapFetcher, sampler_name
 from .ids import BatchIds
+from .moved_batch import tensors_of
 from .requests import Planned, Slice, indices_of, without
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class NativeIterator(EpochIterator):
             if taken is None:
                 return
             ids, batch = taken
-            held = self._engine.bytes_ahead.hold(bytes_of(batch))
+            held = self._engine.bytes_ahead.hold(sum(tensor.nbytes for tensor in tensors_of(batch)))
             is_error = isinstance(batch, Exception)
             self._begun.append((ids, batch if is_error else self._destination.begin(batch), held))
 

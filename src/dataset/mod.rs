@@ -8,6 +8,7 @@ mod decoded_images;
 #[cfg(feature = "image")]
 mod encoded_batch;
 pub(crate) mod format;
+mod forward;
 mod in_memory;
 mod iterable;
 mod ragged;
@@ -20,12 +21,14 @@ pub use blocks::{BlockSize, Blocks};
 pub use concat::Concat;
 #[cfg(feature = "image")]
 pub use decoded_images::{DecodedField, DecodedImages};
+pub(crate) use forward::shared;
 pub use in_memory::InMemory;
 pub use iterable::{Advance, IterableDataset, SampleStream, StreamPosition};
 pub use ragged::Ragged;
 pub use stack::Stack;
 pub use stop_signal::StopSignal;
 pub use stream_part::{ConsumedSamples, StreamPart, StreamSplit};
+pub(crate) use subset::Selection;
 pub use subset::Subset;
 
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, Sizes, SizesWriter};
@@ -38,6 +41,8 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema, Sizes, SizesWriter
 ///   until somebody changes what lies underneath.
 /// - It fills every field of `into`; the room may hold the bytes of an older batch.
 /// - An index of `len()` or above is [`Error::IndexOutOfRange`](crate::Error::IndexOutOfRange), never a panic.
+///
+/// An `Arc`, a `Box` and a reference of a dataset are datasets too, and can all that it can.
 ///
 /// # Example
 /// ```
@@ -133,7 +138,7 @@ pub(crate) fn sizes_of(dataset: &dyn Dataset, indices: &[usize]) -> Result<Sizes
 }
 
 /// Writes the sizes of a batch, if `dataset` has variable fields.
-fn write_sizes(dataset: &dyn Dataset, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
+pub(crate) fn write_sizes(dataset: &dyn Dataset, indices: &[usize], into: &mut SizesWriter<'_>) -> Result<()> {
     match dataset.as_variable() {
         Some(variable) => variable.sizes(indices, into),
         None if !dataset.schema().is_variable() => Ok(()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::blocks::BlocksOfParts;
 use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, read_batch, write_sizes};
-use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
+use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter};
 
 /// Datasets of one length read side by side: sample i has the fields of every part's sample i.
 ///
@@ -37,16 +37,48 @@ impl Stack {
         if let Some((other, part)) = parts.iter().find(|(_, part)| part.len() != len) {
             return Err(Error::LengthMismatch { first, first_len: len, other: other.clone(), other_len: part.len() });
         }
+        let renamed = |(name, part): (String, Arc<dyn Dataset>)| {
+            let named = part.schema().fields().iter();
+            let fields = named.map(|field| field.renamed(format!("{name}.{}", field.name()))).collect();
+            (part, fields)
+        };
+        Ok(Self::side_by_side(parts.into_iter().map(renamed).collect(), len))
+    }
+
+    /// Two datasets side by side, whose fields keep their names.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] when one has more samples than the other; [`Error::InvalidArgument`] when both have a field
+    /// of one name.
+    pub(crate) fn zipped(first: Arc<dyn Dataset>, second: Arc<dyn Dataset>) -> Result<Self> {
+        let len = first.len();
+        if second.len() != len {
+            let (first, other, other_len) = ("the first".into(), "the second".into(), second.len());
+            return Err(Error::LengthMismatch { first, first_len: len, other, other_len });
+        }
+        let has = |name: &str| first.schema().fields().iter().any(|field| field.name() == name);
+        if let Some(field) = second.schema().fields().iter().find(|field| has(field.name())) {
+            let reason = format!("both datasets have a field `{}`: name the parts by Stack::new", field.name());
+            return Err(Error::InvalidArgument { argument: "other", reason });
+        }
+        let own = |part: Arc<dyn Dataset>| {
+            let fields = part.schema().fields().to_vec();
+            (part, fields)
+        };
+        Ok(Self::side_by_side(vec![own(first), own(second)], len))
+    }
+
+    /// Parts of `len` samples, each with the fields as they are called here.
+    fn side_by_side(parts: Vec<(Arc<dyn Dataset>, Vec<Field>)>, len: usize) -> Self {
         let mut fields = Vec::new();
         let mut windows = Vec::new();
-        for (name, part) in parts {
+        for (part, named) in parts {
             let start = fields.len();
-            let named = part.schema().fields().iter();
-            fields.extend(named.map(|field| field.renamed(format!("{name}.{}", field.name()))));
+            fields.extend(named);
             windows.push((part, start..fields.len()));
         }
         let blocks = BlocksOfParts::new(windows.iter().map(|(part, _)| &**part));
-        Ok(Self { parts: windows, schema: Schema::new(fields), len, blocks })
+        Self { parts: windows, schema: Schema::new(fields), len, blocks }
     }
 }
 

@@ -16,7 +16,39 @@ use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 /// ```
 pub struct Subset {
     dataset: Arc<dyn Dataset>,
-    indices: Vec<usize>,
+    indices: Box<dyn Selection>,
+}
+
+/// Which samples of a dataset there are, and in which order.
+pub(crate) trait Selection: Send + Sync {
+    /// How many.
+    fn len(&self) -> usize;
+
+    /// The index of the one at `place`, which is below the length.
+    fn index_at(&self, place: usize) -> usize;
+
+    /// Puts those at `places`, where all are below the length, into `into`; otherwise it is the first that is not.
+    fn indices(&self, places: &[usize], into: &mut Vec<usize>) -> std::result::Result<(), usize> {
+        let len = self.len();
+        into.reserve(places.len());
+        for &place in places {
+            if place >= len {
+                return Err(place);
+            }
+            into.push(self.index_at(place));
+        }
+        Ok(())
+    }
+}
+
+impl Selection for Vec<usize> {
+    fn len(&self) -> usize {
+        Vec::len(self)
+    }
+
+    fn index_at(&self, place: usize) -> usize {
+        self[place]
+    }
 }
 
 impl Subset {
@@ -28,16 +60,26 @@ impl Subset {
         let len = dataset.len();
         match indices.iter().find(|&&index| index >= len) {
             Some(&index) => Err(Error::IndexOutOfRange { index, len }),
-            None => Ok(Self { dataset, indices }),
+            None => Ok(Self::selected(dataset, indices)),
         }
     }
 
+    /// The subset that `selection` makes, all of whose indices `dataset` has.
+    pub(crate) fn selected(dataset: Arc<dyn Dataset>, selection: impl Selection + 'static) -> Self {
+        Self { dataset, indices: Box::new(selection) }
+    }
+
     fn inner(&self, index: usize) -> Result<usize> {
-        self.indices.get(index).copied().ok_or(Error::IndexOutOfRange { index, len: self.indices.len() })
+        let len = self.indices.len();
+        if index < len { Ok(self.indices.index_at(index)) } else { Err(Error::IndexOutOfRange { index, len }) }
     }
 
     fn all_inner(&self, indices: &[usize]) -> Result<Vec<usize>> {
-        indices.iter().map(|&index| self.inner(index)).collect()
+        let mut inner = Vec::new();
+        match self.indices.indices(indices, &mut inner) {
+            Ok(()) => Ok(inner),
+            Err(index) => Err(Error::IndexOutOfRange { index, len: self.indices.len() }),
+        }
     }
 }
 

@@ -1,11 +1,16 @@
 //! [`Batches`]: the batches of one epoch, and what each is made of.
 
 use std::iter::FusedIterator;
+#[cfg(feature = "futures")]
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::{Batch, EpochPlan, IndexBatch, LoaderState, Party, PlannedBatch, Prefetch, Result};
+use crate::{Batch, EpochPlan, Error, IndexBatch, LoaderState, Party, PlannedBatch, Prefetch, Result};
 
 /// The batches of one epoch. A batch that could not be fetched is an error in its place, and the next one follows.
+///
+/// Dropping it cancels what no thread has begun, and waits for what some have, so that nothing reads the dataset afterwards
+/// for it. Dropped on one of the fetching threads it waits for nothing: it may run on top of what it would wait for.
 pub struct Batches {
     /// What is left of the epoch.
     plan: EpochPlan,
@@ -102,6 +107,38 @@ impl Batches {
         self.party.as_ref().map_or(self.ahead, |party| party.room().min(self.ahead))
     }
 
+    /// Without threads no later batch can be asked for either: the epoch ends here, and its state stays good.
+    fn give_up(&mut self, error: Error) -> Error {
+        self.next = self.plan.len();
+        self.left = self.window.len();
+        error
+    }
+
+    fn hand_over(&mut self, (asked, batch): (IndexBatch, Result<Batch>)) -> Result<Batch> {
+        self.deliver(asked);
+        if self.ahead > 1 && self.window.is_empty() {
+            // It was alone until its size was known. Should the others fail, they do so when they are asked for again.
+            let _ = self.ask();
+        }
+        batch
+    }
+
+    /// As [`next`](Iterator::next) without waiting: `context` is woken when the next batch has come.
+    #[cfg(feature = "futures")]
+    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Batch>>> {
+        if let Err(error) = self.ask() {
+            return Poll::Ready(Some(Err(self.give_up(error))));
+        }
+        match self.window.poll_pop(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(popped)) => Poll::Ready(Some(self.hand_over(popped))),
+            Poll::Ready(None) => {
+                self.party = None;
+                Poll::Ready(None)
+            }
+        }
+    }
+
     /// Takes note that the consumer gets this batch, or the error in its place.
     fn deliver(&mut self, asked: IndexBatch) {
         let IndexBatch { epoch, batch_in_epoch, indices } = asked;
@@ -118,19 +155,11 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Err(error) = self.ask() {
-            // Without threads no later batch can be asked for either: the epoch ends here, and its state stays good.
-            self.next = self.plan.len();
-            self.left = self.window.len();
-            return Some(Err(error));
+            return Some(Err(self.give_up(error)));
         }
         while !self.window.is_empty() {
-            if let Some((asked, batch)) = self.window.pop(Duration::from_secs(60)) {
-                self.deliver(asked);
-                if self.ahead > 1 && self.window.is_empty() {
-                    // It was alone until its size was known. Should the others fail, they do so when they are asked for again.
-                    let _ = self.ask();
-                }
-                return Some(batch);
+            if let Some(popped) = self.window.pop(Duration::from_secs(60)) {
+                return Some(self.hand_over(popped));
             }
         }
         self.party = None;
@@ -139,6 +168,12 @@ impl Iterator for Batches {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.left, Some(self.left))
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        self.window.join();
     }
 }
 

@@ -27,6 +27,7 @@ pub struct DataLoaderBuilder {
     shard: Shard,
     remainder: Remainder,
     threads: usize,
+    pool: Option<Arc<rayon::ThreadPool>>,
     prefetch: usize,
     prefetch_bytes: Option<NonZeroUsize>,
     delivery: Delivery,
@@ -45,6 +46,7 @@ impl DataLoaderBuilder {
             shard: Shard::whole(),
             remainder: Remainder::default(),
             threads: 0,
+            pool: None,
             prefetch: 2,
             prefetch_bytes: None,
             delivery: Delivery::InOrder,
@@ -124,6 +126,25 @@ impl DataLoaderBuilder {
         self
     }
 
+    /// The threads of `pool` fetch ahead of the consumer, in the place of [`threads`](Self::threads) of the loader's own; they
+    /// may have other work beside it. A consumer that is one of them itself does what it would wait for.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::Arc;
+    /// use sluicegate::{DataLoader, InMemory};
+    ///
+    /// let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads"));
+    /// let dataset = InMemory::from_vec("x", (0..10_i64).collect(), [])?;
+    /// let loader = DataLoader::builder(dataset).batch_size(4).pool(Arc::clone(&pool)).build()?;
+    /// assert_eq!(loader.epoch(0)?.count(), 3);
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    pub fn pool(mut self, pool: Arc<rayon::ThreadPool>) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
     /// Batches fetched ahead per thread. Default 2.
     pub fn prefetch(mut self, batches_per_thread: usize) -> Self {
         self.prefetch = batches_per_thread;
@@ -169,9 +190,15 @@ impl DataLoaderBuilder {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when `batch_size` is 0, when `batches` are given and what they decide is given too, when
-    /// there are threads but nothing to prefetch, or when samples are random and there is no seed.
+    /// both `threads` and `pool` are given, when there are threads but nothing to prefetch, or when samples are random and
+    /// there is no seed.
     pub fn build(self) -> Result<DataLoader> {
-        if self.threads > 0 && self.prefetch == 0 {
+        if self.pool.is_some() && self.threads > 0 {
+            let reason = "its threads fetch, and threads is given too: leave one of them out".into();
+            return Err(Error::InvalidArgument { argument: "pool", reason });
+        }
+        let threads = self.pool.as_ref().map_or(self.threads, |pool| pool.current_num_threads());
+        if threads > 0 && self.prefetch == 0 {
             let reason = "threads that may fetch no batch ahead have nothing to do: give at least 1".into();
             return Err(Error::InvalidArgument { argument: "prefetch", reason });
         }
@@ -184,10 +211,14 @@ impl DataLoaderBuilder {
             Source::Samples { sampler, batch_size, .. } => (sampler.identity(), Some(*batch_size)),
             Source::Batches(batches) => (batches.identity(), None),
         };
-        let ahead = self.threads.saturating_mul(self.prefetch).max(1);
+        let ahead = threads.saturating_mul(self.prefetch).max(1);
         let bytes_ahead = Arc::new(BytesAhead::new(self.prefetch_bytes));
         let slab = Slab::new(ahead.saturating_add(SPARE_SLOTS));
-        let slab = if self.threads > 0 { slab.with_free_bytes(bytes_ahead.bound()) } else { slab };
+        let slab = if threads > 0 { slab.with_free_bytes(bytes_ahead.bound()) } else { slab };
+        let pool = match self.pool {
+            Some(pool) => Some(Pool::of(pool)),
+            None => (threads > 0).then(|| Pool::new(threads)),
+        };
         Ok(DataLoader {
             fingerprint: Fingerprint { dataset_len: self.dataset.len(), sampler },
             cut: Cut { batch_size, rank: self.shard.rank(), world_size: self.shard.world_size() },
@@ -198,7 +229,7 @@ impl DataLoaderBuilder {
             remainder: self.remainder,
             slab: Arc::new(slab),
             bytes_ahead,
-            pool: (self.threads > 0).then(|| Arc::new(Pool::new(self.threads))),
+            pool: pool.map(Arc::new),
             ahead,
             delivery: self.delivery,
             seed: self.seed,

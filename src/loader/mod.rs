@@ -1,13 +1,20 @@
 //! [`DataLoader`]: wires a dataset, a sampler and the pipeline, and decides nothing.
 
+#[cfg(feature = "futures")]
+mod batch_stream;
 mod batches;
 mod builder;
+mod stream_batches;
 
 use std::sync::Arc;
 
+#[cfg(feature = "futures")]
+pub use batch_stream::BatchStream;
 pub use batches::{BatchIds, Batches, BatchesWithIds};
 pub use builder::DataLoaderBuilder;
+pub use stream_batches::StreamBatches;
 
+use crate::dataset::shared;
 use crate::memory::Slab;
 use crate::state::{Cut, Fingerprint};
 use crate::{
@@ -55,9 +62,10 @@ enum Source {
 }
 
 impl DataLoader {
-    /// A loader of `dataset`: one sample a batch, in the dataset's order, on the calling thread, until told otherwise.
-    pub fn builder(dataset: Arc<dyn Dataset>) -> DataLoaderBuilder {
-        DataLoaderBuilder::new(dataset)
+    /// A loader of `dataset`, which it takes (give it an `Arc` to share one): one sample a batch, in the dataset's order, on
+    /// the calling thread, until told otherwise.
+    pub fn builder(dataset: impl Dataset + 'static) -> DataLoaderBuilder {
+        DataLoaderBuilder::new(shared(dataset))
     }
 
     /// The batches of `epoch`, from the first on.

@@ -8,6 +8,7 @@ mod arrow_buffer;
 mod bell;
 mod container;
 mod disk_reads;
+mod elements;
 mod event;
 mod fault;
 #[cfg(all(feature = "python", feature = "arrow"))]
@@ -49,6 +50,7 @@ pub use array::Array;
 pub use bell::{Bell, EventBell, EventWoken, Woken};
 pub use container::{container_bytes, memory_limit};
 pub(crate) use disk_reads::disk_reads;
+pub(crate) use elements::typed_elements;
 #[cfg(all(feature = "python", feature = "arrow"))]
 pub(crate) use foreign_table::ForeignTable;
 #[cfg(feature = "python")]

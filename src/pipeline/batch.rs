@@ -1,5 +1,6 @@
 //! [`Batch`]: a filled slot.
 
+use super::FieldView;
 use crate::collate::{BatchField, BatchLayout, Collate};
 use crate::memory::{Lease, Slab};
 use crate::{BatchWriter, Column, Element, Error, Result, Schema, Sizes};
@@ -61,6 +62,44 @@ impl Batch {
     #[must_use]
     pub fn fields(&self) -> &[BatchField] {
         &self.layout.fields
+    }
+
+    /// The field `name`, to read: its shape, and its elements as they lie in the slot.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when there is no field of that name; it names those that there are.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::{DataLoader, InMemory};
+    ///
+    /// let points = InMemory::from_vec("point", vec![1.0_f32, 2.0, 3.0, 4.0], [2])?;
+    /// let batch = DataLoader::builder(points).batch_size(2).build()?.epoch(0)?.next().expect("two samples")?;
+    /// let point = batch.field("point")?;
+    /// assert_eq!((point.shape(), point.view::<f32>()?), ([2, 2].as_slice(), [1.0, 2.0, 3.0, 4.0].as_slice()));
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    pub fn field(&self, name: &str) -> Result<FieldView<'_>> {
+        match self.fields().iter().position(|field| field.name == name) {
+            Some(field) => self.field_at(field),
+            None => Err(self.no_field(format!("there is no field `{name}`"))),
+        }
+    }
+
+    /// The field at place `field` of the dataset's schema, to read: as [`field`](Self::field).
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when there are not as many fields.
+    pub fn field_at(&self, field: usize) -> Result<FieldView<'_>> {
+        match (self.layout.fields.get(field), self.layout.columns.get(field)) {
+            (Some(of), Some(&column)) => Ok(FieldView::new(of, column, self.lease.bytes(), self.samples())),
+            _ => Err(self.no_field(format!("there is no field {field}, counted from 0"))),
+        }
+    }
+
+    fn no_field(&self, found: String) -> Error {
+        let names: Vec<String> = self.fields().iter().map(|field| format!("`{}`", field.name)).collect();
+        Error::InvalidArgument { argument: "field", reason: format!("{found}: the batch has {}", names.join(", ")) }
     }
 
     /// The bytes of field `field`: its samples one after the other, each in C order, with their padding if they have some.

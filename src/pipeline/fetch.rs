@@ -1,10 +1,12 @@
 //! [`Fetch`]: one index batch in, one filled slot out.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::Batch;
+use super::pool::catch;
 use crate::collate::{BatchLayout, Collate};
-use crate::dataset::{Blocks, Dataset, read_batch, sizes_of};
+use crate::dataset::{Blocks, Dataset, sizes_of};
 use crate::memory::Slab;
 use crate::{BatchWriter, Column, Error, Result, Schema, Sizes, sample_key};
 
@@ -23,7 +25,8 @@ pub struct IndexBatch {
 ///
 /// # Contract
 /// Called from many threads at once. Pure: the same [`IndexBatch`] gives the same batch, so one that was lost with a
-/// forked-away thread can be fetched again. A panic is caught and becomes [`Error::Panic`](crate::Error::Panic).
+/// forked-away thread can be fetched again. A panic is caught and becomes [`Error::Panic`](crate::Error::Panic), which has the
+/// index of the sample where the fetch is that of [`FetchSamples`].
 pub trait Fetch: Send + Sync {
     /// Fetches one batch.
     ///
@@ -80,7 +83,7 @@ impl Fetch for FetchSamples {
     fn fetch(&self, batch: &IndexBatch) -> Result<Batch> {
         let schema = self.dataset.schema();
         let sizes = match self.is_variable {
-            true => sizes_of(&*self.dataset, &batch.indices)?,
+            true => sizes_of_samples(&*self.dataset, &batch.indices)?,
             false => Sizes::fixed(batch.indices.len()),
         };
         if self.is_variable {
@@ -94,11 +97,11 @@ impl Fetch for FetchSamples {
         }
         let mut into = BatchWriter::new(lease.bytes_mut(), &layout.columns, layout.samples);
         match self.seed.filter(|_| self.dataset.is_random()) {
-            None => read_batch(&*self.dataset, &batch.indices, &mut into)?,
+            None => read_samples(&*self.dataset, &batch.indices, &mut into)?,
             Some(seed) => {
                 let key = |&index: &usize| sample_key(seed, batch.epoch, index as u64);
                 let keys: Vec<u64> = batch.indices.iter().map(key).collect();
-                read_batch(&*self.dataset, &batch.indices, &mut into.with_keys(&keys))?;
+                read_samples(&*self.dataset, &batch.indices, &mut into.with_keys(&keys))?;
             }
         }
         if !layout.padding.is_empty() {
@@ -110,6 +113,45 @@ impl Fetch for FetchSamples {
     fn blocks(&self) -> Option<&dyn Blocks> {
         self.dataset.as_blocks()
     }
+}
+
+/// Reads a batch by the best way that `dataset` has. A panic becomes an error that says which sample it was.
+fn read_samples(dataset: &dyn Dataset, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+    if let Some(dataset_at_once) = dataset.as_read_many() {
+        let outcome = catch(|| dataset_at_once.read_many(indices, into));
+        return outcome.map_err(|error| {
+            // Nobody knows which of the samples that were read together it was.
+            find_panic(error, indices, |row, index| dataset.read(index, &mut into.sample(row)))
+        });
+    }
+    let reading = Cell::new(None);
+    let outcome = catch(|| {
+        indices.iter().enumerate().try_for_each(|(row, &index)| {
+            reading.set(Some(index));
+            dataset.read(index, &mut into.sample(row))
+        })
+    });
+    outcome.map_err(|error| match error {
+        Error::Panic { index: None, message } => Error::Panic { index: reading.get(), message },
+        other => other,
+    })
+}
+
+/// As `sizes_of`; a panic becomes an error that says which sample it was.
+fn sizes_of_samples(dataset: &dyn Dataset, indices: &[usize]) -> Result<Sizes> {
+    catch(|| sizes_of(dataset, indices))
+        .map_err(|error| find_panic(error, indices, |_, index| sizes_of(dataset, &[index]).map(drop)))
+}
+
+/// The error with the index of the first sample that panics in the same words when it is read alone, by row and index.
+fn find_panic(error: Error, indices: &[usize], mut read: impl FnMut(usize, usize) -> Result<()>) -> Error {
+    let Error::Panic { index: None, message } = error else { return error };
+    let mut panics = |row: usize| match catch(|| read(row, indices[row])) {
+        Err(Error::Panic { message: again, .. }) => again == message,
+        _ => false,
+    };
+    let index = (0..indices.len()).find(|&row| panics(row)).map(|row| indices[row]);
+    Error::Panic { index, message }
 }
 
 /// Fails when a padded field of a batch has more than `largest` bytes: one long sample makes all of them long.

@@ -1,11 +1,11 @@
 //! [`Pool`]: the threads that fetch.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
 
-use crate::memory::PerProcess;
+use crate::memory::{PerProcess, generation};
 use crate::{Error, Result};
 
 /// A number of threads, started at the first task and not before, and started anew in a forked child.
@@ -21,13 +21,30 @@ use crate::{Error, Result};
 pub struct Pool {
     threads: usize,
     started: PerProcess<Mutex<Option<ThreadPool>>>,
+    /// Somebody else's threads, and the generation of the process that they are in.
+    given: Option<(u64, Arc<ThreadPool>)>,
 }
 
 impl Pool {
     /// A pool of `threads` threads (at least one), none of which runs yet.
     #[must_use]
     pub fn new(threads: usize) -> Self {
-        Self { threads: threads.max(1), started: PerProcess::new() }
+        Self { threads: threads.max(1), started: PerProcess::new(), given: None }
+    }
+
+    /// The threads of `pool`, which may have other work beside this. A forked child, which does not have them, starts as many
+    /// of its own.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::Arc;
+    /// use sluicegate::Pool;
+    /// let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap());
+    /// assert_eq!(Pool::of(threads).threads(), 3);
+    /// ```
+    #[must_use]
+    pub fn of(pool: Arc<ThreadPool>) -> Self {
+        Self { given: Some((generation(), Arc::clone(&pool))), ..Self::new(pool.current_num_threads()) }
     }
 
     /// The number of threads.
@@ -41,6 +58,10 @@ impl Pool {
     /// # Errors
     /// [`Error::Threads`] when the operating system starts no threads.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
+        if let Some(pool) = self.given() {
+            pool.spawn(task);
+            return Ok(());
+        }
         let mut started = self.started.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         let pool = match &*started {
             Some(pool) => pool,
@@ -48,6 +69,29 @@ impl Pool {
         };
         pool.spawn(task);
         Ok(())
+    }
+
+    /// Whether the calling thread is one of its own: there it must not wait for what others of its tasks do.
+    pub(super) fn has_current_thread(&self) -> bool {
+        if let Some(pool) = self.given() {
+            return pool.current_thread_index().is_some();
+        }
+        let started = self.started.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        started.as_ref().is_some_and(|pool| pool.current_thread_index().is_some())
+    }
+
+    /// Whether the calling thread is one of a pool that was given: it can do what it would wait for.
+    pub(super) fn can_help(&self) -> bool {
+        self.given().is_some_and(|pool| pool.current_thread_index().is_some())
+    }
+
+    /// Runs a task that no thread has begun, and says whether there was one; never where it can't [help](Self::can_help).
+    pub(super) fn help(&self) -> bool {
+        self.given().is_some_and(|pool| pool.yield_now() == Some(Yield::Executed))
+    }
+
+    fn given(&self) -> Option<&Arc<ThreadPool>> {
+        self.given.as_ref().filter(|(of, _)| *of == generation()).map(|(_, pool)| pool)
     }
 
     fn start(&self) -> Result<ThreadPool> {
@@ -68,6 +112,6 @@ pub(super) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
             .map(ToString::to_string)
             .or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "no message".into());
-        Err(Error::Panic { message })
+        Err(Error::Panic { index: None, message })
     })
 }

@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(feature = "futures")]
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::blocks_ahead::BlocksAhead;
 use super::pace::Pace;
 use super::pool::{Pool, catch};
 use super::reorder::Reorder;
+use super::tasks::Tasks;
 use super::{Batch, BytesAhead, Fetch, Held, IndexBatch};
 use crate::Result;
 use crate::memory::generation;
@@ -46,11 +48,20 @@ impl Entry {
     }
 }
 
+/// Who fetches the next batch.
+enum Turn {
+    /// The consumer, who takes the first of the window.
+    Here,
+    /// A thread, under this ticket, or whichever is first.
+    Of(Option<u64>),
+}
+
 /// What a consumer pushed and has not popped yet. Owned by one consumer thread at a time.
 ///
 /// With a pool, batches are fetched on its threads as soon as they are pushed, unless they cost less than waking a
 /// thread, which is measured all along; without one, when they are popped. How many are ahead is the consumer's choice:
-/// it pushes as many as it wants. Dropping the window leaves running fetches to end by themselves, and waits for none.
+/// it pushes as many as it wants. Dropping the window leaves running fetches to end by themselves, and waits for none: who
+/// drops it may hold what they need to end (Python's lock, say). [`join`](Self::join) waits for them.
 pub struct Prefetch {
     fetch: Arc<dyn Fetch>,
     pool: Option<Arc<Pool>>,
@@ -60,7 +71,7 @@ pub struct Prefetch {
     pace: Arc<Pace>,
     blocks_ahead: BlocksAhead,
     bytes_ahead: Option<Arc<BytesAhead>>,
-    dropped: Arc<AtomicBool>,
+    tasks: Arc<Tasks>,
     next_ticket: u64,
     generation: u64,
 }
@@ -78,7 +89,7 @@ impl Prefetch {
             pace: Arc::default(),
             blocks_ahead: BlocksAhead::default(),
             bytes_ahead: None,
-            dropped: Arc::default(),
+            tasks: Arc::default(),
             next_ticket: 0,
             generation: generation(),
         }
@@ -130,14 +141,14 @@ impl Prefetch {
     /// An error is this batch's alone: the next `pop` goes on with the next one.
     pub fn pop(&mut self, patience: Duration) -> Option<(IndexBatch, Result<Batch>)> {
         self.enter_process();
-        let wanted = match (self.delivery, self.window.front()?) {
-            (Delivery::InOrder, Entry::Waiting(_)) => return Some(self.fetch_here(0)),
-            (Delivery::InOrder, Entry::Started(ticket, _)) => Some(*ticket),
-            (Delivery::AsCompleted, _) if !self.window.iter().any(Entry::is_started) => {
-                return Some(self.fetch_here(0));
-            }
-            (Delivery::AsCompleted, _) => None,
+        let wanted = match self.turn()? {
+            Turn::Here => return Some(self.fetch_here(0)),
+            Turn::Of(wanted) => wanted,
         };
+        if let Some(pool) = self.pool.as_ref().filter(|pool| pool.can_help()) {
+            // A thread of the pool that waited would not do what it waits for.
+            while !self.reorder.has(wanted) && pool.help() {}
+        }
         let now = Instant::now();
         let deadline = match self.delivery {
             // While a slow batch is on a thread, one that nobody has begun must not wait for it.
@@ -148,10 +159,56 @@ impl Prefetch {
             let waiting = self.window.iter().position(|entry| !entry.is_started());
             return waiting.filter(|_| wanted.is_none()).map(|place| self.fetch_here(place));
         };
+        Some(self.arrived(ticket, batch))
+    }
+
+    /// As [`pop`](Self::pop) without waiting: `context` is woken when the next batch has come. A batch that no thread has
+    /// begun is fetched here and now. Feature `futures`.
+    #[cfg(feature = "futures")]
+    pub fn poll_pop(&mut self, context: &mut Context<'_>) -> Poll<Option<(IndexBatch, Result<Batch>)>> {
+        self.enter_process();
+        let wanted = match self.turn() {
+            None => return Poll::Ready(None),
+            Some(Turn::Here) => return Poll::Ready(Some(self.fetch_here(0))),
+            Some(Turn::Of(wanted)) => wanted,
+        };
+        if let Some((ticket, batch)) = self.reorder.poll(wanted, context.waker()) {
+            return Poll::Ready(Some(self.arrived(ticket, batch)));
+        }
+        match self.window.iter().position(|entry| !entry.is_started()).filter(|_| wanted.is_none()) {
+            Some(place) => Poll::Ready(Some(self.fetch_here(place))),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Who fetches the batch that is next; nothing where there is none.
+    fn turn(&self) -> Option<Turn> {
+        Some(match (self.delivery, self.window.front()?) {
+            (Delivery::InOrder, Entry::Waiting(_)) => Turn::Here,
+            (Delivery::InOrder, Entry::Started(ticket, _)) => Turn::Of(Some(*ticket)),
+            (Delivery::AsCompleted, _) if !self.window.iter().any(Entry::is_started) => Turn::Here,
+            (Delivery::AsCompleted, _) => Turn::Of(None),
+        })
+    }
+
+    /// Takes the entry of `ticket`, whose batch has come, out of the window.
+    fn arrived(&mut self, ticket: u64, batch: Result<Batch>) -> (IndexBatch, Result<Batch>) {
         let place = self.window.iter().position(|entry| matches!(entry, Entry::Started(of, _) if *of == ticket));
         let entry = place.and_then(|place| self.window.remove(place));
         let indices = entry.expect("every ticket that is put belongs to an entry of the window").into_indices();
-        Some((Arc::unwrap_or_clone(indices), batch))
+        (Arc::unwrap_or_clone(indices), batch)
+    }
+
+    /// Forgets what was pushed: of that nothing begins any more, and what runs has ended when this returns. Called on a thread
+    /// of the pool itself it waits for nothing: what it would wait for may be what was interrupted to run the caller.
+    pub fn join(&mut self) {
+        self.enter_process();
+        self.tasks.cancel();
+        self.window.clear();
+        if !self.pool.as_ref().is_some_and(|pool| pool.has_current_thread()) {
+            self.tasks.join();
+        }
+        (self.tasks, self.reorder) = Default::default();
     }
 
     /// Fetches the entry at `place`, which waits, on the calling thread.
@@ -174,13 +231,10 @@ impl Prefetch {
             let Entry::Waiting(indices) = entry else { continue };
             let (ticket, indices) = (self.next_ticket, Arc::clone(indices));
             let (fetch, reorder) = (Arc::clone(&self.fetch), Arc::clone(&self.reorder));
-            let (pace, dropped, task_indices) =
-                (Arc::clone(&self.pace), Arc::clone(&self.dropped), Arc::clone(&indices));
+            let (pace, tasks, task_indices) = (Arc::clone(&self.pace), Arc::clone(&self.tasks), Arc::clone(&indices));
             let bytes_ahead = self.bytes_ahead.clone();
             pool.spawn(move || {
-                if dropped.load(Ordering::Relaxed) {
-                    return;
-                }
+                let Some(_running) = tasks.begin() else { return };
                 let batch = pace.measure(|| catch(|| fetch.fetch(&task_indices)));
                 // Before the consumer is woken, so that nothing of this batch is left here once the consumer has it.
                 drop((task_indices, fetch));
@@ -202,7 +256,7 @@ impl Prefetch {
         self.generation = generation;
         // Leaked, not dropped: a lock inside may have been held at the fork.
         std::mem::forget(std::mem::take(&mut self.reorder));
-        self.dropped = Arc::default();
+        std::mem::forget(std::mem::take(&mut self.tasks));
         for entry in &mut self.window {
             if let Entry::Started(_, indices) = entry {
                 *entry = Entry::Waiting(Arc::clone(indices));
@@ -218,6 +272,9 @@ fn counted(ahead: &Arc<BytesAhead>, batch: &Batch) -> Held {
 
 impl Drop for Prefetch {
     fn drop(&mut self) {
-        self.dropped.store(true, Ordering::Relaxed);
+        // In a forked child there is none that could begin, and the lock inside may have been held at the fork.
+        if self.generation == generation() {
+            self.tasks.cancel();
+        }
     }
 }

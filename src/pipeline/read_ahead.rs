@@ -208,7 +208,7 @@ impl ReadAhead {
             state.outcome = Some(outcome.unwrap_or_else(|panic| {
                 let message = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
                 let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-                Err(Error::Panic { message })
+                Err(Error::Panic { index: None, message })
             }));
             state.is_over = true;
             theirs.changed.notify_all();

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "futures")]
+use std::task::Waker;
 use std::time::Instant;
 
 use super::{Batch, Held};
@@ -13,19 +15,50 @@ type Arrival = (Result<Batch>, Option<Held>);
 /// Fetched batches by ticket. A ticket is put exactly once, and that wakes the consumer.
 #[derive(Default)]
 pub(super) struct Reorder {
-    ready: Mutex<BTreeMap<u64, Arrival>>,
+    ready: Mutex<Ready>,
     arrived: Condvar,
 }
 
+#[derive(Default)]
+struct Ready {
+    batches: BTreeMap<u64, Arrival>,
+    /// Who is to be told, and of which ticket, or of any.
+    #[cfg(feature = "futures")]
+    waiting: Option<(Option<u64>, Waker)>,
+}
+
+impl Ready {
+    fn take(&mut self, wanted: Option<u64>) -> Option<(u64, Result<Batch>)> {
+        let (ticket, (batch, _)) = match wanted {
+            Some(ticket) => self.batches.remove_entry(&ticket),
+            None => self.batches.pop_first(),
+        }?;
+        Some((ticket, batch))
+    }
+}
+
 impl Reorder {
-    fn ready(&self) -> MutexGuard<'_, BTreeMap<u64, Arrival>> {
+    fn ready(&self) -> MutexGuard<'_, Ready> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves the batch of `ticket`. Called from the thread that fetched it.
     pub(super) fn put(&self, ticket: u64, batch: Result<Batch>, held: Option<Held>) {
-        self.ready().insert(ticket, (batch, held));
+        let mut ready = self.ready();
+        ready.batches.insert(ticket, (batch, held));
+        #[cfg(feature = "futures")]
+        let waiting = ready.waiting.take_if(|(wanted, _)| wanted.is_none_or(|wanted| wanted == ticket));
+        drop(ready);
         self.arrived.notify_all();
+        // Behind the lock: a waker may run whoever waits here and now.
+        #[cfg(feature = "futures")]
+        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Whether the batch of `wanted`, or of any ticket when that is `None`, is there.
+    pub(super) fn has(&self, wanted: Option<u64>) -> bool {
+        let ready = self.ready();
+        wanted.map_or(!ready.batches.is_empty(), |ticket| ready.batches.contains_key(&ticket))
     }
 
     /// Waits until the batch of `wanted`, or of any ticket when that is `None`, is there; nothing when `deadline` passes
@@ -33,15 +66,20 @@ impl Reorder {
     pub(super) fn take(&self, wanted: Option<u64>, deadline: Instant) -> Option<(u64, Result<Batch>)> {
         let mut ready = self.ready();
         loop {
-            let found = match wanted {
-                Some(ticket) => ready.remove_entry(&ticket),
-                None => ready.pop_first(),
-            };
-            if let Some((ticket, (batch, _))) = found {
-                return Some((ticket, batch));
+            if let Some(found) = ready.take(wanted) {
+                return Some(found);
             }
             let left = deadline.checked_duration_since(Instant::now())?;
             ready = self.arrived.wait_timeout(ready, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// As [`take`](Self::take), but where it would wait `waker` is woken when the batch is there.
+    #[cfg(feature = "futures")]
+    pub(super) fn poll(&self, wanted: Option<u64>, waker: &Waker) -> Option<(u64, Result<Batch>)> {
+        let mut ready = self.ready();
+        let found = ready.take(wanted);
+        ready.waiting = found.is_none().then(|| (wanted, waker.clone()));
+        found
     }
 }

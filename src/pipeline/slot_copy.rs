@@ -89,13 +89,18 @@ impl SlotCopy {
         }
         match std::mem::replace(&mut self.state, State::Given) {
             State::Arrived(arrived) => arrived.map(Some),
-            State::Running(_) | State::Given => Err(Error::Panic { message: "a batch was asked for twice".into() }),
+            State::Running(_) | State::Given => {
+                Err(Error::Panic { index: None, message: "a batch was asked for twice".into() })
+            }
         }
     }
 }
 
 fn lost() -> Error {
-    Error::Panic { message: "the thread that copied this batch is gone: this process was forked from its own".into() }
+    Error::Panic {
+        index: None,
+        message: "the thread that copied this batch is gone: this process was forked from its own".into(),
+    }
 }
 
 #[cfg(test)]

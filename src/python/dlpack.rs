@@ -1,8 +1,6 @@
 //! How DLPack (<https://dmlc.github.io/dlpack>) describes a tensor, since version 0.8: what every torch of our range reads.
 
-use std::ffi::{c_int, c_void};
-
-use pyo3::ffi::PyObject;
+use std::ffi::c_void;
 
 use crate::DType;
 
@@ -37,7 +35,8 @@ pub(super) struct DLTensor {
 pub(super) struct DLManagedTensor {
     pub(super) tensor: DLTensor,
     pub(super) manager: *mut c_void,
-    pub(super) deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
+    /// A function that is given this.
+    pub(super) deleter: *const c_void,
 }
 
 /// DLPack's `DLPackExchangeAPI`.
@@ -49,9 +48,9 @@ pub(super) struct ExchangeApi {
     _allocate: *const c_void,
     _export: *const c_void,
     _import: *const c_void,
-    pub(super) show: Option<ShowTensor>,
+    /// A function of a tensor and of where to show it.
+    pub(super) show: *const c_void,
 }
-pub(super) type ShowTensor = unsafe extern "C" fn(*mut PyObject, *mut DLTensor) -> c_int;
 
 /// Whether DLPack, as every torch of our range reads it, has no code for `dtype`: it travels as bytes and is viewed as
 /// what it is.

@@ -24,20 +24,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use super::convert::{buffer_type, wrap};
-use super::dlpack::{CPU, DLManagedTensor, DLTensor, ExchangeApi, ShowTensor, dlpack_type, travels_as_bytes};
+use super::dlpack::{CPU, DLManagedTensor, DLTensor, ExchangeApi, dlpack_type, travels_as_bytes};
 use super::error::to_python;
 use super::pinned_block::PinnedBlock;
 use crate::memory::{Array, Lease, Scattered, Segment};
 use crate::{DType, Field, WorkerEnd};
 
 /// Keeps a Python object alive on behalf of Rust, and lets go of it soon after it is dropped, on whichever thread.
-pub(super) struct Owner(ManuallyDrop<Py<PyAny>>);
-
-impl Owner {
-    pub(super) fn object<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
-        self.0.bind(py)
-    }
-}
+pub(super) struct Owner(pub(super) ManuallyDrop<Py<PyAny>>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
@@ -198,7 +192,7 @@ fn hand_over<'py>(
         strides: ptr::null_mut(),
         byte_offset: 0,
     };
-    let managed = DLManagedTensor { tensor, manager: ptr::null_mut(), deleter: Some(give_back) };
+    let managed = DLManagedTensor { tensor, manager: ptr::null_mut(), deleter: give_back as *const c_void };
     let mut handover = Box::new(Handover { managed, shape, owner });
     // Now that the shape is where it stays.
     handover.managed.tensor.shape = handover.shape.as_mut_ptr();
@@ -236,6 +230,8 @@ unsafe extern "C" fn drop_unused(capsule: *mut ffi::PyObject) {
     }
 }
 
+type ShowTensor = unsafe extern "C" fn(*mut ffi::PyObject, *mut DLTensor) -> c_int;
+
 /// Torch's function that shows the memory of a tensor, in the versions that have one.
 pub(super) struct TensorDoor {
     class: Py<PyType>,
@@ -252,10 +248,11 @@ impl TensorDoor {
         let mut table = address.cast_const().cast::<ExchangeApi>();
         while !table.is_null() {
             // SAFETY: DLPack promises that a table lives as long as the process, and that it begins in every version as it
-            // is declared here, and goes on so in every version 1.
+            // is declared here, and goes on so in every version 1, with a function of this type or null.
             unsafe {
                 if (*table).major == 1 {
-                    return (*table).show.map(|show| Self { class: class.clone().unbind(), show });
+                    let show: Option<ShowTensor> = std::mem::transmute((*table).show);
+                    return show.map(|show| Self { class: class.clone().unbind(), show });
                 }
                 table = (*table).previous;
             }

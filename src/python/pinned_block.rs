@@ -37,7 +37,7 @@ pub(super) fn leased_tensor<'py>(
         None => from_dlpack.call1((capsule(py, lease, offset, (dtype, shape))?,)),
         Some(PinnedBlock { blocks, number }) => {
             let arguments = (number, dtype.to_string(), offset, PyTuple::new(py, shape)?);
-            blocks.object(py).call_method1(intern!(py, "tensor"), arguments)
+            blocks.0.bind(py).call_method1(intern!(py, "tensor"), arguments)
         }
     }
 }

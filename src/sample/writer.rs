@@ -162,6 +162,26 @@ impl<'a> BatchWriter<'a> {
         SampleWriter { bytes: self.bytes, columns: self.columns, row: self.rows.start + row, keys: self.keys }
     }
 
+    /// The columns of [`split_rows`](Self::split_rows): with `parts` rows in the place of each, from this window's first on.
+    ///
+    /// # Panics
+    /// When a field is variable: its rows have no parts of one size.
+    pub(crate) fn split_columns(&self, parts: usize) -> Vec<Column> {
+        let split = |column: &Column| match *column {
+            Column::Fixed { offset, bytes_per_sample } => {
+                let offset = offset + self.rows.start * bytes_per_sample;
+                Column::Fixed { offset, bytes_per_sample: bytes_per_sample / parts }
+            }
+            _ => panic!("a variable field has no parts of one size"),
+        };
+        self.columns.iter().map(split).collect()
+    }
+
+    /// The same room with `parts` rows in the place of each, as `columns` have them.
+    pub(crate) fn split_rows<'b>(&'b mut self, parts: usize, columns: &'b [Column]) -> BatchWriter<'b> {
+        BatchWriter { bytes: self.bytes, columns, rows: 0..self.rows.len() * parts, keys: None }
+    }
+
     /// The window on some of the rows.
     pub fn rows_mut(&mut self, rows: Range<usize>) -> BatchWriter<'_> {
         assert!(rows.end <= self.rows.len(), "rows {rows:?} of a batch of {}", self.rows.len());

@@ -16,6 +16,7 @@ fn may_use(module: &str, other: &str) -> bool {
         "dataset" => &[BASE, &["transform", "memory"]],
         "transform" => &[BASE, &["memory"]],
         "memory" | "collate" | "sampler" => &[BASE],
+        "adaptor" => &[BASE, SIBLINGS],
         "pipeline" => &[BASE, SIBLINGS],
         "state" => &[BASE, SIBLINGS, &["pipeline"]],
         "loader" => &[BASE, SIBLINGS, &["pipeline", "state"]],

@@ -129,12 +129,12 @@ fn each_block_is_announced_once_before_it_is_read_and_in_the_order_of_the_plan()
 #[test]
 fn a_plan_that_jumps_about_in_more_than_fits_announces_nothing() {
     let dataset = Blocked::new(3);
-    let loader = DataLoader::builder(Arc::clone(&dataset) as _).batch_size(BATCH).shuffle(1).threads(2);
+    let loader = DataLoader::builder(Arc::clone(&dataset)).batch_size(BATCH).shuffle(1).threads(2);
     assert_eq!(loader.build().unwrap().epoch(0).unwrap().count(), BLOCKS * SAMPLES / BATCH);
     assert_eq!(dataset.announced(), [0; 0]);
     // Where all of it fits, all of it is needed.
     let dataset = Blocked::new(BLOCKS);
-    let loader = DataLoader::builder(Arc::clone(&dataset) as _).batch_size(BATCH).shuffle(1).build().unwrap();
+    let loader = DataLoader::builder(Arc::clone(&dataset)).batch_size(BATCH).shuffle(1).build().unwrap();
     assert_eq!(loader.epoch(0).unwrap().take(20).count(), 20);
     let announced = dataset.announced();
     assert_eq!(announced.iter().collect::<HashSet<_>>().len(), announced.len());

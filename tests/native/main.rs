@@ -2,11 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod adaptor;
 mod architecture;
 mod arena;
 #[cfg(feature = "arrow")]
 mod arrow;
 mod balance;
+mod batch;
+#[cfg(feature = "futures")]
+mod batch_stream;
 mod blocks;
 mod bytes_ahead;
 mod class_batches;
@@ -38,10 +42,12 @@ mod npy;
 mod own_process;
 mod packed;
 mod packed_fetch;
+mod panic;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pipeline;
 mod plan;
+mod pool;
 mod ragged;
 mod randomness;
 mod raw;
@@ -55,6 +61,7 @@ mod shard;
 mod shuffle_buffer;
 mod state;
 mod stream;
+mod stream_adaptor;
 mod tar;
 mod tfrecord;
 mod tokens;

@@ -244,7 +244,7 @@ fn what_is_not_read_again_is_read_by_pages() {
         let options = ParquetOptions { filter, cache_bytes: Some(20_000), ..ParquetOptions::default() };
         let dataset = Arc::new(Parquet::open(vec![path.clone()], options).unwrap());
         assert_eq!(dataset.len(), left.len());
-        let loader = DataLoader::builder(Arc::clone(&dataset) as _).batch_size(3).shuffle(5).build().unwrap();
+        let loader = DataLoader::builder(Arc::clone(&dataset)).batch_size(3).shuffle(5).build().unwrap();
         for batch in loader.epoch(0).unwrap().with_ids() {
             let (batch, ids) = batch.unwrap();
             let expected: Vec<i64> = ids.indices.iter().map(|&index| left[index]).collect();

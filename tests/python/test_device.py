@@ -18,7 +18,7 @@ from doubles import Rows
 from equality import assert_same
 from sluicegate import DataLoader, NpyDataset, TensorDataset, _torch
 from sluicegate.device_copies import DeviceCopies
-from sluicegate.moved_batch import moved, tensors_of
+from sluicegate.moved_batch import hides_tensors, moved, tensors_of
 from stand_in_device import StandInDevice, StandInMemory, use_device, use_pinned_memory
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
@@ -286,6 +286,10 @@ def test_objects_move_themselves_and_the_device_is_careful_with_their_memory() -
     for _ in range(3):
         copies.begin([torch.zeros(3)]).finish()
     assert device.waits_for_consumer == 4, "and not where there is none"
+    for _ in range(3):
+        copies.begin([torch.eye(3)]).finish()
+    assert device.waits_for_consumer == 4
+    assert hides_tensors({"sparse": torch.eye(3).to_sparse()})
 
 
 def test_packed_sequences_are_asked_to_move() -> None:

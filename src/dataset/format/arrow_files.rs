@@ -216,7 +216,7 @@ impl ArrowFiles {
         // What a file has that somebody writes to meanwhile is looked at again; that it makes no sense may be a panic.
         Segment::read_all_by(mapped.iter().map(|mapped| &*mapped.segment), || result = Some(without_panic(read)));
         check(&self.pool, mapped)?;
-        let panicked = |message| Error::Panic { message };
+        let panicked = |message| Error::Panic { index: None, message };
         result.expect("it was run").map_err(panicked)?
     }
 }

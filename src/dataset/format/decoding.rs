@@ -116,6 +116,14 @@ impl Decoded {
         Ok(())
     }
 
+    /// Takes back all samples.
+    pub(super) fn clear(&mut self) {
+        for column in &mut self.columns {
+            column.bytes.clear();
+            column.ends.clear();
+        }
+    }
+
     /// Takes back all that the sample that is being filled has.
     pub(super) fn abandon_sample(&mut self) {
         // One that was refused when it ended may have ended in some of the columns.

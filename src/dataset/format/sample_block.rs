@@ -58,6 +58,19 @@ impl SampleBlock {
         Ok(())
     }
 
+    /// Says that a sample was left out, and why, in a line.
+    pub fn leave_out(&mut self, line: String) {
+        self.left_out.push(line);
+    }
+
+    /// Forgets all that is in it, but not the memory that it took.
+    pub fn clear(&mut self) {
+        self.decoded.clear();
+        self.positions.clear();
+        self.left_out.clear();
+        self.bytes = 0;
+    }
+
     /// The number of samples.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -1,0 +1,47 @@
+//! `filter`: the samples that a closure says yes to.
+
+use std::sync::Arc;
+
+use super::Sample;
+use super::samples::Samples;
+use crate::dataset::{Dataset, Subset};
+use crate::memory::Slab;
+use crate::{Error, Field, Result};
+
+/// Samples are read so many at once, or fewer where these are more bytes.
+const AT_ONCE: usize = 256;
+const BYTES_AT_ONCE: usize = 16 << 20;
+/// Nobody knows yet how large samples of variable size are.
+const VARIABLE_AT_ONCE: usize = 16;
+
+/// The samples of `dataset` that `is_kept` says yes to.
+pub(super) fn filter(
+    dataset: Arc<dyn Dataset>,
+    mut is_kept: impl FnMut(&Sample<'_>) -> Result<bool>,
+) -> Result<Subset> {
+    if dataset.is_random() {
+        let reason = "the samples are random, and would be others when they are read again: filter before they are, or \
+                      by index";
+        return Err(Error::InvalidArgument { argument: "dataset", reason: reason.into() });
+    }
+    let fields = dataset.schema().fields();
+    let at_once = match dataset.schema().is_variable() {
+        true => VARIABLE_AT_ONCE,
+        false => {
+            let bytes = fields.iter().map(Field::bytes).fold(1_usize, usize::saturating_add);
+            (BYTES_AT_ONCE / bytes).clamp(1, AT_ONCE)
+        }
+    };
+    let (slab, mut kept, mut indices) = (Slab::new(1), Vec::new(), Vec::new());
+    for start in (0..dataset.len()).step_by(at_once) {
+        indices.clear();
+        indices.extend(start..dataset.len().min(start.saturating_add(at_once)));
+        let samples = Samples::read(&*dataset, &indices, None, &slab)?;
+        for (row, &index) in indices.iter().enumerate() {
+            if is_kept(&samples.sample(row, index))? {
+                kept.push(index);
+            }
+        }
+    }
+    Ok(Subset::selected(dataset, kept))
+}

@@ -1,0 +1,80 @@
+//! [`Map`]: samples that a closure makes of others.
+
+use std::sync::Arc;
+
+use super::Sample;
+use super::samples::Samples;
+use crate::dataset::{Blocks, Dataset, ReadMany};
+use crate::memory::Slab;
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
+
+/// Slots that are kept for reuse: as many threads read at once without asking the operating system for memory.
+const SPARE_SLOTS: usize = 16;
+
+/// What makes one sample of another.
+type Make = Box<dyn Fn(&Sample<'_>, &mut SampleWriter<'_>) -> Result<()> + Send + Sync>;
+
+/// The samples that a closure makes of a dataset's: what [`DatasetExt::map`](super::DatasetExt::map) gives.
+pub struct Map {
+    dataset: Arc<dyn Dataset>,
+    schema: Schema,
+    make: Make,
+    slab: Slab,
+}
+
+impl Map {
+    pub(super) fn new(dataset: Arc<dyn Dataset>, schema: Schema, make: Make) -> Result<Self> {
+        if let Some(field) = schema.fields().iter().find(|field| field.is_variable()) {
+            let reason = format!(
+                "{field} is variable, and how large a sample is must be known before it is made: give it a fixed shape, \
+                 or implement Dataset and VariableSize"
+            );
+            return Err(Error::InvalidArgument { argument: "schema", reason });
+        }
+        Ok(Self { dataset, schema, make, slab: Slab::new(SPARE_SLOTS) })
+    }
+}
+
+impl Dataset for Map {
+    fn len(&self) -> usize {
+        self.dataset.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        let key = into.key();
+        let samples = Samples::read(&*self.dataset, &[index], key.as_ref().map(std::slice::from_ref), &self.slab)?;
+        (self.make)(&samples.sample(0, index), into)
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        self.dataset.as_read_many().map(|_| self as &dyn ReadMany)
+    }
+
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        self.dataset.as_blocks()
+    }
+
+    fn is_random(&self) -> bool {
+        self.dataset.is_random()
+    }
+
+    fn origin(&self, index: usize, field: usize) -> Option<String> {
+        // The field of the same name, or else any: they are of one sample.
+        let name = self.schema.fields().get(field)?.name();
+        let of = self.dataset.schema().fields().iter().position(|field| field.name() == name);
+        self.dataset.origin(index, of.unwrap_or(0))
+    }
+}
+
+impl ReadMany for Map {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let keys: Option<Vec<u64>> = (0..indices.len()).map(|row| into.key(row)).collect();
+        let samples = Samples::read(&*self.dataset, indices, keys.as_deref(), &self.slab)?;
+        let mut rows = indices.iter().enumerate();
+        rows.try_for_each(|(row, &index)| (self.make)(&samples.sample(row, index), &mut into.sample(row)))
+    }
+}

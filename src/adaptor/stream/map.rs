@@ -1,0 +1,75 @@
+//! [`StreamMap`]: samples that a closure makes of others.
+
+use std::sync::Arc;
+
+use super::StreamSample;
+use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
+use crate::{Result, SampleBlock, TypedField};
+
+/// The samples that a closure makes of a stream's: what [`IterableDatasetExt::map`](super::IterableDatasetExt::map) gives.
+pub struct StreamMap<D, F> {
+    dataset: D,
+    fields: Arc<Vec<TypedField>>,
+    map: Arc<F>,
+}
+
+impl<D, F> StreamMap<D, F> {
+    pub(super) fn new(dataset: D, fields: Vec<TypedField>, map: F) -> Self {
+        Self { dataset, fields: Arc::new(fields), map: Arc::new(map) }
+    }
+}
+
+impl<D, F> IterableDataset for StreamMap<D, F>
+where
+    D: IterableDataset,
+    F: Fn(&StreamSample<'_>, &mut [Vec<u8>]) -> Result<()> + Send + Sync + 'static,
+{
+    fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
+        let stream = self.dataset.stream(part, from, stop)?;
+        let read = SampleBlock::new(stream.fields().len());
+        let values = vec![Vec::new(); self.fields.len()];
+        let (fields, map) = (Arc::clone(&self.fields), Arc::clone(&self.map));
+        Ok(Box::new(Mapped { stream, read, values, fields, map }))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.dataset.is_repeatable()
+    }
+}
+
+struct Mapped<F> {
+    stream: Box<dyn SampleStream>,
+    /// The sample that was read last.
+    read: SampleBlock,
+    /// What is made of it.
+    values: Vec<Vec<u8>>,
+    fields: Arc<Vec<TypedField>>,
+    map: Arc<F>,
+}
+
+impl<F> SampleStream for Mapped<F>
+where
+    F: Fn(&StreamSample<'_>, &mut [Vec<u8>]) -> Result<()> + Send + Sync,
+{
+    fn fields(&self) -> &[TypedField] {
+        &self.fields
+    }
+
+    fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
+        self.read.clear();
+        let advance = self.stream.advance(&mut self.read);
+        self.read.left_out().iter().for_each(|line| into.leave_out(line.clone()));
+        if advance? == Advance::End {
+            return Ok(Advance::End);
+        }
+        self.values.iter_mut().for_each(Vec::clear);
+        (self.map)(&StreamSample::new(self.stream.fields(), &self.read, 0), &mut self.values)?;
+        let values: Vec<&[u8]> = self.values.iter().map(Vec::as_slice).collect();
+        into.push(&self.fields, &values, self.read.position(0))?;
+        Ok(Advance::Sample)
+    }
+
+    fn would_wait(&self) -> bool {
+        self.stream.would_wait()
+    }
+}

@@ -1,0 +1,54 @@
+//! [`StreamSample`]: one sample of a stream, to read.
+
+use crate::{Element, Error, Result, SampleBlock, TypedField};
+
+/// One sample of a stream, as an adaptor shows it to a closure.
+#[derive(Clone, Copy)]
+pub struct StreamSample<'a> {
+    fields: &'a [TypedField],
+    block: &'a SampleBlock,
+    row: usize,
+}
+
+impl<'a> StreamSample<'a> {
+    pub(super) fn new(fields: &'a [TypedField], block: &'a SampleBlock, row: usize) -> Self {
+        Self { fields, block, row }
+    }
+
+    /// Its ordinal in the stream.
+    #[must_use]
+    pub fn ordinal(&self) -> u64 {
+        self.block.position(self.row).ordinal.saturating_sub(1)
+    }
+
+    /// Its fields.
+    #[must_use]
+    pub fn fields(&self) -> &'a [TypedField] {
+        self.fields
+    }
+
+    /// The bytes of field `field`, in C order.
+    ///
+    /// # Panics
+    /// When there are not as many fields.
+    #[must_use]
+    pub fn bytes(&self, field: usize) -> &'a [u8] {
+        self.block.value(field, self.row)
+    }
+
+    /// The elements of field `field`, in C order, copied out.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the field has another data type, or there are not as many fields.
+    pub fn to_vec<T: Element>(&self, field: usize) -> Result<Vec<T>> {
+        let refused = |reason| Err(Error::InvalidArgument { argument: "field", reason });
+        let Some(of) = self.fields.get(field).map(TypedField::field) else {
+            let fields = self.fields.len();
+            return refused(format!("there is no field {field}, counted from 0, in a sample of {fields}"));
+        };
+        if of.dtype() != T::DTYPE {
+            return refused(format!("field `{}` holds {}, not {}", of.name(), of.dtype(), T::DTYPE));
+        }
+        Ok(self.bytes(field).chunks_exact(size_of::<T>()).map(T::from_ne_bytes).collect())
+    }
+}

@@ -1,0 +1,80 @@
+//! [`StreamTake`]: the beginning of a stream.
+
+use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
+use crate::{Result, SampleBlock, TypedField};
+
+/// It is looked for the next sample of a part among so many.
+const LOOK: u64 = 4096;
+
+/// The samples of a stream below some ordinal: what [`IterableDatasetExt::take`](super::IterableDatasetExt::take) gives.
+pub struct StreamTake<D> {
+    dataset: D,
+    samples: u64,
+}
+
+impl<D> StreamTake<D> {
+    pub(super) fn new(dataset: D, samples: u64) -> Self {
+        Self { dataset, samples }
+    }
+}
+
+impl<D: IterableDataset> IterableDataset for StreamTake<D> {
+    fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
+        let stream = self.dataset.stream(part.clone(), from, stop)?;
+        let read = SampleBlock::new(stream.fields().len());
+        Ok(Box::new(Taken { stream, read, part, next: from.ordinal, samples: self.samples }))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.dataset.is_repeatable()
+    }
+}
+
+struct Taken {
+    stream: Box<dyn SampleStream>,
+    /// The sample that was read last.
+    read: SampleBlock,
+    part: StreamPart,
+    /// The ordinal behind it.
+    next: u64,
+    samples: u64,
+}
+
+impl Taken {
+    /// Whether one of the samples that are left may be of this part: one that is not would be waited for in vain.
+    fn may_go_on(&self) -> bool {
+        let end = self.samples.min(self.next.saturating_add(LOOK));
+        end < self.samples || (self.next..end).any(|ordinal| self.part.owns(ordinal))
+    }
+}
+
+impl SampleStream for Taken {
+    fn fields(&self) -> &[TypedField] {
+        self.stream.fields()
+    }
+
+    fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
+        if !self.may_go_on() {
+            return Ok(Advance::End);
+        }
+        self.read.clear();
+        let advance = self.stream.advance(&mut self.read);
+        self.read.left_out().iter().for_each(|line| into.leave_out(line.clone()));
+        if advance? == Advance::End {
+            return Ok(Advance::End);
+        }
+        let position = self.read.position(0);
+        self.next = position.ordinal;
+        if position.ordinal > self.samples {
+            return Ok(Advance::End);
+        }
+        let fields = self.stream.fields();
+        let values: Vec<&[u8]> = (0..fields.len()).map(|field| self.read.value(field, 0)).collect();
+        into.push(fields, &values, position)?;
+        Ok(Advance::Sample)
+    }
+
+    fn would_wait(&self) -> bool {
+        self.stream.would_wait()
+    }
+}

@@ -1,0 +1,102 @@
+//! A dataset behind a pointer is that dataset.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::format::{SampleBlock, TypedField};
+use super::{
+    Advance, Blocks, Dataset, IterableDataset, ReadMany, SampleStream, StopSignal, StreamPart, StreamPosition,
+    VariableSize,
+};
+use crate::{Result, SampleWriter, Schema};
+
+/// Every method, so that nothing that a dataset can do is lost on the way, forwarded to what the pointer points to.
+macro_rules! forward {
+    ($([$($lifetime:lifetime)?] $pointer:ty),* $(,)?) => {$(
+        impl<$($lifetime,)? D: Dataset + ?Sized> Dataset for $pointer {
+            fn len(&self) -> usize {
+                (**self).len()
+            }
+
+            fn schema(&self) -> &Schema {
+                (**self).schema()
+            }
+
+            fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+                (**self).read(index, into)
+            }
+
+            fn is_empty(&self) -> bool {
+                (**self).is_empty()
+            }
+
+            fn as_read_many(&self) -> Option<&dyn ReadMany> {
+                (**self).as_read_many()
+            }
+
+            fn as_blocks(&self) -> Option<&dyn Blocks> {
+                (**self).as_blocks()
+            }
+
+            fn as_variable(&self) -> Option<&dyn VariableSize> {
+                (**self).as_variable()
+            }
+
+            fn is_random(&self) -> bool {
+                (**self).is_random()
+            }
+
+            fn origin(&self, index: usize, field: usize) -> Option<String> {
+                (**self).origin(index, field)
+            }
+        }
+    )*};
+}
+
+forward!([] Arc<D>, [] Box<D>, ['a] &'a D);
+
+/// As `forward`, for datasets without an index.
+macro_rules! forward_iterable {
+    ($([$($lifetime:lifetime)?] $pointer:ty),* $(,)?) => {$(
+        impl<$($lifetime,)? D: IterableDataset + ?Sized> IterableDataset for $pointer {
+            fn stream(
+                &self,
+                part: StreamPart,
+                from: StreamPosition,
+                stop: &StopSignal,
+            ) -> Result<Box<dyn SampleStream>> {
+                (**self).stream(part, from, stop)
+            }
+
+            fn is_repeatable(&self) -> bool {
+                (**self).is_repeatable()
+            }
+        }
+    )*};
+}
+
+forward_iterable!([] Arc<D>, [] Box<D>, ['a] &'a D);
+
+impl<S: SampleStream + ?Sized> SampleStream for Box<S> {
+    fn fields(&self) -> &[TypedField] {
+        (**self).fields()
+    }
+
+    fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
+        (**self).advance(into)
+    }
+
+    fn would_wait(&self) -> bool {
+        (**self).would_wait()
+    }
+}
+
+/// `dataset` to share; one that is shared already is not wrapped again.
+pub(crate) fn shared(dataset: impl Dataset + 'static) -> Arc<dyn Dataset> {
+    let mut dataset = Some(dataset);
+    let any: &mut dyn Any = &mut dataset;
+    if let Some(shared) = any.downcast_mut::<Option<Arc<dyn Dataset>>>().and_then(Option::take) {
+        return shared;
+    }
+    Arc::new(dataset.expect("it was not taken"))
+}

@@ -1,0 +1,114 @@
+//! [`FieldView`]: one field of a batch, to read.
+
+use crate::collate::BatchField;
+use crate::memory::typed_elements;
+use crate::{Column, DType, Element, Error, Result};
+
+/// One field of a [`Batch`](super::Batch), to read where it lies: nothing is copied.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::memory::{Array, Segment};
+/// use sluicegate::{DType, DataLoader, Field, Ragged};
+///
+/// let letters = Array::contiguous(Arc::new(Segment::from_vec(b"onethree".to_vec())), 0, 1, &[8])?;
+/// let words = Ragged::new(Field::variable("word", DType::UInt8, []), letters, vec![0, 3, 8])?;
+/// let batch = DataLoader::builder(words).batch_size(2).build()?.epoch(0)?.next().expect("two samples")?;
+/// let word = batch.field("word")?;
+/// assert_eq!((word.dtype(), word.shape(), word.lengths()), (DType::UInt8, [8].as_slice(), Some(vec![3, 5])));
+/// assert_eq!(word.sample::<u8>(1)?, b"three");
+/// assert!(word.rows::<u8>()?.eq([b"one".as_slice(), b"three"]));
+/// assert!(word.view::<i64>().is_err());
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct FieldView<'a> {
+    field: &'a BatchField,
+    column: Column,
+    slot: &'a [u8],
+    samples: usize,
+}
+
+impl<'a> FieldView<'a> {
+    pub(super) fn new(field: &'a BatchField, column: Column, slot: &'a [u8], samples: usize) -> Self {
+        Self { field, column, slot, samples }
+    }
+
+    /// The name of the field in the schema.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        &self.field.name
+    }
+
+    /// The data type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.field.dtype
+    }
+
+    /// The shape: the first axis counts the samples, or in a variable field the elements of all of them
+    /// ([`BatchField::shape`](crate::BatchField::shape)).
+    #[must_use]
+    pub fn shape(&self) -> &'a [usize] {
+        &self.field.shape
+    }
+
+    /// The number of samples.
+    #[must_use]
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+
+    /// The bytes of all samples, in C order, with their padding if they have some.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        let bytes = self.field.shape.iter().product::<usize>() * self.field.dtype.bytes();
+        &self.slot[self.column.offset()..][..bytes]
+    }
+
+    /// The elements of all samples, in C order: of an array of [`shape`](Self::shape).
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the field has another data type.
+    pub fn view<T: Element>(&self) -> Result<&'a [T]> {
+        self.typed(self.bytes())
+    }
+
+    /// The elements of the sample in row `row`, in C order and without padding.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the field has another data type, or the batch no such row.
+    pub fn sample<T: Element>(&self, row: usize) -> Result<&'a [T]> {
+        if row >= self.samples {
+            let reason = format!("there is no row {row} in a batch of {} samples", self.samples);
+            return Err(Error::InvalidArgument { argument: "row", reason });
+        }
+        self.typed(&self.slot[self.column.sample(self.slot, row)])
+    }
+
+    /// Sample by sample its elements, as [`sample`](Self::sample) gives them.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the field has another data type.
+    pub fn rows<T: Element>(&self) -> Result<impl ExactSizeIterator<Item = &'a [T]> + use<'a, T>> {
+        let view = *self;
+        view.view::<T>()?;
+        Ok((0..self.samples).map(move |row| view.sample(row).expect("the data type is right, and the row is there")))
+    }
+
+    /// By row, the number of elements of the samples of a variable field; nothing for one of fixed size.
+    #[must_use]
+    pub fn lengths(&self) -> Option<Vec<usize>> {
+        let bytes_per_element = match self.column {
+            Column::Fixed { .. } => return None,
+            Column::Variable { bytes_per_element, .. } | Column::Padded { bytes_per_element, .. } => bytes_per_element,
+        };
+        let length = |row| self.column.sample(self.slot, row).len().checked_div(bytes_per_element).unwrap_or(0);
+        Some((0..self.samples).map(length).collect())
+    }
+
+    fn typed<T: Element>(&self, bytes: &'a [u8]) -> Result<&'a [T]> {
+        typed_elements(&self.field.name, self.field.dtype, bytes)
+    }
+}

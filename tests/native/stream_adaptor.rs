@@ -1,0 +1,261 @@
+//! Adaptors of streams, and their batches: positions, parts and ends are those of the stream.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluicegate::{
+    Advance, BufferBound, DType, Error, Field, IterableDataset, IterableDatasetExt, LastBatch, Result, SampleBlock,
+    StopSignal, StreamBatches, StreamDamages, StreamDataset, StreamFormat, StreamPart, StreamPosition, StreamSource,
+    TypedField,
+};
+use tempfile::TempDir;
+
+type Read = Vec<(Vec<u8>, StreamPosition)>;
+
+fn lines(command: &str) -> StreamDataset {
+    StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::JsonLines(None))
+}
+
+fn read(dataset: &dyn IterableDataset, part: StreamPart, from: StreamPosition) -> Result<Read> {
+    let mut stream = dataset.stream(part, from, &StopSignal::new()?)?;
+    let mut block = SampleBlock::new(stream.fields().len());
+    while stream.advance(&mut block)? == Advance::Sample {}
+    Ok((0..block.len()).map(|row| (block.value(0, row).to_vec(), block.position(row))).collect())
+}
+
+fn values(read: Read) -> Vec<u64> {
+    let number = |(value, _): (Vec<u8>, _)| String::from_utf8(value).unwrap().parse().unwrap();
+    read.into_iter().map(number).collect()
+}
+
+/// The dataset of the numbers 0 to 19 in two files, adapted, with what is left of them.
+fn adapted(folder: &TempDir) -> Vec<(&'static str, Box<dyn IterableDataset>, Vec<u64>)> {
+    let sources = [0..12, 12..20].map(|numbers| {
+        let path = folder.path().join(format!("{}.jsonl", numbers.start));
+        fs::write(&path, numbers.map(|number: u64| format!("{number}\n")).collect::<String>()).unwrap();
+        StreamSource::Path(path)
+    });
+    let all = || StreamDataset::new(sources.to_vec(), StreamFormat::JsonLines(None));
+    let tenfold = || {
+        all().map(vec![TypedField::text("tenfold")], |sample, into| {
+            assert_eq!(sample.ordinal().to_string().as_bytes(), sample.bytes(0));
+            into[0].extend(sample.bytes(0));
+            into[0].push(b'0');
+            Ok(())
+        })
+    };
+    let odd = || all().filter(|sample| Ok(sample.ordinal() % 2 == 1));
+    vec![
+        ("map", Box::new(tenfold()), (0..20).map(|number| number * 10).collect()),
+        ("filter", Box::new(odd()), (0..20).filter(|number| number % 2 == 1).collect()),
+        ("take", Box::new(all().take(15)), (0..15).collect()),
+        ("take all", Box::new(all().take(100)), (0..20).collect()),
+        ("take none", Box::new(all().take(0)), vec![]),
+        ("skip", Box::new(all().skip(13)), (13..20).collect()),
+        ("skip all", Box::new(all().skip(u64::MAX)), vec![]),
+        ("all of them", Box::new(odd().take(15).skip(4)), vec![5, 7, 9, 11, 13]),
+    ]
+}
+
+#[test]
+fn parts_are_disjoint_and_every_position_leads_to_the_rest() {
+    let folder = TempDir::new().unwrap();
+    for (name, dataset, expected) in adapted(&folder) {
+        let (whole, start) = (|part| read(&*dataset, part, StreamPosition::default()).unwrap(), StreamPart::WHOLE);
+        assert_eq!(values(whole(start.clone())), expected, "{name}");
+        assert!(dataset.is_repeatable());
+        let all = whole(start.clone());
+        for (place, (_, position)) in all.iter().enumerate() {
+            assert_eq!(read(&*dataset, start.clone(), *position).unwrap(), all[place + 1..], "{name}, {position:?}");
+        }
+        let mut of_ranks: Vec<u64> = (0..3).flat_map(|rank| values(whole(StreamPart::of_rank(rank, 3)))).collect();
+        of_ranks.sort_unstable();
+        assert_eq!(of_ranks, expected, "{name}");
+    }
+}
+
+/// The texts of the numbers of `seq`, in a field `name`.
+fn named(name: &'static str, command: &str) -> impl IterableDataset + use<> {
+    lines(command).map(vec![TypedField::text(name)], |sample, into| {
+        into[0].extend(sample.bytes(0));
+        Ok(())
+    })
+}
+
+/// Asserts that ranks have disjoint parts of what all have, and that every position of `places` leads to the rest.
+fn keeps_the_contract(dataset: &dyn IterableDataset, places: impl Iterator<Item = usize>) -> Read {
+    let all = read(dataset, StreamPart::WHOLE, StreamPosition::default()).unwrap();
+    for place in places {
+        assert_eq!(read(dataset, StreamPart::WHOLE, all[place].1).unwrap(), all[place + 1..], "from {place}");
+    }
+    let mut ranks: Read = (0..3)
+        .flat_map(|rank| read(dataset, StreamPart::of_rank(rank, 3), StreamPosition::default()).unwrap())
+        .collect();
+    ranks.sort_by_key(|(_, position)| position.ordinal);
+    assert_eq!(ranks, all);
+    all
+}
+
+#[test]
+fn streams_side_by_side_are_joined_by_ordinals() {
+    let odd = |name, command: &str| named(name, command).filter(|sample| Ok(sample.ordinal() % 2 == 1));
+    let both = odd("a", "seq 0 11").zip(named("b", "seq 100 108"));
+    assert_eq!(values(keeps_the_contract(&both, 0..4)), [1, 3, 5, 7]);
+    let stop = StopSignal::new().unwrap();
+    let mut stream = both.stream(StreamPart::WHOLE, StreamPosition::default(), &stop).unwrap();
+    let mut block = SampleBlock::new(2);
+    assert_eq!(stream.advance(&mut block).unwrap(), Advance::Sample);
+    assert_eq!((block.value(0, 0), block.value(1, 0)), (&b"1"[..], &b"101"[..]));
+    let neither = named("a", "seq 9").filter(|sample| Ok(sample.ordinal() % 2 == 0)).zip(odd("b", "seq 9"));
+    assert_eq!(read(&neither, StreamPart::WHOLE, StreamPosition::default()).unwrap(), []);
+    let same = named("a", "seq 3").zip(named("a", "seq 3")).stream(StreamPart::WHOLE, StreamPosition::default(), &stop);
+    assert!(same.err().unwrap().to_string().contains("`a`"));
+}
+
+#[test]
+fn streams_are_mixed_in_proportion_and_each_in_its_order() {
+    let mixed = lines("seq 0 9999").mix(vec![Arc::new(lines("seq 10000 10999"))], &[3.0, 1.0], 7).unwrap();
+    let places = [0, 1, 500, 1022, 1023, 1024, 1025, 2000, 2048, 3500];
+    let all = values(keeps_the_contract(&mixed, places.into_iter()));
+    let of_first: Vec<u64> = all.iter().copied().filter(|&number| number < 10_000).collect();
+    let of_second: Vec<u64> = all.iter().copied().filter(|&number| number >= 10_000).collect();
+    assert!(of_first.iter().copied().eq(0..of_first.len() as u64));
+    assert!(of_second.into_iter().eq(10_000..11_000), "it ends where the second does");
+    assert!(of_first.len().abs_diff(3000) < 1024, "{} to 1000", of_first.len());
+    let other = |seed| {
+        let mixed = lines("seq 0 99").mix(vec![Arc::new(lines("seq 0 99"))], &[1.0, 1.0], seed).unwrap();
+        values(read(&mixed, StreamPart::WHOLE, StreamPosition::default()).unwrap())
+    };
+    assert!(other(1) == other(1) && other(1) != other(2));
+    // What one of them leaves out the mixture does.
+    let odd = lines("seq 0 9999").filter(|sample| Ok(sample.ordinal() % 2 == 1));
+    let gaps = odd.mix(vec![Arc::new(lines("seq 10000 10999"))], &[3.0, 1.0], 7).unwrap();
+    let found = values(keeps_the_contract(&gaps, [0, 700, 1500].into_iter()));
+    assert_eq!(found, all.into_iter().filter(|number| *number >= 10_000 || number % 2 == 1).collect::<Vec<_>>());
+}
+
+#[test]
+fn streams_that_do_not_fit_are_not_mixed() {
+    assert!(matches!(lines("seq 3").mix(vec![], &[], 7).err(), Some(Error::InvalidArgument { .. })));
+    let numbers =
+        lines("seq 3").map(vec![TypedField::number(Field::new("x", DType::Int64, [])).unwrap()], |_, _| Ok(()));
+    let mixed = lines("seq 3").mix(vec![Arc::new(numbers)], &[1.0, 1.0], 7).unwrap();
+    let refused = read(&mixed, StreamPart::WHOLE, StreamPosition::default()).unwrap_err();
+    assert!(matches!(refused, Error::SchemaMismatch { part: 1, .. }), "{refused}");
+}
+
+#[test]
+fn what_is_behind_the_last_that_is_taken_is_not_waited_for() {
+    let begin = Instant::now();
+    for part in [StreamPart::WHOLE, StreamPart::of_rank(1, 3)] {
+        let first = lines("seq 0 2; exec sleep 25").take(3);
+        let number = part.split.rank;
+        let found = values(read(&first, part, StreamPosition::default()).unwrap());
+        assert!(if number == 0 { found == [0, 1, 2] } else { found == [1] }, "{found:?}");
+    }
+    assert!(begin.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn errors_and_what_is_left_out_are_passed_on() {
+    let refused = lines("seq 0 5").filter(|sample| match sample.ordinal() {
+        3 => Err(Error::User("three".into())),
+        _ => Ok(true),
+    });
+    assert_eq!(read(&refused, StreamPart::WHOLE, StreamPosition::default()).unwrap_err().to_string(), "three");
+    let wrong =
+        lines("seq 0 5").map(vec![TypedField::number(Field::new("x", DType::Int64, [])).unwrap()], |_, into| {
+            into[0].push(1);
+            Ok(())
+        });
+    let error = read(&wrong, StreamPart::WHOLE, StreamPosition::default()).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument { argument: "values", .. }), "{error}");
+    let typed = lines("seq 0 5").filter(|sample| sample.to_vec::<f32>(0).map(|_| true));
+    let error = read(&typed, StreamPart::WHOLE, StreamPosition::default()).unwrap_err();
+    assert!(error.to_string().contains("not float32"), "{error}");
+
+    let damaged = || lines("echo 1; echo '{'; echo 3").on_damage(StreamDamages::LeaveOut);
+    let same = damaged().map(vec![TypedField::text("x")], |sample, into| {
+        into[0].extend(sample.bytes(0));
+        Ok(())
+    });
+    for dataset in [&damaged().filter(|_| Ok(true)) as &dyn IterableDataset, &damaged().take(9), &same] {
+        let mut stream =
+            dataset.stream(StreamPart::WHOLE, StreamPosition::default(), &StopSignal::new().unwrap()).unwrap();
+        let mut block = SampleBlock::new(1);
+        while stream.advance(&mut block).unwrap() == Advance::Sample {}
+        assert_eq!((block.len(), block.left_out().len()), (2, 1));
+    }
+}
+
+fn batches(of: StreamBatches) -> Vec<Vec<u64>> {
+    let number = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap().parse().unwrap();
+    of.map(|batch| {
+        let batch = batch.unwrap();
+        (0..batch.samples()).map(|row| number(batch.sample(0, row))).collect()
+    })
+    .collect()
+}
+
+#[test]
+fn a_stream_comes_in_batches_from_any_position() {
+    let of = || StreamBatches::new(lines("seq 0 10"), 4).unwrap();
+    let expected = [vec![0, 1, 2, 3], vec![4, 5, 6, 7], vec![8, 9, 10]];
+    assert_eq!(batches(of()), expected);
+    assert_eq!(batches(of().last_batch(LastBatch::Drop)), expected[..2]);
+    assert_eq!(batches(of().part(StreamPart::of_rank(1, 2))), [vec![1, 3, 5, 7], vec![9]]);
+    assert_eq!(batches(of().bytes_ahead(1)), expected);
+    let mut first = of();
+    for left in (0..3).rev() {
+        assert!(first.next().unwrap().is_ok());
+        assert_eq!(batches(of().start_at(first.position().unwrap())), expected[3 - left..]);
+    }
+    assert!(first.next().is_none() && first.next().is_none());
+    assert!(matches!(
+        StreamBatches::new(lines("seq 3"), 0).err(),
+        Some(Error::InvalidArgument { argument: "batch_size", .. })
+    ));
+}
+
+#[test]
+fn a_shuffled_stream_has_all_samples_in_an_order_of_its_seed_and_epoch() {
+    let of = |seed, epoch| {
+        let all = StreamBatches::new(lines("seq 0 99"), 8).unwrap();
+        batches(all.shuffle(BufferBound::of_samples(30).unwrap(), seed, epoch)).concat()
+    };
+    let orders = [of(7, 0), of(7, 1), of(8, 0)];
+    assert_eq!(orders[0], of(7, 0));
+    assert!(orders[0] != orders[1] && orders[0] != orders[2] && orders[1] != orders[2]);
+    for mut order in orders {
+        assert!(!order.is_sorted());
+        order.sort_unstable();
+        assert!(order.into_iter().eq(0..100));
+    }
+}
+
+#[test]
+fn an_error_comes_behind_what_was_read_before_it_and_ends_the_pass() {
+    for last_batch in [LastBatch::Keep, LastBatch::Drop] {
+        let mut of = StreamBatches::new(lines("seq 0 5; exit 7"), 4).unwrap().last_batch(last_batch);
+        let mut good = 0;
+        let error = loop {
+            match of.next().expect("the error comes before the end") {
+                Ok(batch) => good += batch.samples(),
+                Err(error) => break error,
+            }
+        };
+        assert!(good == if last_batch == LastBatch::Keep { 6 } else { 4 }, "{good} samples");
+        assert!(error.to_string().contains('7'), "{error}");
+        assert!(of.next().is_none());
+    }
+}
+
+#[test]
+fn dropping_a_pass_ends_its_thread() {
+    let begin = Instant::now();
+    let mut of = StreamBatches::new(lines("seq 0 3; exec sleep 1000"), 4).unwrap();
+    assert!(of.next().unwrap().is_ok());
+    drop(of);
+    assert!(begin.elapsed() < Duration::from_secs(9));
+}
