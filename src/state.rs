@@ -1,9 +1,13 @@
 //! [`LoaderState`]: what a loader needs to go on where it was left.
 
+mod package_state;
+
 use std::collections::BTreeSet;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use self::package_state::PackageState;
 use crate::{Error, Result};
 
 /// The version of the states that this crate writes. A reader refuses a newer one.
@@ -46,6 +50,8 @@ pub struct LoaderState {
 #[derive(Deserialize)]
 struct Version {
     version: u32,
+    /// The Python package's states alone have one by this name.
+    fingerprint: Option<IgnoredAny>,
 }
 
 /// What shapes the order of an epoch: a state goes on only where all of it is the same.
@@ -123,19 +129,23 @@ impl LoaderState {
         serde_json::to_string(self).expect("numbers and words can always be written")
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote.
+    /// Reads what [`to_json`](Self::to_json) wrote, or the JSON of `DataLoader.state_dict()` of the Python package: of a loader
+    /// over a map-style dataset whose order follows from seeds. That package's `load_state_dict` reads states of the crate.
     ///
     /// # Errors
     /// [`Error::State`] when it is not such a state, or one of a newer version of this crate.
     pub fn from_json(json: &str) -> Result<Self> {
         let unreadable = |error: serde_json::Error| Error::State { reason: error.to_string() };
         // The version comes first: what a newer one has beside it is not known here.
-        let Version { version } = serde_json::from_str(json).map_err(unreadable)?;
+        let Version { version, fingerprint } = serde_json::from_str(json).map_err(unreadable)?;
         if version > VERSION {
             let reason = format!("it has version {version}, this crate reads {VERSION}: update sluicegate");
             return Err(Error::State { reason });
         }
-        let state: Self = serde_json::from_str(json).map_err(unreadable)?;
+        let state: Self = match fingerprint {
+            None => serde_json::from_str(json).map_err(unreadable)?,
+            Some(_) => serde_json::from_str::<PackageState>(json).map_err(unreadable)?.into_state()?,
+        };
         let (received, position) = (state.batches_received, state.position);
         // Each batch counts once: what was received out of turn lies beyond what was received in turn.
         if state.received_ahead.first().is_some_and(|&ahead| ahead <= received) {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed
 
 from . import _torch, draws
+from .crate_state import is_crate_state, of_crate
 from .global_generators import global_state
 from .plan import Ordering, Whole, resolved_shard
 from .progress import ranges_of
@@ -220,7 +221,9 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
     Raises:
         ValueError: it is no state of ours or torchdata's, one of a newer version, or of another loader.
     """
-    if is_torchdata_state(state):
+    if is_crate_state(state):
+        state = _packed({"version": state["version"], **of_crate(loader, state, fingerprint(loader))})
+    elif is_torchdata_state(state):
         facts = from_torchdata(state)
         state = _packed({"version": VERSION, "fingerprint": fingerprint(loader), **translated(loader, facts)})
     if not isinstance(state, Mapping) or not isinstance(state.get("version"), int):

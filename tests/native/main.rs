@@ -60,6 +60,7 @@ mod samplers;
 mod shard;
 mod shuffle_buffer;
 mod state;
+mod states;
 mod stream;
 mod stream_adaptor;
 mod tar;

@@ -1,0 +1,68 @@
+"""A state of the Rust crate's `DataLoader` as one of ours: both have the same orders, by the same arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .plan import Ordering, resolved_shard
+from .progress import ranges_of
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
+# What every state of the crate's has, and none of ours.
+_KEYS = {"dataset_len", "batch_size", "rank", "world_size"}
+
+
+def is_crate_state(state: Any) -> bool:
+    """Whether `state` is what the crate's `LoaderState::to_json` wrote."""
+    return isinstance(state, Mapping) and set(state) >= _KEYS and isinstance(state.get("version"), int)
+
+
+def of_crate(loader: DataLoader[Any], state: Mapping[str, Any], fingerprint: dict[str, Any]) -> dict[str, Any]:
+    """What `loader` can go on from, but for the version.
+
+    Args:
+        loader: who goes on.
+        state: the crate's.
+        fingerprint: that of `loader`: what the crate does not say of an order is not known to differ.
+
+    Raises:
+        ValueError: the loader's order does not follow from seeds, or the state was changed.
+    """
+    if Ordering.of(loader) is None or fingerprint["order"] is None:
+        raise ValueError(
+            "load_state_dict: the state is of the Rust crate, whose orders follow from seeds: give the loader seed=, "
+            "or a sampler of sluicegate with one"
+        )
+    try:
+        ahead = [int(number) for number in state["received_ahead"]]
+        told = {
+            "fingerprint": fingerprint | {"dataset_len": state["dataset_len"], "order": state["sampler"]},
+            "epoch": int(state["epoch"]),
+            "batches_received": int(state["batches_received"]),
+            "received_ahead": ranges_of(ahead),
+            "position": int(state["position"]),
+            "layout": [state["batch_size"], int(state["world_size"])] if ahead else None,
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"load_state_dict: the state was changed: {error!r}") from error
+    rank, _ = resolved_shard(loader.shard)
+    if ahead and state["rank"] != rank:
+        raise ValueError(
+            f"load_state_dict: batches were received out of turn on rank {state['rank']}, and this is rank {rank}: "
+            "only that one knows which"
+        )
+    return told | {
+        "drawn": True,
+        "finished": False,
+        "in_epoch": True,
+        "left_out": {"batches": [], "samples": []},
+        **dict.fromkeys(("draws", "rng", "sampler", "order", "base_seed")),
+        "sampler_is_over": False,
+        "num_workers": loader.num_workers,
+        "begins_iterator": True,
+        "next_worker": 0,
+        "workers": [],
+    }

@@ -1,0 +1,92 @@
+//! States of the Python package, as far as a loader of the crate can go on from them.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use serde::Deserialize;
+
+use super::{Cut, Fingerprint, LoaderState, VERSION};
+use crate::{Error, Result};
+
+/// What `DataLoader.state_dict` of the Python package says that matters here. The rest is of workers, generators and objects
+/// of Python's.
+#[derive(Deserialize)]
+pub(super) struct PackageState {
+    fingerprint: PackageFingerprint,
+    epoch: u64,
+    batches_received: u64,
+    received_ahead: Vec<Numbers>,
+    position: usize,
+    /// Batch size and number of ranks, where batches beyond the position were received.
+    layout: Option<(Option<usize>, usize)>,
+    left_out: LeftOut,
+}
+
+#[derive(Deserialize)]
+struct PackageFingerprint {
+    kind: String,
+    dataset_len: Option<usize>,
+    /// What the order says of itself; nothing where it was drawn, or is a sampler's of Python's.
+    order: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct LeftOut {
+    batches: Vec<(u64, u64, u64)>,
+    samples: Vec<(u64, u64)>,
+}
+
+/// From the first to before the second; older states have the numbers themselves.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Numbers {
+    Range(u64, u64),
+    One(u64),
+}
+
+impl Numbers {
+    fn range(&self) -> Range<u64> {
+        match *self {
+            Self::Range(start, stop) => start..stop,
+            Self::One(number) => number..number.saturating_add(1),
+        }
+    }
+}
+
+impl PackageState {
+    /// The same place as a state of the crate's.
+    pub(super) fn into_state(self) -> Result<LoaderState> {
+        let refuse = |reason: &str| {
+            let reason = format!("it is of the Python package, and {reason}");
+            Err(Error::State { reason })
+        };
+        if self.fingerprint.kind != "map-style" {
+            return refuse("of an iterable-style dataset, whose place its workers know: go on with it there");
+        }
+        let (Some(dataset_len), Some(sampler)) = (self.fingerprint.dataset_len, self.fingerprint.order) else {
+            return refuse("its order was drawn by a generator, or by a sampler of Python's: give that loader a seed");
+        };
+        if !self.left_out.batches.is_empty() || !self.left_out.samples.is_empty() {
+            return refuse("it leaves out batches or samples, which a loader of the crate does not");
+        }
+        let received: u64 =
+            self.received_ahead.iter().map(|numbers| numbers.range().end.saturating_sub(numbers.range().start)).sum();
+        if received > self.position as u64 {
+            return refuse("it has more batches than its position: it was changed by hand");
+        }
+        let received_ahead: BTreeSet<u64> = self.received_ahead.iter().flat_map(Numbers::range).collect();
+        // A sampler that makes the batches says so by its name.
+        let makes_batches = sampler.split('(').next().is_some_and(|name| name.ends_with("BatchSampler"));
+        let (batch_size, world_size) = self.layout.unwrap_or((Some(1), 1));
+        let batch_size = if makes_batches { None } else { batch_size.or(Some(1)) };
+        Ok(LoaderState {
+            version: VERSION,
+            epoch: self.epoch,
+            batches_received: self.batches_received,
+            received_ahead,
+            position: self.position,
+            fingerprint: Fingerprint { dataset_len, sampler },
+            cut: Cut { batch_size, rank: 0, world_size },
+        })
+    }
+}
