@@ -10,7 +10,7 @@ NASM := .cache/nasm/.installed
 export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: help demo test test-rust test-python test-tight test-cuda lint format fuzz bench bench-cuda wheel lock clean
+.PHONY: help demo test test-rust test-python test-tight test-cuda lint format fuzz bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -115,8 +115,15 @@ bench: $(VENV)/.built ## Measure against torch and print the tables
 	cargo bench --locked
 	$(BIN)/python benches/python/run.py --markdown
 
+# A package of its own, with a lock of its own: burn takes minutes to build. One part of it: make bench-native VERSUS=slow
+VERSUS :=
+
+bench-native: ## Measure the crate against other Rust loaders and print the table
+	@cargo run --locked --quiet --release --manifest-path benches/versus/Cargo.toml -- $(VERSUS)
+
 lock: ## Renew the lock files
 	cargo update
+	cargo update --manifest-path benches/versus/Cargo.toml
 	$(UV) pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-annotate --no-header \
 		--extra demo --group build --group dev --upgrade --output-file $(LOCK) pyproject.toml
 

@@ -32,6 +32,8 @@
 //! # Ok::<(), sluicegate::Error>(())
 //! ```
 //!
+//! Who wants no fields has [`ItemDataset`] and [`ItemLoader`]: items of any type, a closure as collate, and the rest the same.
+//!
 //! # Layout
 //! A module per stage, one file per noun: `error`, `sample`, `rng` and `shard` are known to all; `memory`, `dataset`,
 //! `transform`, `collate` and `sampler` stand on them and do not know each other (but for a dataset's arrays, which lie in
@@ -70,7 +72,10 @@ pub use adaptor::{
     DatasetExt, IterableDatasetExt, Map, Sample, StreamFilter, StreamMap, StreamMix, StreamSample, StreamSkip,
     StreamTake, StreamZip, Window,
 };
-pub use collate::{BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, StackSamples};
+pub use collate::{
+    BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, Reused, StackSamples,
+    reuse_batches,
+};
 #[cfg(feature = "arrow")]
 pub use dataset::format::Arrow;
 #[cfg(feature = "image")]
@@ -90,15 +95,18 @@ pub use dataset::format::{
     ParquetShardOptions, ParquetShards, Relation,
 };
 pub use dataset::{
-    Advance, BlockSize, Blocks, Concat, ConsumedSamples, Dataset, InMemory, IterableDataset, Ragged, ReadMany,
-    SampleStream, Stack, StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,
+    Advance, BatchItems, BlockSize, Blocks, Concat, ConsumedSamples, Dataset, FilterItems, InMemory, ItemDataset,
+    IterableDataset, MapItems, MixItems, Ragged, ReadMany, SampleStream, ShuffleItems, SkipItems, Stack, StopSignal,
+    StreamPart, StreamPosition, StreamSplit, Subset, TakeItems, VariableSize, WindowItems, ZipItems,
 };
 #[cfg(feature = "image")]
 pub use dataset::{DecodedField, DecodedImages};
 pub use error::{Error, Result};
 #[cfg(feature = "futures")]
 pub use loader::BatchStream;
-pub use loader::{BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder, StreamBatches};
+pub use loader::{
+    BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder, ItemLoader, ItemLoaderBuilder, StreamBatches,
+};
 pub use pipeline::{
     Answer, Batch, BatchNumber, BytesAhead, Delivery, Errand, Fetch, FetchPacked, FetchSamples, FieldView, Heard, Held,
     IndexBatch, Outcome, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy, Task, WorkerEnd,

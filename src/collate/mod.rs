@@ -3,11 +3,13 @@
 mod layout;
 mod pack;
 mod pad;
+mod reused;
 mod stack;
 
 pub use layout::{BatchField, BatchLayout};
 pub use pack::{PackRows, PackedLabels, PackedPieces};
 pub use pad::PadSamples;
+pub use reused::{Reused, reuse_batches};
 pub use stack::StackSamples;
 
 use crate::{Result, Schema, Sizes};

@@ -1,5 +1,5 @@
-//! WHAT can be read: the traits [`Dataset`], with its extensions [`ReadMany`], [`VariableSize`] and [`Blocks`], and
-//! [`IterableDataset`]; and combinators, one a file.
+//! WHAT can be read: the traits [`Dataset`], with its extensions [`ReadMany`], [`VariableSize`] and [`Blocks`],
+//! [`IterableDataset`], and [`ItemDataset`] for values that have no fields; and combinators, one a file.
 
 mod blocks;
 mod concat;
@@ -10,6 +10,7 @@ mod encoded_batch;
 pub(crate) mod format;
 mod forward;
 mod in_memory;
+mod items;
 mod iterable;
 mod ragged;
 mod stack;
@@ -23,6 +24,9 @@ pub use concat::Concat;
 pub use decoded_images::{DecodedField, DecodedImages};
 pub(crate) use forward::shared;
 pub use in_memory::InMemory;
+pub use items::{
+    BatchItems, FilterItems, ItemDataset, MapItems, MixItems, ShuffleItems, SkipItems, TakeItems, WindowItems, ZipItems,
+};
 pub use iterable::{Advance, IterableDataset, SampleStream, StreamPosition};
 pub use ragged::Ragged;
 pub use stack::Stack;

@@ -12,9 +12,9 @@ use crate::{Batch, LoaderState, Result};
 /// fetched; there is no runtime, and no polling in between.
 ///
 /// A loader without threads fetches where it is polled, and so does one with threads where a batch costs less than waking one.
-pub struct BatchStream(Batches);
+pub struct BatchStream(Batches<'static>);
 
-impl Batches {
+impl Batches<'static> {
     /// The same batches as a stream. Feature `futures`.
     ///
     /// # Example

@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use crate::{Batch, EpochPlan, Error, IndexBatch, LoaderState, Party, PlannedBatch, Prefetch, Result};
 
-/// The batches of one epoch. A batch that could not be fetched is an error in its place, and the next one follows.
+/// The batches of one epoch: [`Batch`]es of fields, or what the collate of an [`ItemLoader`](crate::ItemLoader) makes. A batch
+/// that could not be fetched is an error in its place, and the next one follows.
 ///
 /// Dropping it cancels what no thread has begun, and waits for what some have, so that nothing reads the dataset afterwards
 /// for it. Dropped on one of the fetching threads it waits for nothing: it may run on top of what it would wait for.
-pub struct Batches {
+pub struct Batches<'scope, B = Batch> {
     /// What is left of the epoch.
     plan: EpochPlan,
     /// Which batch of the epoch the plan's first one is.
     first: u64,
-    window: Prefetch,
+    window: Prefetch<'scope, B>,
     ahead: usize,
-    /// Nothing once the epoch is over: whoever keeps it takes no room of others.
+    /// Nothing once the epoch is over: whoever keeps it takes no room of others. Items have no bytes that could be counted.
     party: Option<Party>,
     /// The next batch of the plan to ask for.
     next: usize,
@@ -46,14 +47,19 @@ pub struct BatchIds {
     pub valid: usize,
 }
 
-impl Batches {
+impl<'scope, B: Send + 'scope> Batches<'scope, B> {
     /// The batches of `plan`, fetched through `window` with `ahead` of them under way, or as many as `party` has room
     /// for, from where `state` is on.
-    pub(super) fn new(plan: EpochPlan, window: Prefetch, (ahead, party): (usize, Party), state: LoaderState) -> Self {
+    pub(super) fn new(
+        plan: EpochPlan,
+        window: Prefetch<'scope, B>,
+        (ahead, party): (usize, Option<Party>),
+        state: LoaderState,
+    ) -> Self {
         let first = state.first_missing();
         let end = first.saturating_add(plan.len() as u64);
         let left = plan.len() - state.received_between(first, end);
-        Self { plan, first, window, ahead, party: Some(party), next: 0, left, state, last_ids: None }
+        Self { plan, first, window, ahead, party, next: 0, left, state, last_ids: None }
     }
 
     /// Where the consumer is now.
@@ -85,7 +91,7 @@ impl Batches {
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
     #[must_use]
-    pub fn with_ids(self) -> BatchesWithIds {
+    pub fn with_ids(self) -> BatchesWithIds<'scope, B> {
         BatchesWithIds(self)
     }
 
@@ -114,7 +120,7 @@ impl Batches {
         error
     }
 
-    fn hand_over(&mut self, (asked, batch): (IndexBatch, Result<Batch>)) -> Result<Batch> {
+    fn hand_over(&mut self, (asked, batch): (IndexBatch, Result<B>)) -> Result<B> {
         self.deliver(asked);
         if self.ahead > 1 && self.window.is_empty() {
             // It was alone until its size was known. Should the others fail, they do so when they are asked for again.
@@ -125,7 +131,7 @@ impl Batches {
 
     /// As [`next`](Iterator::next) without waiting: `context` is woken when the next batch has come.
     #[cfg(feature = "futures")]
-    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Batch>>> {
+    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<B>>> {
         if let Err(error) = self.ask() {
             return Poll::Ready(Some(Err(self.give_up(error))));
         }
@@ -150,8 +156,8 @@ impl Batches {
     }
 }
 
-impl Iterator for Batches {
-    type Item = Result<Batch>;
+impl<'scope, B: Send + 'scope> Iterator for Batches<'scope, B> {
+    type Item = Result<B>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Err(error) = self.ask() {
@@ -171,19 +177,19 @@ impl Iterator for Batches {
     }
 }
 
-impl Drop for Batches {
+impl<'scope, B: Send + 'scope> ExactSizeIterator for Batches<'scope, B> {}
+impl<'scope, B: Send + 'scope> FusedIterator for Batches<'scope, B> {}
+
+impl<B> Drop for Batches<'_, B> {
     fn drop(&mut self) {
         self.window.join();
     }
 }
 
-impl ExactSizeIterator for Batches {}
-impl FusedIterator for Batches {}
-
 /// The batches of one epoch, each with its [`BatchIds`]: what [`Batches::with_ids`] gives.
-pub struct BatchesWithIds(Batches);
+pub struct BatchesWithIds<'scope, B = Batch>(Batches<'scope, B>);
 
-impl BatchesWithIds {
+impl<'scope, B: Send + 'scope> BatchesWithIds<'scope, B> {
     /// Where the consumer is now.
     #[must_use]
     pub fn state(&self) -> LoaderState {
@@ -191,8 +197,8 @@ impl BatchesWithIds {
     }
 }
 
-impl Iterator for BatchesWithIds {
-    type Item = Result<(Batch, BatchIds)>;
+impl<'scope, B: Send + 'scope> Iterator for BatchesWithIds<'scope, B> {
+    type Item = Result<(B, BatchIds)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.0.next()?;
@@ -204,5 +210,5 @@ impl Iterator for BatchesWithIds {
     }
 }
 
-impl ExactSizeIterator for BatchesWithIds {}
-impl FusedIterator for BatchesWithIds {}
+impl<'scope, B: Send + 'scope> ExactSizeIterator for BatchesWithIds<'scope, B> {}
+impl<'scope, B: Send + 'scope> FusedIterator for BatchesWithIds<'scope, B> {}

@@ -3,13 +3,12 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use super::{DataLoader, Source};
+use super::DataLoader;
+use super::epochs::{EpochSettings, check_prefetch};
 use crate::memory::Slab;
-use crate::sampler::check_batch_size;
-use crate::state::{Cut, Fingerprint};
 use crate::{
     BatchingSampler, BytesAhead, Collate, Dataset, Delivery, Error, LastBatch, Pool, RandomSampler, Remainder, Result,
-    Sampler, SequentialSampler, Shard, StackSamples,
+    Sampler, Shard, StackSamples,
 };
 
 /// Slots kept for reuse beyond those that are being filled: the batch in use and what a consumer looks ahead.
@@ -20,12 +19,7 @@ const SPARE_SLOTS: usize = 4;
 pub struct DataLoaderBuilder {
     dataset: Arc<dyn Dataset>,
     collate: Arc<dyn Collate>,
-    sampler: Option<Arc<dyn Sampler>>,
-    batch_size: Option<usize>,
-    last_batch: Option<LastBatch>,
-    batches: Option<Arc<dyn BatchingSampler>>,
-    shard: Shard,
-    remainder: Remainder,
+    epochs: EpochSettings,
     threads: usize,
     pool: Option<Arc<rayon::ThreadPool>>,
     prefetch: usize,
@@ -39,12 +33,7 @@ impl DataLoaderBuilder {
         DataLoaderBuilder {
             dataset,
             collate: Arc::new(StackSamples),
-            sampler: None,
-            batch_size: None,
-            last_batch: None,
-            batches: None,
-            shard: Shard::whole(),
-            remainder: Remainder::default(),
+            epochs: EpochSettings::default(),
             threads: 0,
             pool: None,
             prefetch: 2,
@@ -56,13 +45,13 @@ impl DataLoaderBuilder {
 
     /// Samples per batch. Default 1.
     pub fn batch_size(mut self, batch_size: usize) -> Self {
-        self.batch_size = Some(batch_size);
+        self.epochs.batch_size = Some(batch_size);
         self
     }
 
     /// The order of the samples. Default: the dataset's.
     pub fn sampler(mut self, sampler: Arc<dyn Sampler>) -> Self {
-        self.sampler = Some(sampler);
+        self.epochs.sampler = Some(sampler);
         self
     }
 
@@ -83,13 +72,13 @@ impl DataLoaderBuilder {
 
     /// What becomes of a last batch that is smaller. Default: it comes.
     pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
-        self.last_batch = Some(last_batch);
+        self.epochs.last_batch = Some(last_batch);
         self
     }
 
     /// What makes the batches, in the place of a sampler and a batch size: torch's `batch_sampler`.
     pub fn batches(mut self, batches: Arc<dyn BatchingSampler>) -> Self {
-        self.batches = Some(batches);
+        self.epochs.batches = Some(batches);
         self
     }
 
@@ -116,7 +105,7 @@ impl DataLoaderBuilder {
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
     pub fn shard(mut self, shard: Shard, remainder: Remainder) -> Self {
-        (self.shard, self.remainder) = (shard, remainder);
+        (self.epochs.shard, self.epochs.remainder) = (shard, remainder);
         self
     }
 
@@ -198,19 +187,12 @@ impl DataLoaderBuilder {
             return Err(Error::InvalidArgument { argument: "pool", reason });
         }
         let threads = self.pool.as_ref().map_or(self.threads, |pool| pool.current_num_threads());
-        if threads > 0 && self.prefetch == 0 {
-            let reason = "threads that may fetch no batch ahead have nothing to do: give at least 1".into();
-            return Err(Error::InvalidArgument { argument: "prefetch", reason });
-        }
+        check_prefetch(threads, self.prefetch)?;
         if self.dataset.is_random() && self.seed.is_none() {
             let reason = "the samples are random, and nothing says what they are drawn from: give a number".into();
             return Err(Error::InvalidArgument { argument: "seed", reason });
         }
-        let source = self.source()?;
-        let (sampler, batch_size) = match &source {
-            Source::Samples { sampler, batch_size, .. } => (sampler.identity(), Some(*batch_size)),
-            Source::Batches(batches) => (batches.identity(), None),
-        };
+        let epochs = self.epochs.build(self.dataset.len())?;
         let ahead = threads.saturating_mul(self.prefetch).max(1);
         let bytes_ahead = Arc::new(BytesAhead::new(self.prefetch_bytes));
         let slab = Slab::new(ahead.saturating_add(SPARE_SLOTS));
@@ -220,13 +202,9 @@ impl DataLoaderBuilder {
             None => (threads > 0).then(|| Pool::new(threads)),
         };
         Ok(DataLoader {
-            fingerprint: Fingerprint { dataset_len: self.dataset.len(), sampler },
-            cut: Cut { batch_size, rank: self.shard.rank(), world_size: self.shard.world_size() },
             dataset: self.dataset,
             collate: self.collate,
-            source,
-            shard: self.shard,
-            remainder: self.remainder,
+            epochs,
             slab: Arc::new(slab),
             bytes_ahead,
             pool: pool.map(Arc::new),
@@ -234,25 +212,5 @@ impl DataLoaderBuilder {
             delivery: self.delivery,
             seed: self.seed,
         })
-    }
-
-    fn source(&self) -> Result<Source> {
-        if let Some(batches) = &self.batches {
-            let given = [
-                ("batch_size", self.batch_size.is_some()),
-                ("last_batch", self.last_batch.is_some()),
-                ("sampler or shuffle", self.sampler.is_some()),
-            ];
-            if let Some((other, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-                let reason = format!("it decides what is in a batch, and {other} is given too: leave one of them out");
-                return Err(Error::InvalidArgument { argument: "batches", reason });
-            }
-            return Ok(Source::Batches(Arc::clone(batches)));
-        }
-        let batch_size = self.batch_size.unwrap_or(1);
-        check_batch_size(batch_size)?;
-        let in_sequence = || Arc::new(SequentialSampler::new(self.dataset.len())) as Arc<dyn Sampler>;
-        let sampler = self.sampler.clone().unwrap_or_else(in_sequence);
-        Ok(Source::Samples { sampler, batch_size, last_batch: self.last_batch.unwrap_or_default() })
     }
 }

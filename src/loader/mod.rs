@@ -1,9 +1,13 @@
-//! [`DataLoader`]: wires a dataset, a sampler and the pipeline, and decides nothing.
+//! [`DataLoader`], and [`ItemLoader`] for datasets without fields: they wire a dataset, a sampler and the pipeline, and decide
+//! nothing.
 
 #[cfg(feature = "futures")]
 mod batch_stream;
 mod batches;
 mod builder;
+mod epochs;
+mod items;
+mod items_builder;
 mod stream_batches;
 
 use std::sync::Arc;
@@ -12,15 +16,14 @@ use std::sync::Arc;
 pub use batch_stream::BatchStream;
 pub use batches::{BatchIds, Batches, BatchesWithIds};
 pub use builder::DataLoaderBuilder;
+use epochs::Epochs;
+pub use items::ItemLoader;
+pub use items_builder::ItemLoaderBuilder;
 pub use stream_batches::StreamBatches;
 
 use crate::dataset::shared;
 use crate::memory::Slab;
-use crate::state::{Cut, Fingerprint};
-use crate::{
-    BatchingSampler, BytesAhead, Collate, Dataset, Delivery, EpochPlan, FetchSamples, LastBatch, LoaderState, Pool,
-    Prefetch, Remainder, Result, Sampler, Shard,
-};
+use crate::{BytesAhead, Collate, Dataset, Delivery, EpochPlan, FetchSamples, LoaderState, Pool, Prefetch, Result};
 
 /// Batches of a dataset, epoch by epoch. Threads and memory are kept from one epoch to the next.
 ///
@@ -42,23 +45,13 @@ use crate::{
 pub struct DataLoader {
     dataset: Arc<dyn Dataset>,
     collate: Arc<dyn Collate>,
-    source: Source,
-    shard: Shard,
-    remainder: Remainder,
-    fingerprint: Fingerprint,
-    cut: Cut,
+    epochs: Epochs,
     slab: Arc<Slab>,
     bytes_ahead: Arc<BytesAhead>,
     pool: Option<Arc<Pool>>,
     ahead: usize,
     delivery: Delivery,
     seed: Option<u64>,
-}
-
-/// What an epoch's plan is made of.
-enum Source {
-    Samples { sampler: Arc<dyn Sampler>, batch_size: usize, last_batch: LastBatch },
-    Batches(Arc<dyn BatchingSampler>),
 }
 
 impl DataLoader {
@@ -72,8 +65,8 @@ impl DataLoader {
     ///
     /// # Errors
     /// Those of the sampler.
-    pub fn epoch(&self, epoch: u64) -> Result<Batches> {
-        self.batches_from(LoaderState::start(epoch, self.fingerprint.clone(), self.cut))
+    pub fn epoch(&self, epoch: u64) -> Result<Batches<'static>> {
+        self.batches_from(self.epochs.start(epoch))
     }
 
     /// The batches that are left of the epoch that `state` was saved in. Costs what the order of an epoch costs, and no
@@ -83,12 +76,12 @@ impl DataLoader {
     /// # Errors
     /// [`Error::State`](crate::Error::State) when the state is of a loader with another dataset length or another sampler,
     /// or when it has batches that came out of turn and batches are cut or dealt otherwise here; those of the sampler.
-    pub fn resume(&self, state: &LoaderState) -> Result<Batches> {
-        self.batches_from(state.go_on(&self.fingerprint, self.cut)?)
+    pub fn resume(&self, state: &LoaderState) -> Result<Batches<'static>> {
+        self.batches_from(self.epochs.go_on(state)?)
     }
 
-    fn batches_from(&self, state: LoaderState) -> Result<Batches> {
-        let plan = self.plan(state.epoch())?.start_at(state.position());
+    fn batches_from(&self, state: LoaderState) -> Result<Batches<'static>> {
+        let plan = self.epochs.plan_from(&state)?;
         let fetch = FetchSamples::new(Arc::clone(&self.dataset), Arc::clone(&self.collate), Arc::clone(&self.slab));
         let fetch = match self.seed {
             Some(seed) => fetch.with_seed(seed),
@@ -96,7 +89,7 @@ impl DataLoader {
         };
         let window = Prefetch::new(Arc::new(fetch), self.pool.clone(), self.delivery);
         let window = window.with_bytes_ahead(Arc::clone(&self.bytes_ahead));
-        Ok(Batches::new(plan, window, (self.ahead, self.bytes_ahead.join()), state))
+        Ok(Batches::new(plan, window, (self.ahead, Some(self.bytes_ahead.join())), state))
     }
 
     /// What is fetched ahead for all epochs that are read, in bytes, and the bound on it.
@@ -123,12 +116,6 @@ impl DataLoader {
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
     pub fn plan(&self, epoch: u64) -> Result<EpochPlan> {
-        let plan = match &self.source {
-            Source::Samples { sampler, batch_size, last_batch } => {
-                EpochPlan::of_samples(sampler.order(epoch)?.into(), *batch_size, *last_batch)?
-            }
-            Source::Batches(batches) => EpochPlan::of_batches(batches.batches(epoch)?.into()),
-        };
-        Ok(plan.shard(self.shard, self.remainder))
+        self.epochs.plan(epoch)
     }
 }

@@ -21,18 +21,18 @@ pub struct IndexBatch {
     pub indices: Vec<usize>,
 }
 
-/// Who fetches.
+/// Who fetches: [`Batch`]es of fields, or whatever else a batch is made into.
 ///
 /// # Contract
 /// Called from many threads at once. Pure: the same [`IndexBatch`] gives the same batch, so one that was lost with a
 /// forked-away thread can be fetched again. A panic is caught and becomes [`Error::Panic`](crate::Error::Panic), which has the
 /// index of the sample where the fetch is that of [`FetchSamples`].
-pub trait Fetch: Send + Sync {
+pub trait Fetch<B = Batch>: Send + Sync {
     /// Fetches one batch.
     ///
     /// # Errors
     /// Whatever went wrong while a sample was read; the batches before and after it are not touched by that.
-    fn fetch(&self, batch: &IndexBatch) -> Result<Batch>;
+    fn fetch(&self, batch: &IndexBatch) -> Result<B>;
 
     /// The blocks that what it fetches lies in, where there are such: they can be read before their batches are.
     fn blocks(&self) -> Option<&dyn Blocks> {

@@ -1,7 +1,7 @@
 //! WHEN it happens: batches are fetched ahead of the consumer and handed over in order.
 //!
-//! [`Fetch`] is the only trait that the pipeline knows: one [`IndexBatch`] in, one filled [`Batch`] out. [`Prefetch`]
-//! keeps a window of them, on the [`Pool`] or on the calling thread, whichever is sooner, and has the blocks that later ones
+//! [`Fetch`] is the only trait that the pipeline knows: one [`IndexBatch`] in, one filled [`Batch`] (or what else a batch is
+//! made into) out. [`Prefetch`] keeps a window of them, on the [`Pool`] or on the calling thread, whichever is sooner, and has the blocks that later ones
 //! need read ahead. [`Workers`] and [`WorkerEnd`] are the two ends of what a consumer shares with worker processes, which
 //! run other people's code.
 
@@ -9,6 +9,7 @@ mod batch;
 mod blocks_ahead;
 mod bytes_ahead;
 mod fetch;
+mod fetch_items;
 mod fetch_packed;
 mod field_table;
 mod field_view;
@@ -18,8 +19,10 @@ mod pool;
 mod prefetch;
 mod read_ahead;
 mod reorder;
+mod scoped_threads;
 mod shuffled_samples;
 mod slot_copy;
+mod spawn;
 mod tasks;
 mod watch;
 mod worker_end;
@@ -29,6 +32,7 @@ mod workers;
 pub use batch::Batch;
 pub use bytes_ahead::{BytesAhead, Held, Party};
 pub use fetch::{Fetch, FetchSamples, IndexBatch};
+pub(crate) use fetch_items::FetchItems;
 pub use fetch_packed::FetchPacked;
 pub use field_table::PlacedField;
 pub use field_view::FieldView;
@@ -36,8 +40,10 @@ pub use message::{BatchNumber, Errand, Outcome};
 pub use pool::Pool;
 pub use prefetch::{Delivery, Prefetch};
 pub use read_ahead::ReadAhead;
+pub(crate) use scoped_threads::ScopedThreads;
 pub use shuffled_samples::ShuffledSamples;
 pub use slot_copy::SlotCopy;
+pub(crate) use spawn::Spawn;
 pub use watch::end_with;
 pub use worker_end::{Task, WorkerEnd};
 pub use workers::{Answer, Heard, Workers};

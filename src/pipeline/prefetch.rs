@@ -10,6 +10,7 @@ use super::blocks_ahead::BlocksAhead;
 use super::pace::Pace;
 use super::pool::{Pool, catch};
 use super::reorder::Reorder;
+use super::spawn::Spawn;
 use super::tasks::Tasks;
 use super::{Batch, BytesAhead, Fetch, Held, IndexBatch};
 use crate::Result;
@@ -56,33 +57,57 @@ enum Turn {
     Of(Option<u64>),
 }
 
+/// Where batches are counted, and what tells the size of one.
+type Counter<B> = (Arc<BytesAhead>, fn(&B) -> usize);
+
 /// What a consumer pushed and has not popped yet. Owned by one consumer thread at a time.
 ///
 /// With a pool, batches are fetched on its threads as soon as they are pushed, unless they cost less than waking a
 /// thread, which is measured all along; without one, when they are popped. How many are ahead is the consumer's choice:
 /// it pushes as many as it wants. Dropping the window leaves running fetches to end by themselves, and waits for none: who
 /// drops it may hold what they need to end (Python's lock, say). [`join`](Self::join) waits for them.
-pub struct Prefetch {
-    fetch: Arc<dyn Fetch>,
-    pool: Option<Arc<Pool>>,
+///
+/// What fetches and runs may borrow what lives as long as `'scope`.
+pub struct Prefetch<'scope, B = Batch> {
+    fetch: Arc<dyn Fetch<B> + 'scope>,
+    threads: Option<Arc<dyn Spawn<'scope> + 'scope>>,
     delivery: Delivery,
     window: VecDeque<Entry>,
-    reorder: Arc<Reorder>,
+    reorder: Arc<Reorder<B>>,
     pace: Arc<Pace>,
     blocks_ahead: BlocksAhead,
-    bytes_ahead: Option<Arc<BytesAhead>>,
+    bytes_ahead: Option<Counter<B>>,
     tasks: Arc<Tasks>,
     next_ticket: u64,
     generation: u64,
 }
 
-impl Prefetch {
+impl Prefetch<'static> {
     /// An empty window over `fetch`.
     #[must_use]
     pub fn new(fetch: Arc<dyn Fetch>, pool: Option<Arc<Pool>>, delivery: Delivery) -> Self {
+        Self::over(fetch, pool.map(|pool| pool as Arc<dyn Spawn<'static>>), delivery)
+    }
+
+    /// Has the sizes of batches told to `bytes_ahead`, and those counted there that are ready. How many may be under way the
+    /// consumer asks it.
+    #[must_use]
+    pub fn with_bytes_ahead(mut self, bytes_ahead: Arc<BytesAhead>) -> Self {
+        self.bytes_ahead = Some((bytes_ahead, Batch::slot_bytes));
+        self
+    }
+}
+
+impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
+    /// An empty window over `fetch`, on these threads.
+    pub(crate) fn over(
+        fetch: Arc<dyn Fetch<B> + 'scope>,
+        threads: Option<Arc<dyn Spawn<'scope> + 'scope>>,
+        delivery: Delivery,
+    ) -> Self {
         Self {
             fetch,
-            pool,
+            threads,
             delivery,
             window: VecDeque::new(),
             reorder: Arc::default(),
@@ -93,14 +118,6 @@ impl Prefetch {
             next_ticket: 0,
             generation: generation(),
         }
-    }
-
-    /// Has the sizes of batches told to `bytes_ahead`, and those counted there that are ready. How many may be under way the
-    /// consumer asks it.
-    #[must_use]
-    pub fn with_bytes_ahead(mut self, bytes_ahead: Arc<BytesAhead>) -> Self {
-        self.bytes_ahead = Some(bytes_ahead);
-        self
     }
 
     /// The number of batches pushed and not popped.
@@ -139,15 +156,15 @@ impl Prefetch {
     /// first (the batch then stays in the window), or the window is empty.
     ///
     /// An error is this batch's alone: the next `pop` goes on with the next one.
-    pub fn pop(&mut self, patience: Duration) -> Option<(IndexBatch, Result<Batch>)> {
+    pub fn pop(&mut self, patience: Duration) -> Option<(IndexBatch, Result<B>)> {
         self.enter_process();
         let wanted = match self.turn()? {
             Turn::Here => return Some(self.fetch_here(0)),
             Turn::Of(wanted) => wanted,
         };
-        if let Some(pool) = self.pool.as_ref().filter(|pool| pool.can_help()) {
+        if let Some(threads) = self.threads.as_ref().filter(|threads| threads.can_help()) {
             // A thread of the pool that waited would not do what it waits for.
-            while !self.reorder.has(wanted) && pool.help() {}
+            while !self.reorder.has(wanted) && threads.help() {}
         }
         let now = Instant::now();
         let deadline = match self.delivery {
@@ -165,7 +182,7 @@ impl Prefetch {
     /// As [`pop`](Self::pop) without waiting: `context` is woken when the next batch has come. A batch that no thread has
     /// begun is fetched here and now. Feature `futures`.
     #[cfg(feature = "futures")]
-    pub fn poll_pop(&mut self, context: &mut Context<'_>) -> Poll<Option<(IndexBatch, Result<Batch>)>> {
+    pub fn poll_pop(&mut self, context: &mut Context<'_>) -> Poll<Option<(IndexBatch, Result<B>)>> {
         self.enter_process();
         let wanted = match self.turn() {
             None => return Poll::Ready(None),
@@ -192,38 +209,26 @@ impl Prefetch {
     }
 
     /// Takes the entry of `ticket`, whose batch has come, out of the window.
-    fn arrived(&mut self, ticket: u64, batch: Result<Batch>) -> (IndexBatch, Result<Batch>) {
+    fn arrived(&mut self, ticket: u64, batch: Result<B>) -> (IndexBatch, Result<B>) {
         let place = self.window.iter().position(|entry| matches!(entry, Entry::Started(of, _) if *of == ticket));
         let entry = place.and_then(|place| self.window.remove(place));
         let indices = entry.expect("every ticket that is put belongs to an entry of the window").into_indices();
         (Arc::unwrap_or_clone(indices), batch)
     }
 
-    /// Forgets what was pushed: of that nothing begins any more, and what runs has ended when this returns. Called on a thread
-    /// of the pool itself it waits for nothing: what it would wait for may be what was interrupted to run the caller.
-    pub fn join(&mut self) {
-        self.enter_process();
-        self.tasks.cancel();
-        self.window.clear();
-        if !self.pool.as_ref().is_some_and(|pool| pool.has_current_thread()) {
-            self.tasks.join();
-        }
-        (self.tasks, self.reorder) = Default::default();
-    }
-
     /// Fetches the entry at `place`, which waits, on the calling thread.
-    fn fetch_here(&mut self, place: usize) -> (IndexBatch, Result<Batch>) {
+    fn fetch_here(&mut self, place: usize) -> (IndexBatch, Result<B>) {
         let indices = self.window.remove(place).expect("the caller has seen an entry").into_indices();
         let batch = self.pace.measure(|| catch(|| self.fetch.fetch(&indices)));
-        if let (Ok(batch), Some(ahead)) = (&batch, &self.bytes_ahead) {
-            ahead.learn(batch.slot_bytes());
+        if let (Ok(batch), Some((ahead, bytes_of))) = (&batch, &self.bytes_ahead) {
+            ahead.learn(bytes_of(batch));
         }
         (Arc::unwrap_or_clone(indices), batch)
     }
 
     /// Hands what waits to the pool, if there is one and the batches are worth it.
     fn start_waiting(&mut self) -> Result<()> {
-        let Some(pool) = &self.pool else { return Ok(()) };
+        let Some(threads) = &self.threads else { return Ok(()) };
         if !self.pace.is_worth_a_thread() {
             return Ok(());
         }
@@ -233,18 +238,33 @@ impl Prefetch {
             let (fetch, reorder) = (Arc::clone(&self.fetch), Arc::clone(&self.reorder));
             let (pace, tasks, task_indices) = (Arc::clone(&self.pace), Arc::clone(&self.tasks), Arc::clone(&indices));
             let bytes_ahead = self.bytes_ahead.clone();
-            pool.spawn(move || {
+            threads.spawn(Box::new(move || {
                 let Some(_running) = tasks.begin() else { return };
                 let batch = pace.measure(|| catch(|| fetch.fetch(&task_indices)));
                 // Before the consumer is woken, so that nothing of this batch is left here once the consumer has it.
                 drop((task_indices, fetch));
-                let held = bytes_ahead.as_ref().and_then(|ahead| Some(counted(ahead, batch.as_ref().ok()?)));
+                let held = bytes_ahead.zip(batch.as_ref().ok());
+                let held = held.map(|((ahead, bytes_of), batch)| counted(&ahead, bytes_of(batch)));
                 reorder.put(ticket, batch, held);
-            })?;
+            }))?;
             *entry = Entry::Started(ticket, indices);
             self.next_ticket += 1;
         }
         Ok(())
+    }
+}
+
+impl<B> Prefetch<'_, B> {
+    /// Forgets what was pushed: of that nothing begins any more, and what runs has ended when this returns. Called on a thread
+    /// of the pool itself it waits for nothing: what it would wait for may be what was interrupted to run the caller.
+    pub fn join(&mut self) {
+        self.enter_process();
+        self.tasks.cancel();
+        self.window.clear();
+        if !self.threads.as_ref().is_some_and(|threads| threads.has_current_thread()) {
+            self.tasks.join();
+        }
+        (self.tasks, self.reorder) = Default::default();
     }
 
     /// In a forked child the threads that had begun are gone, and so may be the holder of a lock: begin again.
@@ -265,12 +285,12 @@ impl Prefetch {
     }
 }
 
-fn counted(ahead: &Arc<BytesAhead>, batch: &Batch) -> Held {
-    ahead.learn(batch.slot_bytes());
-    ahead.hold(batch.slot_bytes())
+fn counted(ahead: &Arc<BytesAhead>, bytes: usize) -> Held {
+    ahead.learn(bytes);
+    ahead.hold(bytes)
 }
 
-impl Drop for Prefetch {
+impl<B> Drop for Prefetch<'_, B> {
     fn drop(&mut self) {
         // In a forked child there is none that could begin, and the lock inside may have been held at the fork.
         if self.generation == generation() {

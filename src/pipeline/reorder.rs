@@ -6,29 +6,27 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use super::{Batch, Held};
+use super::Held;
 use crate::Result;
 
 /// What came of a ticket, and how it is counted until the consumer takes it.
-type Arrival = (Result<Batch>, Option<Held>);
+type Arrival<B> = (Result<B>, Option<Held>);
 
 /// Fetched batches by ticket. A ticket is put exactly once, and that wakes the consumer.
-#[derive(Default)]
-pub(super) struct Reorder {
-    ready: Mutex<Ready>,
+pub(super) struct Reorder<B> {
+    ready: Mutex<Ready<B>>,
     arrived: Condvar,
 }
 
-#[derive(Default)]
-struct Ready {
-    batches: BTreeMap<u64, Arrival>,
+struct Ready<B> {
+    batches: BTreeMap<u64, Arrival<B>>,
     /// Who is to be told, and of which ticket, or of any.
     #[cfg(feature = "futures")]
     waiting: Option<(Option<u64>, Waker)>,
 }
 
-impl Ready {
-    fn take(&mut self, wanted: Option<u64>) -> Option<(u64, Result<Batch>)> {
+impl<B> Ready<B> {
+    fn take(&mut self, wanted: Option<u64>) -> Option<(u64, Result<B>)> {
         let (ticket, (batch, _)) = match wanted {
             Some(ticket) => self.batches.remove_entry(&ticket),
             None => self.batches.pop_first(),
@@ -37,13 +35,24 @@ impl Ready {
     }
 }
 
-impl Reorder {
-    fn ready(&self) -> MutexGuard<'_, Ready> {
+impl<B> Default for Reorder<B> {
+    fn default() -> Self {
+        let ready = Ready {
+            batches: BTreeMap::new(),
+            #[cfg(feature = "futures")]
+            waiting: None,
+        };
+        Self { ready: Mutex::new(ready), arrived: Condvar::new() }
+    }
+}
+
+impl<B> Reorder<B> {
+    fn ready(&self) -> MutexGuard<'_, Ready<B>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves the batch of `ticket`. Called from the thread that fetched it.
-    pub(super) fn put(&self, ticket: u64, batch: Result<Batch>, held: Option<Held>) {
+    pub(super) fn put(&self, ticket: u64, batch: Result<B>, held: Option<Held>) {
         let mut ready = self.ready();
         ready.batches.insert(ticket, (batch, held));
         #[cfg(feature = "futures")]
@@ -63,7 +72,7 @@ impl Reorder {
 
     /// Waits until the batch of `wanted`, or of any ticket when that is `None`, is there; nothing when `deadline` passes
     /// first. Called from the consumer only.
-    pub(super) fn take(&self, wanted: Option<u64>, deadline: Instant) -> Option<(u64, Result<Batch>)> {
+    pub(super) fn take(&self, wanted: Option<u64>, deadline: Instant) -> Option<(u64, Result<B>)> {
         let mut ready = self.ready();
         loop {
             if let Some(found) = ready.take(wanted) {
@@ -76,7 +85,7 @@ impl Reorder {
 
     /// As [`take`](Self::take), but where it would wait `waker` is woken when the batch is there.
     #[cfg(feature = "futures")]
-    pub(super) fn poll(&self, wanted: Option<u64>, waker: &Waker) -> Option<(u64, Result<Batch>)> {
+    pub(super) fn poll(&self, wanted: Option<u64>, waker: &Waker) -> Option<(u64, Result<B>)> {
         let mut ready = self.ready();
         let found = ready.take(wanted);
         ready.waiting = found.is_none().then(|| (wanted, waker.clone()));

@@ -33,7 +33,7 @@ const NOBODY_KNOWS: Option<(usize, Look)> = None;
 /// Batches that were asked for and not taken yet. One consumer; a second thread waits for its turn.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Prefetch {
-    window: Mutex<crate::Prefetch>,
+    window: Mutex<crate::Prefetch<'static>>,
     /// Indices are below this.
     len: usize,
     /// What else there is to know of indices that stand for pieces.
@@ -203,7 +203,7 @@ impl Prefetch {
 
 impl Prefetch {
     /// The window, when it is this thread's turn. To be called without the GIL: the turn may be a long wait.
-    fn window(&self) -> MutexGuard<'_, crate::Prefetch> {
+    fn window(&self) -> MutexGuard<'_, crate::Prefetch<'static>> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -252,7 +252,7 @@ impl Prefetch {
     }
 }
 
-fn window(engine: &Engine, fetch: Arc<dyn Fetch>, in_order: bool) -> Mutex<crate::Prefetch> {
+fn window(engine: &Engine, fetch: Arc<dyn Fetch>, in_order: bool) -> Mutex<crate::Prefetch<'static>> {
     let delivery = if in_order { Delivery::InOrder } else { Delivery::AsCompleted };
     let window = crate::Prefetch::new(fetch, engine.pool.clone(), delivery);
     Mutex::new(window.with_bytes_ahead(Arc::clone(&engine.bytes_ahead)))

@@ -31,6 +31,7 @@ mod image_operations;
 mod image_transform;
 #[cfg(feature = "image")]
 mod images;
+mod items;
 #[cfg(feature = "image")]
 mod jpeg;
 mod json_lines;

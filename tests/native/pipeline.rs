@@ -35,7 +35,7 @@ fn hooked(hook: impl Fn(&IndexBatch) -> Result<()> + Send + Sync + 'static) -> A
     Arc::new(Hooked { fetch, hook })
 }
 
-fn window(threads: usize, delivery: Delivery, fetch: Arc<dyn Fetch>) -> Prefetch {
+fn window(threads: usize, delivery: Delivery, fetch: Arc<dyn Fetch>) -> Prefetch<'static> {
     Prefetch::new(fetch, (threads > 0).then(|| Arc::new(Pool::new(threads))), delivery)
 }
 

@@ -120,7 +120,7 @@ fn dropping_an_epoch_cancels_what_has_not_begun_and_joins_what_runs() {
 /// Fetches, and drops a window (its own, say) where it is told to.
 struct Dropping {
     fetch: FetchSamples,
-    window: Arc<Mutex<Option<Prefetch>>>,
+    window: Arc<Mutex<Option<Prefetch<'static>>>>,
 }
 
 impl Fetch for Dropping {

@@ -1,0 +1,184 @@
+//! [`Workload`]: what is loaded.
+
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a sample costs to decode, in the workload of that name.
+const DECODE: Duration = Duration::from_micros(300);
+/// So much of that do the fast samples cost where some are slow.
+const FAST_PART: u64 = 3;
+/// How long a slow sample takes, and how many there is one among.
+const SLOW: Duration = Duration::from_millis(10);
+const ONE_IN: usize = 100;
+/// Bytes of a sample that is made by work.
+const MADE_BYTES: usize = 3 * 32 * 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Small images in memory.
+    Small,
+    /// Rows of floats in a memory-mapped file that is in the page cache.
+    Mapped,
+    /// Samples that cost 300 µs of CPU.
+    Decode,
+    /// Samples that cost 100 µs of CPU, and one in a hundred that sleeps for 10 ms.
+    Slow,
+    /// The same, but the slow ones are the first of the dataset, and its order is kept, as for validation.
+    SlowFirst,
+}
+
+impl Kind {
+    pub const ALL: [Self; 5] = [Self::Small, Self::Mapped, Self::Decode, Self::Slow, Self::SlowFirst];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Small => "w1",
+            Self::Mapped => "w2",
+            Self::Decode => "decode",
+            Self::Slow => "slow",
+            Self::SlowFirst => "slow-first",
+        }
+    }
+
+    /// What it is, for the table.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Small => "W1: 60,000 images of 28x28 bytes and a label, in memory, batches of 256",
+            Self::Mapped => "W2: 65,536 rows of 1,024 floats, memory-mapped, in the page cache, batches of 256",
+            Self::Decode => "Decode: 300 µs of CPU a sample, batches of 32",
+            Self::Slow => "Head of line: 100 µs of CPU a sample, one in a hundred sleeps 10 ms, batches of 32",
+            Self::SlowFirst => "The same, unshuffled, and the slow samples are the first of the dataset",
+        }
+    }
+
+    /// The order in which it is measured.
+    pub fn order(self) -> Order {
+        if self == Self::SlowFirst { Order::Sequential } else { Order::Shuffled }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Random, another one in each epoch.
+    Shuffled,
+    Sequential,
+}
+
+/// A sample, as every contender gets it: of what lies in memory no copy.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    pub bytes: Cow<'static, [u8]>,
+    /// The index of the sample.
+    pub label: i64,
+}
+
+/// A batch, as every contender makes it, but for our fields.
+#[derive(Debug, Clone, Default)]
+pub struct Collated {
+    pub bytes: Vec<u8>,
+    pub labels: Vec<i64>,
+}
+
+/// The same into a batch that is there already.
+pub fn collate_into(samples: &[Sample], into: &mut Collated) {
+    into.bytes.clear();
+    into.labels.clear();
+    samples.iter().for_each(|sample| into.bytes.extend_from_slice(&sample.bytes));
+    into.labels.extend(samples.iter().map(|sample| sample.label));
+}
+
+pub fn collate(samples: Vec<Sample>) -> Collated {
+    let mut bytes = Vec::with_capacity(samples.iter().map(|sample| sample.bytes.len()).sum());
+    samples.iter().for_each(|sample| bytes.extend_from_slice(&sample.bytes));
+    Collated { bytes, labels: samples.iter().map(|sample| sample.label).collect() }
+}
+
+#[derive(Debug)]
+pub struct Workload {
+    pub kind: Kind,
+    pub len: usize,
+    pub batch_size: usize,
+    pub sample_bytes: usize,
+    /// The bytes of all samples, where they lie in memory.
+    pub stored: &'static [u8],
+    /// The file that is mapped.
+    pub path: Option<PathBuf>,
+    spins: u64,
+}
+
+impl Workload {
+    /// `spins` rounds of work are what a sample costs to decode.
+    pub fn new(kind: Kind, spins: u64) -> &'static Self {
+        let (len, batch_size, sample_bytes) = match kind {
+            Kind::Small => (60_000, 256, 28 * 28),
+            Kind::Mapped => (65_536, 256, 4 * 1024),
+            Kind::Decode => (4_000, 32, MADE_BYTES),
+            Kind::Slow | Kind::SlowFirst => (6_400, 32, MADE_BYTES),
+        };
+        let pattern = |bytes: usize| (0..bytes).map(|byte| (byte % 251) as u8);
+        let (stored, path): (&'static [u8], _) = match kind {
+            Kind::Small => (pattern(len * sample_bytes).collect::<Vec<u8>>().leak(), None),
+            Kind::Mapped => {
+                let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/rows.f32");
+                if fs::metadata(&path).map_or(0, |file| file.len()) != (len * sample_bytes) as u64 {
+                    let mut file = BufWriter::new(File::create(&path).expect("the file can be made"));
+                    pattern(len * sample_bytes)
+                        .for_each(|byte| file.write_all(&[byte]).expect("there is room on the disk"));
+                }
+                let file = File::open(&path).expect("the file was just made");
+                // SAFETY: nobody else writes to the file.
+                let map = unsafe { memmap2::Mmap::map(&file) }.expect("it can be mapped");
+                (Box::leak(Box::new(map)), Some(path))
+            }
+            Kind::Decode | Kind::Slow | Kind::SlowFirst => (&[], None),
+        };
+        Box::leak(Box::new(Self { kind, len, batch_size, sample_bytes, stored, path, spins }))
+    }
+
+    /// Sample `index`.
+    pub fn sample(&self, index: usize) -> Sample {
+        let bytes = match self.kind {
+            Kind::Small | Kind::Mapped => Cow::Borrowed(&self.stored[index * self.sample_bytes..][..self.sample_bytes]),
+            Kind::Decode | Kind::Slow | Kind::SlowFirst => {
+                let mut bytes = vec![0; self.sample_bytes];
+                self.make(index, &mut bytes);
+                Cow::Owned(bytes)
+            }
+        };
+        Sample { bytes, label: index as i64 }
+    }
+
+    /// Makes the bytes of a sample that is not stored.
+    pub fn make(&self, index: usize, into: &mut [u8]) {
+        let (is_slow, rounds) = match self.kind {
+            Kind::Slow => (index.is_multiple_of(ONE_IN), self.spins / FAST_PART),
+            Kind::SlowFirst => (index < self.len / ONE_IN, self.spins / FAST_PART),
+            Kind::Small | Kind::Mapped | Kind::Decode => (false, self.spins),
+        };
+        if is_slow {
+            thread::sleep(SLOW);
+        }
+        into.fill(spin(rounds, index as u64) as u8);
+    }
+}
+
+fn spin(rounds: u64, seed: u64) -> u64 {
+    (0..rounds).fold(seed | 1, |state, _| black_box(state.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)))
+}
+
+/// How many rounds take [`DECODE`]: work is counted in rounds, so that it is the same for all, however busy the machine is.
+pub fn calibrate() -> u64 {
+    let rounds = 1 << 18;
+    let quickest = (0..20).map(|seed| {
+        let start = Instant::now();
+        black_box(spin(rounds, seed));
+        start.elapsed()
+    });
+    let quickest = quickest.min().expect("there are twenty");
+    (rounds as f64 * DECODE.as_secs_f64() / quickest.as_secs_f64()) as u64
+}

@@ -1,0 +1,111 @@
+//! [`ScopedThreads`]: threads that borrow from the stack.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, Scope};
+use std::time::Duration;
+
+use super::spawn::{Spawn, check_generation};
+use crate::memory::generation;
+use crate::{Error, Result};
+
+/// A thread without a task ends after this, and is started again for the next: a loader that was leaked must not keep its
+/// scope from ending.
+const IDLE: Duration = Duration::from_secs(1);
+
+type Task<'scope> = Box<dyn FnOnce() + Send + 'scope>;
+
+/// A number of threads of a [`Scope`], started when there is something to do. They end with this, or when nothing has come for
+/// a second.
+pub(crate) struct ScopedThreads<'scope, 'env: 'scope> {
+    scope: &'scope Scope<'scope, 'env>,
+    threads: usize,
+    queue: Arc<Queue<'scope>>,
+    generation: u64,
+}
+
+struct Queue<'scope> {
+    tasks: Mutex<Tasks<'scope>>,
+    changed: Condvar,
+}
+
+struct Tasks<'scope> {
+    waiting: VecDeque<Task<'scope>>,
+    /// The threads that are there, and how many of them wait for a task.
+    running: usize,
+    idle: usize,
+    closed: bool,
+}
+
+impl<'scope, 'env> ScopedThreads<'scope, 'env> {
+    /// At most `threads` threads (at least one) of `scope`, none of which runs yet.
+    pub(crate) fn new(scope: &'scope Scope<'scope, 'env>, threads: usize) -> Self {
+        let tasks = Tasks { waiting: VecDeque::new(), running: 0, idle: 0, closed: false };
+        let queue = Arc::new(Queue { tasks: Mutex::new(tasks), changed: Condvar::new() });
+        Self { scope, threads: threads.max(1), queue, generation: generation() }
+    }
+
+    fn start(&self) -> Result<()> {
+        let queue = Arc::clone(&self.queue);
+        let started = Builder::new().name("sluice-scoped".into()).spawn_scoped(self.scope, move || queue.work());
+        started.map(drop).map_err(|error| Error::Threads { threads: self.threads, reason: error.to_string() })
+    }
+}
+
+impl<'scope> Spawn<'scope> for ScopedThreads<'scope, '_> {
+    fn spawn(&self, task: Task<'scope>) -> Result<()> {
+        check_generation(self.generation, self.threads)?;
+        let mut tasks = self.queue.tasks();
+        if tasks.idle <= tasks.waiting.len() && tasks.running < self.threads {
+            match self.start() {
+                Ok(()) => tasks.running += 1,
+                // Fewer threads than were asked for are slower, and no reason to fail.
+                Err(error) if tasks.running == 0 => return Err(error),
+                Err(_) => {}
+            }
+        }
+        tasks.waiting.push_back(task);
+        drop(tasks);
+        self.queue.changed.notify_one();
+        Ok(())
+    }
+}
+
+impl<'scope> Queue<'scope> {
+    fn tasks(&self) -> MutexGuard<'_, Tasks<'scope>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a thread does.
+    fn work(&self) {
+        let mut tasks = self.tasks();
+        loop {
+            if let Some(task) = tasks.waiting.pop_front() {
+                drop(tasks);
+                // A fetch catches what the user's code panics with.
+                task();
+                tasks = self.tasks();
+                continue;
+            }
+            tasks.idle += 1;
+            let may_wait = |tasks: &mut Tasks<'_>| tasks.waiting.is_empty() && !tasks.closed;
+            let waited = self.changed.wait_timeout_while(tasks, IDLE, may_wait);
+            tasks = waited.unwrap_or_else(PoisonError::into_inner).0;
+            tasks.idle -= 1;
+            if tasks.waiting.is_empty() {
+                tasks.running -= 1;
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for ScopedThreads<'_, '_> {
+    fn drop(&mut self) {
+        // In a forked child the lock may be held for ever, and there is no thread to be told.
+        if self.generation == generation() {
+            self.queue.tasks().closed = true;
+            self.queue.changed.notify_all();
+        }
+    }
+}
