@@ -214,7 +214,10 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("no GPU that torch can use: nothing is measured")
         return 1
-    device = torch.device(args.device, torch.cuda.current_device())
+    device = torch.device(args.device)
+    if device.index is None:
+        device = torch.device(device.type, torch.cuda.current_device())
+    torch.cuda.set_device(device)
     limit = bus(device)
     print(f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}, sluicegate {sluicegate.__version__}")
     print(f"\nOne large copy: {limit:.1f} GB/s; {args.workers} workers, batches of {BATCH} x {SHAPE} float32.\n")

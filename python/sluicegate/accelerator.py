@@ -10,9 +10,23 @@ import torch
 
 from .pin_memory import PinnedMemory, current_device
 
-# By device: the stream that copies run on. The memory of a device belongs to the stream that it was allocated for: with
-# one for each epoch, that of the epoch before would lie unused.
-_streams: dict[torch.device, Any] = {}
+
+class _SideStream:
+    """A stream of ours.
+
+    Attributes:
+        stream: torch's.
+        hides_tensors: whether tensors were handed over that nobody could tell torch's allocator of: inside of objects.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.hides_tensors = False
+
+
+# By device. The memory of a device belongs to the stream that it was allocated for: with one for each epoch, that of
+# the epoch before would lie unused.
+_streams: dict[torch.device, _SideStream] = {}
 
 
 class Accelerator:
@@ -28,14 +42,26 @@ class Accelerator:
         self._module: Any = torch.get_device_module(device)
         if device not in _streams:
             with self._module.device(device):
-                _streams[device] = self._module.Stream(device=device)
-        self._stream = _streams[device]
+                _streams[device] = _SideStream(self._module.Stream(device=device))
+        self._side = _streams[device]
+        self._stream = self._side.stream
 
     @contextlib.contextmanager
     def side_stream(self) -> Iterator[None]:
         """Within it, what is done on the device is done on the stream of ours."""
-        with self._module.stream(self._stream):
+        # With the device around it: alone, a stream's end goes back to the device before by setting it, and begins to
+        # use one that nobody has named.
+        with self._module.device(self.device), self._module.stream(self._stream):
             yield
+
+    @property
+    def hides_tensors(self) -> bool:
+        """Whether there may be tensors of this stream's memory that only the consumer knows of."""
+        return self._side.hides_tensors
+
+    @hides_tensors.setter
+    def hides_tensors(self, hides_tensors: bool) -> None:
+        self._side.hides_tensors = hides_tensors
 
     def wait_for_consumer(self) -> None:
         """Has the stream of ours wait for what the consumer has asked the device for so far."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from . import _torch
 from .accelerator import accelerator_of
@@ -13,8 +16,6 @@ from .moved_batch import move_object, moved
 from .pin_memory import PinnedMemory, current_device
 
 if TYPE_CHECKING:
-    import torch
-
     from .dataloader import DataLoader
 
 
@@ -74,10 +75,14 @@ class PlainDeviceDestination(Destination):
 
     def deliver(self, batch: Any) -> Any:
         """The batch on the device."""
-        device = self._device
-        return super().deliver(
-            moved(batch, lambda tensor: tensor.to(device, non_blocking=True), lambda each: move_object(each, device))
-        )
+        return super().deliver(moved(batch, self._move, lambda each: move_object(each, self._device)))
+
+    def _move(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self._device.type != "mps":  # Torch's loader does not pin there either.
+            with contextlib.suppress(RuntimeError, NotImplementedError):
+                return tensor.pin_memory().to(self._device, non_blocking=True)
+        # What is not pinned may be ours, and used again while it is read: the host waits.
+        return tensor.to(self._device)
 
 
 class DeviceDestination(Destination):
@@ -110,6 +115,14 @@ class DeviceDestination(Destination):
         return (batch if isinstance(batch, Copying) else self._copies.begin(batch)).finish()
 
 
+def _pinned_for(kind: str | None) -> str:
+    """The type of the accelerator, where the installed torch does not say it, or says a device."""
+    if kind is None:
+        accelerator = torch.accelerator.current_accelerator()
+        return "cuda" if accelerator is None else accelerator.type
+    return torch.device(kind).type
+
+
 def destination_of(loader: DataLoader[Any], pins: bool, kind: str | None) -> Destination:
     """Where the batches of `loader` go now.
 
@@ -124,7 +137,7 @@ def destination_of(loader: DataLoader[Any], pins: bool, kind: str | None) -> Des
     transform = loader.device_transform
     device = device_now(loader.device)
     if device is None:
-        return PinnedDestination(kind) if pins and kind is not None else Destination(transform)
+        return PinnedDestination(_pinned_for(kind)) if pins else Destination(transform)
     accelerator = None if device.type == "meta" else accelerator_of(device)
     if accelerator is None:
         return PlainDeviceDestination(device, transform)

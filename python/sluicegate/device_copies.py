@@ -9,12 +9,12 @@ import torch
 
 from . import _torch
 from .accelerator import Accelerator
-from .moved_batch import hides_tensors, move_object, moved, tensors_of
+from .moved_batch import hides_tensors, is_one_block, move_object, moved, tensors_of
 from .pin_memory import tensor_within
 
 # Tensors of up to so many bytes are copied together: each copy costs as much as some 64 KiB of one.
 _SMALL = 16 << 10
-# And so many bytes of them at a time. Whoever keeps one of them keeps the others' memory too.
+# And so many bytes of them at a time.
 _TOGETHER = 128 << 10
 # Where tensors begin that are copied together: the alignment of torch's own allocator.
 _ALIGNMENT = 64
@@ -29,9 +29,7 @@ class Copying:
         self._accelerator, self._event, self._error = accelerator, event, error
         self._batch = batch
         kind = accelerator.device.type
-        self._tensors = [
-            each for each in tensors_of(batch) if each.device.type == kind and each.layout is torch.strided
-        ]
+        self._tensors = [each for each in tensors_of(batch) if each.device.type == kind and is_one_block(each)]
 
     def finish(self) -> Any:
         """The batch, for the stream that is current now: that one waits for it, and the host does not.
@@ -59,18 +57,21 @@ class DeviceCopies:
     def __init__(self, accelerator: Accelerator, transform: Callable[[Any], Any] | None) -> None:
         self.accelerator = accelerator
         self._transform = transform
-        # Whether the stream of ours has to wait for the consumer's before a batch: what a transform reads was perhaps
-        # made there just now, and of tensors inside of objects nobody knows when the consumer is done with them.
-        self._waits = True
+        # What a transform reads was perhaps made just now, on the consumer's stream.
+        self._is_first = True
 
     def begin(self, batch: Any) -> Copying:
         """Begins to copy `batch`. What goes wrong is kept for its turn."""
         accelerator = self.accelerator
         try:
-            if self._waits or any(each.device.type != "cpu" for each in tensors_of(batch)):
+            tensors = list(tensors_of(batch))
+            # Of tensors inside of objects nobody knows when the consumer is done with their memory: when this stream is
+            # behind it, in any case.
+            if self._is_first or accelerator.hides_tensors or any(each.device.type != "cpu" for each in tensors):
                 accelerator.wait_for_consumer()
+            self._is_first = False
             with accelerator.side_stream():
-                together = _Together(accelerator)
+                together = _Together(accelerator, sum(map(_small_size, tensors)))
                 there = moved(
                     batch,
                     lambda tensor: self._move(tensor, together),
@@ -79,7 +80,8 @@ class DeviceCopies:
                 together.send()
                 if self._transform is not None:
                     there = self._transform(there)
-                self._waits = hides_tensors(there)
+                if hides_tensors(there):
+                    accelerator.hides_tensors = True
                 return Copying(accelerator, there, accelerator.copied(), None)
         except Exception as error:
             return Copying(accelerator, None, None, error)
@@ -87,31 +89,45 @@ class DeviceCopies:
     def _move(self, tensor: torch.Tensor, together: _Together) -> torch.Tensor:
         if not _torch.tensor_is_dense(tensor):
             return self.accelerator.copy(tensor)
-        size = tensor.numel() * tensor.element_size()
-        if 0 < size <= _SMALL and _torch.tensor_is_plain(tensor) and tensor.is_contiguous():
-            return together.add(tensor, size)
+        if _small_size(tensor):
+            return together.add(tensor)
         return self.accelerator.copy(self.accelerator.memory.pinned(tensor))
 
 
-class _Together:
-    """Small tensors of one batch, which are copied together."""
+def _small_size(tensor: torch.Tensor) -> int:
+    """The bytes of a tensor that is copied together with others, up to where the next one begins; 0 for one alone."""
+    if not _torch.tensor_is_plain(tensor) or not tensor.is_contiguous() or tensor.nbytes > _SMALL:
+        return 0
+    return -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
 
-    def __init__(self, accelerator: Accelerator) -> None:
+
+class _Together:
+    """Small tensors of one batch, which are copied together.
+
+    Args:
+        accelerator: where to.
+        size: the bytes that they have altogether; who keeps one of them keeps no more than that.
+    """
+
+    def __init__(self, accelerator: Accelerator, size: int) -> None:
         self._accelerator = accelerator
+        self._left = size
         self._used = 0
         self._here: torch.Tensor | None = None
         self._there: torch.Tensor | None = None
 
-    def add(self, tensor: torch.Tensor, size: int) -> torch.Tensor:
+    def add(self, tensor: torch.Tensor) -> torch.Tensor:
         """`tensor` on the device, where it is after `send`."""
-        if self._used + size > _TOGETHER:
+        size = _small_size(tensor)
+        if self._there is not None and self._used + size > self._there.numel():
             self.send()
         if self._here is None or self._there is None:
-            self._here = self._accelerator.memory.empty(_TOGETHER)
-            self._there = self._accelerator.empty(_TOGETHER)
+            room = max(min(self._left, _TOGETHER), size)
+            self._here, self._there = self._accelerator.memory.empty(room), self._accelerator.empty(room)
         start = self._used
-        self._here[start : start + size].copy_(tensor.view(-1).view(torch.uint8))
-        self._used += -(-size // _ALIGNMENT) * _ALIGNMENT
+        self._here[start : start + tensor.nbytes].copy_(tensor.view(-1).view(torch.uint8))
+        self._used += size
+        self._left -= size
         return tensor_within(self._there, tensor.dtype, start, tensor.shape)
 
     def send(self) -> None:

@@ -89,10 +89,15 @@ def tensors_of(data: Any) -> Iterator[torch.Tensor]:
             yield from tensors_of(getattr(data, field.name, None))
 
 
+def is_one_block(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` has one block of memory, of which torch's allocator can be told who uses it."""
+    return tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_quantized
+
+
 def hides_tensors(data: Any) -> bool:
     """Whether there is something in `data` that may have tensors which `tensors_of` does not see."""
     if isinstance(data, torch.Tensor):
-        return data.layout is not torch.strided  # Sparse ones are made of several.
+        return not is_one_block(data)
     if data is None or isinstance(data, (str, bytes, int, float, complex)):
         return False
     if isinstance(data, Mapping):

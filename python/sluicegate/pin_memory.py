@@ -14,6 +14,9 @@ import torch
 
 from . import _torch
 
+# Where the core wants a batch to begin.
+_ALIGNMENT = 64
+
 
 class PinnedBlocks:
     """Some blocks of pinned memory, for one batch: of a native dataset one, of workers one for each tensor.
@@ -38,8 +41,9 @@ class PinnedBlocks:
 
 
 def tensor_within(block: torch.Tensor, dtype: torch.dtype, offset: int, shape: Sequence[int]) -> torch.Tensor:
-    """A tensor on the storage of `block`, in C order, whose first element is at byte `offset`."""
+    """A tensor on the storage of `block`, bytes, in C order, whose first element is at byte `offset` of it."""
     empty: Any = torch.empty(0, dtype=dtype, device=block.device)
+    offset += int(block.storage_offset())
     tensor: torch.Tensor = empty.set_(block.untyped_storage(), offset // dtype.itemsize, tuple(shape))
     return tensor
 
@@ -66,8 +70,16 @@ class PinnedMemory:
             return PinnedBlocks([self.empty(size) for size in sizes])
 
     def empty(self, size: int) -> torch.Tensor:
-        """A block of at least `size` bytes, as a tensor."""
-        return torch.empty(max(size, 1), dtype=torch.uint8, device="cpu", pin_memory=True)
+        """A block of at least `size` bytes, aligned to 64, as a tensor."""
+        block = self._allocated(max(size, 1))
+        if block.data_ptr() % _ALIGNMENT:
+            # With `pinned_use_cuda_host_register` it comes from malloc, a few bytes behind the start of a page.
+            block = self._allocated(size + _ALIGNMENT)
+            block = block[-block.data_ptr() % _ALIGNMENT :]
+        return block
+
+    def _allocated(self, size: int) -> torch.Tensor:
+        return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
 
     def pinned(self, tensor: torch.Tensor) -> torch.Tensor:
         """`tensor`, if it is pinned, else a copy that is."""

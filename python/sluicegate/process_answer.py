@@ -53,7 +53,11 @@ class ProcessAnswer:
     def begin(self, destination: Destination) -> None:
         """Has `destination` begin with the batch, which is ready, before its turn."""
         if self._begun is None:
-            self._begun, self._tensors = destination.begin(self.batch()), []
+            try:
+                batch = self.batch()
+            except Exception:  # It will say so in its turn.
+                return
+            self._begun, self._tensors = destination.begin(batch), []
 
     def batch(self) -> Any:
         """The batch, or what a destination has made of it; raises the exception that the worker met."""

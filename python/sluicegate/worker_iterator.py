@@ -274,7 +274,11 @@ class WorkerIterator(EpochIterator):
             return
         self._crew.gather()  # Pinned blocks are filled from now on.
         left, number = self._destination.ahead, self._next_number
-        come = {answer.number: answer for answer in self._crew.inbox if answer.epoch == self._epoch} | self._answers
+        if left == 0:
+            return
+        # In one go: threads put more into it at any time.
+        inbox = tuple(self._crew.inbox)
+        come = {answer.number: answer for answer in inbox if answer.epoch == self._epoch} | self._answers
         while left > 0 and number < self._asked:
             answer = come.get(number)
             if answer is not None and answer.is_ready:

@@ -19,6 +19,7 @@ pub struct Map {
     dataset: Arc<dyn Dataset>,
     schema: Schema,
     make: Make,
+    is_random: bool,
     slab: Slab,
 }
 
@@ -31,7 +32,32 @@ impl Map {
             );
             return Err(Error::InvalidArgument { argument: "schema", reason });
         }
-        Ok(Self { dataset, schema, make, slab: Slab::new(SPARE_SLOTS) })
+        Ok(Self { dataset, schema, make, is_random: false, slab: Slab::new(SPARE_SLOTS) })
+    }
+
+    /// The same for a closure that draws: the room that it fills has a key ([`SampleWriter::key`]) then, which follows from the
+    /// loader's [`seed`](crate::DataLoaderBuilder::seed), the epoch and the index.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::{DType, DataLoader, DatasetExt, Field, InMemory, Schema};
+    ///
+    /// let numbers = InMemory::from_vec("number", (0..4_u64).collect(), [])?;
+    /// let schema = Schema::new([Field::new("noise", DType::UInt64, [])]);
+    /// let noise = numbers.map(schema, |_, into| {
+    ///     let key = into.key().expect("the loader has a seed");
+    ///     into.field(0).copy_from_slice(&key.to_ne_bytes());
+    ///     Ok(())
+    /// })?;
+    /// let loader = DataLoader::builder(noise.random()).batch_size(4).seed(7).build()?;
+    /// let noise = |epoch| loader.epoch(epoch)?.next().expect("four samples")?.to_vec::<u64>(0);
+    /// assert_eq!(noise(0)?, noise(0)?);
+    /// assert_ne!(noise(0)?, noise(1)?);
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn random(self) -> Self {
+        Self { is_random: true, ..self }
     }
 }
 
@@ -59,7 +85,7 @@ impl Dataset for Map {
     }
 
     fn is_random(&self) -> bool {
-        self.dataset.is_random()
+        self.is_random || self.dataset.is_random()
     }
 
     fn origin(&self, index: usize, field: usize) -> Option<String> {

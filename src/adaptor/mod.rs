@@ -46,7 +46,7 @@ use crate::{Result, SampleWriter, Schema};
 pub trait DatasetExt: Dataset + Sized + 'static {
     /// Samples of `schema` that `map` makes of these, one of each. It fills every field of the room that it is given, is
     /// called from many threads at once, and like [`Dataset::read`] gives the same for the same sample; what is random is drawn from
-    /// [`SampleWriter::key`]. Samples that are read together are still read together, into memory that is used again.
+    /// [`SampleWriter::key`], and [`Map::random`] says so. Samples that are read together are still read together, into memory that is used again.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `schema` has a variable field: how large a sample is must

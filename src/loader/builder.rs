@@ -116,7 +116,8 @@ impl DataLoaderBuilder {
     }
 
     /// The threads of `pool` fetch ahead of the consumer, in the place of [`threads`](Self::threads) of the loader's own; they
-    /// may have other work beside it. A consumer that is one of them itself does what it would wait for.
+    /// may have other work beside it. A consumer that is one of them itself does what it would wait for; it takes the batches
+    /// in one job then: between two jobs the pool may put the second on top of a fetch that the second waits for.
     ///
     /// # Example
     /// ```

@@ -9,7 +9,8 @@ use super::ItemLoader;
 use super::epochs::{EpochSettings, check_prefetch};
 use crate::pipeline::{FetchItems, ScopedThreads, Spawn};
 use crate::{
-    BatchingSampler, Delivery, Fetch, ItemDataset, LastBatch, Pool, RandomSampler, Remainder, Result, Sampler, Shard,
+    BatchingSampler, Delivery, Error, Fetch, ItemDataset, LastBatch, Pool, RandomSampler, Remainder, Result, Sampler,
+    Shard,
 };
 
 /// How an [`ItemLoader`] is to be made.
@@ -18,8 +19,8 @@ pub struct ItemLoaderBuilder<'scope, B> {
     fetch: Arc<dyn Fetch<B> + 'scope>,
     dataset_len: usize,
     epochs: EpochSettings,
-    /// How many there are, and who they are.
-    threads: Option<(usize, Arc<dyn Spawn<'scope> + 'scope>)>,
+    /// By the setting that gave them: how many there are, and who they are.
+    threads: Vec<(&'static str, usize, Arc<dyn Spawn<'scope> + 'scope>)>,
     prefetch: usize,
     delivery: Delivery,
 }
@@ -33,7 +34,7 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
         let dataset_len = dataset.len();
         let fetch = Arc::new(FetchItems::new(dataset, collate));
         let epochs = EpochSettings::default();
-        Self { fetch, dataset_len, epochs, threads: None, prefetch: 2, delivery: Delivery::InOrder }
+        Self { fetch, dataset_len, epochs, threads: Vec::new(), prefetch: 2, delivery: Delivery::InOrder }
     }
 
     /// Items per batch. Default 1.
@@ -76,8 +77,20 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
 
     /// Threads of `scope` that fetch ahead of the consumer, for what borrows from outside it. They start when there is something
     /// to fetch, and end with the loader and its batches; `threads = 0` is none.
-    pub fn scoped_threads<'env>(mut self, scope: &'scope Scope<'scope, 'env>, threads: usize) -> Self {
-        self.threads = (threads > 0).then(|| (threads, Arc::new(ScopedThreads::new(scope, threads)) as Arc<_>));
+    pub fn scoped_threads<'env>(self, scope: &'scope Scope<'scope, 'env>, threads: usize) -> Self {
+        self.fetched_by("scoped_threads", threads, || Arc::new(ScopedThreads::new(scope, threads)))
+    }
+
+    fn fetched_by(
+        mut self,
+        setting: &'static str,
+        threads: usize,
+        make: impl FnOnce() -> Arc<dyn Spawn<'scope> + 'scope>,
+    ) -> Self {
+        self.threads.retain(|(other, ..)| *other != setting);
+        if threads > 0 {
+            self.threads.push((setting, threads, make()));
+        }
         self
     }
 
@@ -97,9 +110,13 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `batch_size` is 0, when `batches` are given and what they
-    /// decide is given too, or when there are threads but nothing to prefetch.
+    /// decide is given too, when threads are given in two ways, or when there are threads but nothing to prefetch.
     pub fn build(self) -> Result<ItemLoader<'scope, B>> {
-        let (count, threads) = self.threads.unzip();
+        if let [(one, ..), (other, ..), ..] = self.threads[..] {
+            let reason = format!("its threads fetch, and {one} is given too: leave one of them out");
+            return Err(Error::InvalidArgument { argument: other, reason });
+        }
+        let (count, threads) = self.threads.into_iter().next().map(|(_, count, threads)| (count, threads)).unzip();
         let count = count.unwrap_or(0);
         check_prefetch(count, self.prefetch)?;
         Ok(ItemLoader {
@@ -114,9 +131,8 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
 
 impl<B: Send + 'static> ItemLoaderBuilder<'static, B> {
     /// Threads that fetch ahead of the consumer. Default 0: batches are fetched when they are asked for.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = (threads > 0).then(|| (threads, Arc::new(Pool::new(threads)) as Arc<_>));
-        self
+    pub fn threads(self, threads: usize) -> Self {
+        self.fetched_by("threads", threads, || Arc::new(Pool::new(threads)))
     }
 
     /// A pool of the caller's own fetches ahead, with all of its threads. One of them that takes the batches helps with the
@@ -132,8 +148,7 @@ impl<B: Send + 'static> ItemLoaderBuilder<'static, B> {
     /// assert_eq!(loader.epoch(0)?.collect::<Result<Vec<_>, _>>()?, [vec![1, 2], vec![3]]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn pool(mut self, pool: Arc<ThreadPool>) -> Self {
-        self.threads = Some((pool.current_num_threads(), Arc::new(Pool::of(pool))));
-        self
+    pub fn pool(self, pool: Arc<ThreadPool>) -> Self {
+        self.fetched_by("pool", pool.current_num_threads(), || Arc::new(Pool::of(pool)))
     }
 }

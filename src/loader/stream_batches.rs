@@ -19,7 +19,7 @@ const FREE_SLOTS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The batches of one pass over an [`IterableDataset`], which is read ahead on a thread of its own. The thread begins with
-/// the first batch that is asked for, and has ended when this is dropped. An error ends the pass.
+/// the first batch that is asked for; dropping this has it end, and waits for that for 10 seconds at most. An error ends the pass.
 ///
 /// # Example
 /// ```
@@ -114,6 +114,14 @@ impl StreamBatches {
     #[must_use]
     pub fn position(&self) -> Option<StreamPosition> {
         self.shuffle.is_none().then_some(self.position)
+    }
+
+    /// What was left out of what has come since this was asked last, a line for each damage.
+    pub fn left_out(&mut self) -> Vec<String> {
+        match &mut self.pass {
+            Pass::Begun(ahead, _) => ahead.left_out(),
+            Pass::Before | Pass::Over => Vec::new(),
+        }
     }
 
     fn advance(&mut self) -> Result<Option<Batch>> {

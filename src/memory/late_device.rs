@@ -151,6 +151,11 @@ fn a_block_serves_one_batch_the_smallest_with_room_and_what_is_too_small_serves_
     drop(first);
     assert_eq!(allocator.free.lock().unwrap().len(), 1, "the owner is let go with the lease");
     allocator.offer_to(&slab);
+    slab.withdraw_smaller(BYTES);
+    assert_eq!(slab.offered(), 1);
+    slab.withdraw_smaller(BYTES + 1);
+    assert_eq!(slab.offered(), 0);
+    allocator.offer_to(&slab);
     slab.withdraw();
     assert_eq!((slab.offered(), allocator.free.lock().unwrap().len()), (0, 1));
 }

@@ -39,6 +39,11 @@ impl Offers {
         self.blocks().len()
     }
 
+    pub(super) fn clear_smaller(&self, bytes: usize) {
+        let smaller: Vec<Lease> = self.blocks().extract_if(.., |block| block.len() < bytes).collect();
+        drop(smaller);
+    }
+
     pub(super) fn clear(&self) {
         let blocks = std::mem::take(&mut *self.blocks());
         drop(blocks);

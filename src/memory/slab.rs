@@ -103,6 +103,11 @@ impl Slab {
         self.offers().len()
     }
 
+    /// Gives up the blocks that were offered and have fewer than `bytes` bytes.
+    pub fn withdraw_smaller(&self, bytes: usize) {
+        self.offers().clear_smaller(bytes);
+    }
+
     /// Gives up the blocks that were offered and not used.
     pub fn withdraw(&self) {
         self.offers().clear();

@@ -59,7 +59,8 @@ impl Pool {
     /// [`Error::Threads`] when the operating system starts no threads.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
         if let Some(pool) = self.given() {
-            pool.spawn(task);
+            // From one of its own threads too, the batch that is asked for first is begun first.
+            pool.spawn_fifo(task);
             return Ok(());
         }
         let mut started = self.started.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);

@@ -162,10 +162,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
             Turn::Here => return Some(self.fetch_here(0)),
             Turn::Of(wanted) => wanted,
         };
-        if let Some(threads) = self.threads.as_ref().filter(|threads| threads.can_help()) {
-            // A thread of the pool that waited would not do what it waits for.
-            while !self.reorder.has(wanted) && threads.help() {}
-        }
+        self.help(wanted);
         let now = Instant::now();
         let deadline = match self.delivery {
             // While a slow batch is on a thread, one that nobody has begun must not wait for it.
@@ -189,12 +186,20 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
             Some(Turn::Here) => return Poll::Ready(Some(self.fetch_here(0))),
             Some(Turn::Of(wanted)) => wanted,
         };
+        self.help(wanted);
         if let Some((ticket, batch)) = self.reorder.poll(wanted, context.waker()) {
             return Poll::Ready(Some(self.arrived(ticket, batch)));
         }
         match self.window.iter().position(|entry| !entry.is_started()).filter(|_| wanted.is_none()) {
             Some(place) => Poll::Ready(Some(self.fetch_here(place))),
             None => Poll::Pending,
+        }
+    }
+
+    /// On a thread of the pool: does what it would wait for, which nobody else may be there to do.
+    fn help(&self, wanted: Option<u64>) {
+        if let Some(threads) = self.threads.as_ref().filter(|threads| threads.can_help()) {
+            while !self.reorder.has(wanted) && threads.help() {}
         }
     }
 

@@ -53,7 +53,7 @@ pub struct ReadAhead {
     left_out: Vec<String>,
     has_ended: bool,
     /// What went wrong, for everybody who asks again.
-    failure: Option<String>,
+    failure: Option<Failure>,
 }
 
 /// The thread, as its consumer sees it.
@@ -63,6 +63,12 @@ struct Reading {
     thread: thread::JoinHandle<()>,
     /// The process that it is in.
     process: u32,
+}
+
+/// What has gone wrong: the error itself until somebody was told, then its text.
+enum Failure {
+    New(Error),
+    Told(String),
 }
 
 #[derive(Default)]
@@ -135,9 +141,19 @@ impl ReadAhead {
             self.collect(samples, limit)?;
         }
         if self.samples == 0
-            && let Some(reason) = &self.failure
+            && let Some(failure) = self.failure.take()
         {
-            return Err(Error::State { reason: format!("the stream has failed before: {reason}") });
+            let (error, reason) = match failure {
+                Failure::New(error) => {
+                    let reason = error.to_string();
+                    (error, reason)
+                }
+                Failure::Told(reason) => {
+                    (Error::State { reason: format!("the stream has failed before: {reason}") }, reason)
+                }
+            };
+            self.failure = Some(Failure::Told(reason));
+            return Err(error);
         }
         Ok((self.samples >= samples || self.has_ended).then_some(self.samples))
     }
@@ -178,11 +194,8 @@ impl ReadAhead {
                 }
                 Some(Err(error)) => {
                     self.has_ended = true;
-                    self.failure = Some(error.to_string());
                     // What came before it comes first.
-                    if self.samples == 0 {
-                        return Err(error);
-                    }
+                    self.failure = Some(Failure::New(error));
                     return Ok(());
                 }
                 None => {}

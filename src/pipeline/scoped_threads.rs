@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, Scope};
+use std::thread::{self, Builder, Scope, ThreadId};
 use std::time::Duration;
 
 use super::spawn::{Spawn, check_generation};
@@ -33,6 +33,7 @@ struct Tasks<'scope> {
     waiting: VecDeque<Task<'scope>>,
     /// The threads that are there, and how many of them wait for a task.
     running: usize,
+    ids: Vec<ThreadId>,
     idle: usize,
     closed: bool,
 }
@@ -40,7 +41,7 @@ struct Tasks<'scope> {
 impl<'scope, 'env> ScopedThreads<'scope, 'env> {
     /// At most `threads` threads (at least one) of `scope`, none of which runs yet.
     pub(crate) fn new(scope: &'scope Scope<'scope, 'env>, threads: usize) -> Self {
-        let tasks = Tasks { waiting: VecDeque::new(), running: 0, idle: 0, closed: false };
+        let tasks = Tasks { waiting: VecDeque::new(), running: 0, ids: Vec::new(), idle: 0, closed: false };
         let queue = Arc::new(Queue { tasks: Mutex::new(tasks), changed: Condvar::new() });
         Self { scope, threads: threads.max(1), queue, generation: generation() }
     }
@@ -69,6 +70,10 @@ impl<'scope> Spawn<'scope> for ScopedThreads<'scope, '_> {
         self.queue.changed.notify_one();
         Ok(())
     }
+
+    fn has_current_thread(&self) -> bool {
+        self.queue.tasks().ids.contains(&thread::current().id())
+    }
 }
 
 impl<'scope> Queue<'scope> {
@@ -79,6 +84,7 @@ impl<'scope> Queue<'scope> {
     /// What a thread does.
     fn work(&self) {
         let mut tasks = self.tasks();
+        tasks.ids.push(thread::current().id());
         loop {
             if let Some(task) = tasks.waiting.pop_front() {
                 drop(tasks);
@@ -94,6 +100,7 @@ impl<'scope> Queue<'scope> {
             tasks.idle -= 1;
             if tasks.waiting.is_empty() {
                 tasks.running -= 1;
+                tasks.ids.retain(|id| *id != thread::current().id());
                 return;
             }
         }

@@ -233,11 +233,16 @@ impl Prefetch {
             return Ok(false);
         }
         if let Some((allocate, most)) = self.pinned.get()
-            && self.slab.offered() < *most
             && let Some(bytes) = self.block_bytes(py, indices.len())
         {
-            // Which batch gets it is nobody's business: the threads take what has room.
-            pinned_leases(allocate.bind(py), vec![bytes])?.into_iter().for_each(|block| self.slab.offer(block));
+            if self.slab.offered() >= *most {
+                // Of batches that have failed, or that were smaller: they would wait for ever.
+                self.slab.withdraw_smaller(bytes);
+            }
+            if self.slab.offered() < *most {
+                // Which batch gets it is nobody's business: the threads take what has room.
+                pinned_leases(allocate.bind(py), vec![bytes])?.into_iter().for_each(|block| self.slab.offer(block));
+            }
         }
         let batch = IndexBatch { epoch: self.epoch.load(Ordering::Relaxed), batch_in_epoch: number, indices };
         detach(py, || {

@@ -8,6 +8,9 @@ use serde::Deserialize;
 use super::{Cut, Fingerprint, LoaderState, VERSION};
 use crate::{Error, Result};
 
+/// So many batches are never ahead of one that is slow. A damaged state may say anything.
+const MOST_AHEAD: u64 = 1 << 24;
+
 /// What `DataLoader.state_dict` of the Python package says that matters here. The rest is of workers, generators and objects
 /// of Python's.
 #[derive(Deserialize)]
@@ -69,15 +72,19 @@ impl PackageState {
         if !self.left_out.batches.is_empty() || !self.left_out.samples.is_empty() {
             return refuse("it leaves out batches or samples, which a loader of the crate does not");
         }
-        let received: u64 =
-            self.received_ahead.iter().map(|numbers| numbers.range().end.saturating_sub(numbers.range().start)).sum();
-        if received > self.position as u64 {
-            return refuse("it has more batches than its position: it was changed by hand");
+        let lens = self.received_ahead.iter().map(Numbers::range).map(|range| range.end.saturating_sub(range.start));
+        if lens.fold(0_u64, u64::saturating_add) > MOST_AHEAD {
+            return refuse("more batches came out of turn than can be: it was changed by hand");
+        }
+        let (batch_size, world_size) = self.layout.unwrap_or((Some(1), 1));
+        if world_size > 1 && !self.received_ahead.is_empty() {
+            return refuse(
+                "batches came out of turn on one of its ranks, and it does not say on which: go on with it there",
+            );
         }
         let received_ahead: BTreeSet<u64> = self.received_ahead.iter().flat_map(Numbers::range).collect();
         // A sampler that makes the batches says so by its name.
         let makes_batches = sampler.split('(').next().is_some_and(|name| name.ends_with("BatchSampler"));
-        let (batch_size, world_size) = self.layout.unwrap_or((Some(1), 1));
         let batch_size = if makes_batches { None } else { batch_size.or(Some(1)) };
         Ok(LoaderState {
             version: VERSION,

@@ -111,3 +111,20 @@ fn a_stream_can_be_left_while_it_waits_and_resumed() {
     drop(stream);
     assert_eq!(drive(loader.resume(&state).unwrap().into_stream()).0.len(), 8);
 }
+
+#[test]
+fn on_the_only_thread_of_its_pool_a_stream_does_what_it_would_wait_for() {
+    let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
+    let loader = DataLoader::builder(Slow(Numbers::new(8))).batch_size(2).pool(Arc::clone(&pool)).build().unwrap();
+    let stream = loader.epoch(0).unwrap().into_stream();
+    // An executor would park the thread that is to fetch: there must be nothing to wait for.
+    let values = pool.install(move || {
+        let (mut stream, mut values) = (pin!(stream), Vec::new());
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        while let Poll::Ready(Some(batch)) = stream.as_mut().poll_next(&mut context) {
+            values.extend(batch.unwrap().to_vec::<u64>(0).unwrap());
+        }
+        values
+    });
+    assert!(values.into_iter().eq(0..8));
+}

@@ -342,6 +342,18 @@ fn a_pool_of_the_caller_s_own_fetches() {
 }
 
 #[test]
+fn threads_that_are_given_twice_are_refused_and_the_last_of_one_kind_counts() {
+    let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
+    let builder = || ItemLoader::builder(numbers(9), |items: Vec<usize>| Ok(items));
+    let Err(error) = builder().threads(2).pool(Arc::clone(&pool)).build() else { panic!("both are given") };
+    assert!(
+        matches!(&error, Error::InvalidArgument { argument: "pool", reason } if reason.contains("threads")),
+        "{error}"
+    );
+    assert_eq!(builder().threads(2).threads(0).pool(pool).build().unwrap().epoch(0).unwrap().count(), 9);
+}
+
+#[test]
 fn a_pool_whose_only_thread_takes_the_batches_fetches_them_too() {
     let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
     let loader =

@@ -95,6 +95,19 @@ fn refused(state: &Value) -> String {
 }
 
 #[test]
+fn batches_that_came_out_of_turn_in_python_are_not_read_again() {
+    let case = cases()[0].clone();
+    let expected: Vec<Vec<usize>> = serde_json::from_value(case["rest"].clone()).unwrap();
+    let mut state = case["package"].clone();
+    state["layout"] = json!([case["batch_size"], 1]);
+    // The one after the next, two of those behind it, and one by its number as older states have it.
+    state["received_ahead"] = json!([[4, 6], 7]);
+    let state = LoaderState::from_json(&state.to_string()).unwrap();
+    let left = [&expected[..1], &expected[3..4], &expected[5..]].concat();
+    assert_eq!(rest(&loader_of(&case), &state), left);
+}
+
+#[test]
 fn what_the_crate_can_not_go_on_from_is_refused_in_words() {
     let state = cases()[0]["package"].clone();
     let changed = |path: &str, value: Value| {
@@ -108,5 +121,12 @@ fn what_the_crate_can_not_go_on_from_is_refused_in_words() {
     assert!(changed("/version", json!(2)).contains("update sluicegate"));
     assert!(changed("/batches_received", json!(1_000)).contains("changed by hand"));
     assert!(changed("/received_ahead", json!([[5, 1_u64 << 60]])).contains("changed by hand"));
+    let mut twice = state.clone();
+    twice["received_ahead"] = json!([[0, 1_u64 << 63], [0, 1_u64 << 63]]);
+    assert!(refused(&twice).contains("changed by hand"));
+    let mut of_ranks = state.clone();
+    of_ranks["layout"] = json!([7, 2]);
+    of_ranks["received_ahead"] = json!([[4, 5]]);
+    assert!(refused(&of_ranks).contains("does not say on which"));
     assert!(changed("/position", json!("3")).contains("invalid type"));
 }

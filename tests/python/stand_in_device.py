@@ -89,6 +89,7 @@ class StandInDevice:
         self.memory = memory
         self.seconds = seconds
         self.is_capturing_now = False
+        self.hides_tensors = False
         self.waits_for_consumer = 0
         self._random = random.Random(7)
         self._come = threading.Condition()

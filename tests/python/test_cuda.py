@@ -124,7 +124,10 @@ def test_memory_on_the_device_that_the_consumer_still_reads_is_not_used_again(
 
 
 def test_the_host_does_not_wait_for_the_stream_of_the_consumer() -> None:
-    iterator = iter(DataLoader(dataset_of("native"), 4, num_workers=2, device="cuda"))
+    loader = DataLoader(dataset_of("native"), 4, num_workers=2, device="cuda")
+    kept = list(loader)  # So that no memory must be asked for later: the driver may wait then.
+    del kept
+    iterator = iter(loader)
     next(iterator)
     torch.cuda._sleep(4_000_000_000)
     behind = torch.cuda.Event()
@@ -213,9 +216,10 @@ def test_the_memory_does_not_grow_from_epoch_to_epoch() -> None:
     for _ in range(6):
         for batch in loader:
             batch[0].sum()
-        torch.cuda.synchronize()
+            torch.cuda.synchronize()
         reserved.append(torch.cuda.memory_reserved())
-    assert reserved[-1] <= reserved[1]
+    # One epoch has 9.6 MB.
+    assert reserved[-1] <= reserved[1] + (4 << 20)
 
 
 def test_the_state_counts_what_was_delivered() -> None:

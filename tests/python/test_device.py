@@ -241,6 +241,18 @@ class Record:
     number: int
 
 
+class Poisoned:
+    """A batch of one number; that of number 3 can't be read."""
+
+    def __init__(self, numbers: list[int]) -> None:
+        (self.number,) = numbers
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state["number"] == 3:
+            raise ValueError("it does not want to be read")
+        self.__dict__ |= state
+
+
 class Own:
     """A batch with a method of its own."""
 
@@ -283,13 +295,35 @@ def test_objects_move_themselves_and_the_device_is_careful_with_their_memory() -
     for _ in range(3):
         assert copies.begin([Own(torch.zeros(3))]).finish()[0].place == "cpu"
     assert device.waits_for_consumer == 3
+    # What it has may be in use when a later batch is copied, be it another loader's.
+    DeviceCopies(device, None).begin([torch.zeros(3)]).finish()  # type: ignore[arg-type]
+    copies.begin([torch.zeros(3)]).finish()
+    assert device.waits_for_consumer == 5
+    assert hides_tensors({"sparse": torch.eye(3).to_sparse()})
+    device = StandInDevice(StandInMemory())
+    copies = DeviceCopies(device, None)  # type: ignore[arg-type]
     for _ in range(3):
         copies.begin([torch.zeros(3)]).finish()
-    assert device.waits_for_consumer == 4, "and not where there is none"
-    for _ in range(3):
-        copies.begin([torch.eye(3)]).finish()
-    assert device.waits_for_consumer == 4
-    assert hides_tensors({"sparse": torch.eye(3).to_sparse()})
+    assert device.waits_for_consumer == 1, "without such objects for what was made before the first batch"
+
+
+def test_who_keeps_a_small_tensor_keeps_little_else() -> None:
+    copies = DeviceCopies(StandInDevice(StandInMemory()), None)  # type: ignore[arg-type]
+    _, labels = copies.begin([torch.zeros(100, 100), torch.arange(10)]).finish()
+    assert labels.untyped_storage().nbytes() == 128
+
+
+def test_a_batch_that_can_not_be_unpickled_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_device(monkeypatch, StandInDevice(StandInMemory()))
+    iterator = iter(DataLoader(range(6), 1, num_workers=1, prefetch_factor=6, collate_fn=Poisoned, device="cuda"))
+    received = []
+    for _ in range(6):
+        time.sleep(0.05)
+        try:
+            received.append(next(iterator).number)
+        except ValueError:
+            received.append(-1)
+    assert received == [0, 1, 2, -1, 4, 5]
 
 
 def test_packed_sequences_are_asked_to_move() -> None:

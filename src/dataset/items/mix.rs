@@ -71,8 +71,9 @@ impl<A: ItemDataset, B: ItemDataset<Item = A::Item>> ItemDataset for MixItems<A,
                 Place::Second(index) => of_second.push(index),
             }
         }
-        let (mut firsts, mut seconds) =
-            (self.first.get_many(&of_first)?.into_iter(), self.second.get_many(&of_second)?.into_iter());
+        // A part is not asked for nothing.
+        let mut firsts = if of_first.is_empty() { Vec::new() } else { self.first.get_many(&of_first)? }.into_iter();
+        let mut seconds = if of_second.is_empty() { Vec::new() } else { self.second.get_many(&of_second)? }.into_iter();
         let next = |is_first: bool| if is_first { firsts.next() } else { seconds.next() };
         let items: Option<Vec<A::Item>> = is_first.into_iter().map(next).collect();
         items.ok_or_else(|| Error::InvalidArgument {

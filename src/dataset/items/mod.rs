@@ -208,6 +208,12 @@ fn stretches<D: ItemDataset>(
     stretch: impl Fn(usize) -> std::ops::Range<usize>,
 ) -> Result<Vec<Vec<D::Item>>> {
     let indices: Vec<usize> = runs.iter().flat_map(|&run| stretch(run)).collect();
-    let mut items = dataset.get_many(&indices)?.into_iter();
+    let items = dataset.get_many(&indices)?;
+    if items.len() != indices.len() {
+        let (given, asked) = (items.len(), indices.len());
+        let reason = format!("get_many gave {given} items for {asked} indices: it must give one for each");
+        return Err(Error::InvalidArgument { argument: "dataset", reason });
+    }
+    let mut items = items.into_iter();
     Ok(runs.iter().map(|&run| items.by_ref().take(stretch(run).len()).collect()).collect())
 }
