@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use super::{Lease, Slab};
 
@@ -80,18 +79,20 @@ struct Copy {
     copies: Arc<AtomicUsize>,
 }
 
-/// Runs the copies in the wrong order, each a while after it was asked for. Returns how many have read something else.
+/// Runs the copies in the wrong order, each after four others were asked for. Returns how many have read something else.
 fn run_device(asked: &Receiver<Copy>) -> usize {
-    let (mut waiting, mut overwritten) = (VecDeque::new(), 0);
+    let (mut waiting, mut overwritten, mut is_newest) = (VecDeque::new(), 0, false);
     loop {
-        match asked.recv_timeout(Duration::from_micros(200)) {
-            Ok(copy) => waiting.push_back(copy),
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) if waiting.is_empty() => return overwritten,
-            Err(_) => {}
+        let next = asked.recv();
+        let is_last = next.is_err();
+        waiting.extend(next);
+        if is_last && waiting.is_empty() {
+            return overwritten;
         }
-        if waiting.len() > 4 || asked.try_recv().map(|copy| waiting.push_back(copy)).is_err() {
+        if is_last || waiting.len() > 4 {
             // The newest of those that wait goes first as often as the oldest.
-            let next = if waiting.len() % 2 == 0 { waiting.pop_back() } else { waiting.pop_front() };
+            is_newest = !is_newest;
+            let next = if is_newest { waiting.pop_back() } else { waiting.pop_front() };
             let Some(Copy { address, number, copies }) = next else { continue };
             let start = std::ptr::with_exposed_provenance::<u8>(address);
             // SAFETY: blocks are never freed while the test runs; they are read as a device does, by value and unguarded.

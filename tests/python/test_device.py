@@ -127,9 +127,11 @@ def test_what_is_copied_late_is_not_overwritten_and_would_be_without_the_allocat
         for batch in DataLoader(TensorDataset(rows), batch_size=1, num_workers=2, pin_memory=True):
             there.append(device.copy(batch[0]))  # And `batch` is let go, as with `non_blocking=True`.
             del batch
+            if len(there) % 50 == 0:  # However fast batches come, some blocks are used again.
+                device.hand_over(device.copied(), there)
         device.hand_over(device.copied(), there)
         wrong.append(sum(bool((row != place).any()) for place, row in enumerate(there)))
-        assert len(memory.blocks) < 150
+        assert len(memory.blocks) < 300
     assert wrong[0] == 0
     assert wrong[1] > 0
 
