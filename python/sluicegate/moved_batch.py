@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
 import torch
@@ -74,19 +74,24 @@ def _sequence(data: Sequence[Any], again: Callable[[Any], Any]) -> Any:
         return items
 
 
+def _parts(data: Any) -> Iterable[Any] | None:
+    """What is in `data`, where it is a container that `moved` takes apart."""
+    if isinstance(data, Mapping):
+        return data.values()
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return data
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        return [getattr(data, field.name, None) for field in dataclasses.fields(data)]
+    return None
+
+
 def tensors_of(data: Any) -> Iterator[torch.Tensor]:
     """The tensors in the containers that `moved` takes apart."""
     if isinstance(data, torch.Tensor):
         yield data
-    elif isinstance(data, Mapping):
-        for item in data.values():
-            yield from tensors_of(item)
-    elif isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
-        for item in data:
-            yield from tensors_of(item)
-    elif dataclasses.is_dataclass(data) and not isinstance(data, type):
-        for field in dataclasses.fields(data):
-            yield from tensors_of(getattr(data, field.name, None))
+    elif (parts := _parts(data)) is not None:
+        for part in parts:
+            yield from tensors_of(part)
 
 
 def is_one_block(tensor: torch.Tensor) -> bool:
@@ -100,13 +105,8 @@ def hides_tensors(data: Any) -> bool:
         return not is_one_block(data)
     if data is None or isinstance(data, (str, bytes, int, float, complex)):
         return False
-    if isinstance(data, Mapping):
-        return any(map(hides_tensors, data.values()))
-    if isinstance(data, Sequence):
-        return any(map(hides_tensors, data))
-    if dataclasses.is_dataclass(data) and not isinstance(data, type):
-        return any(hides_tensors(getattr(data, field.name, None)) for field in dataclasses.fields(data))
-    return True
+    parts = _parts(data)
+    return parts is None or any(map(hides_tensors, parts))
 
 
 def move_object(data: Any, device: torch.device) -> Any:

@@ -5,50 +5,24 @@ use std::sync::Arc;
 use super::ItemDataset;
 use crate::Result;
 
-impl<D: ItemDataset + ?Sized> ItemDataset for &D {
-    type Item = D::Item;
+macro_rules! forward {
+    ($($pointer:ty),*) => {$(
+        impl<D: ItemDataset + ?Sized> ItemDataset for $pointer {
+            type Item = D::Item;
 
-    fn len(&self) -> usize {
-        (**self).len()
-    }
+            fn len(&self) -> usize {
+                (**self).len()
+            }
 
-    fn get(&self, index: usize) -> Result<D::Item> {
-        (**self).get(index)
-    }
+            fn get(&self, index: usize) -> Result<D::Item> {
+                (**self).get(index)
+            }
 
-    fn get_many(&self, indices: &[usize]) -> Result<Vec<D::Item>> {
-        (**self).get_many(indices)
-    }
+            fn get_many(&self, indices: &[usize]) -> Result<Vec<D::Item>> {
+                (**self).get_many(indices)
+            }
+        }
+    )*};
 }
 
-impl<D: ItemDataset + ?Sized> ItemDataset for Box<D> {
-    type Item = D::Item;
-
-    fn len(&self) -> usize {
-        (**self).len()
-    }
-
-    fn get(&self, index: usize) -> Result<D::Item> {
-        (**self).get(index)
-    }
-
-    fn get_many(&self, indices: &[usize]) -> Result<Vec<D::Item>> {
-        (**self).get_many(indices)
-    }
-}
-
-impl<D: ItemDataset + ?Sized> ItemDataset for Arc<D> {
-    type Item = D::Item;
-
-    fn len(&self) -> usize {
-        (**self).len()
-    }
-
-    fn get(&self, index: usize) -> Result<D::Item> {
-        (**self).get(index)
-    }
-
-    fn get_many(&self, indices: &[usize]) -> Result<Vec<D::Item>> {
-        (**self).get_many(indices)
-    }
-}
+forward!(&D, Box<D>, Arc<D>);
