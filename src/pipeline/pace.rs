@@ -1,4 +1,4 @@
-//! [`Pace`]: whether a batch is worth a thread.
+//! [`Pace`]: how long batches take, and whether one is [worth](Worth) a thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -6,6 +6,21 @@ use std::time::{Duration, Instant};
 /// Handing a batch to a thread and waking the consumer costs 5 to 20 µs on each side: below this a batch is there sooner
 /// when the consumer gathers it itself.
 const WORTH_A_THREAD: Duration = Duration::from_micros(50);
+
+/// A batch of which the first few µs are spent on handing it to a thread that is awake, and on reading it from another
+/// processor's cache.
+const WORTH_A_THREAD_AWAKE: Duration = Duration::from_micros(8);
+
+/// What may be done for a batch to be fetched elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Worth {
+    /// The consumer fetches it when its turn comes.
+    Nothing,
+    /// Whoever is awake fetches it.
+    ThreadAwake,
+    /// A thread is woken for it.
+    Thread,
+}
 
 /// How long a fetch takes: a running mean over about the last four, shared by all threads that fetch.
 #[derive(Debug, Default)]
@@ -29,9 +44,13 @@ impl Pace {
         fetched
     }
 
-    /// Whether the next batch should go to a thread. Unmeasured batches do: a slow one must not wait for the consumer.
-    pub(super) fn is_worth_a_thread(&self) -> bool {
-        let mean = self.mean.load(Ordering::Relaxed);
-        mean == 0 || Duration::from_nanos(mean) > WORTH_A_THREAD
+    /// What the next batch is worth. An unmeasured one is worth a thread: if it is slow, it must not wait for the consumer.
+    pub(super) fn worth(&self) -> Worth {
+        match Duration::from_nanos(self.mean.load(Ordering::Relaxed)) {
+            Duration::ZERO => Worth::Thread,
+            mean if mean > WORTH_A_THREAD => Worth::Thread,
+            mean if mean > WORTH_A_THREAD_AWAKE => Worth::ThreadAwake,
+            _ => Worth::Nothing,
+        }
     }
 }

@@ -1,18 +1,21 @@
 //! [`Prefetch`]: a window of batches that are fetched ahead.
 
 use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(feature = "futures")]
 use std::task::{Context, Poll};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::blocks_ahead::BlocksAhead;
-use super::pace::Pace;
-use super::pool::{Pool, catch};
-use super::reorder::Reorder;
+use super::pace::Worth;
+use super::pool::Pool;
 use super::spawn::Spawn;
 use super::tasks::Tasks;
-use super::{Batch, BytesAhead, Fetch, Held, IndexBatch};
+use super::work::Work;
+use super::{Batch, BytesAhead, Fetch, IndexBatch};
 use crate::Result;
 use crate::memory::generation;
 
@@ -33,7 +36,7 @@ pub enum Delivery {
 enum Entry {
     /// Nobody has begun to fetch it; the consumer does when its turn comes.
     Waiting(Arc<IndexBatch>),
-    /// A thread has it, under this ticket.
+    /// A thread has it, under this ticket, or takes it if the consumer does not come first.
     Started(u64, Arc<IndexBatch>),
 }
 
@@ -57,13 +60,11 @@ enum Turn {
     Of(Option<u64>),
 }
 
-/// Where batches are counted, and what tells the size of one.
-type Counter<B> = (Arc<BytesAhead>, fn(&B) -> usize);
-
 /// What a consumer pushed and has not popped yet. Owned by one consumer thread at a time.
 ///
-/// With a pool, batches are fetched on its threads as soon as they are pushed, unless they cost less than waking a
-/// thread, which is measured all along; without one, when they are popped. How many are ahead is the consumer's choice:
+/// With a pool, batches are fetched on its threads as soon as they are pushed, unless they cost little, which is measured all
+/// along: what takes about as long as to wake a thread is fetched by whoever is awake, a thread or the consumer, and what takes
+/// less, or all without a pool, by the consumer when it is popped. How many are ahead is the consumer's choice:
 /// it pushes as many as it wants. Dropping the window leaves running fetches to end by themselves, and waits for none: who
 /// drops it may hold what they need to end (Python's lock, say). [`join`](Self::join) waits for them.
 ///
@@ -73,10 +74,8 @@ pub struct Prefetch<'scope, B = Batch> {
     threads: Option<Arc<dyn Spawn<'scope> + 'scope>>,
     delivery: Delivery,
     window: VecDeque<Entry>,
-    reorder: Arc<Reorder<B>>,
-    pace: Arc<Pace>,
+    work: Arc<Work<'scope, B>>,
     blocks_ahead: BlocksAhead,
-    bytes_ahead: Option<Counter<B>>,
     tasks: Arc<Tasks>,
     next_ticket: u64,
     generation: u64,
@@ -93,7 +92,7 @@ impl Prefetch<'static> {
     /// consumer asks it.
     #[must_use]
     pub fn with_bytes_ahead(mut self, bytes_ahead: Arc<BytesAhead>) -> Self {
-        self.bytes_ahead = Some((bytes_ahead, Batch::slot_bytes));
+        self.work = Arc::new(self.work.anew().counted(bytes_ahead, Batch::slot_bytes));
         self
     }
 }
@@ -106,14 +105,12 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         delivery: Delivery,
     ) -> Self {
         Self {
+            work: Arc::new(Work::new(&fetch)),
             fetch,
             threads,
             delivery,
             window: VecDeque::new(),
-            reorder: Arc::default(),
-            pace: Arc::default(),
             blocks_ahead: BlocksAhead::default(),
-            bytes_ahead: None,
             tasks: Arc::default(),
             next_ticket: 0,
             generation: generation(),
@@ -162,6 +159,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
             Turn::Here => return Some(self.fetch_here(0)),
             Turn::Of(wanted) => wanted,
         };
+        self.fetch_unclaimed(wanted);
         self.help(wanted);
         let now = Instant::now();
         let deadline = match self.delivery {
@@ -169,7 +167,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
             Delivery::AsCompleted if self.window.iter().any(|entry| !entry.is_started()) => now,
             _ => now.checked_add(patience).unwrap_or_else(|| now + FOR_EVER),
         };
-        let Some((ticket, batch)) = self.reorder.take(wanted, deadline) else {
+        let Some((ticket, batch)) = self.work.reorder.take(wanted, deadline) else {
             let waiting = self.window.iter().position(|entry| !entry.is_started());
             return waiting.filter(|_| wanted.is_none()).map(|place| self.fetch_here(place));
         };
@@ -186,8 +184,9 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
             Some(Turn::Here) => return Poll::Ready(Some(self.fetch_here(0))),
             Some(Turn::Of(wanted)) => wanted,
         };
+        self.fetch_unclaimed(wanted);
         self.help(wanted);
-        if let Some((ticket, batch)) = self.reorder.poll(wanted, context.waker()) {
+        if let Some((ticket, batch)) = self.work.reorder.poll(wanted, context.waker()) {
             return Poll::Ready(Some(self.arrived(ticket, batch)));
         }
         match self.window.iter().position(|entry| !entry.is_started()).filter(|_| wanted.is_none()) {
@@ -196,10 +195,41 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         }
     }
 
+    /// While the batch of `wanted` has not come, fetches what no thread has begun: that batch, or the next, which the consumer
+    /// would soon wait for. Threads are called where there is more of it.
+    fn fetch_unclaimed(&self, wanted: Option<u64>) {
+        let Some(wanted) = wanted else { return };
+        while !self.work.reorder.has(Some(wanted)) {
+            let Some((ticket, indices)) = self.work.unclaimed.claim(wanted) else { return };
+            self.call_thread();
+            self.work.run(ticket, indices);
+        }
+    }
+
+    /// Has one more thread take what nobody has begun, if there is such, and a processor for the thread.
+    fn call_thread(&self) {
+        let Some(threads) = &self.threads else { return };
+        if !self.work.unclaimed.wants_thread(threads.threads().min(spare_processors())) {
+            return;
+        }
+        let (work, tasks) = (Arc::clone(&self.work), Arc::clone(&self.tasks));
+        let called = threads.spawn(Box::new(move || {
+            while let Some(running) = tasks.begin() {
+                let Some((ticket, indices)) = work.unclaimed.claim_on_thread() else { return };
+                work.run(ticket, indices);
+                drop(running);
+            }
+        }));
+        if called.is_err() {
+            // The consumer does it all, then.
+            self.work.unclaimed.gone();
+        }
+    }
+
     /// On a thread of the pool: does what it would wait for, which nobody else may be there to do.
     fn help(&self, wanted: Option<u64>) {
         if let Some(threads) = self.threads.as_ref().filter(|threads| threads.can_help()) {
-            while !self.reorder.has(wanted) && threads.help() {}
+            while !self.work.reorder.has(wanted) && threads.help() {}
         }
     }
 
@@ -224,39 +254,48 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
     /// Fetches the entry at `place`, which waits, on the calling thread.
     fn fetch_here(&mut self, place: usize) -> (IndexBatch, Result<B>) {
         let indices = self.window.remove(place).expect("the caller has seen an entry").into_indices();
-        let batch = self.pace.measure(|| catch(|| self.fetch.fetch(&indices)));
-        if let (Ok(batch), Some((ahead, bytes_of))) = (&batch, &self.bytes_ahead) {
-            ahead.learn(bytes_of(batch));
-        }
+        let batch = self.work.fetch_here(&*self.fetch, &indices);
         (Arc::unwrap_or_clone(indices), batch)
     }
 
     /// Hands what waits to the pool, if there is one and the batches are worth it.
     fn start_waiting(&mut self) -> Result<()> {
         let Some(threads) = &self.threads else { return Ok(()) };
-        if !self.pace.is_worth_a_thread() {
+        let worth = self.work.pace.worth();
+        // As they are completed, the consumer finds one that nobody has begun by itself.
+        if worth == Worth::Nothing || (worth == Worth::ThreadAwake && self.delivery == Delivery::AsCompleted) {
             return Ok(());
         }
         for entry in &mut self.window {
             let Entry::Waiting(indices) = entry else { continue };
             let (ticket, indices) = (self.next_ticket, Arc::clone(indices));
-            let (fetch, reorder) = (Arc::clone(&self.fetch), Arc::clone(&self.reorder));
-            let (pace, tasks, task_indices) = (Arc::clone(&self.pace), Arc::clone(&self.tasks), Arc::clone(&indices));
-            let bytes_ahead = self.bytes_ahead.clone();
-            threads.spawn(Box::new(move || {
-                let Some(_running) = tasks.begin() else { return };
-                let batch = pace.measure(|| catch(|| fetch.fetch(&task_indices)));
-                // Before the consumer is woken, so that nothing of this batch is left here once the consumer has it.
-                drop((task_indices, fetch));
-                let held = bytes_ahead.zip(batch.as_ref().ok());
-                let held = held.map(|((ahead, bytes_of), batch)| counted(&ahead, bytes_of(batch)));
-                reorder.put(ticket, batch, held);
-            }))?;
+            let task_indices = Arc::clone(&indices);
+            if worth == Worth::ThreadAwake {
+                self.work.unclaimed.offer(ticket, task_indices);
+            } else {
+                let (work, tasks) = (Arc::clone(&self.work), Arc::clone(&self.tasks));
+                threads.spawn(Box::new(move || {
+                    let Some(_running) = tasks.begin() else { return };
+                    work.run(ticket, task_indices);
+                }))?;
+            }
             *entry = Entry::Started(ticket, indices);
             self.next_ticket += 1;
         }
         Ok(())
     }
+}
+
+/// The processors that the consumer leaves. To ask for them takes longer than a batch.
+fn spare_processors() -> usize {
+    // Not a lock, which might be held at a fork. 0 while nobody has asked.
+    static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
+    let mut processors = PROCESSORS.load(Ordering::Relaxed);
+    if processors == 0 {
+        processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        PROCESSORS.store(processors, Ordering::Relaxed);
+    }
+    processors - 1
 }
 
 impl<B> Prefetch<'_, B> {
@@ -269,7 +308,7 @@ impl<B> Prefetch<'_, B> {
         if !self.threads.as_ref().is_some_and(|threads| threads.has_current_thread()) {
             self.tasks.join();
         }
-        (self.tasks, self.reorder) = Default::default();
+        (self.tasks, self.work) = (Arc::default(), Arc::new(self.work.anew()));
     }
 
     /// In a forked child the threads that had begun are gone, and so may be the holder of a lock: begin again.
@@ -280,7 +319,8 @@ impl<B> Prefetch<'_, B> {
         }
         self.generation = generation;
         // Leaked, not dropped: a lock inside may have been held at the fork.
-        std::mem::forget(std::mem::take(&mut self.reorder));
+        let anew = Arc::new(self.work.anew());
+        std::mem::forget(std::mem::replace(&mut self.work, anew));
         std::mem::forget(std::mem::take(&mut self.tasks));
         for entry in &mut self.window {
             if let Entry::Started(_, indices) = entry {
@@ -288,11 +328,6 @@ impl<B> Prefetch<'_, B> {
             }
         }
     }
-}
-
-fn counted(ahead: &Arc<BytesAhead>, bytes: usize) -> Held {
-    ahead.learn(bytes);
-    ahead.hold(bytes)
 }
 
 impl<B> Drop for Prefetch<'_, B> {

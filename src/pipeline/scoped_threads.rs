@@ -71,6 +71,10 @@ impl<'scope> Spawn<'scope> for ScopedThreads<'scope, '_> {
         Ok(())
     }
 
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
     fn has_current_thread(&self) -> bool {
         self.queue.tasks().ids.contains(&thread::current().id())
     }

@@ -12,6 +12,9 @@ pub(crate) trait Spawn<'scope>: Send + Sync {
     /// [`Error::Threads`] when there are no threads that could run it.
     fn spawn(&self, task: Box<dyn FnOnce() + Send + 'scope>) -> Result<()>;
 
+    /// How many there are.
+    fn threads(&self) -> usize;
+
     /// Whether the calling thread is one of them: there it must not wait for what others of their tasks do.
     fn has_current_thread(&self) -> bool {
         false
@@ -31,6 +34,10 @@ pub(crate) trait Spawn<'scope>: Send + Sync {
 impl Spawn<'static> for Pool {
     fn spawn(&self, task: Box<dyn FnOnce() + Send>) -> Result<()> {
         Pool::spawn(self, task)
+    }
+
+    fn threads(&self) -> usize {
+        Pool::threads(self)
     }
 
     fn has_current_thread(&self) -> bool {

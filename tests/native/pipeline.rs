@@ -1,5 +1,6 @@
 //! The pipeline: what reaches the consumer in which order, and on which thread it was fetched.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
@@ -55,10 +56,14 @@ fn take(window: &mut Prefetch) -> u64 {
 
 /// Runs `batches` through a window with `ahead` of them under way, and gives the order they came in.
 fn run(window: &mut Prefetch, batches: u64, ahead: u64) -> Vec<u64> {
+    run_from(window, 0..batches, ahead)
+}
+
+fn run_from(window: &mut Prefetch, batches: Range<u64>, ahead: u64) -> Vec<u64> {
     let mut taken = Vec::new();
-    for batch in 0..batches {
+    for batch in batches.clone() {
         ask(window, batch);
-        if batch >= ahead {
+        if batch >= batches.start + ahead {
             taken.push(take(window));
         }
     }
@@ -150,14 +155,26 @@ fn a_slow_batch_holds_up_no_other_when_they_come_as_completed() {
 
 #[test]
 fn a_panic_and_an_error_are_of_their_batch_alone() {
-    for (threads, delivery) in [(0, Delivery::InOrder), (2, Delivery::InOrder), (2, Delivery::AsCompleted)] {
-        let fetch = hooked(|batch| match batch.batch_in_epoch {
-            3 => panic!("index {} is cursed", batch.indices[0]),
-            4 => std::panic::panic_any(42),
-            5 => Err(Error::User("no such file".into())),
-            _ => Ok(()),
+    let slowly = || thread::sleep(Duration::from_micros(10));
+    let kinds: [(usize, Delivery, fn()); 4] = [
+        (0, Delivery::InOrder, slowly),
+        (2, Delivery::InOrder, slowly),
+        (2, Delivery::InOrder, work_a_little),
+        (2, Delivery::AsCompleted, slowly),
+    ];
+    for (threads, delivery, work) in kinds {
+        let fetch = hooked(move |batch| {
+            work();
+            match batch.batch_in_epoch {
+                3 => panic!("index {} is cursed", batch.indices[0]),
+                4 => std::panic::panic_any(42),
+                5 => Err(Error::User("no such file".into())),
+                _ => Ok(()),
+            }
         });
         let mut window = window(threads, delivery, fetch);
+        // So that it is known how long they take.
+        run_from(&mut window, 100..120, 4);
         (0..10).for_each(|batch| ask(&mut window, batch));
         let mut messages: Vec<_> = (0..10)
             .map(|_| {
@@ -254,6 +271,69 @@ fn batches_go_to_a_thread_where_they_are_worth_it() {
     assert!((0..10).any(|_| here() > 150), "tiny batches go to threads");
 }
 
+/// Works for about as long as it takes to wake a thread: such batches are fetched by whoever is awake.
+fn work_a_little() {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_micros(20) {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn batches_of_middling_length_are_fetched_by_whoever_is_awake() {
+    if thread::available_parallelism().map_or(1, |processors| processors.get()) == 1 {
+        return; // the consumer has the only processor
+    }
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&names);
+    let fetch = hooked(move |batch| {
+        let is_here = !thread::current().name().unwrap_or_default().starts_with("sluice-fetch-");
+        log.lock().unwrap().push((batch.batch_in_epoch, is_here));
+        work_a_little();
+        Ok(())
+    });
+    let mut window = window(2, Delivery::InOrder, fetch);
+    // How long a batch takes is measured, and on a busy machine that is not what it works: both are seen sooner or later.
+    for round in 1..=50 {
+        assert!(run(&mut window, 200, 4).into_iter().eq(0..200));
+        let mut fetched = std::mem::take(&mut *names.lock().unwrap());
+        let here = fetched.iter().filter(|(_, is_here)| *is_here).count();
+        fetched.sort_unstable();
+        assert!(fetched.iter().map(|(batch, _)| *batch).eq(0..200), "each is fetched once");
+        if (20..180).contains(&here) {
+            return;
+        }
+        assert!(round < 50, "{here} of 200 batches were fetched by the consumer");
+    }
+}
+
+#[test]
+fn a_window_that_was_joined_runs_nothing_and_can_be_used_again() {
+    for work in [|| (), work_a_little, || thread::sleep(WORTH_A_THREAD)] {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&begun);
+        let fetch = hooked(move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+            work();
+            Ok(())
+        });
+        let mut window = window(2, Delivery::InOrder, fetch);
+        for batches in 40..80 {
+            for batch in 0..batches {
+                ask(&mut window, batch);
+                if batch >= 8 {
+                    assert_eq!(take(&mut window), batch - 8);
+                }
+            }
+            window.join();
+            let all = begun.swap(0, Ordering::SeqCst);
+            assert!(window.is_empty() && all >= (batches - 8) as usize && all <= batches as usize, "{all}");
+            thread::yield_now();
+            assert_eq!(begun.load(Ordering::SeqCst), 0, "what was pushed is forgotten");
+        }
+    }
+}
+
 #[test]
 fn no_thread_is_started_before_the_first_push() {
     alone("pipeline::no_thread_is_started_before_the_first_push", "", || {
@@ -282,10 +362,12 @@ fn no_threads_to_be_had_is_an_error_that_leaves_the_window_as_it_was() {
 #[test]
 fn ten_thousand_batches_come_through() {
     for delivery in [Delivery::InOrder, Delivery::AsCompleted] {
-        // Now tiny, now worth a thread: batches change sides all the time.
+        // Now tiny, now worth a thread that is awake, now worth one that sleeps: batches change sides all the time.
         let fetch = hooked(|batch| {
-            if (batch.batch_in_epoch / 50).is_multiple_of(3) {
-                jitter(batch, Duration::from_micros(150));
+            match batch.batch_in_epoch / 50 % 3 {
+                0 => jitter(batch, Duration::from_micros(150)),
+                1 => work_a_little(),
+                _ => {}
             }
             Ok(())
         });

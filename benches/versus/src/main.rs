@@ -1,8 +1,9 @@
 //! Our loader against other crates', side by side: `make bench-native` in the root of the repository prints one table.
 //!
 //! Every contender loads every workload in a process of its own, three times, in turns; the median counts. All of them have
-//! the same samples (of one type, from the same functions), the same collate, the same batch sizes, two threads, shuffling,
-//! four batches ahead where that can be set, and a consumer that reads every byte.
+//! samples of one type from the same functions, the same batch sizes, two threads, shuffling, four batches ahead where that can
+//! be set, and a consumer that reads every byte. They have one collate too, into a new batch; our fields write samples into
+//! slots instead, and the row "batches used again" fills batches that the consumer is done with.
 
 mod contender;
 mod measure;

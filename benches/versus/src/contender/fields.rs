@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluicegate::{DType, DataLoader, Dataset, Field, InMemory, Raw, RawField, Result, SampleWriter, Schema, Stack};
 
 use crate::measure::Meter;
-use crate::workload::{Kind, Order, Workload};
+use crate::workload::{Kind, Order, Workload, small_images};
 use crate::{AHEAD, THREADS};
 
 /// Samples that are made when they are read.
@@ -33,7 +33,7 @@ impl Dataset for Made {
 fn dataset(workload: &'static Workload) -> Result<Arc<dyn Dataset>> {
     let labels = Arc::new(InMemory::from_vec("y", (0..workload.len as i64).collect(), [])?);
     let values: Arc<dyn Dataset> = match workload.kind {
-        Kind::Small => Arc::new(InMemory::from_vec("x", workload.stored.to_vec(), [28, 28])?),
+        Kind::Small => Arc::new(InMemory::from_vec("x", small_images(), [28, 28])?),
         Kind::Mapped => {
             let path = workload.path.as_ref().expect("what is mapped has a file");
             let row = Field::new("x", DType::Float32, [workload.sample_bytes / 4]);

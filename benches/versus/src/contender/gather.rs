@@ -1,44 +1,68 @@
-//! What two threads can copy: rows into buffers that are used again, every other batch by each. A bound, and no loader.
+//! What two threads can copy: rows into buffers that are used again, every other batch by each. A bound, and no loader: the
+//! orders are made, the threads run and the buffers have grown before anything is measured.
 
 use std::thread;
 
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+
 use super::indices;
-use crate::THREADS;
 use crate::measure::Meter;
 use crate::workload::{Collated, Order, Workload};
+use crate::{AHEAD, THREADS};
+
+/// So many orders are made; they are used in turns.
+const ORDERS: u64 = 4;
+
+/// The way of batches from one thread to the consumer, and back.
+struct Way {
+    epochs: Sender<u64>,
+    full: Receiver<Collated>,
+    give_back: Sender<Collated>,
+}
 
 pub fn run(workload: &'static Workload, order: Order, meter: &mut Meter) {
-    while let Some(epoch) = meter.next_epoch() {
-        let indices = indices(workload.len, order, epoch);
-        thread::scope(|scope| {
-            let channels = (0..THREADS).map(|thread| {
-                let (full, take) = crossbeam_channel::bounded::<Collated>(1);
-                let (give_back, empty) = crossbeam_channel::unbounded::<Collated>();
-                let batches = indices.chunks(workload.batch_size).skip(thread).step_by(THREADS);
-                scope.spawn(move || {
-                    for batch in batches {
-                        let fresh = || Collated { bytes: Vec::new(), labels: Vec::new() };
-                        let mut into = empty.try_recv().unwrap_or_else(|_| fresh());
-                        into.bytes.clear();
-                        into.labels.clear();
-                        for &index in batch {
-                            into.bytes.extend_from_slice(
-                                &workload.stored[index * workload.sample_bytes..][..workload.sample_bytes],
-                            );
-                            into.labels.push(index as i64);
-                        }
-                        let _ = full.send(into);
-                    }
-                });
-                (take, give_back)
-            });
-            let channels: Vec<_> = channels.collect();
-            for number in 0..workload.len.div_ceil(workload.batch_size) {
-                let (take, give_back) = &channels[number % THREADS];
-                let batch = take.recv().expect("every batch is sent");
-                meter.take(&batch.bytes, batch.labels.iter().copied());
-                let _ = give_back.send(batch);
+    let orders: Vec<Vec<usize>> = (0..ORDERS).map(|epoch| indices(workload.len, order, epoch)).collect();
+    thread::scope(|scope| {
+        let orders = &orders;
+        let ways = (0..THREADS).map(|thread| {
+            let (epochs, next_epoch) = unbounded();
+            let (send, full) = bounded(AHEAD / THREADS);
+            let (give_back, empty) = unbounded();
+            for _ in 0..=AHEAD / THREADS {
+                let bytes = Vec::with_capacity(workload.batch_size * workload.sample_bytes);
+                let _ = give_back.send(Collated { bytes, labels: Vec::with_capacity(workload.batch_size) });
             }
+            scope.spawn(move || {
+                for epoch in next_epoch {
+                    let order: &Vec<usize> = &orders[(epoch % ORDERS) as usize];
+                    for batch in order.chunks(workload.batch_size).skip(thread).step_by(THREADS) {
+                        if !empty.recv().is_ok_and(|into| send.send(gather(workload, batch, into)).is_ok()) {
+                            return;
+                        }
+                    }
+                }
+            });
+            Way { epochs, full, give_back }
         });
+        let ways: Vec<_> = ways.collect();
+        while let Some(epoch) = meter.next_epoch() {
+            ways.iter().for_each(|way| way.epochs.send(epoch).expect("the thread waits for it"));
+            for number in 0..workload.len.div_ceil(workload.batch_size) {
+                let way = &ways[number % THREADS];
+                let batch = way.full.recv().expect("every batch is sent");
+                meter.take(&batch.bytes, batch.labels.iter().copied());
+                way.give_back.send(batch).expect("the thread waits for it");
+            }
+        }
+    });
+}
+
+fn gather(workload: &Workload, batch: &[usize], mut into: Collated) -> Collated {
+    into.bytes.clear();
+    into.labels.clear();
+    for &index in batch {
+        into.bytes.extend_from_slice(workload.stored(index));
+        into.labels.push(index as i64);
     }
+    into
 }
