@@ -25,6 +25,9 @@ unsafe extern "C" fn enter_child() {
 
 /// The fork generation of this process: threads and locks of another generation must not be used.
 pub(crate) fn generation() -> u64 {
+    if cfg!(miri) {
+        return 0; // it has no forks
+    }
     REGISTER.call_once(|| {
         // SAFETY: the handler is a function of this library, which is never unloaded, and it touches one atomic only.
         let refused = unsafe { pthread_atfork(None, None, Some(enter_child)) };

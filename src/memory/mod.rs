@@ -22,7 +22,7 @@ mod jpeg;
 #[cfg(feature = "image")]
 mod kept_values;
 #[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 mod late_device;
 mod lease;
 mod limits;

@@ -60,21 +60,16 @@ impl Segment {
         // No object may be larger than `isize::MAX`; a sum that wrapped would map less than the segment claims.
         let mapped = mapped.filter(|&mapped| isize::try_from(mapped).is_ok());
         let mapped = mapped.ok_or_else(|| refused(io::ErrorKind::OutOfMemory.into()))?.max(1);
+        // Miri knows neither this flag nor advice.
+        let flags = if cfg!(miri) { MapFlags::PRIVATE } else { MapFlags::PRIVATE | MapFlags::NORESERVE };
         // SAFETY: a fresh private mapping at an address of the kernel's choice replaces nothing.
-        let start = unsafe {
-            mmap_anonymous(
-                ptr::null_mut(),
-                mapped,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )
-        }
-        .map_err(|errno| refused(errno.into()))?;
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, flags) }
+            .map_err(|errno| refused(errno.into()))?;
         let start = NonNull::new(start.cast::<u8>()).expect("the kernel maps nothing at address zero");
         let skip = if huge { start.as_ptr().align_offset(HUGE_PAGE) } else { 0 };
         // SAFETY: `mapped` was widened by a huge page, so the aligned start and `len` bytes behind it are inside.
         let address = unsafe { start.add(skip) };
-        if huge {
+        if huge && !cfg!(miri) {
             // An end that fills less than seven eighths of a huge page stays in small ones: it could double the memory
             // of a batch that is kept.
             let whole = (len + HUGE_PAGE / 8) / HUGE_PAGE * HUGE_PAGE;

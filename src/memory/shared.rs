@@ -6,10 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
-use rustix::process::{Resource, getrlimit};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
 use super::Segment;
 use super::segment::Backing;
@@ -35,15 +33,7 @@ impl Segment {
     /// # Errors
     /// [`Error::SharedMemory`], which names what was refused.
     pub fn shared(len: usize) -> Result<(Self, OwnedFd)> {
-        let refused = |operation, limit| move |source| Error::SharedMemory { operation, bytes: len, limit, source };
-        let file = memfd_create("sluicegate", MemfdFlags::CLOEXEC)
-            .map_err(|errno| refused("an open file", "ulimit -n")(errno.into()))?;
-        let too_large = refused("a file of that size", "ulimit -f");
-        // Reaching this limit is not only an error but also a signal, which ends the process.
-        if getrlimit(Resource::Fsize).current.is_some_and(|most| len as u64 > most) {
-            return Err(too_large(Errno::FBIG.into()));
-        }
-        ftruncate(&file, len as u64).map_err(|errno| too_large(errno.into()))?;
+        let file = file_in_memory(len)?;
         let segment = Self::map(&file, len, 0)?;
         Ok((segment, file))
     }
@@ -65,12 +55,16 @@ impl Segment {
         // SAFETY: a fresh mapping at an address of the kernel's choice replaces nothing.
         let start = unsafe {
             let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
-            mmap(ptr::null_mut(), mapped, protection, flags, file, 0)
+            match cfg!(miri) {
+                // It maps no files, and its only process shares with nobody.
+                true => mmap_anonymous(ptr::null_mut(), mapped, protection, MapFlags::PRIVATE),
+                false => mmap(ptr::null_mut(), mapped, protection, flags, file, 0),
+            }
         }
         .map_err(|errno| refused(errno.into()))?;
         // SAFETY: the range is this mapping's own, and the advice changes no contents. Without it a core dump would touch,
         // and so allocate, all that was never used. A kernel that refuses only dumps more.
-        let _ = unsafe { madvise(start, mapped, Advice::LinuxDontDump) };
+        let _ = (!cfg!(miri)).then(|| unsafe { madvise(start, mapped, Advice::LinuxDontDump) });
         let start = NonNull::new(start.cast::<u8>()).expect("the kernel maps nothing at address zero");
         let claims = Claims {
             words_end: AtomicUsize::new(0),
@@ -90,7 +84,7 @@ impl Segment {
     /// When `range` is not inside the segment.
     pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} bytes", self.len());
-        if !matches!(self.backing(), Backing::Shared { .. }) || range.is_empty() {
+        if !matches!(self.backing(), Backing::Shared { .. }) || range.is_empty() || cfg!(miri) {
             return Ok(());
         }
         let page = rustix::param::page_size();
@@ -108,7 +102,7 @@ impl Segment {
     pub(super) fn discard(&self, range: Range<usize>) {
         let page = rustix::param::page_size();
         let (start, end) = (range.start.next_multiple_of(page), range.end.min(self.len()) / page * page);
-        if start < end && matches!(self.backing(), Backing::Shared { .. }) {
+        if start < end && matches!(self.backing(), Backing::Shared { .. }) && !cfg!(miri) {
             // SAFETY: the pages are this mapping's own; the arena, which alone calls this, has leased none of them.
             let _ = unsafe { madvise(self.at(start).as_ptr().cast(), end - start, Advice::LinuxRemove) };
         }
@@ -149,4 +143,27 @@ impl Segment {
         unsafe { self.at(range.start).as_ptr().copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         bytes
     }
+}
+
+#[cfg(not(miri))]
+fn file_in_memory(len: usize) -> Result<OwnedFd> {
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use rustix::process::{Resource, getrlimit};
+
+    let refused = |operation, limit| move |source| Error::SharedMemory { operation, bytes: len, limit, source };
+    let file = memfd_create("sluicegate", MemfdFlags::CLOEXEC)
+        .map_err(|errno| refused("an open file", "ulimit -n")(errno.into()))?;
+    let too_large = refused("a file of that size", "ulimit -f");
+    // Reaching this limit is not only an error but also a signal, which ends the process.
+    if getrlimit(Resource::Fsize).current.is_some_and(|most| len as u64 > most) {
+        return Err(too_large(Errno::FBIG.into()));
+    }
+    ftruncate(&file, len as u64).map_err(|errno| too_large(errno.into()))?;
+    Ok(file)
+}
+
+/// Miri has no files in memory: any file will do, which is not looked at.
+#[cfg(miri)]
+fn file_in_memory(_len: usize) -> Result<OwnedFd> {
+    Ok(std::fs::File::open("/dev/null").map_err(|error| Error::User(Box::new(error)))?.into())
 }
