@@ -1,5 +1,6 @@
 //! [`Error`]: every way that loading can fail, with the index, file or shape and the way out.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 /// What goes wrong while data is loaded.
@@ -222,3 +223,16 @@ pub enum Error {
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Runs `work`; a panic becomes an error of what it was for.
+pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What the work was writing to is dropped with its error, so nobody sees it half done.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let message = panic
+            .downcast_ref::<&str>()
+            .map(ToString::to_string)
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "no message".into());
+        Err(Error::Panic { index: None, message })
+    })
+}

@@ -32,7 +32,8 @@
 //! # Ok::<(), sluicegate::Error>(())
 //! ```
 //!
-//! Who wants no fields has [`ItemDataset`] and [`ItemLoader`]: items of any type, a closure as collate, and the rest the same.
+//! Who wants no fields has [`ItemDataset`] and [`ItemLoader`]: items of any type, a closure as collate, and the rest the same. What
+//! makes datasets of others (`map`, `filter`, `shuffle`, ...) is in [`DatasetExt`], [`ItemDatasetExt`] and [`IterableDatasetExt`].
 //!
 //! # Layout
 //! A module per stage, one file per noun: `error`, `sample`, `rng` and `shard` are known to all; `memory`, `dataset`,
@@ -69,8 +70,9 @@ mod state;
 mod transform;
 
 pub use adaptor::{
-    DatasetExt, IterableDatasetExt, Map, Sample, StreamFilter, StreamMap, StreamMix, StreamSample, StreamSkip,
-    StreamTake, StreamZip, Window,
+    ConcatItems, DatasetExt, ItemDatasetExt, IterableDatasetExt, Map, MapItems, MapRandomItems, MixItems, Sample,
+    StreamFilter, StreamMap, StreamMix, StreamPrefetch, StreamSample, StreamSkip, StreamTake, StreamWindow, StreamZip,
+    SubsetItems, Window, WindowItems, ZipItems,
 };
 pub use collate::{
     BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, Reused, StackSamples,
@@ -95,9 +97,8 @@ pub use dataset::format::{
     ParquetShardOptions, ParquetShards, Relation,
 };
 pub use dataset::{
-    Advance, BatchItems, BlockSize, Blocks, Concat, ConsumedSamples, Dataset, FilterItems, InMemory, ItemDataset,
-    IterableDataset, MapItems, MixItems, Ragged, ReadMany, SampleStream, ShuffleItems, SkipItems, Stack, StopSignal,
-    StreamPart, StreamPosition, StreamSplit, Subset, TakeItems, VariableSize, WindowItems, ZipItems,
+    Advance, BlockSize, Blocks, Concat, ConsumedSamples, Dataset, InMemory, ItemDataset, IterableDataset, Ragged,
+    ReadMany, SampleStream, Stack, StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,
 };
 #[cfg(feature = "image")]
 pub use dataset::{DecodedField, DecodedImages};

@@ -14,7 +14,8 @@ const SPARE_SLOTS: usize = 16;
 /// What makes one sample of another.
 type Make = Box<dyn Fn(&Sample<'_>, &mut SampleWriter<'_>) -> Result<()> + Send + Sync>;
 
-/// The samples that a closure makes of a dataset's: what [`DatasetExt::map`](super::DatasetExt::map) gives.
+/// The samples that a closure makes of a dataset's: what [`DatasetExt::map`](super::DatasetExt::map) and
+/// [`map_random`](super::DatasetExt::map_random) give.
 pub struct Map {
     dataset: Arc<dyn Dataset>,
     schema: Schema,
@@ -35,29 +36,20 @@ impl Map {
         Ok(Self { dataset, schema, make, is_random: false, slab: Slab::new(SPARE_SLOTS) })
     }
 
-    /// The same for a closure that draws: the room that it fills has a key ([`SampleWriter::key`]) then, which follows from the
-    /// loader's [`seed`](crate::DataLoaderBuilder::seed), the epoch and the index.
-    ///
-    /// # Example
-    /// ```
-    /// use sluicegate::{DType, DataLoader, DatasetExt, Field, InMemory, Schema};
-    ///
-    /// let numbers = InMemory::from_vec("number", (0..4_u64).collect(), [])?;
-    /// let schema = Schema::new([Field::new("noise", DType::UInt64, [])]);
-    /// let noise = numbers.map(schema, |_, into| {
-    ///     let key = into.key().expect("the loader has a seed");
-    ///     into.field(0).copy_from_slice(&key.to_ne_bytes());
-    ///     Ok(())
-    /// })?;
-    /// let loader = DataLoader::builder(noise.random()).batch_size(4).seed(7).build()?;
-    /// let noise = |epoch| loader.epoch(epoch)?.next().expect("four samples")?.to_vec::<u64>(0);
-    /// assert_eq!(noise(0)?, noise(0)?);
-    /// assert_ne!(noise(0)?, noise(1)?);
-    /// # Ok::<(), sluicegate::Error>(())
-    /// ```
-    #[must_use]
-    pub fn random(self) -> Self {
-        Self { is_random: true, ..self }
+    /// The same for a closure that gets the key of the sample, too.
+    pub(super) fn random<F>(dataset: Arc<dyn Dataset>, schema: Schema, map: F) -> Result<Self>
+    where
+        F: Fn(&Sample<'_>, u64, &mut SampleWriter<'_>) -> Result<()> + Send + Sync + 'static,
+    {
+        let make = move |sample: &Sample<'_>, into: &mut SampleWriter<'_>| match into.key() {
+            Some(key) => map(sample, key, into),
+            None => {
+                let reason = "the samples are random, and nothing says what they are drawn from: read them by a loader with a \
+                              seed, or give the room keys";
+                Err(Error::InvalidArgument { argument: "keys", reason: reason.into() })
+            }
+        };
+        Ok(Self { is_random: true, ..Self::new(dataset, schema, Box::new(make))? })
     }
 }
 

@@ -1,12 +1,18 @@
-//! `mix`: several datasets in proportion to weights.
-
-use std::sync::Arc;
+//! [`Mixed`]: samples of several datasets in proportion to weights.
 
 use crate::Result;
-use crate::dataset::{Concat, Selection, Subset};
+use crate::dataset::Selection;
 use crate::sampler::{EpochOrder, MixtureSampler, MixtureWeights, Sampler, StopCriteria};
 
-struct Mixed(Box<dyn EpochOrder>);
+/// Samples of the concatenation of some datasets, in the first order of a mixture.
+pub(super) struct Mixed(Box<dyn EpochOrder>);
+
+impl Mixed {
+    /// Of datasets of these lengths.
+    pub(super) fn new(lens: &[usize], weights: &MixtureWeights, stop: StopCriteria, seed: u64) -> Result<Self> {
+        Ok(Self(MixtureSampler::new(lens, weights, stop, seed)?.order(0)?))
+    }
+}
 
 impl Selection for Mixed {
     fn len(&self) -> usize {
@@ -16,15 +22,4 @@ impl Selection for Mixed {
     fn index_at(&self, place: usize) -> usize {
         self.0.index_at(place)
     }
-}
-
-/// The samples of `parts`, which have these lengths, in the first order of a mixture.
-pub(super) fn mix(
-    parts: Concat,
-    lens: &[usize],
-    weights: &MixtureWeights,
-    (stop, seed): (StopCriteria, u64),
-) -> Result<Subset> {
-    let order = MixtureSampler::new(lens, weights, stop, seed)?.order(0)?;
-    Ok(Subset::selected(Arc::new(parts), Mixed(order)))
 }

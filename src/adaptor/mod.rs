@@ -1,8 +1,10 @@
-//! HOW a dataset becomes another: [`DatasetExt`], and [`IterableDatasetExt`] for streams; one adaptor a file.
+//! HOW a dataset becomes another: [`DatasetExt`], [`ItemDatasetExt`] for datasets of items and [`IterableDatasetExt`] for
+//! streams; one adaptor a file.
 //!
 //! An adaptor passes on all that its dataset can do: batched reads, blocks, sizes, randomness and where a sample is from.
 
 mod filter;
+mod items;
 mod map;
 mod mix;
 mod sample;
@@ -12,20 +14,26 @@ mod span;
 mod stream;
 mod window;
 
+pub use items::{ConcatItems, ItemDatasetExt, MapItems, MapRandomItems, MixItems, SubsetItems, WindowItems, ZipItems};
 pub use map::Map;
 pub use sample::Sample;
 pub use stream::{
-    IterableDatasetExt, StreamFilter, StreamMap, StreamMix, StreamSample, StreamSkip, StreamTake, StreamZip,
+    IterableDatasetExt, StreamFilter, StreamMap, StreamMix, StreamPrefetch, StreamSample, StreamSkip, StreamTake,
+    StreamWindow, StreamZip,
 };
 pub use window::Window;
 
 use std::sync::Arc;
 
+use self::mix::Mixed;
+use self::shuffle::Shuffled;
+use self::span::Span;
 use crate::dataset::{Concat, Dataset, Stack, Subset, shared};
 use crate::sampler::{MixtureWeights, StopCriteria};
 use crate::{Result, SampleWriter, Schema};
 
-/// Adaptors of every [`Dataset`], which they take whole: give a clone of an `Arc` to keep it.
+/// Adaptors of every [`Dataset`], which they take whole: give a clone of an `Arc` to keep it. None reads ahead: a loader does,
+/// on its [`threads`](crate::DataLoaderBuilder::threads).
 ///
 /// # Example
 /// ```
@@ -45,8 +53,8 @@ use crate::{Result, SampleWriter, Schema};
 /// ```
 pub trait DatasetExt: Dataset + Sized + 'static {
     /// Samples of `schema` that `map` makes of these, one of each. It fills every field of the room that it is given, is
-    /// called from many threads at once, and like [`Dataset::read`] gives the same for the same sample; what is random is drawn from
-    /// [`SampleWriter::key`], and [`Map::random`] says so. Samples that are read together are still read together, into memory that is used again.
+    /// called from many threads at once, and like [`Dataset::read`] gives the same for the same sample. Samples that are read
+    /// together are still read together, into memory that is used again.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `schema` has a variable field: how large a sample is must
@@ -56,6 +64,36 @@ pub trait DatasetExt: Dataset + Sized + 'static {
         F: Fn(&Sample<'_>, &mut SampleWriter<'_>) -> Result<()> + Send + Sync + 'static,
     {
         Map::new(shared(self), schema, Box::new(map))
+    }
+
+    /// As [`map`](Self::map), for a closure that draws: all that is random about a sample follows from the key that it is given. A
+    /// key follows from the loader's [`seed`](crate::DataLoaderBuilder::seed), the epoch and the index that the loader asked
+    /// for ([`sample_key`](crate::sample_key)): what comes is the same for any number of threads, and after a resume. A loader
+    /// of such samples needs a seed; several of these, one over the other, get one key.
+    ///
+    /// # Errors
+    /// Those of [`map`](Self::map).
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::{DType, DataLoader, DatasetExt, Field, InMemory, Schema};
+    ///
+    /// let schema = Schema::new([Field::new("noise", DType::UInt64, [])]);
+    /// let noise = InMemory::from_vec("number", (0..4_u64).collect(), [])?.map_random(schema, |_, key, into| {
+    ///     into.field(0).copy_from_slice(&key.to_ne_bytes());
+    ///     Ok(())
+    /// })?;
+    /// let loader = DataLoader::builder(noise).batch_size(4).seed(7).build()?;
+    /// let noise = |epoch| loader.epoch(epoch)?.next().expect("four samples")?.to_vec::<u64>(0);
+    /// assert_eq!(noise(0)?, noise(0)?);
+    /// assert_ne!(noise(0)?, noise(1)?);
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    fn map_random<F>(self, schema: Schema, map: F) -> Result<Map>
+    where
+        F: Fn(&Sample<'_>, u64, &mut SampleWriter<'_>) -> Result<()> + Send + Sync + 'static,
+    {
+        Map::random(shared(self), schema, map)
     }
 
     /// The samples that `is_kept` says yes to, in their order. All of them are read, once, here: a dataset says how many
@@ -85,19 +123,22 @@ pub trait DatasetExt: Dataset + Sized + 'static {
 
     /// The first `samples` samples, or all where there are fewer.
     fn take(self, samples: usize) -> Subset {
-        span::span(shared(self), 0, samples)
+        let span = Span::new(self.len(), 0, samples);
+        Subset::selected(shared(self), span)
     }
 
     /// All samples but the first `samples`.
     fn skip(self, samples: usize) -> Subset {
-        span::span(shared(self), samples, usize::MAX)
+        let span = Span::new(self.len(), samples, usize::MAX);
+        Subset::selected(shared(self), span)
     }
 
     /// All samples in a random order, which is a pure function of `seed` and their number, and takes no memory: that of
     /// [`Permutation`](crate::Permutation) in epoch 0. It is the same in every epoch; a loader's own shuffle
     /// ([`DataLoaderBuilder::shuffle`](crate::DataLoaderBuilder::shuffle)) gives each epoch another.
     fn shuffle(self, seed: u64) -> Subset {
-        shuffle::shuffle(shared(self), seed)
+        let order = Shuffled::new(self.len(), seed);
+        Subset::selected(shared(self), order)
     }
 
     /// Windows of `len` consecutive samples, stacked: each field has a first axis of `len` more. The first begins at sample 0,
@@ -119,6 +160,26 @@ pub trait DatasetExt: Dataset + Sized + 'static {
     /// ```
     fn window(self, len: usize, stride: usize) -> Result<Window> {
         Window::new(shared(self), len, stride)
+    }
+
+    /// Batches of `size` neighbouring samples, stacked, as one sample each: every field has a first axis of `size` more. Samples at
+    /// the end that do not fill one are left out. For what belongs together however it is shuffled; a loader makes its batches
+    /// itself, a last one that is smaller too.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `size` is 0, or a field is variable: such samples can't be
+    /// stacked.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::{Dataset, DatasetExt, InMemory};
+    ///
+    /// let pairs = InMemory::from_vec("x", (0..5_i64).collect(), [])?.batch(2)?;
+    /// assert_eq!((pairs.len(), pairs.schema().to_string().as_str()), (2, "(x: int64[2])"));
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    fn batch(self, size: usize) -> Result<Window> {
+        Window::batches(shared(self), size)
     }
 
     /// These samples and those of `other` side by side: sample i has the fields of both. [`Stack::new`] does it for any
@@ -160,7 +221,8 @@ pub trait DatasetExt: Dataset + Sized + 'static {
         let mut parts = vec![shared(self)];
         parts.extend(others);
         let lens: Vec<usize> = parts.iter().map(Dataset::len).collect();
-        mix::mix(Concat::new(parts)?, &lens, weights, (stop, seed))
+        let parts = Arc::new(Concat::new(parts)?);
+        Ok(Subset::selected(parts, Mixed::new(&lens, weights, stop, seed)?))
     }
 }
 

@@ -1,11 +1,17 @@
-//! `shuffle`: a fixed random order, computed and not stored.
+//! [`Shuffled`]: a fixed random order, computed and not stored.
 
-use std::sync::Arc;
-
-use crate::dataset::{Dataset, Selection, Subset};
+use crate::dataset::Selection;
 use crate::rng::Permutation;
 
-struct Shuffled(Permutation);
+/// All samples, in the order of a seed.
+pub(super) struct Shuffled(Permutation);
+
+impl Shuffled {
+    /// Of `all` samples.
+    pub(super) fn new(all: usize, seed: u64) -> Self {
+        Self(Permutation::new(all as u64, seed, 0))
+    }
+}
 
 impl Selection for Shuffled {
     fn len(&self) -> usize {
@@ -15,10 +21,4 @@ impl Selection for Shuffled {
     fn index_at(&self, place: usize) -> usize {
         self.0.index_at(place as u64) as usize
     }
-}
-
-/// The samples of `dataset` in the order of `seed`.
-pub(super) fn shuffle(dataset: Arc<dyn Dataset>, seed: u64) -> Subset {
-    let order = Permutation::new(dataset.len() as u64, seed, 0);
-    Subset::selected(dataset, Shuffled(order))
 }

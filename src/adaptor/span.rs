@@ -1,12 +1,19 @@
-//! `take` and `skip`: consecutive samples.
+//! [`Span`]: the samples that `take` and `skip` leave.
 
-use std::sync::Arc;
+use crate::dataset::Selection;
 
-use crate::dataset::{Dataset, Selection, Subset};
-
-struct Span {
+/// Consecutive samples.
+pub(super) struct Span {
     start: usize,
     len: usize,
+}
+
+impl Span {
+    /// Of `all` samples up to `len` from `start` on.
+    pub(super) fn new(all: usize, start: usize, len: usize) -> Self {
+        let start = start.min(all);
+        Self { start, len: len.min(all - start) }
+    }
 }
 
 impl Selection for Span {
@@ -17,11 +24,4 @@ impl Selection for Span {
     fn index_at(&self, place: usize) -> usize {
         self.start + place
     }
-}
-
-/// Up to `len` samples from `start` on.
-pub(super) fn span(dataset: Arc<dyn Dataset>, start: usize, len: usize) -> Subset {
-    let start = start.min(dataset.len());
-    let len = len.min(dataset.len() - start);
-    Subset::selected(dataset, Span { start, len })
 }

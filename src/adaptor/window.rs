@@ -6,7 +6,8 @@ use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, read_batch};
 use crate::rng::sample_key;
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
 
-/// Consecutive samples of a dataset, stacked: what [`DatasetExt::window`](super::DatasetExt::window) gives.
+/// Consecutive samples of a dataset, stacked: what [`DatasetExt::window`](super::DatasetExt::window) and
+/// [`batch`](super::DatasetExt::batch) give.
 pub struct Window {
     dataset: Arc<dyn Dataset>,
     schema: Schema,
@@ -18,20 +19,18 @@ pub struct Window {
 
 impl Window {
     pub(super) fn new(dataset: Arc<dyn Dataset>, samples: usize, stride: usize) -> Result<Self> {
-        let refused = |argument, reason| Err(Error::InvalidArgument { argument, reason });
-        for (argument, number) in [("len", samples), ("stride", stride)] {
-            if number == 0 {
-                return refused(argument, "it counts samples, and must be at least 1, but got 0".into());
-            }
-        }
-        if let Some(field) = dataset.schema().fields().iter().find(|field| field.is_variable()) {
-            return refused("dataset", format!("samples of {field} differ in size, and can't be stacked"));
-        }
-        let stacked = |field: &Field| {
-            let shape = [&[samples], field.shape()].concat();
-            Field::new(field.name(), field.dtype(), shape)
-        };
-        let schema = Schema::new(dataset.schema().fields().iter().map(stacked).collect::<Vec<_>>());
+        check_counts(&[("len", samples), ("stride", stride)])?;
+        Self::stacked(dataset, samples, stride)
+    }
+
+    pub(super) fn batches(dataset: Arc<dyn Dataset>, size: usize) -> Result<Self> {
+        check_counts(&[("size", size)])?;
+        Self::stacked(dataset, size, size)
+    }
+
+    fn stacked(dataset: Arc<dyn Dataset>, samples: usize, stride: usize) -> Result<Self> {
+        let fields = dataset.schema().fields().iter();
+        let schema = Schema::new(fields.map(|field| stacked_field(field, samples)).collect::<Result<Vec<_>>>()?);
         let len = dataset.len().checked_sub(samples).map_or(0, |last| last / stride + 1);
         Ok(Self { dataset, schema, samples, stride, len })
     }
@@ -43,6 +42,26 @@ impl Window {
             false => Err(Error::IndexOutOfRange { index, len: self.len }),
         }
     }
+}
+
+/// Fails when one of these arguments, each by its name, counts nothing.
+pub(super) fn check_counts(counts: &[(&'static str, usize)]) -> Result<()> {
+    match counts.iter().find(|(_, count)| *count == 0) {
+        Some(&(argument, _)) => {
+            let reason = "it counts samples, and must be at least 1, but got 0".into();
+            Err(Error::InvalidArgument { argument, reason })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The field of `samples` stacked samples of `field`.
+pub(super) fn stacked_field(field: &Field, samples: usize) -> Result<Field> {
+    if field.is_variable() {
+        let reason = format!("samples of {field} differ in size, and can't be stacked");
+        return Err(Error::InvalidArgument { argument: "dataset", reason });
+    }
+    Ok(Field::new(field.name(), field.dtype(), [&[samples], field.shape()].concat()))
 }
 
 impl Dataset for Window {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::format::{SampleBlock, TypedField};
 use super::{
-    Advance, Blocks, Dataset, IterableDataset, ReadMany, SampleStream, StopSignal, StreamPart, StreamPosition,
-    VariableSize,
+    Advance, Blocks, Dataset, ItemDataset, IterableDataset, ReadMany, SampleStream, StopSignal, StreamPart,
+    StreamPosition, VariableSize,
 };
 use crate::{Result, SampleWriter, Schema};
 
@@ -76,6 +76,41 @@ macro_rules! forward_iterable {
 }
 
 forward_iterable!([] Arc<D>, [] Box<D>, ['a] &'a D);
+
+/// As `forward`, for datasets of items.
+macro_rules! forward_items {
+    ($([$($lifetime:lifetime)?] $pointer:ty),* $(,)?) => {$(
+        impl<$($lifetime,)? D: ItemDataset + ?Sized> ItemDataset for $pointer {
+            type Item = D::Item;
+
+            fn len(&self) -> usize {
+                (**self).len()
+            }
+
+            fn item(&self, index: usize) -> Result<D::Item> {
+                (**self).item(index)
+            }
+
+            fn items(&self, indices: &[usize]) -> Result<Vec<D::Item>> {
+                (**self).items(indices)
+            }
+
+            fn is_empty(&self) -> bool {
+                (**self).is_empty()
+            }
+
+            fn is_random(&self) -> bool {
+                (**self).is_random()
+            }
+
+            fn items_with_keys(&self, indices: &[usize], keys: &[u64]) -> Result<Vec<D::Item>> {
+                (**self).items_with_keys(indices, keys)
+            }
+        }
+    )*};
+}
+
+forward_items!([] Arc<D>, [] Box<D>, ['a] &'a D);
 
 impl<S: SampleStream + ?Sized> SampleStream for Box<S> {
     fn fields(&self) -> &[TypedField] {

@@ -10,9 +10,10 @@ mod encoded_batch;
 pub(crate) mod format;
 mod forward;
 mod in_memory;
-mod items;
+mod item_dataset;
 mod iterable;
 mod ragged;
+mod slices;
 mod stack;
 mod stop_signal;
 mod stream_part;
@@ -24,9 +25,7 @@ pub use concat::Concat;
 pub use decoded_images::{DecodedField, DecodedImages};
 pub(crate) use forward::shared;
 pub use in_memory::InMemory;
-pub use items::{
-    BatchItems, FilterItems, ItemDataset, MapItems, MixItems, ShuffleItems, SkipItems, TakeItems, WindowItems, ZipItems,
-};
+pub use item_dataset::ItemDataset;
 pub use iterable::{Advance, IterableDataset, SampleStream, StreamPosition};
 pub use ragged::Ragged;
 pub use stack::Stack;

@@ -1,8 +1,8 @@
 //! [`StopSignal`]: how one who waits for bytes is told that nobody wants them any more.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -17,6 +17,8 @@ struct Inner {
     is_set: AtomicBool,
     /// Readable from the moment on that the signal is set: it wakes who waits for a file.
     event: OwnedFd,
+    /// Those that are set with it.
+    children: Mutex<Vec<Weak<Inner>>>,
 }
 
 impl StopSignal {
@@ -27,7 +29,37 @@ impl StopSignal {
     pub fn new() -> Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let event = event.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
-        Ok(Self(Arc::new(Inner { is_set: AtomicBool::new(false), event })))
+        Ok(Self(Arc::new(Inner { is_set: AtomicBool::new(false), event, children: Mutex::default() })))
+    }
+
+    /// A signal that is set with this one, and can be set without it: for a reader that ends before its caller does.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::StopSignal;
+    ///
+    /// let all = StopSignal::new()?;
+    /// let (one, other) = (all.child()?, all.child()?);
+    /// one.set();
+    /// assert_eq!((all.is_set(), other.is_set()), (false, false));
+    /// all.set();
+    /// assert!(other.is_set());
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    pub fn child(&self) -> Result<Self> {
+        let child = Self::new()?;
+        let mut children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
+        children.retain(|child| child.strong_count() > 0);
+        children.push(Arc::downgrade(&child.0));
+        // Who sets this one sets first, and then asks for the children.
+        if self.is_set() {
+            child.set();
+        }
+        drop(children);
+        Ok(child)
     }
 
     /// Sets it.
@@ -35,6 +67,8 @@ impl StopSignal {
         self.0.is_set.store(true, Ordering::Release);
         // The only refusal is of a counter that is full, and then it is readable.
         let _ = rustix::io::write(&self.0.event, &1_u64.to_ne_bytes());
+        let children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
+        children.iter().filter_map(Weak::upgrade).for_each(|child| Self(child).set());
     }
 
     /// Whether it was set.

@@ -1,4 +1,4 @@
-//! [`BatchStream`]: the batches of one epoch, for who must not block.
+//! [`BatchStream`]: the batches of one epoch, of fields or of items, for who must not block.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,9 +12,9 @@ use crate::{Batch, LoaderState, Result};
 /// fetched; there is no runtime, and no polling in between.
 ///
 /// A loader without threads fetches where it is polled, and so does one with threads where a batch costs less than waking one.
-pub struct BatchStream(Batches<'static>);
+pub struct BatchStream<'scope, B = Batch>(Batches<'scope, B>);
 
-impl Batches<'static> {
+impl<'scope, B: Send + 'scope> Batches<'scope, B> {
     /// The same batches as a stream. Feature `futures`.
     ///
     /// # Example
@@ -32,12 +32,12 @@ impl Batches<'static> {
     /// # Ok::<(), sluicegate::Error>(())
     /// ```
     #[must_use]
-    pub fn into_stream(self) -> BatchStream {
+    pub fn into_stream(self) -> BatchStream<'scope, B> {
         BatchStream(self)
     }
 }
 
-impl BatchStream {
+impl<'scope, B: Send + 'scope> BatchStream<'scope, B> {
     /// Where the consumer is now.
     #[must_use]
     pub fn state(&self) -> LoaderState {
@@ -45,8 +45,8 @@ impl BatchStream {
     }
 }
 
-impl Stream for BatchStream {
-    type Item = Result<Batch>;
+impl<'scope, B: Send + 'scope> Stream for BatchStream<'scope, B> {
+    type Item = Result<B>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().0.poll_next(context)
@@ -57,7 +57,7 @@ impl Stream for BatchStream {
     }
 }
 
-impl FusedStream for BatchStream {
+impl<'scope, B: Send + 'scope> FusedStream for BatchStream<'scope, B> {
     fn is_terminated(&self) -> bool {
         self.0.len() == 0
     }

@@ -4,12 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use super::DataLoader;
-use super::epochs::{EpochSettings, check_prefetch};
+use super::settings::{Settings, setters};
 use crate::memory::Slab;
-use crate::{
-    BatchingSampler, BytesAhead, Collate, Dataset, Delivery, Error, LastBatch, Pool, RandomSampler, Remainder, Result,
-    Sampler, Shard, StackSamples,
-};
+use crate::{BytesAhead, Collate, Dataset, Error, Pool, Result, StackSamples};
 
 /// Slots kept for reuse beyond those that are being filled: the batch in use and what a consumer looks ahead.
 const SPARE_SLOTS: usize = 4;
@@ -19,13 +16,10 @@ const SPARE_SLOTS: usize = 4;
 pub struct DataLoaderBuilder {
     dataset: Arc<dyn Dataset>,
     collate: Arc<dyn Collate>,
-    epochs: EpochSettings,
+    settings: Settings,
     threads: usize,
     pool: Option<Arc<rayon::ThreadPool>>,
-    prefetch: usize,
     prefetch_bytes: Option<NonZeroUsize>,
-    delivery: Delivery,
-    seed: Option<u64>,
 }
 
 impl DataLoaderBuilder {
@@ -33,80 +27,17 @@ impl DataLoaderBuilder {
         DataLoaderBuilder {
             dataset,
             collate: Arc::new(StackSamples),
-            epochs: EpochSettings::default(),
+            settings: Settings::default(),
             threads: 0,
             pool: None,
-            prefetch: 2,
             prefetch_bytes: None,
-            delivery: Delivery::InOrder,
-            seed: None,
         }
     }
 
-    /// Samples per batch. Default 1.
-    pub fn batch_size(mut self, batch_size: usize) -> Self {
-        self.epochs.batch_size = Some(batch_size);
-        self
-    }
+    setters!();
 
-    /// The order of the samples. Default: the dataset's.
-    pub fn sampler(mut self, sampler: Arc<dyn Sampler>) -> Self {
-        self.epochs.sampler = Some(sampler);
-        self
-    }
-
-    /// Another random order every epoch, a pure function of `seed` and the epoch's number. It is the seed of what is random
-    /// about samples, too, unless [`seed`](Self::seed) gives another.
-    pub fn shuffle(mut self, seed: u64) -> Self {
-        let sampler = RandomSampler::new(self.dataset.len(), seed);
-        self.seed = self.seed.or(Some(seed));
-        self.sampler(Arc::new(sampler))
-    }
-
-    /// What is random about samples is drawn from: each has a key that follows from this, the epoch and its index
-    /// ([`SampleWriter::key`](crate::SampleWriter::key)), so it is the same for any number of threads, and after a resume.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
-
-    /// What becomes of a last batch that is smaller. Default: it comes.
-    pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
-        self.epochs.last_batch = Some(last_batch);
-        self
-    }
-
-    /// What makes the batches, in the place of a sampler and a batch size: torch's `batch_sampler`.
-    pub fn batches(mut self, batches: Arc<dyn BatchingSampler>) -> Self {
-        self.epochs.batches = Some(batches);
-        self
-    }
-
-    /// Which part of every epoch is this process's, and what happens to a remainder. Every rank gets as many batches as any
-    /// other, and of the same sizes; with [`batches`](Self::batches) whole batches are dealt. Default: all of it.
-    ///
-    /// Every rank needs the same sampler, seed and all, and none that is a shard already.
-    ///
-    /// # Example
-    /// ```
-    /// use std::sync::Arc;
-    /// use sluicegate::{DataLoader, InMemory, Remainder, Shard};
-    ///
-    /// let dataset = Arc::new(InMemory::from_vec("x", (0..10_i64).collect(), [])?);
-    /// let mut counted = 0;
-    /// for rank in 0..4 {
-    ///     let builder = DataLoader::builder(dataset.clone()).batch_size(2).shuffle(7);
-    ///     let loader = builder.shard(Shard::new(rank, 4)?, Remainder::Exact).build()?;
-    ///     for batch in loader.epoch(0)?.with_ids() {
-    ///         counted += batch?.1.valid; // without what only fills up the ranks' last batches
-    ///     }
-    /// }
-    /// assert_eq!(counted, 10);
-    /// # Ok::<(), sluicegate::Error>(())
-    /// ```
-    pub fn shard(mut self, shard: Shard, remainder: Remainder) -> Self {
-        (self.epochs.shard, self.epochs.remainder) = (shard, remainder);
-        self
+    fn dataset_len(&self) -> usize {
+        self.dataset.len()
     }
 
     /// Threads that fetch ahead of the consumer. Default 0: batches are fetched when they are asked for.
@@ -135,12 +66,6 @@ impl DataLoaderBuilder {
         self
     }
 
-    /// Batches fetched ahead per thread. Default 2.
-    pub fn prefetch(mut self, batches_per_thread: usize) -> Self {
-        self.prefetch = batches_per_thread;
-        self
-    }
-
     /// The most bytes that batches fetched ahead take, beside [`prefetch`](Self::prefetch): whichever is reached first counts.
     /// The largest batch so far says how many that are; one is always fetched, and until it has come it is alone. Which
     /// batches come, and in which order, does not depend on it. Default: a quarter of what the process [may
@@ -164,12 +89,6 @@ impl DataLoaderBuilder {
         self
     }
 
-    /// In which order batches reach the consumer. Default: the sampler's.
-    pub fn delivery(mut self, delivery: Delivery) -> Self {
-        self.delivery = delivery;
-        self
-    }
-
     /// How samples become a batch. Default: [`StackSamples`].
     pub fn collate(mut self, collate: Arc<dyn Collate>) -> Self {
         self.collate = collate;
@@ -188,13 +107,10 @@ impl DataLoaderBuilder {
             return Err(Error::InvalidArgument { argument: "pool", reason });
         }
         let threads = self.pool.as_ref().map_or(self.threads, |pool| pool.current_num_threads());
-        check_prefetch(threads, self.prefetch)?;
-        if self.dataset.is_random() && self.seed.is_none() {
-            let reason = "the samples are random, and nothing says what they are drawn from: give a number".into();
-            return Err(Error::InvalidArgument { argument: "seed", reason });
-        }
-        let epochs = self.epochs.build(self.dataset.len())?;
-        let ahead = threads.saturating_mul(self.prefetch).max(1);
+        let ahead = self.settings.ahead(threads)?;
+        self.settings.check_seed(self.dataset.is_random())?;
+        let Settings { epochs, delivery, seed, .. } = self.settings;
+        let epochs = epochs.build(self.dataset.len())?;
         let bytes_ahead = Arc::new(BytesAhead::new(self.prefetch_bytes));
         let slab = Slab::new(ahead.saturating_add(SPARE_SLOTS));
         let slab = if threads > 0 { slab.with_free_bytes(bytes_ahead.bound()) } else { slab };
@@ -210,8 +126,8 @@ impl DataLoaderBuilder {
             bytes_ahead,
             pool: pool.map(Arc::new),
             ahead,
-            delivery: self.delivery,
-            seed: self.seed,
+            delivery,
+            seed,
         })
     }
 }

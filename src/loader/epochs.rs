@@ -108,12 +108,3 @@ impl Epochs {
         Ok(self.plan(state.epoch())?.start_at(state.position()))
     }
 }
-
-/// Fails when there are threads but nothing to prefetch.
-pub(super) fn check_prefetch(threads: usize, batches_per_thread: usize) -> Result<()> {
-    if threads == 0 || batches_per_thread > 0 {
-        return Ok(());
-    }
-    let reason = "threads that may fetch no batch ahead have nothing to do: give at least 1".into();
-    Err(Error::InvalidArgument { argument: "prefetch", reason })
-}

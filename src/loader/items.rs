@@ -19,7 +19,7 @@ use crate::{Delivery, EpochPlan, Fetch, ItemDataset, LoaderState, Prefetch, Resu
 ///
 /// # Example
 /// ```
-/// use sluicegate::{Error, ItemDataset, ItemLoader};
+/// use sluicegate::{Error, ItemDatasetExt, ItemLoader};
 ///
 /// let words: Vec<String> = "the quick brown fox jumps over the lazy dog".split(' ').map(String::from).collect();
 /// let dataset = words.map(|word: String| if word.is_empty() { Err(Error::User("no word".into())) } else { Ok(word.len()) });

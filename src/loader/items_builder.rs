@@ -6,23 +6,22 @@ use std::thread::Scope;
 use rayon::ThreadPool;
 
 use super::ItemLoader;
-use super::epochs::{EpochSettings, check_prefetch};
+use super::settings::{Settings, setters};
 use crate::pipeline::{FetchItems, ScopedThreads, Spawn};
-use crate::{
-    BatchingSampler, Delivery, Error, Fetch, ItemDataset, LastBatch, Pool, RandomSampler, Remainder, Result, Sampler,
-    Shard,
-};
+use crate::{Error, Fetch, ItemDataset, Pool, Result};
+
+/// What makes a fetch of what random items are drawn from.
+type MakeFetch<'scope, B> = Box<dyn FnOnce(Option<u64>) -> Arc<dyn Fetch<B> + 'scope> + Send + Sync + 'scope>;
 
 /// How an [`ItemLoader`] is to be made.
 #[must_use]
 pub struct ItemLoaderBuilder<'scope, B> {
-    fetch: Arc<dyn Fetch<B> + 'scope>,
+    make_fetch: MakeFetch<'scope, B>,
     dataset_len: usize,
-    epochs: EpochSettings,
+    is_random: bool,
+    settings: Settings,
     /// By the setting that gave them: how many there are, and who they are.
     threads: Vec<(&'static str, usize, Arc<dyn Spawn<'scope> + 'scope>)>,
-    prefetch: usize,
-    delivery: Delivery,
 }
 
 impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
@@ -31,48 +30,16 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
         D: ItemDataset + 'scope,
         C: Fn(Vec<D::Item>) -> Result<B> + Send + Sync + 'scope,
     {
-        let dataset_len = dataset.len();
-        let fetch = Arc::new(FetchItems::new(dataset, collate));
-        let epochs = EpochSettings::default();
-        Self { fetch, dataset_len, epochs, threads: Vec::new(), prefetch: 2, delivery: Delivery::InOrder }
+        let (dataset_len, is_random) = (dataset.len(), dataset.is_random());
+        let make_fetch =
+            Box::new(|seed| Arc::new(FetchItems::new(dataset, collate, seed)) as Arc<dyn Fetch<B> + 'scope>);
+        Self { make_fetch, dataset_len, is_random, settings: Settings::default(), threads: Vec::new() }
     }
 
-    /// Items per batch. Default 1.
-    pub fn batch_size(mut self, batch_size: usize) -> Self {
-        self.epochs.batch_size = Some(batch_size);
-        self
-    }
+    setters!();
 
-    /// The order of the items. Default: the dataset's.
-    pub fn sampler(mut self, sampler: Arc<dyn Sampler>) -> Self {
-        self.epochs.sampler = Some(sampler);
-        self
-    }
-
-    /// Another random order every epoch, a pure function of `seed` and the epoch's number: that of
-    /// [`DataLoaderBuilder::shuffle`](crate::DataLoaderBuilder::shuffle).
-    pub fn shuffle(self, seed: u64) -> Self {
-        let sampler = RandomSampler::new(self.dataset_len, seed);
-        self.sampler(Arc::new(sampler))
-    }
-
-    /// What becomes of a last batch that is smaller. Default: it comes.
-    pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
-        self.epochs.last_batch = Some(last_batch);
-        self
-    }
-
-    /// What makes the batches, in the place of a sampler and a batch size: torch's `batch_sampler`.
-    pub fn batches(mut self, batches: Arc<dyn BatchingSampler>) -> Self {
-        self.epochs.batches = Some(batches);
-        self
-    }
-
-    /// Which part of every epoch is this process's, and what happens to a remainder: as
-    /// [`DataLoaderBuilder::shard`](crate::DataLoaderBuilder::shard). Default: all of it.
-    pub fn shard(mut self, shard: Shard, remainder: Remainder) -> Self {
-        (self.epochs.shard, self.epochs.remainder) = (shard, remainder);
-        self
+    fn dataset_len(&self) -> usize {
+        self.dataset_len
     }
 
     /// Threads of `scope` that fetch ahead of the consumer, for what borrows from outside it. They start when there is something
@@ -94,23 +61,12 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
         self
     }
 
-    /// Batches fetched ahead per thread. Default 2.
-    pub fn prefetch(mut self, batches_per_thread: usize) -> Self {
-        self.prefetch = batches_per_thread;
-        self
-    }
-
-    /// In which order batches reach the consumer. Default: the sampler's.
-    pub fn delivery(mut self, delivery: Delivery) -> Self {
-        self.delivery = delivery;
-        self
-    }
-
     /// The loader. Starts nothing.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `batch_size` is 0, when `batches` are given and what they
-    /// decide is given too, when threads are given in two ways, or when there are threads but nothing to prefetch.
+    /// decide is given too, when threads are given in two ways, when there are threads but nothing to prefetch, or when items
+    /// are random and there is no seed.
     pub fn build(self) -> Result<ItemLoader<'scope, B>> {
         if let [(one, ..), (other, ..), ..] = self.threads[..] {
             let reason = format!("its threads fetch, and {one} is given too: leave one of them out");
@@ -118,14 +74,11 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
         }
         let (count, threads) = self.threads.into_iter().next().map(|(_, count, threads)| (count, threads)).unzip();
         let count = count.unwrap_or(0);
-        check_prefetch(count, self.prefetch)?;
-        Ok(ItemLoader {
-            fetch: self.fetch,
-            epochs: self.epochs.build(self.dataset_len)?,
-            threads,
-            ahead: count.saturating_mul(self.prefetch).max(1),
-            delivery: self.delivery,
-        })
+        let ahead = self.settings.ahead(count)?;
+        self.settings.check_seed(self.is_random)?;
+        let Settings { epochs, delivery, seed, .. } = self.settings;
+        let epochs = epochs.build(self.dataset_len)?;
+        Ok(ItemLoader { fetch: (self.make_fetch)(seed), epochs, threads, ahead, delivery })
     }
 }
 

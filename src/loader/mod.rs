@@ -8,6 +8,7 @@ mod builder;
 mod epochs;
 mod items;
 mod items_builder;
+mod settings;
 mod stream_batches;
 
 use std::sync::Arc;

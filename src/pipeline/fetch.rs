@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::Batch;
-use super::pool::catch;
 use crate::collate::{BatchLayout, Collate};
 use crate::dataset::{Blocks, Dataset, sizes_of};
+use crate::error::catch;
 use crate::memory::Slab;
 use crate::{BatchWriter, Column, Error, Result, Schema, Sizes, sample_key};
 

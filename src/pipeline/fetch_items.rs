@@ -1,32 +1,53 @@
 //! [`FetchItems`]: fetches the items of an [`ItemDataset`], and collates them by a closure.
 
-use super::pool::catch;
 use super::{Fetch, IndexBatch};
 use crate::dataset::ItemDataset;
+use crate::error::catch;
+use crate::rng::sample_key;
 use crate::{Error, Result};
 
 /// Fetches from an [`ItemDataset`]: a batch is what `collate` makes of its items.
 pub(crate) struct FetchItems<D, C> {
     dataset: D,
     collate: C,
+    /// Where items are random: what they are drawn from, with the epoch and the index.
+    seed: Option<u64>,
 }
 
 impl<D: ItemDataset, C> FetchItems<D, C> {
-    pub(crate) fn new(dataset: D, collate: C) -> Self {
-        Self { dataset, collate }
+    pub(crate) fn new(dataset: D, collate: C, seed: Option<u64>) -> Self {
+        let seed = seed.filter(|_| dataset.is_random());
+        Self { dataset, collate, seed }
+    }
+
+    fn read(&self, epoch: u64, indices: &[usize]) -> Result<Vec<D::Item>> {
+        match self.seed {
+            None => self.dataset.items(indices),
+            Some(seed) => {
+                let key = |&index: &usize| sample_key(seed, epoch, index as u64);
+                self.dataset.items_with_keys(indices, &indices.iter().map(key).collect::<Vec<_>>())
+            }
+        }
+    }
+
+    fn read_alone(&self, epoch: u64, index: usize) -> Result<()> {
+        match self.seed {
+            None => self.dataset.item(index).map(drop),
+            Some(_) => self.read(epoch, &[index]).map(drop),
+        }
     }
 
     /// The error of items that could not be read because of a panic: which of them, if that happens again when each is read
     /// by itself.
-    fn name_panic(&self, indices: &[usize], message: String) -> Error {
+    fn name_panic(&self, epoch: u64, indices: &[usize], message: String) -> Error {
         for &index in indices {
-            if let Err(Error::Panic { message, .. }) = catch(|| self.dataset.get(index).map(drop)) {
+            if let Err(Error::Panic { message, .. }) = catch(|| self.read_alone(epoch, index)) {
                 return Error::Panic { index: Some(index), message };
             }
         }
         // It may have been the batched read, or chance.
         let first = indices.first().copied().unwrap_or_default();
-        let message = format!("{message} (in get_many of {} samples, {first} the first)", indices.len());
+        let message = format!("{message} (in a read of {} items, {first} the first)", indices.len());
         Error::Panic { index: None, message }
     }
 }
@@ -37,14 +58,17 @@ where
     C: Fn(Vec<D::Item>) -> Result<B> + Send + Sync,
 {
     fn fetch(&self, batch: &IndexBatch) -> Result<B> {
-        let indices = &batch.indices;
-        let items = catch(|| self.dataset.get_many(indices)).map_err(|error| match error {
-            Error::Panic { message, .. } => self.name_panic(indices, message),
+        let IndexBatch { epoch, indices, .. } = batch;
+        let items = catch(|| self.read(*epoch, indices)).map_err(|error| match error {
+            Error::Panic { message, .. } => self.name_panic(*epoch, indices, message),
             other => other,
         })?;
         if items.len() != indices.len() {
-            let reason =
-                format!("get_many gave {} items for {} indices: it must give one for each", items.len(), indices.len());
+            let reason = format!(
+                "its batched read gave {} items for {} indices: it must give one for each",
+                items.len(),
+                indices.len()
+            );
             return Err(Error::InvalidArgument { argument: "dataset", reason });
         }
         (self.collate)(items)

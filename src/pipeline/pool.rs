@@ -1,6 +1,5 @@
 //! [`Pool`]: the threads that fetch.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
@@ -102,17 +101,4 @@ impl Pool {
             .build()
             .map_err(|error| Error::Threads { threads: self.threads, reason: error.to_string() })
     }
-}
-
-/// Runs `work`; a panic becomes an error of the batch that it happened in.
-pub(super) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What the work was writing to is dropped with its error, so nobody sees it half done.
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let message = panic
-            .downcast_ref::<&str>()
-            .map(ToString::to_string)
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "no message".into());
-        Err(Error::Panic { index: None, message })
-    })
 }

@@ -1,7 +1,6 @@
 //! [`ReadAhead`]: a stream that is read on a thread of its own, a bounded number of bytes ahead of its consumer.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::Batch;
 use crate::collate::Collate;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
+use crate::error::catch;
 use crate::memory::Slab;
 use crate::{Error, Result, SampleBlock, Schema, TypedField};
 
@@ -213,16 +213,12 @@ impl ReadAhead {
         let (dataset, part, from, ahead) = (Arc::clone(&self.dataset), self.part.clone(), self.from, self.bytes_ahead);
         let (theirs, signal) = (Arc::clone(&shared), stop.clone());
         let read = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let outcome = catch(|| {
                 let mut stream = dataset.stream(part, from, &signal)?;
                 read_all(&mut *stream, &theirs, &signal, ahead)
-            }));
+            });
             let mut state = theirs.lock();
-            state.outcome = Some(outcome.unwrap_or_else(|panic| {
-                let message = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-                let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-                Err(Error::Panic { index: None, message })
-            }));
+            state.outcome = Some(outcome);
             state.is_over = true;
             theirs.changed.notify_all();
         };

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::time::Duration;
 
-use super::pool::{Pool, catch};
+use super::pool::Pool;
+use crate::error::catch;
 use crate::memory::{Lease, generation};
 use crate::{Error, Result};
 

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Weak};
 
 use super::pace::Pace;
-use super::pool::catch;
 use super::reorder::Reorder;
 use super::unclaimed::Unclaimed;
 use super::{BytesAhead, Fetch, IndexBatch};
 use crate::Result;
+use crate::error::catch;
 
 /// Where batches are counted, and what tells the size of one.
 type Counter<B> = (Arc<BytesAhead>, fn(&B) -> usize);

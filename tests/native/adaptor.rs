@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
-use sluicegate::memory::{Array, Segment};
+use sluicegate::memory::{Array, Segment, Slab};
 use sluicegate::{
-    BatchWriter, BlockSize, Blocks, DType, DataLoader, Dataset, DatasetExt, Error, Field, InMemory, MixtureSampler,
-    MixtureWeights, Ragged, RandomSampler, ReadMany, Result, SampleWriter, Sampler, Schema, SizesWriter, StopCriteria,
-    VariableSize,
+    BatchWriter, BlockSize, Blocks, DType, DataLoader, Dataset, DatasetExt, Error, Fetch, FetchSamples, Field,
+    InMemory, IndexBatch, ItemDatasetExt, ItemLoader, MixtureSampler, MixtureWeights, Ragged, RandomSampler, ReadMany,
+    Result, SampleWriter, Sampler, Schema, SizesWriter, StackSamples, StopCriteria, VariableSize,
 };
 
 use crate::conformance::dataset_conformance;
@@ -280,6 +280,32 @@ fn samples_of_a_window_have_keys_of_their_own() {
 }
 
 #[test]
+fn what_is_random_about_fields_and_items_is_drawn_from_one_key() {
+    let schema = Schema::new([Field::new("key", DType::UInt64, [])]);
+    let drawn = |len| {
+        let made = in_memory(len).map_random(schema.clone(), |_, key, into| {
+            into.field(0).copy_from_slice(&key.to_ne_bytes());
+            Ok(())
+        });
+        made.unwrap()
+    };
+    let loader = DataLoader::builder(drawn(20).batch(2).unwrap()).batch_size(3).shuffle(7).build().unwrap();
+    let fields: Vec<u64> =
+        loader.epoch(4).unwrap().flat_map(|batch| batch.unwrap().to_vec::<u64>(0).unwrap()).collect();
+    let items = vec![(); 20].map_random(|(), key| Ok(key)).batch(2).unwrap();
+    let loader = ItemLoader::builder(items, |pairs: Vec<Vec<u64>>| Ok(pairs.concat())).batch_size(3).shuffle(7);
+    let items = loader.build().unwrap().epoch(4).unwrap().collect::<Result<Vec<_>>>().unwrap().concat();
+    assert_eq!(fields, items);
+    // Without a seed there is no key: neither the loader nor the dataset makes one up.
+    let refused = |argument, error| matches!(error, Error::InvalidArgument { argument: of, .. } if of == argument);
+    assert!(refused("seed", DataLoader::builder(drawn(3)).build().err().unwrap()));
+    assert!(refused("dataset", drawn(3).filter(|_| Ok(true)).err().unwrap()));
+    let batch = FetchSamples::new(Arc::new(drawn(3)), Arc::new(StackSamples), Arc::new(Slab::new(1)));
+    let asked = IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1] };
+    assert!(refused("keys", batch.fetch(&asked).err().unwrap()));
+}
+
+#[test]
 fn what_can_not_be_adapted_is_refused() {
     let argument = |error: Error| match error {
         Error::InvalidArgument { argument, .. } => argument,
@@ -290,6 +316,7 @@ fn what_can_not_be_adapted_is_refused() {
     assert_eq!(argument(in_memory(3).window(0, 1).err().unwrap()), "len");
     assert_eq!(argument(in_memory(3).window(1, 0).err().unwrap()), "stride");
     assert_eq!(argument(words().window(1, 1).err().unwrap()), "dataset");
+    assert_eq!(argument(in_memory(3).batch(0).err().unwrap()), "size");
     assert_eq!(argument(Gifted::new(3).filter(|_| Ok(true)).err().unwrap()), "dataset");
     let error = in_memory(3).zip(in_memory(3)).err().unwrap();
     assert!(error.to_string().contains("`number`"), "{error}");

@@ -8,7 +8,9 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use futures_core::{FusedStream, Stream};
-use sluicegate::{BatchStream, DataLoader, Dataset, Delivery, Error, Result, SampleWriter, Schema};
+use sluicegate::{
+    BatchStream, DataLoader, Dataset, Delivery, Error, ItemDatasetExt, ItemLoader, Result, SampleWriter, Schema,
+};
 
 use crate::datasets::Numbers;
 
@@ -43,7 +45,7 @@ impl Wake for Unpark {
 }
 
 /// All that comes of a stream, as (samples or error), with the number of polls and of wakes.
-fn drive(stream: BatchStream) -> (Vec<std::result::Result<Vec<u64>, String>>, usize, usize) {
+fn drive(stream: BatchStream<'_>) -> (Vec<std::result::Result<Vec<u64>, String>>, usize, usize) {
     let unpark = Arc::new(Unpark(thread::current(), AtomicUsize::new(0)));
     let waker = Arc::clone(&unpark).into();
     let (mut context, mut found, mut polls) = (Context::from_waker(&waker), Vec::new(), 0);
@@ -127,4 +129,28 @@ fn on_the_only_thread_of_its_pool_a_stream_does_what_it_would_wait_for() {
         values
     });
     assert!(values.into_iter().eq(0..8));
+}
+
+#[test]
+fn batches_of_items_are_a_stream_too() {
+    let slow = (0..9).collect::<Vec<usize>>().map(|number| {
+        thread::sleep(Duration::from_micros(400));
+        Ok(number)
+    });
+    let loader = ItemLoader::builder(slow, |items: Vec<usize>| Ok(items)).batch_size(4).threads(2).build().unwrap();
+    let mut stream = pin!(loader.epoch(0).unwrap().into_stream());
+    let unpark = Arc::new(Unpark(thread::current(), AtomicUsize::new(0)));
+    let waker = Arc::clone(&unpark).into();
+    let (mut found, mut pending) = (Vec::new(), 0);
+    while found.len() < 3 {
+        match stream.as_mut().poll_next(&mut Context::from_waker(&waker)) {
+            Poll::Ready(batch) => found.push(batch.unwrap().unwrap()),
+            Poll::Pending => {
+                pending += 1;
+                thread::park_timeout(Duration::from_secs(30));
+            }
+        }
+    }
+    assert_eq!(found, [vec![0, 1, 2, 3], vec![4, 5, 6, 7], vec![8]]);
+    assert!(pending > 0 && stream.is_terminated(), "{pending}");
 }

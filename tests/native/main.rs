@@ -31,7 +31,8 @@ mod image_operations;
 mod image_transform;
 #[cfg(feature = "image")]
 mod images;
-mod items;
+mod item_adaptor;
+mod item_loader;
 #[cfg(feature = "image")]
 mod jpeg;
 mod json_lines;
@@ -64,6 +65,7 @@ mod state;
 mod states;
 mod stream;
 mod stream_adaptor;
+mod stream_prefetch;
 mod tar;
 mod tfrecord;
 mod tokens;

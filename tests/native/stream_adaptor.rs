@@ -2,29 +2,30 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sluicegate::{
     Advance, BufferBound, DType, Error, Field, IterableDataset, IterableDatasetExt, LastBatch, Result, SampleBlock,
-    StopSignal, StreamBatches, StreamDamages, StreamDataset, StreamFormat, StreamPart, StreamPosition, StreamSource,
-    TypedField,
+    SampleStream, StopSignal, StreamBatches, StreamDamages, StreamDataset, StreamFormat, StreamPart, StreamPosition,
+    StreamSource, TypedField,
 };
 use tempfile::TempDir;
 
-type Read = Vec<(Vec<u8>, StreamPosition)>;
+pub(crate) type Read = Vec<(Vec<u8>, StreamPosition)>;
 
-fn lines(command: &str) -> StreamDataset {
+pub(crate) fn lines(command: &str) -> StreamDataset {
     StreamDataset::new(vec![StreamSource::Command(command.into())], StreamFormat::JsonLines(None))
 }
 
-fn read(dataset: &dyn IterableDataset, part: StreamPart, from: StreamPosition) -> Result<Read> {
+pub(crate) fn read(dataset: &dyn IterableDataset, part: StreamPart, from: StreamPosition) -> Result<Read> {
     let mut stream = dataset.stream(part, from, &StopSignal::new()?)?;
     let mut block = SampleBlock::new(stream.fields().len());
     while stream.advance(&mut block)? == Advance::Sample {}
     Ok((0..block.len()).map(|row| (block.value(0, row).to_vec(), block.position(row))).collect())
 }
 
-fn values(read: Read) -> Vec<u64> {
+pub(crate) fn values(read: Read) -> Vec<u64> {
     let number = |(value, _): (Vec<u8>, _)| String::from_utf8(value).unwrap().parse().unwrap();
     read.into_iter().map(number).collect()
 }
@@ -76,7 +77,7 @@ fn parts_are_disjoint_and_every_position_leads_to_the_rest() {
 }
 
 /// The texts of the numbers of `seq`, in a field `name`.
-fn named(name: &'static str, command: &str) -> impl IterableDataset + use<> {
+pub(crate) fn named(name: &'static str, command: &str) -> impl IterableDataset + use<> {
     lines(command).map(vec![TypedField::text(name)], |sample, into| {
         into[0].extend(sample.bytes(0));
         Ok(())
@@ -84,7 +85,7 @@ fn named(name: &'static str, command: &str) -> impl IterableDataset + use<> {
 }
 
 /// Asserts that ranks have disjoint parts of what all have, and that every position of `places` leads to the rest.
-fn keeps_the_contract(dataset: &dyn IterableDataset, places: impl Iterator<Item = usize>) -> Read {
+pub(crate) fn keeps_the_contract(dataset: &dyn IterableDataset, places: impl Iterator<Item = usize>) -> Read {
     let all = read(dataset, StreamPart::WHOLE, StreamPosition::default()).unwrap();
     for place in places {
         assert_eq!(read(dataset, StreamPart::WHOLE, all[place].1).unwrap(), all[place + 1..], "from {place}");
@@ -133,6 +134,128 @@ fn streams_are_mixed_in_proportion_and_each_in_its_order() {
     let gaps = odd.mix(vec![Arc::new(lines("seq 10000 10999"))], &[3.0, 1.0], 7).unwrap();
     let found = values(keeps_the_contract(&gaps, [0, 700, 1500].into_iter()));
     assert_eq!(found, all.into_iter().filter(|number| *number >= 10_000 || number % 2 == 1).collect::<Vec<_>>());
+}
+
+/// The numbers 0 to `end` - 1, each a byte.
+fn bytes_to(end: u8) -> impl IterableDataset {
+    let field = vec![TypedField::number(Field::new("x", DType::UInt8, [])).unwrap()];
+    lines(&format!("seq 0 {}", end - 1)).map(field, |sample, into| {
+        into[0].push(sample.ordinal() as u8);
+        Ok(())
+    })
+}
+
+fn window_values(read: Read) -> Vec<Vec<u8>> {
+    read.into_iter().map(|(value, _)| value).collect()
+}
+
+#[test]
+fn windows_of_a_stream_are_those_of_a_slice() {
+    let all: Vec<u8> = (0..23).collect();
+    for (len, stride) in [(1, 1), (4, 1), (4, 3), (3, 3), (2, 5), (23, 1), (24, 1)] {
+        let windows = bytes_to(23).window(len, stride).unwrap();
+        let expected: Vec<_> = all.windows(len).step_by(stride).map(<[u8]>::to_vec).collect();
+        let places = (0..expected.len()).step_by(3);
+        assert_eq!(window_values(keeps_the_contract(&windows, places)), expected, "{len}, {stride}");
+    }
+    let batches = bytes_to(23).batch(5).unwrap();
+    let expected: Vec<_> = all.chunks_exact(5).map(<[u8]>::to_vec).collect();
+    assert_eq!(window_values(keeps_the_contract(&batches, 0..4)), expected);
+    let of_batches = bytes_to(23).batch(5).unwrap().window(2, 1).unwrap();
+    let expected: Vec<_> = all[..20].windows(10).step_by(5).map(<[u8]>::to_vec).collect();
+    assert_eq!(window_values(keeps_the_contract(&of_batches, 0..3)), expected);
+}
+
+#[test]
+fn a_window_that_lacks_a_sample_is_left_out() {
+    let without = |missing: &'static [u64]| bytes_to(12).filter(move |sample| Ok(!missing.contains(&sample.ordinal())));
+    for (len, stride, missing) in [(3, 2, &[5][..]), (3, 1, &[0, 4, 11]), (2, 4, &[2, 3, 8]), (4, 4, &[4, 5, 6, 7])] {
+        let windows = without(missing).window(len, stride).unwrap();
+        let all: Vec<u8> = (0..12).collect();
+        let is_whole = |window: &&[u8]| !window.iter().any(|&number| missing.contains(&u64::from(number)));
+        let expected: Vec<_> = all.windows(len).step_by(stride).filter(is_whole).map(<[u8]>::to_vec).collect();
+        let places = 0..expected.len();
+        assert_eq!(window_values(keeps_the_contract(&windows, places)), expected, "{len}, {stride}, {missing:?}");
+    }
+}
+
+/// Bytes that come once, one by one, whoever asks.
+struct Once(Arc<AtomicU64>);
+
+struct OncePass(Arc<AtomicU64>, u64, Vec<TypedField>);
+
+impl IterableDataset for Once {
+    fn stream(&self, _: StreamPart, from: StreamPosition, _: &StopSignal) -> Result<Box<dyn SampleStream>> {
+        let fields = vec![TypedField::plain(Field::new("x", DType::UInt8, []))];
+        Ok(Box::new(OncePass(Arc::clone(&self.0), from.ordinal, fields)))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        false
+    }
+}
+
+impl SampleStream for OncePass {
+    fn fields(&self) -> &[TypedField] {
+        &self.2
+    }
+
+    fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
+        let next = self.0.fetch_add(1, Ordering::Relaxed) as u8;
+        self.1 += 1;
+        let position = StreamPosition { ordinal: self.1, ..StreamPosition::default() };
+        into.push(&self.2, &[&[next]], position).map(|()| Advance::Sample)
+    }
+}
+
+#[test]
+fn windows_of_what_comes_once_go_on_where_all_samples_are_new() {
+    let windows = Once(Arc::default()).window(4, 2).unwrap();
+    assert!(!windows.is_repeatable());
+    let two_from = |from| {
+        let mut block = SampleBlock::new(1);
+        let mut stream = windows.stream(StreamPart::WHOLE, from, &StopSignal::new().unwrap()).unwrap();
+        (0..2).for_each(|_| assert_eq!(stream.advance(&mut block).unwrap(), Advance::Sample));
+        ([block.value(0, 0).to_vec(), block.value(0, 1).to_vec()], block.position(1))
+    };
+    let (first, position) = two_from(StreamPosition::default());
+    assert_eq!((first, position.ordinal), ([vec![0, 1, 2, 3], vec![2, 3, 4, 5]], 2));
+    // Of the window from 4 on two samples are gone.
+    let (rest, position) = two_from(position);
+    assert_eq!((rest, position.ordinal), ([vec![6, 7, 8, 9], vec![8, 9, 10, 11]], 5));
+}
+
+#[test]
+fn windows_that_can_not_be_are_refused() {
+    let refused = |error: Option<Error>, expected: &str| {
+        let Some(Error::InvalidArgument { argument, reason }) = error else { panic!("{expected}: {error:?}") };
+        assert_eq!(argument, expected, "{reason}");
+    };
+    refused(lines("seq 3").window(0, 1).err(), "len");
+    refused(lines("seq 3").window(1, 0).err(), "stride");
+    refused(lines("seq 3").batch(0).err(), "size");
+    refused(lines("seq 3").prefetch(0).err(), "samples");
+    let texts = lines("seq 3").window(2, 1).unwrap();
+    refused(read(&texts, StreamPart::WHOLE, StreamPosition::default()).err(), "dataset");
+}
+
+#[test]
+fn a_panic_in_a_closure_names_the_ordinal_of_its_sample() {
+    let panics = |sample: &sluicegate::StreamSample<'_>| assert!(sample.bytes(0) != b"5", "five");
+    let mapped = lines("seq 9").skip(2).map(vec![TypedField::text("x")], move |sample, _| {
+        panics(sample);
+        Ok(())
+    });
+    let filtered = lines("seq 9").filter(move |sample| {
+        panics(sample);
+        Ok(true)
+    });
+    for dataset in [Arc::new(mapped) as Arc<dyn IterableDataset>, Arc::new(filtered)] {
+        for ahead in [Arc::clone(&dataset), Arc::new(Arc::clone(&dataset).prefetch(2).unwrap())] {
+            let Some(Err(error)) = StreamBatches::new(ahead, 3).unwrap().last() else { panic!("sample 5 panics") };
+            assert!(matches!(&error, Error::Panic { index: Some(4), message } if message == "five"), "{error}");
+        }
+    }
 }
 
 #[test]

@@ -61,7 +61,8 @@ where
                 return Ok(Advance::End);
             }
             let fields = self.stream.fields();
-            if (self.is_kept)(&StreamSample::new(fields, &self.read, 0))? {
+            let sample = StreamSample::new(fields, &self.read, 0);
+            if sample.catch(|| (self.is_kept)(&sample))? {
                 let values: Vec<&[u8]> = (0..fields.len()).map(|field| self.read.value(field, 0)).collect();
                 into.push(fields, &values, self.read.position(0))?;
                 return Ok(Advance::Sample);

@@ -63,7 +63,8 @@ where
             return Ok(Advance::End);
         }
         self.values.iter_mut().for_each(Vec::clear);
-        (self.map)(&StreamSample::new(self.stream.fields(), &self.read, 0), &mut self.values)?;
+        let sample = StreamSample::new(self.stream.fields(), &self.read, 0);
+        sample.catch(|| (self.map)(&sample, &mut self.values))?;
         let values: Vec<&[u8]> = self.values.iter().map(Vec::as_slice).collect();
         into.push(&self.fields, &values, self.read.position(0))?;
         Ok(Advance::Sample)

@@ -4,17 +4,21 @@ mod filter;
 mod map;
 mod mix;
 mod peeked;
+mod prefetch;
 mod sample;
 mod skip;
 mod take;
+mod window;
 mod zip;
 
 pub use filter::StreamFilter;
 pub use map::StreamMap;
 pub use mix::StreamMix;
+pub use prefetch::StreamPrefetch;
 pub use sample::StreamSample;
 pub use skip::StreamSkip;
 pub use take::StreamTake;
+pub use window::StreamWindow;
 pub use zip::StreamZip;
 
 use std::sync::Arc;
@@ -25,7 +29,11 @@ use crate::{Result, TypedField};
 /// Adaptors of every [`IterableDataset`], which they take whole: give a clone of an `Arc` to keep it.
 ///
 /// Samples keep the ordinals and positions that they have in what is adapted: whoever reads some of it, splits it among ranks or
-/// goes on at a position says the same as without the adaptor.
+/// goes on at a position says the same as without the adaptor. Windows and batches have ordinals of their own.
+///
+/// A panic in a closure is [`Error::Panic`](crate::Error::Panic), with the ordinal of its sample. None of these shuffles: a position
+/// of a shuffled stream is more than a place in it. [`StreamBatches::shuffle`](crate::StreamBatches::shuffle) does, and
+/// [`ShuffledSamples`](crate::ShuffledSamples) for a pass that is to be resumed.
 ///
 /// # Example
 /// ```
@@ -43,7 +51,8 @@ use crate::{Result, TypedField};
 /// ```
 pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// Samples of `fields` that `map` makes of these, one of each: it appends the bytes of each field to the vector in its
-    /// place. It is called in the order of the stream, by one thread in each pass.
+    /// place. It is called in the order of the stream, by one thread in each pass. What is random is drawn from
+    /// [`sample_key`](crate::sample_key) of a seed, an epoch and the [ordinal](StreamSample::ordinal).
     fn map<F>(self, fields: Vec<TypedField>, map: F) -> StreamMap<Self, F>
     where
         F: Fn(&StreamSample<'_>, &mut [Vec<u8>]) -> Result<()> + Send + Sync + 'static,
@@ -68,6 +77,62 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
     /// allows it.
     fn skip(self, samples: u64) -> StreamSkip<Self> {
         StreamSkip::new(self, samples)
+    }
+
+    /// The same samples, up to `samples` of which are read ahead on a thread of its own: an expensive `map` before it runs while
+    /// what comes behind it does. The thread begins with the pass and ends when the pass is dropped, which has it leave off and
+    /// waits for that, for 10 seconds at most. A panic is an error in its place. (By index a loader reads ahead.)
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `samples` is 0.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::{IterableDatasetExt, StreamBatches, StreamDataset, StreamFormat, StreamSource};
+    ///
+    /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 5".into())], StreamFormat::JsonLines(None));
+    /// let kept = lines.prefetch(8)?.filter(|sample| Ok(sample.bytes(0) != b"3")).prefetch(8)?;
+    /// assert_eq!(StreamBatches::new(kept, 4)?.next().expect("four samples")?.samples(), 4);
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    fn prefetch(self, samples: usize) -> Result<StreamPrefetch<Self>> {
+        StreamPrefetch::new(self, samples)
+    }
+
+    /// Windows of `len` consecutive samples, stacked: each field has a first axis of `len` more. Window w has the samples with
+    /// the ordinals from w times `stride` on; one of which a sample was left out (by a `filter`, or for a damage) is left out.
+    ///
+    /// A position leads to the rest by passing over what was read; a rank or worker reads what belongs to the others too.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `len` or `stride` is 0; when it begins where a field is
+    /// variable: such samples can't be stacked.
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::{DType, Field, IterableDatasetExt, StreamBatches, StreamDataset, StreamFormat, StreamSource, TypedField};
+    ///
+    /// let number = vec![TypedField::number(Field::new("x", DType::UInt8, []))?];
+    /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 0 5".into())], StreamFormat::JsonLines(None));
+    /// let numbers = lines.map(number, |sample, into| {
+    ///     into[0].extend(sample.bytes(0));
+    ///     Ok(())
+    /// });
+    /// let batch = StreamBatches::new(numbers.window(3, 2)?, 8)?.next().expect("two windows")?;
+    /// assert_eq!((batch.field("x")?.shape(), batch.field("x")?.view::<u8>()?), (&[2, 3][..], &b"012234"[..]));
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    fn window(self, len: usize, stride: usize) -> Result<StreamWindow<Self>> {
+        StreamWindow::new(self, len, stride)
+    }
+
+    /// Batches of `size` neighbouring samples, stacked, as one sample each: `window(size, size)`. Samples at the end that do not
+    /// fill one are left out. For what belongs together; [`StreamBatches`](crate::StreamBatches) makes batches to train on.
+    ///
+    /// # Errors
+    /// As [`window`](Self::window).
+    fn batch(self, size: usize) -> Result<StreamWindow<Self>> {
+        StreamWindow::batches(self, size)
     }
 
     /// These samples and those of `other` of the same ordinals side by side: each has the fields of both. It ends where one of

@@ -1,5 +1,6 @@
 //! [`StreamSample`]: one sample of a stream, to read.
 
+use crate::error::catch;
 use crate::{Element, Error, Result, SampleBlock, TypedField};
 
 /// One sample of a stream, as an adaptor shows it to a closure.
@@ -13,6 +14,16 @@ pub struct StreamSample<'a> {
 impl<'a> StreamSample<'a> {
     pub(super) fn new(fields: &'a [TypedField], block: &'a SampleBlock, row: usize) -> Self {
         Self { fields, block, row }
+    }
+
+    /// Runs the user's `work` on it; a panic becomes an error that names its ordinal.
+    pub(super) fn catch<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        catch(work).map_err(|error| match error {
+            Error::Panic { index: None, message } => {
+                Error::Panic { index: usize::try_from(self.ordinal()).ok(), message }
+            }
+            other => other,
+        })
     }
 
     /// Its ordinal in the stream.

@@ -17,7 +17,7 @@ impl ItemDataset for Samples {
         self.0.len
     }
 
-    fn get(&self, index: usize) -> Result<Sample> {
+    fn item(&self, index: usize) -> Result<Sample> {
         Ok(self.0.sample(index))
     }
 }

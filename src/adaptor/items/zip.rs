@@ -1,17 +1,10 @@
 //! [`ZipItems`]: two datasets side by side.
 
-use super::ItemDataset;
+use super::{check_count, read, read_methods};
+use crate::dataset::ItemDataset;
 use crate::{Error, Result};
 
-/// Pairs of items of two datasets: [`ItemDataset::zip`].
-///
-/// # Example
-/// ```
-/// use sluicegate::ItemDataset;
-/// let pairs = vec!["cat", "dog"].zip(vec![0, 1])?;
-/// assert_eq!(pairs.get(1)?, ("dog", 1));
-/// # Ok::<(), sluicegate::Error>(())
-/// ```
+/// Pairs of items of two datasets: what [`ItemDatasetExt::zip`](super::ItemDatasetExt::zip) gives.
 #[derive(Debug, Clone)]
 pub struct ZipItems<A, B> {
     first: A,
@@ -27,6 +20,13 @@ impl<A: ItemDataset, B: ItemDataset> ZipItems<A, B> {
         }
         Ok(Self { first, second })
     }
+
+    fn read(&self, indices: &[usize], keys: Option<&[u64]>) -> Result<Vec<(A::Item, B::Item)>> {
+        let (first, second) = (read(&self.first, indices, keys)?, read(&self.second, indices, keys)?);
+        check_count(first.len(), indices.len())?;
+        check_count(second.len(), indices.len())?;
+        Ok(first.into_iter().zip(second).collect())
+    }
 }
 
 impl<A: ItemDataset, B: ItemDataset> ItemDataset for ZipItems<A, B> {
@@ -36,11 +36,13 @@ impl<A: ItemDataset, B: ItemDataset> ItemDataset for ZipItems<A, B> {
         self.first.len()
     }
 
-    fn get(&self, index: usize) -> Result<Self::Item> {
-        Ok((self.first.get(index)?, self.second.get(index)?))
+    fn item(&self, index: usize) -> Result<Self::Item> {
+        Ok((self.first.item(index)?, self.second.item(index)?))
     }
 
-    fn get_many(&self, indices: &[usize]) -> Result<Vec<Self::Item>> {
-        Ok(self.first.get_many(indices)?.into_iter().zip(self.second.get_many(indices)?).collect())
+    fn is_random(&self) -> bool {
+        self.first.is_random() || self.second.is_random()
     }
+
+    read_methods!();
 }

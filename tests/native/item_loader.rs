@@ -1,4 +1,4 @@
-//! Datasets of items: what each adaptor gives, and that their loader is the field loader in all but what a batch is.
+//! The loader of items: it is the field loader in all but what a batch is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use sluicegate::{
-    BatchLimit, DataLoader, Delivery, Error, ItemDataset, ItemLoader, LastBatch, LengthBucketBatchSampler, LoaderState,
-    Remainder, Result, Shard, Shuffling, reuse_batches,
+    BatchLimit, DataLoader, Delivery, Error, ItemDataset, ItemDatasetExt, ItemLoader, LastBatch,
+    LengthBucketBatchSampler, LoaderState, Remainder, Result, Shard, Shuffling, reuse_batches, sample_key,
 };
 
 use crate::datasets::Numbers;
@@ -18,157 +18,8 @@ use crate::own_process::{NO_THREADS, alone, threads_named};
 /// A value that is neither `Clone` nor `Debug`.
 struct Bare(usize);
 
-/// Numbers, and how they were read.
-#[derive(Default)]
-struct Counted {
-    len: usize,
-    one_by_one: AtomicUsize,
-    batched: AtomicUsize,
-}
-
-impl Counted {
-    fn new(len: usize) -> Self {
-        Self { len, ..Self::default() }
-    }
-
-    fn reads(&self) -> (usize, usize) {
-        (self.one_by_one.load(Ordering::Relaxed), self.batched.load(Ordering::Relaxed))
-    }
-}
-
-impl ItemDataset for Counted {
-    type Item = usize;
-
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn get(&self, index: usize) -> Result<usize> {
-        self.one_by_one.fetch_add(1, Ordering::Relaxed);
-        if index < self.len { Ok(index) } else { Err(Error::IndexOutOfRange { index, len: self.len }) }
-    }
-
-    fn get_many(&self, indices: &[usize]) -> Result<Vec<usize>> {
-        self.batched.fetch_add(1, Ordering::Relaxed);
-        match indices.iter().find(|&&index| index >= self.len) {
-            Some(&index) => Err(Error::IndexOutOfRange { index, len: self.len }),
-            None => Ok(indices.to_vec()),
-        }
-    }
-}
-
 fn numbers(len: usize) -> Vec<usize> {
     (0..len).collect()
-}
-
-/// A dataset says the same by every way that it can be asked, and that is `expected`.
-fn check<D: ItemDataset>(dataset: &D, expected: &[D::Item])
-where
-    D::Item: PartialEq + std::fmt::Debug,
-{
-    let len = expected.len();
-    assert_eq!((dataset.len(), dataset.is_empty()), (len, len == 0));
-    let backwards: Vec<usize> = (0..len).rev().collect();
-    let one_by_one: Vec<_> = backwards.iter().map(|&index| dataset.get(index).unwrap()).collect();
-    assert_eq!(dataset.get_many(&backwards).unwrap(), one_by_one);
-    assert!(one_by_one.iter().rev().eq(expected), "{one_by_one:?} backwards, not {expected:?}");
-    for beyond in [len, usize::MAX] {
-        let refused = |error: Error| matches!(error, Error::IndexOutOfRange { index, .. } if index == beyond);
-        assert!(refused(dataset.get(beyond).unwrap_err()), "{beyond}");
-        assert!(refused(dataset.get_many(&[beyond]).unwrap_err()), "{beyond}");
-    }
-}
-
-#[test]
-fn adaptors_are_what_iterators_are() {
-    for len in [0, 1, 7, 300] {
-        let all = numbers(len);
-        check(&all, &all);
-        check(&all.as_slice(), &all.iter().collect::<Vec<_>>());
-        let boxed: Box<dyn ItemDataset<Item = usize>> = Box::new(all.clone());
-        check(&boxed, &all);
-        check(&Arc::new(&all), &all);
-        check(
-            &all.clone().filter(|number| number % 3 == 1).unwrap(),
-            &all.iter().copied().filter(|number| number % 3 == 1).collect::<Vec<_>>(),
-        );
-        for items in [0, 1, 5, 1000] {
-            check(&ItemDataset::take(all.clone(), items), &all.iter().copied().take(items).collect::<Vec<_>>());
-            check(&ItemDataset::skip(all.clone(), items), &all.iter().copied().skip(items).collect::<Vec<_>>());
-        }
-        for size in [1, 2, 5] {
-            check(&all.clone().batch(size).unwrap(), &all.chunks(size).map(<[_]>::to_vec).collect::<Vec<_>>());
-            for step in [1, 3] {
-                let windows: Vec<_> = all.windows(size).step_by(step).map(<[_]>::to_vec).collect();
-                check(&all.clone().window(size, step).unwrap(), &windows);
-            }
-        }
-    }
-}
-
-#[test]
-fn a_map_and_a_zip_give_what_their_parts_give() {
-    // Out of range a map has the error of what it maps.
-    let doubled = Counted::new(9).map(|number| Ok(2 * number));
-    check(&doubled, &[0, 2, 4, 6, 8, 10, 12, 14, 16]);
-    check(&Counted::new(3).zip(vec!['a', 'b', 'c']).unwrap(), &[(0, 'a'), (1, 'b'), (2, 'c')]);
-    let error = numbers(3).zip(numbers(4)).unwrap_err();
-    assert!(matches!(error, Error::LengthMismatch { first_len: 3, other_len: 4, .. }), "{error}");
-    for error in
-        [numbers(3).window(0, 1).unwrap_err(), numbers(3).window(1, 0).unwrap_err(), numbers(3).batch(0).unwrap_err()]
-    {
-        assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
-    }
-}
-
-#[test]
-fn a_shuffle_is_a_bijection_that_its_seed_decides() {
-    let shuffled = |seed| ItemDataset::shuffle(numbers(300), seed).get_many(&numbers(300)).unwrap();
-    assert_eq!(shuffled(7), shuffled(7));
-    assert_ne!(shuffled(7), shuffled(8));
-    assert_eq!(shuffled(7).into_iter().collect::<BTreeSet<_>>().len(), 300);
-    check(&ItemDataset::shuffle(numbers(300), 7), &shuffled(7));
-}
-
-proptest! {
-    #[test]
-    fn a_mixture_has_everything_once_in_its_sequence_and_evenly(first in 0_usize..60, second in 0_usize..60) {
-        let tag = |part: char| move |number: usize| Ok((part, number));
-        let mixed = numbers(first).map(tag('a')).mix(numbers(second).map(tag('b')));
-        let items = mixed.get_many(&numbers(first + second))?;
-        check(&mixed, &items);
-        for (part, len) in [('a', first), ('b', second)] {
-            let of_part = items.iter().filter(|item| item.0 == part).map(|item| item.1);
-            prop_assert!(of_part.eq(0..len));
-        }
-        for (seen, _) in items.iter().enumerate() {
-            let of_first = items[..seen].iter().filter(|item| item.0 == 'a').count();
-            prop_assert_eq!(of_first, seen * first / (first + second));
-        }
-    }
-}
-
-#[test]
-fn adaptors_hand_batched_reads_on() {
-    fn reads<D: ItemDataset>(of: impl FnOnce(&'static Counted) -> D, batches: usize) {
-        let counted: &Counted = Box::leak(Box::new(Counted::new(100)));
-        let adapted = of(counted);
-        let before = counted.reads();
-        adapted.get_many(&[3, 1, 2]).map(drop).unwrap();
-        assert_eq!(counted.reads(), (before.0, before.1 + batches), "{}", std::any::type_name::<D>());
-    }
-    reads(|counted| counted.map(Ok), 1);
-    reads(|counted| counted.filter(|_| true).unwrap(), 1);
-    reads(|counted| counted.take(50), 1);
-    reads(|counted| counted.skip(50), 1);
-    reads(|counted| counted.shuffle(7), 1);
-    reads(|counted| counted.window(4, 2).unwrap(), 1);
-    reads(|counted| counted.zip(counted).unwrap(), 2);
-    reads(|counted| counted.mix(counted), 2);
-    reads(|counted| counted.batch(4).unwrap(), 1);
-    reads(Box::new, 1);
-    reads(Arc::new, 1);
-    reads(|counted| Box::new(counted) as Box<dyn ItemDataset<Item = usize>>, 1);
 }
 
 /// The two loaders of one setting: of fields, and of items.
@@ -190,7 +41,7 @@ impl Setting {
     }
 
     fn of_items(self) -> ItemLoader<'static, Vec<u64>> {
-        let dataset = Counted::new(self.len).map(|number| Ok(number as u64));
+        let dataset = numbers(self.len).map(|number| Ok(number as u64));
         let builder = ItemLoader::builder(dataset, |items: Vec<u64>| Ok(items)).batch_size(self.batch_size);
         let builder = builder.last_batch(self.last_batch).shuffle(self.seed).threads(self.threads);
         builder.shard(self.shard(), Remainder::Exact).build().unwrap()
@@ -289,7 +140,7 @@ fn without_threads_nothing_need_be_static_either() {
 
 #[test]
 fn scoped_threads_end_with_their_loader_and_a_leaked_one_does_not_keep_its_scope() {
-    alone("items::scoped_threads_end_with_their_loader_and_a_leaked_one_does_not_keep_its_scope", "", || {
+    alone("item_loader::scoped_threads_end_with_their_loader_and_a_leaked_one_does_not_keep_its_scope", "", || {
         let slow = |number| {
             thread::sleep(Duration::from_micros(300));
             Ok(number)
@@ -317,7 +168,7 @@ fn scoped_threads_end_with_their_loader_and_a_leaked_one_does_not_keep_its_scope
 
 #[test]
 fn without_the_threads_that_it_needs_an_epoch_ends_with_one_error() {
-    alone("items::without_the_threads_that_it_needs_an_epoch_ends_with_one_error", NO_THREADS, || {
+    alone("item_loader::without_the_threads_that_it_needs_an_epoch_ends_with_one_error", NO_THREADS, || {
         thread::scope(|scope| {
             let loader = ItemLoader::builder(numbers(9), |items: Vec<usize>| Ok(items)).scoped_threads(scope, 2);
             let outcomes: Vec<_> = loader.build().unwrap().epoch(0).unwrap().take(100).collect();
@@ -394,10 +245,10 @@ fn a_panic_of_a_batched_read_alone_and_a_wrong_number_of_items_are_errors() {
         fn len(&self) -> usize {
             10
         }
-        fn get(&self, index: usize) -> Result<usize> {
+        fn item(&self, index: usize) -> Result<usize> {
             Ok(index)
         }
-        fn get_many(&self, indices: &[usize]) -> Result<Vec<usize>> {
+        fn items(&self, indices: &[usize]) -> Result<Vec<usize>> {
             Ok((self.0)(indices))
         }
     }
@@ -406,7 +257,7 @@ fn a_panic_of_a_batched_read_alone_and_a_wrong_number_of_items_are_errors() {
         loader.epoch(0).unwrap().next().unwrap().unwrap_err().to_string()
     };
     let error = first(|_| panic!("odd"));
-    assert!(error.contains("odd (in get_many of 4 samples, 0 the first)"), "{error}");
+    assert!(error.contains("odd (in a read of 4 items, 0 the first)"), "{error}");
     let error = first(|indices| indices[1..].to_vec());
     assert!(error.contains("3 items for 4 indices"), "{error}");
 }
@@ -468,4 +319,41 @@ fn batches_are_used_again_when_they_are_dropped_and_not_before() {
         let all = kept.iter().flat_map(|batch| batch.iter().copied());
         assert!(all.eq((0..100).filter(|number| number / 10 != 5)), "what is kept stays as it was");
     }
+}
+
+#[test]
+fn what_is_random_is_a_pure_function_of_seed_epoch_and_index() {
+    let draws = || numbers(60).map_random(|number, key| Ok((number, key))).skip(10);
+    let expected = |seed, epoch| move |index: usize| (index + 10, sample_key(seed, epoch, index as u64));
+    for threads in [0, 3] {
+        let builder = ItemLoader::builder(draws(), |items: Vec<(usize, u64)>| Ok(items)).batch_size(7);
+        let loader = builder.shuffle(3).seed(5).threads(threads).build().unwrap();
+        for epoch in 0..2 {
+            let mut batches = loader.epoch(epoch).unwrap();
+            let mut all = batches.by_ref().take(3).collect::<Result<Vec<_>>>().unwrap();
+            all.extend(loader.resume(&batches.state()).unwrap().map(Result::unwrap));
+            let mut all = all.concat();
+            all.sort_unstable();
+            assert!(all.into_iter().eq((0..50).map(expected(5, epoch))));
+        }
+        // The seed of the order is the seed of the items, where there is no other.
+        let builder = ItemLoader::builder(draws(), |items: Vec<(usize, u64)>| Ok(items)).batch_size(50);
+        let mut all = builder.shuffle(3).build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
+        all.sort_unstable();
+        assert!(all.into_iter().eq((0..50).map(expected(3, 0))));
+    }
+    let refused = ItemLoader::builder(draws(), |items: Vec<(usize, u64)>| Ok(items)).build().err().unwrap();
+    assert!(matches!(refused, Error::InvalidArgument { argument: "seed", .. }), "{refused}");
+}
+
+#[test]
+fn a_panic_over_random_items_names_the_one_that_it_is_of() {
+    let key_of_five = sample_key(7, 0, 5);
+    let dataset = numbers(9).map_random(move |number, key| {
+        assert!(key != key_of_five, "five");
+        Ok(number)
+    });
+    let builder = ItemLoader::builder(dataset, |items: Vec<usize>| Ok(items)).batch_size(9).seed(7);
+    let error = builder.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap_err();
+    assert!(matches!(&error, Error::Panic { index: Some(5), message } if message == "five"), "{error}");
 }

@@ -1,0 +1,90 @@
+//! [`ConcatItems`]: datasets one after the other.
+
+use super::{check_count, read, read_methods};
+use crate::dataset::ItemDataset;
+use crate::{Error, Result};
+
+/// The items of several datasets, one dataset after the other; parts may be empty. What
+/// [`ItemDatasetExt::mix`](super::ItemDatasetExt::mix) mixes. Parts of several types are given as
+/// `Arc<dyn ItemDataset<Item = T>>`.
+///
+/// # Example
+/// ```
+/// use sluicegate::{ConcatItems, ItemDataset};
+///
+/// let both = ConcatItems::new(vec![vec!['a', 'b'], vec!['c']])?;
+/// assert_eq!(both.items(&[2, 0])?, ['c', 'a']);
+/// # Ok::<(), sluicegate::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ConcatItems<D> {
+    parts: Vec<D>,
+    /// `ends[part]` is the number of items in the parts up to and including `part`; never decreasing.
+    ends: Vec<usize>,
+}
+
+impl<D: ItemDataset> ConcatItems<D> {
+    /// The concatenation of `parts`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when there are too many items for an index.
+    pub fn new(parts: Vec<D>) -> Result<Self> {
+        let mut ends = Vec::with_capacity(parts.len());
+        for part in &parts {
+            let end = ends.last().copied().unwrap_or(0_usize).checked_add(part.len());
+            ends.push(end.ok_or_else(|| Error::InvalidArgument {
+                argument: "parts",
+                reason: "together they have more items than an index can count".into(),
+            })?);
+        }
+        Ok(Self { parts, ends })
+    }
+
+    /// The part that item `index` is in, and its index there.
+    fn locate(&self, index: usize) -> Result<(usize, usize)> {
+        let part = self.ends.partition_point(|&end| end <= index);
+        match part == self.parts.len() {
+            true => Err(Error::IndexOutOfRange { index, len: self.len() }),
+            false => Ok((part, index - part.checked_sub(1).map_or(0, |before| self.ends[before]))),
+        }
+    }
+
+    /// Each part is asked once, and not for nothing.
+    fn read(&self, indices: &[usize], keys: Option<&[u64]>) -> Result<Vec<D::Item>> {
+        let places = indices.iter().map(|&index| self.locate(index)).collect::<Result<Vec<_>>>()?;
+        let mut asked: Vec<(Vec<usize>, Vec<u64>)> = vec![Default::default(); self.parts.len()];
+        for (row, &(part, index)) in places.iter().enumerate() {
+            asked[part].0.push(index);
+            asked[part].1.extend(keys.map(|keys| keys[row]));
+        }
+        let mut found = Vec::with_capacity(self.parts.len());
+        for (part, (indices, its_keys)) in self.parts.iter().zip(&asked) {
+            let items = match indices.is_empty() {
+                true => Vec::new(),
+                false => read(part, indices, keys.map(|_| its_keys.as_slice()))?,
+            };
+            check_count(items.len(), indices.len())?;
+            found.push(items.into_iter());
+        }
+        Ok(places.iter().filter_map(|&(part, _)| found[part].next()).collect())
+    }
+}
+
+impl<D: ItemDataset> ItemDataset for ConcatItems<D> {
+    type Item = D::Item;
+
+    fn len(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    fn item(&self, index: usize) -> Result<D::Item> {
+        let (part, index) = self.locate(index)?;
+        self.parts[part].item(index)
+    }
+
+    fn is_random(&self) -> bool {
+        self.parts.iter().any(ItemDataset::is_random)
+    }
+
+    read_methods!();
+}

@@ -1,0 +1,33 @@
+//! `filter`: the items that a closure says yes to.
+
+use super::{SubsetItems, check_count};
+use crate::dataset::ItemDataset;
+use crate::{Error, Result};
+
+/// So many items are read at a time to find out which are kept.
+const AT_ONCE: usize = 256;
+
+/// The items of `dataset` that `is_kept` says yes to.
+pub(super) fn filter<D: ItemDataset>(
+    dataset: D,
+    mut is_kept: impl FnMut(&D::Item) -> Result<bool>,
+) -> Result<SubsetItems<D>> {
+    if dataset.is_random() {
+        let reason = "the items are random, and would be others when they are read again: filter before they are, or by \
+                      index";
+        return Err(Error::InvalidArgument { argument: "dataset", reason: reason.into() });
+    }
+    let (len, mut kept, mut indices) = (dataset.len(), Vec::new(), Vec::new());
+    for start in (0..len).step_by(AT_ONCE) {
+        indices.clear();
+        indices.extend(start..len.min(start.saturating_add(AT_ONCE)));
+        let items = dataset.items(&indices)?;
+        check_count(items.len(), indices.len())?;
+        for (&index, item) in indices.iter().zip(&items) {
+            if is_kept(item)? {
+                kept.push(index);
+            }
+        }
+    }
+    Ok(SubsetItems::selected(dataset, kept))
+}

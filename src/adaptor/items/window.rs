@@ -1,0 +1,71 @@
+//! [`WindowItems`]: neighbouring items, sliding along.
+
+use std::ops::Range;
+
+use super::{check_count, read, read_methods};
+use crate::adaptor::window::check_counts;
+use crate::dataset::ItemDataset;
+use crate::rng::sample_key;
+use crate::{Error, Result};
+
+/// Vectors of neighbouring items of another dataset: what [`ItemDatasetExt::window`](super::ItemDatasetExt::window) and
+/// [`batch`](super::ItemDatasetExt::batch) give. Where windows overlap, what is in several of them is read for each.
+#[derive(Debug, Clone)]
+pub struct WindowItems<D> {
+    dataset: D,
+    /// How many items are in one.
+    items: usize,
+    stride: usize,
+}
+
+impl<D: ItemDataset> WindowItems<D> {
+    pub(super) fn new(dataset: D, items: usize, stride: usize) -> Result<Self> {
+        check_counts(&[("len", items), ("stride", stride)])?;
+        Ok(Self { dataset, items, stride })
+    }
+
+    pub(super) fn batches(dataset: D, size: usize) -> Result<Self> {
+        check_counts(&[("size", size)])?;
+        Ok(Self { dataset, items: size, stride: size })
+    }
+
+    fn window(&self, index: usize) -> Result<Range<usize>> {
+        let len = self.len();
+        match index < len {
+            true => Ok(index * self.stride..index * self.stride + self.items),
+            false => Err(Error::IndexOutOfRange { index, len }),
+        }
+    }
+
+    fn read(&self, indices: &[usize], keys: Option<&[u64]>) -> Result<Vec<Vec<D::Item>>> {
+        let mut inner = Vec::with_capacity(indices.len().saturating_mul(self.items));
+        for &index in indices {
+            inner.extend(self.window(index)?);
+        }
+        // Each item of a window has a key of its own, which follows from the window's.
+        let of_items = |&key: &u64| (0..self.items as u64).map(move |item| sample_key(key, 0, item));
+        let keys: Option<Vec<u64>> = keys.map(|keys| keys.iter().flat_map(of_items).collect());
+        let items = read(&self.dataset, &inner, keys.as_deref())?;
+        check_count(items.len(), inner.len())?;
+        let mut items = items.into_iter();
+        Ok(indices.iter().map(|_| items.by_ref().take(self.items).collect()).collect())
+    }
+}
+
+impl<D: ItemDataset> ItemDataset for WindowItems<D> {
+    type Item = Vec<D::Item>;
+
+    fn len(&self) -> usize {
+        self.dataset.len().checked_sub(self.items).map_or(0, |last| last / self.stride + 1)
+    }
+
+    fn item(&self, index: usize) -> Result<Vec<D::Item>> {
+        self.dataset.items(&self.window(index)?.collect::<Vec<_>>())
+    }
+
+    fn is_random(&self) -> bool {
+        self.dataset.is_random()
+    }
+
+    read_methods!();
+}

@@ -1,0 +1,201 @@
+//! [`StreamPrefetch`]: a stream that is read ahead.
+
+use std::collections::VecDeque;
+use std::process;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::adaptor::window::check_counts;
+use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
+use crate::error::catch;
+use crate::{Error, Result, SampleBlock, TypedField};
+
+/// One who is told to end does so within this time, unless a file system or a closure hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The samples of a stream, read ahead on a thread of its own: what
+/// [`IterableDatasetExt::prefetch`](super::IterableDatasetExt::prefetch) gives.
+pub struct StreamPrefetch<D> {
+    dataset: D,
+    samples: usize,
+}
+
+impl<D> StreamPrefetch<D> {
+    pub(super) fn new(dataset: D, samples: usize) -> Result<Self> {
+        check_counts(&[("samples", samples)])?;
+        Ok(Self { dataset, samples })
+    }
+}
+
+impl<D: IterableDataset> IterableDataset for StreamPrefetch<D> {
+    fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
+        // Dropping the pass ends its thread, and nobody else's.
+        let stop = stop.child()?;
+        let stream = self.dataset.stream(part, from, &stop)?;
+        let fields = stream.fields().to_vec();
+        let queue = Arc::new(Queue { state: Mutex::default(), changed: Condvar::new(), room: self.samples });
+        let (theirs, signal) = (Arc::clone(&queue), stop.clone());
+        let read = move || {
+            let outcome = catch(|| theirs.fill(stream, &signal));
+            let mut state = theirs.lock();
+            (state.error, state.is_over) = (outcome.err(), true);
+            theirs.changed.notify_all();
+        };
+        let thread = Builder::new().name("sluice-prefetch".into()).spawn(read);
+        let thread = thread.map_err(|error| Error::Threads { threads: 1, reason: error.to_string() })?;
+        let reading = Some(Reading { queue, stop, thread, process: process::id() });
+        Ok(Box::new(Prefetched { fields, reading, used: None }))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.dataset.is_repeatable()
+    }
+}
+
+/// What has been read and was not taken.
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// So many samples may be in it.
+    room: usize,
+}
+
+#[derive(Default)]
+struct State {
+    /// Blocks of one sample, or of what was left out at the end.
+    ready: VecDeque<SampleBlock>,
+    /// Blocks to be used again.
+    free: Vec<SampleBlock>,
+    /// What went wrong behind what is ready.
+    error: Option<Error>,
+    is_over: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads `stream` to its end, or until nobody wants more, and closes it.
+    fn fill(&self, mut stream: Box<dyn SampleStream>, stop: &StopSignal) -> Result<()> {
+        while let Some(mut block) = self.free_block(stream.fields().len(), stop) {
+            let advance = stream.advance(&mut block);
+            if !block.is_empty() || !block.left_out().is_empty() {
+                self.lock().ready.push_back(block);
+                self.changed.notify_all();
+            }
+            if advance? == Advance::End {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A block for the next sample, when there is room for it; nothing when nobody wants it.
+    fn free_block(&self, fields: usize, stop: &StopSignal) -> Option<SampleBlock> {
+        let mut state = self.lock();
+        while state.ready.len() >= self.room && !stop.is_set() {
+            state = self.wait(state);
+        }
+        let free = state.free.pop();
+        (!stop.is_set()).then(|| free.unwrap_or_else(|| SampleBlock::new(fields)))
+    }
+
+    /// The next block, once there is one; nothing at the end. `used` is used again.
+    fn take(&self, used: Option<SampleBlock>) -> Result<Option<SampleBlock>> {
+        let mut state = self.lock();
+        state.free.extend(used);
+        while state.ready.is_empty() && !state.is_over {
+            state = self.wait(state);
+        }
+        self.changed.notify_all();
+        match (state.ready.pop_front(), state.error.take()) {
+            (None, Some(error)) => Err(error),
+            (block, error) => {
+                state.error = error;
+                Ok(block)
+            }
+        }
+    }
+}
+
+struct Prefetched {
+    fields: Vec<TypedField>,
+    /// There until it is dropped.
+    reading: Option<Reading>,
+    /// The block of the sample that was taken last.
+    used: Option<SampleBlock>,
+}
+
+/// The thread, as its consumer sees it.
+struct Reading {
+    queue: Arc<Queue>,
+    stop: StopSignal,
+    thread: JoinHandle<()>,
+    /// The process that it is in.
+    process: u32,
+}
+
+impl SampleStream for Prefetched {
+    fn fields(&self) -> &[TypedField] {
+        &self.fields
+    }
+
+    fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
+        let Some(reading) = self.reading.as_ref().filter(|reading| reading.process == process::id()) else {
+            let reason = "this stream was opened by the process that this one was forked from: open another".into();
+            return Err(Error::State { reason });
+        };
+        while let Some(mut block) = reading.queue.take(self.used.take())? {
+            block.left_out().iter().for_each(|line| into.leave_out(line.clone()));
+            let has_sample = !block.is_empty();
+            if has_sample {
+                let values: Vec<&[u8]> = (0..self.fields.len()).map(|field| block.value(field, 0)).collect();
+                into.push(&self.fields, &values, block.position(0))?;
+            }
+            block.clear();
+            self.used = Some(block);
+            if has_sample {
+                return Ok(Advance::Sample);
+            }
+        }
+        Ok(Advance::End)
+    }
+
+    fn would_wait(&self) -> bool {
+        let here = self.reading.as_ref().filter(|reading| reading.process == process::id());
+        here.is_some_and(|reading| {
+            let state = reading.queue.lock();
+            state.ready.is_empty() && !state.is_over
+        })
+    }
+}
+
+impl Drop for Prefetched {
+    fn drop(&mut self) {
+        let Some(reading) = self.reading.take() else { return };
+        if reading.process != process::id() {
+            // A forked child has neither the thread nor what it was in the middle of, which may be this lock.
+            std::mem::forget(reading);
+            return;
+        }
+        reading.stop.set();
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = reading.queue.lock();
+        reading.queue.changed.notify_all();
+        while !state.is_over && Instant::now() < deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            state = reading.queue.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let is_over = state.is_over;
+        drop(state);
+        if is_over {
+            let _ = reading.thread.join();
+        }
+    }
+}
