@@ -96,3 +96,35 @@ mod loom_tests {
         });
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::ptr::NonNull;
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::super::{Lease, Slab};
+
+    #[test]
+    fn offered_blocks_serve_batches_and_go_back_to_their_owner() {
+        let slab = Slab::new(2);
+        let owner = Arc::new(());
+        for _ in 0..2 {
+            let mut block = vec![[0_u64; 8]; 16];
+            let start = block.as_mut_ptr().cast::<u8>();
+            // A vector of words is aligned to words: the first byte at a multiple of 64 is what is offered.
+            let skip = start.align_offset(64);
+            let address = NonNull::new(start.wrapping_add(skip)).unwrap();
+            // SAFETY: the vector goes into the owner, and nobody else knows where it is.
+            slab.offer(unsafe { Lease::foreign(address, 900, Box::new((block, Arc::clone(&owner)))) });
+        }
+        let mut first = slab.lease_for_batch(800).unwrap();
+        first.bytes_mut().fill(3);
+        assert!(first.owner().is_some() && slab.offered() == 1);
+        slab.withdraw();
+        assert_eq!(Arc::strong_count(&owner), 2, "the other block is gone");
+        thread::scope(|scope| scope.spawn(move || drop(first)).join().unwrap());
+        assert_eq!(Arc::strong_count(&owner), 1);
+    }
+}

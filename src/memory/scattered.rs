@@ -116,3 +116,22 @@ impl Scattered {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_copied_from_where_they_lie() {
+        let mut samples = Scattered::new(2, 2);
+        let parts = [[1_u16, 2, 3, 4], [5, 6, 7, 8]];
+        for part in &parts {
+            // SAFETY: the part outlives the copy, and has what the shape and the strides lead to.
+            unsafe { samples.push(part.as_ptr().cast(), &[2, 2], &[2, 4], 1) }.unwrap();
+        }
+        let mut into = vec![0; 16];
+        samples.copy_into(&mut into);
+        assert_eq!(into.as_chunks::<2>().0, [1_u16, 3, 2, 4, 5, 7, 6, 8].map(u16::to_ne_bytes));
+    }
+}

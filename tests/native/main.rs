@@ -31,6 +31,7 @@ mod image_operations;
 mod image_transform;
 #[cfg(feature = "image")]
 mod images;
+mod interpreted;
 mod item_adaptor;
 mod item_loader;
 #[cfg(feature = "image")]
