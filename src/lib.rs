@@ -39,13 +39,16 @@
 //! A module per stage, one file per noun: `error`, `sample`, `rng` and `shard` are known to all; `memory`, `dataset`,
 //! `transform`, `collate` and `sampler` stand on them and do not know each other (but for a dataset's arrays, which lie in
 //! segments, the decoder of JPEG and vectors); `adaptor`, which makes datasets of others, and `pipeline` stand on those,
-//! `state` and `loader` on top. What of an order is this rank's, and in which batches, is said by a plan of `sampler`, by the
-//! arithmetic of `shard`. `memory` alone has `unsafe`, and says in its README why it is sound. With the feature `python`,
-//! `python` wraps all this as the extension module of the Python package.
+//! `state` and `loader` on top, and `integration`, a file for each library that batches are handed to, on those. What of an
+//! order is this rank's, and in which batches, is said by a plan of `sampler`, by the arithmetic of `shard`. `memory` alone has
+//! `unsafe`, and says in its README why it is sound. With the feature `python`, `python` wraps all this as the extension
+//! module of the Python package.
 //!
 //! # Features
-//! None is on by default. `image`: decoding and transforms. `arrow` and `parquet`: their files. `futures`: an epoch as a
-//! `Stream`. `python`: the extension module.
+//! None is on by default. `image`: decoding and transforms. `arrow` and `parquet`: their files; with `arrow` record batches, too,
+//! in and out. `ndarray`, `candle` and `burn`: batches and datasets as theirs (burn's datasets and loaders both ways); candle
+//! 0.11 and burn 0.22 need Rust 1.95, where the crate needs 1.88. `futures`: an epoch as a `Stream`. `python`: the extension
+//! module. `burn-flex` is burn with its backend on the CPU, for the example and the tests.
 
 /// The README's Rust examples, which run as doctests too.
 #[cfg(doctest)]
@@ -56,6 +59,7 @@ mod adaptor;
 mod collate;
 mod dataset;
 mod error;
+mod integration;
 mod loader;
 pub mod memory;
 mod pipeline;
@@ -79,7 +83,7 @@ pub use collate::{
     reuse_batches,
 };
 #[cfg(feature = "arrow")]
-pub use dataset::format::Arrow;
+pub use dataset::format::{Arrow, RecordBatches};
 #[cfg(feature = "image")]
 pub use dataset::format::{BrokenImages, EncodedField, ImageSources, broken_images};
 pub use dataset::format::{
@@ -103,6 +107,8 @@ pub use dataset::{
 #[cfg(feature = "image")]
 pub use dataset::{DecodedField, DecodedImages};
 pub use error::{Error, Result};
+#[cfg(feature = "burn")]
+pub use integration::{BurnLoader, FromBurn, ToBurn, burn_collate};
 #[cfg(feature = "futures")]
 pub use loader::BatchStream;
 pub use loader::{

@@ -68,6 +68,12 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
         self.state.clone()
     }
 
+    /// How many samples of the epoch there were to come when this began, where that is known.
+    #[cfg(feature = "burn")]
+    pub(crate) fn samples(&self) -> Option<usize> {
+        self.plan.samples()
+    }
+
     /// Which samples are in the batch that came last, or that could not be fetched; nothing before the first one.
     #[must_use]
     pub fn last_ids(&self) -> Option<&BatchIds> {

@@ -1,4 +1,4 @@
-//! Segments as Arrow's buffers.
+//! Segments and slots as Arrow's buffers.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use arrow_buffer::Buffer;
 
 use super::segment::Backing;
-use super::{Segment, fault};
+use super::{Lease, Segment, fault};
 
 impl Segment {
     /// All bytes as a buffer of Arrow's, which keeps the segment: nothing is copied.
@@ -42,6 +42,19 @@ impl Segment {
     }
 }
 
+impl Lease {
+    /// All bytes of the slot as a buffer of Arrow's, which holds the lease: nothing is copied, and the slot goes home with the
+    /// last array over it.
+    pub(crate) fn into_arrow_buffer(self) -> Buffer {
+        let (address, bytes) = (self.address(), self.len());
+        // A lease has no state that a panic could leave half changed.
+        let owner = Arc::new(AssertUnwindSafe(self));
+        // SAFETY: the owner holds the lease, the only right to these bytes, which are initialised and stay where they are; it
+        // can't be reached through the buffer, and a buffer that is made of foreign memory is only read.
+        unsafe { Buffer::from_custom_allocation(address, bytes, owner) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +66,22 @@ mod tests {
         drop(segment);
         assert_eq!(part.as_slice(), [90, 91, 92, 93, 94]);
         assert!(Arc::new(Segment::from_vec(Vec::<u8>::new())).arrow_buffer().is_empty());
+    }
+
+    #[test]
+    fn a_slot_goes_home_with_the_last_part_of_its_buffer() {
+        let slab = super::super::Slab::new(1);
+        let mut lease = slab.lease(64).expect("there is memory");
+        lease.bytes_mut().fill(7);
+        let address = lease.address();
+        let buffer = lease.into_arrow_buffer();
+        let part = buffer.slice_with_length(60, 4);
+        drop(buffer);
+        let other = slab.lease(64).expect("there is memory");
+        assert_ne!(other.address(), address, "the part holds the slot");
+        assert_eq!(part.as_slice(), [7; 4]);
+        drop((other, part));
+        let again: Vec<Lease> = (0..2).map(|_| slab.lease(64).expect("there is memory")).collect();
+        assert!(again.iter().any(|lease| lease.address() == address), "nothing holds it any more");
     }
 }

@@ -17,7 +17,7 @@ use crate::{Column, DType, Element, Error, Result};
 /// let batch = DataLoader::builder(words).batch_size(2).build()?.epoch(0)?.next().expect("two samples")?;
 /// let word = batch.field("word")?;
 /// assert_eq!((word.dtype(), word.shape(), word.lengths()), (DType::UInt8, [8].as_slice(), Some(vec![3, 5])));
-/// assert_eq!(word.sample::<u8>(1)?, b"three");
+/// assert_eq!((word.sample::<u8>(1)?, word.sample_shape(1)?), (b"three".as_slice(), vec![5]));
 /// assert!(word.rows::<u8>()?.eq([b"one".as_slice(), b"three"]));
 /// assert!(word.view::<i64>().is_err());
 /// # Ok::<(), sluicegate::Error>(())
@@ -80,11 +80,23 @@ impl<'a> FieldView<'a> {
     /// # Errors
     /// [`Error::InvalidArgument`] when the field has another data type, or the batch no such row.
     pub fn sample<T: Element>(&self, row: usize) -> Result<&'a [T]> {
-        if row >= self.samples {
-            let reason = format!("there is no row {row} in a batch of {} samples", self.samples);
-            return Err(Error::InvalidArgument { argument: "row", reason });
-        }
+        self.check_row(row)?;
         self.typed(&self.slot[self.column.sample(self.slot, row)])
+    }
+
+    /// The shape of the sample in row `row`, without padding.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the batch has no such row.
+    pub fn sample_shape(&self, row: usize) -> Result<Vec<usize>> {
+        self.check_row(row)?;
+        let (element, bytes_per_element) = match self.column {
+            Column::Fixed { .. } => return Ok(self.field.shape[1..].to_vec()),
+            Column::Variable { bytes_per_element, .. } => (&self.field.shape[1..], bytes_per_element),
+            Column::Padded { bytes_per_element, .. } => (&self.field.shape[2..], bytes_per_element),
+        };
+        let bytes = self.column.sample(self.slot, row).len();
+        Ok([&[bytes.checked_div(bytes_per_element).unwrap_or(0)], element].concat())
     }
 
     /// Sample by sample its elements, as [`sample`](Self::sample) gives them.
@@ -106,6 +118,14 @@ impl<'a> FieldView<'a> {
         };
         let length = |row| self.column.sample(self.slot, row).len().checked_div(bytes_per_element).unwrap_or(0);
         Some((0..self.samples).map(length).collect())
+    }
+
+    fn check_row(&self, row: usize) -> Result<()> {
+        if row < self.samples {
+            return Ok(());
+        }
+        let reason = format!("there is no row {row} in a batch of {} samples", self.samples);
+        Err(Error::InvalidArgument { argument: "row", reason })
     }
 
     fn typed<T: Element>(&self, bytes: &'a [u8]) -> Result<&'a [T]> {

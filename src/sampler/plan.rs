@@ -136,6 +136,17 @@ impl EpochPlan {
         self.len() == 0
     }
 
+    /// How many samples of the epoch all batches hold together, padding left out; nothing where a
+    /// [`BatchingSampler`](crate::BatchingSampler) makes the batches: all of them would have to be made for that.
+    #[cfg(feature = "burn")]
+    pub(crate) fn samples(&self) -> Option<usize> {
+        let Source::Samples { batch_size, .. } = &self.source else { return None };
+        // Only the last batch can be smaller, and only that has padding.
+        let Some(last) = self.len().checked_sub(1) else { return Some(0) };
+        let in_last = (*batch_size).min(self.local_len - last * batch_size);
+        Some(last * batch_size + self.planned(last, in_last).valid)
+    }
+
     /// Where the ranks are in the global order when each has had `batches` batches of this plan, or all that it has.
     /// Positions that belong to no rank ([`Remainder::Drop`], [`LastBatch::Drop`]) are not passed by that.
     #[must_use]

@@ -20,6 +20,7 @@ fn may_use(module: &str, other: &str) -> bool {
         "pipeline" => &[BASE, SIBLINGS],
         "state" => &[BASE, SIBLINGS, &["pipeline"]],
         "loader" => &[BASE, SIBLINGS, &["pipeline", "state"]],
+        "integration" => &[BASE, SIBLINGS, &["adaptor", "pipeline", "state", "loader"]],
         "python" => return true,
         unknown => panic!("src/{unknown} has no place in the order of modules: give it one here and in DESIGN"),
     };

@@ -31,6 +31,14 @@ mod image_operations;
 mod image_transform;
 #[cfg(feature = "image")]
 mod images;
+#[cfg(feature = "arrow")]
+mod integration_arrow;
+#[cfg(feature = "burn-flex")]
+mod integration_burn;
+#[cfg(feature = "candle")]
+mod integration_candle;
+#[cfg(feature = "ndarray")]
+mod integration_ndarray;
 mod interpreted;
 mod item_adaptor;
 mod item_loader;

@@ -91,6 +91,8 @@ mod protobuf;
 mod raw;
 mod raw_parse;
 mod recent_files;
+#[cfg(feature = "arrow")]
+mod record_batches;
 mod room;
 mod safetensors;
 mod safetensors_header;
@@ -167,6 +169,8 @@ pub use parquet_filter::{ParquetFilter, Relation};
 #[cfg(feature = "parquet")]
 pub use parquet_shards::{ParquetCompression, ParquetShardOptions, ParquetShards};
 pub use raw::{Raw, RawField};
+#[cfg(feature = "arrow")]
+pub use record_batches::RecordBatches;
 pub use safetensors::Safetensors;
 pub use sample_block::SampleBlock;
 pub use shard_threads::{Wait, WrittenShard};

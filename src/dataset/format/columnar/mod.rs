@@ -3,6 +3,8 @@
 //! [`Columns`] holds the rules for a schema. A [`Block`] is what they make of one record batch: plain bytes, sample behind
 //! sample, with nulls apart. [`Picks`] are the rows of blocks that a batch is made of, which are written column by column.
 
+#![cfg_attr(not(feature = "parquet"), allow(dead_code, unused_imports, reason = "some of it only Parquet asks for"))]
+
 mod block;
 mod broken_rows;
 mod columns;

@@ -1,0 +1,110 @@
+//! Batches as record batches of Arrow's. How those become a dataset, `RecordBatches` knows.
+
+use std::sync::Arc;
+
+use arrow_array::types::{
+    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{ArrayRef, BooleanArray, FixedSizeListArray, LargeListArray, PrimitiveArray, RecordBatch};
+use arrow_array::{RecordBatchOptions, array::Array};
+use arrow_buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, FieldRef, Schema};
+
+use crate::{Batch, BatchField, BatchLayout, Column, DType, Error, Result};
+
+impl Batch {
+    /// The batch as a record batch of Arrow's, a column for each field and none with a null. Feature `arrow`.
+    ///
+    /// Nothing is copied but booleans, which Arrow packs: the columns hold the slot, which goes back to its loader with the last
+    /// of them. A field of one number per sample is a primitive column, one with more axes a `FixedSizeList` (of
+    /// `FixedSizeList`s, an axis each), a ragged one a `LargeList`; a padded one is a `FixedSizeList` with its padding, for its
+    /// [`lengths`](Self::lengths) have no place there.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] names the first field that Arrow has no type for: of bfloat16, of complex numbers or of
+    /// floats with 8 bits, or with an axis of 2^31 elements and more.
+    ///
+    /// # Example
+    /// ```
+    /// use arrow_array::{cast::AsArray, types::Float32Type};
+    /// use sluicegate::{DataLoader, InMemory};
+    ///
+    /// let points = InMemory::from_vec("point", vec![1.0_f32, 2.0, 3.0, 4.0], [2])?;
+    /// let batch = DataLoader::builder(points).batch_size(2).build()?.epoch(0)?.next().expect("two samples")?;
+    /// let columns = batch.into_record_batch()?;
+    /// let points = columns.column_by_name("point").expect("the field").as_fixed_size_list();
+    /// assert_eq!(points.value(1).as_primitive::<Float32Type>().values(), &[3.0, 4.0]);
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    pub fn into_record_batch(self) -> Result<RecordBatch> {
+        let (BatchLayout { samples, columns, fields, .. }, lease) = self.into_parts();
+        let slot = lease.into_arrow_buffer();
+        let (mut schema, mut arrays) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
+        for (field, column) in fields.iter().zip(columns) {
+            let array = column_of(field, column, samples, &slot)?;
+            schema.push(part(&field.name, &array));
+            arrays.push(array);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(samples));
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(schema)), arrays, &options).map_err(foreign)
+    }
+}
+
+fn column_of(field: &BatchField, column: Column, samples: usize, slot: &Buffer) -> Result<ArrayRef> {
+    let elements: usize = field.shape.iter().product();
+    let values = slot.slice_with_length(column.offset(), elements * field.dtype.bytes());
+    let values = numbers(field, &values)?;
+    let values = nested(field, values)?;
+    let Column::Variable { offsets, .. } = column else { return Ok(values) };
+    let offsets = slot.slice_with_length(offsets, (samples + 1) * size_of::<i64>());
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    Ok(Arc::new(LargeListArray::try_new(part("item", &values), offsets, values, None).map_err(foreign)?))
+}
+
+/// All elements of `field`, one behind the other.
+fn numbers(field: &BatchField, values: &Buffer) -> Result<ArrayRef> {
+    Ok(match field.dtype {
+        DType::Bool => {
+            Arc::new(BooleanArray::new(BooleanBuffer::from_iter(values.iter().map(|&byte| byte != 0)), None))
+        }
+        DType::UInt8 => primitive::<UInt8Type>(values),
+        DType::Int8 => primitive::<Int8Type>(values),
+        DType::UInt16 => primitive::<UInt16Type>(values),
+        DType::Int16 => primitive::<Int16Type>(values),
+        DType::UInt32 => primitive::<UInt32Type>(values),
+        DType::Int32 => primitive::<Int32Type>(values),
+        DType::UInt64 => primitive::<UInt64Type>(values),
+        DType::Int64 => primitive::<Int64Type>(values),
+        DType::Float16 => primitive::<Float16Type>(values),
+        DType::Float32 => primitive::<Float32Type>(values),
+        DType::Float64 => primitive::<Float64Type>(values),
+        other => return Err(super::refused(&field.name, other, "Arrow")),
+    })
+}
+
+fn primitive<T: ArrowPrimitiveType>(values: &Buffer) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values.clone()), None))
+}
+
+/// `values`, one list in the other for every axis of `field` but the first.
+fn nested(field: &BatchField, values: ArrayRef) -> Result<ArrayRef> {
+    (1..field.shape.len()).rev().try_fold(values, |values, axis| {
+        let (lists, size) = (field.shape[..axis].iter().product(), field.shape[axis]);
+        let size = i32::try_from(size).map_err(|_| Error::InvalidArgument {
+            argument: "field",
+            reason: format!("field `{}` has an axis of {size} elements, and Arrow's lists have 2^31 - 1", field.name),
+        })?;
+        let lists = FixedSizeListArray::try_new_with_length(part("item", &values), size, values, None, lists);
+        Ok(Arc::new(lists.map_err(foreign)?) as ArrayRef)
+    })
+}
+
+/// A part of a schema, called `name`, that `array` can be.
+fn part(name: &str, array: &ArrayRef) -> FieldRef {
+    Arc::new(arrow_schema::Field::new(name, array.data_type().clone(), false))
+}
+
+fn foreign(error: ArrowError) -> Error {
+    Error::User(Box::new(error))
+}

@@ -1,0 +1,266 @@
+//! [`BurnLoader`]: our loaders as what burn trains from.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use burn_core::data::dataloader::batcher::Batcher;
+use burn_core::data::dataloader::{DataLoader as BurnDataLoader, DataLoaderIterator, Progress};
+use burn_core::data::dataset::DatasetError;
+use burn_core::tensor::Device;
+
+use super::epochs::{Epochs, Fields, Steps};
+use crate::{
+    Batch, DataLoader, DataLoaderBuilder, Dataset, DatasetExt, Error, ItemDataset, ItemDatasetExt, ItemLoader,
+    ItemLoaderBuilder, LoaderState,
+};
+
+/// A loader that burn trains from: burn's trait `DataLoader`, over an [`ItemLoader`] or a [`DataLoader`]. Feature `burn`.
+///
+/// Each `iter()` is the next epoch, from 0 on, in another order where the loader shuffles. Batches come in the order that
+/// follows from the seed, whatever the number of threads, and [`resume`](Self::resume) goes on in the middle of an epoch. A
+/// batch that can't be loaded is an error in its place, a `DatasetError` whose `source()` is the [`Error`].
+///
+/// What burn makes of it is another loader: [`to_device`](BurnDataLoader::to_device) one of the same epochs, whose iterators
+/// and this one's are counted together; [`slice`](BurnDataLoader::slice) one of a part of the dataset, in an order of that
+/// part. Both are made by the closure that set this one up. A sampler that it names is for a dataset of one length, and the
+/// batches of a slice that ask for more are errors; [`shuffle`](ItemLoaderBuilder::shuffle) is for any.
+pub struct BurnLoader<O> {
+    make: Arc<Make<O>>,
+    items: Range<usize>,
+    device: Device,
+    /// What `make` made of both, or why it could not.
+    epochs: Result<Box<dyn Epochs<O>>, Arc<Error>>,
+    /// Of one epoch.
+    num_items: usize,
+    place: Arc<Mutex<Place>>,
+}
+
+/// Makes the epochs of some items of the dataset, for a device.
+type Make<O> = dyn Fn(Range<usize>, &Device) -> crate::Result<Box<dyn Epochs<O>>> + Send + Sync;
+
+/// Which epoch the next iterator is of, and where the last one is.
+#[derive(Default)]
+struct Place {
+    next: u64,
+    /// The next iterator goes on from here instead.
+    resume: Option<LoaderState>,
+    /// How many iterators were begun, and where the last of them is.
+    begun: u64,
+    last: Option<LoaderState>,
+}
+
+impl<O: Send + 'static> BurnLoader<O> {
+    /// A loader of items: `batcher` makes batches of those of `dataset`, on the threads that fetch and for the device that the
+    /// loader is moved to. `settings` says the rest.
+    ///
+    /// # Errors
+    /// Those of [`ItemLoaderBuilder::build`], and of the sampler.
+    ///
+    /// # Example
+    /// ```
+    /// # #[cfg(feature = "burn-flex")] {
+    /// use burn_core::data::dataloader::{DataLoader, batcher::Batcher};
+    /// use burn_core::tensor::Device;
+    /// use sluicegate::BurnLoader;
+    ///
+    /// struct Sum;
+    ///
+    /// impl Batcher<i32, i32> for Sum {
+    ///     fn batch(&self, items: Vec<i32>, _device: &Device) -> i32 { items.iter().sum() }
+    /// }
+    ///
+    /// let numbers: Vec<i32> = (0..100).collect();
+    /// let loader = BurnLoader::of_items(numbers, Sum, Device::flex(), |loader| loader.batch_size(8).shuffle(7).threads(2))?;
+    /// let sums = loader.iter().collect::<Result<Vec<i32>, _>>().expect("numbers can be read");
+    /// assert_eq!((sums.len(), sums.iter().sum::<i32>(), loader.num_items()), (13, 4950, 100));
+    /// # }
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    pub fn of_items<D, B>(
+        dataset: D,
+        batcher: B,
+        device: Device,
+        settings: impl Fn(ItemLoaderBuilder<'static, O>) -> ItemLoaderBuilder<'static, O> + Send + Sync + 'static,
+    ) -> crate::Result<Self>
+    where
+        D: ItemDataset + 'static,
+        B: Batcher<D::Item, O> + 'static,
+    {
+        let (items, dataset, batcher) = (0..dataset.len(), Arc::new(dataset), Arc::new(batcher));
+        let make = move |items: Range<usize>, device: &Device| {
+            let dataset = ItemDatasetExt::take(ItemDatasetExt::skip(Arc::clone(&dataset), items.start), items.len());
+            let (batcher, device) = (Arc::clone(&batcher), device.clone());
+            let loader = ItemLoader::builder(dataset, move |items| Ok(batcher.batch(items, &device)));
+            Ok(Box::new(settings(loader).build()?) as Box<dyn Epochs<O>>)
+        };
+        Self::new(Arc::new(make), items, device, Arc::default())
+    }
+
+    /// A loader of fields: `to_device` makes of a [`Batch`] what the model takes, on the thread that asks for it and for the
+    /// device that the loader is moved to. `settings` says the rest.
+    ///
+    /// # Errors
+    /// Those of [`DataLoaderBuilder::build`], and of the sampler.
+    ///
+    /// # Example
+    /// ```
+    /// # #[cfg(feature = "burn-flex")] {
+    /// use burn_core::data::dataloader::DataLoader;
+    /// use burn_core::tensor::{Device, Tensor};
+    /// use sluicegate::{BurnLoader, InMemory};
+    ///
+    /// let points = InMemory::from_vec("point", vec![0.5_f32; 2 * 100], [2])?;
+    /// let to_device = |batch: sluicegate::Batch, device: &Device| {
+    ///     Ok(Tensor::<2>::from_data(batch.field("point")?.to_burn()?, device))
+    /// };
+    /// let loader = BurnLoader::of_fields(points, to_device, Device::flex(), |loader| loader.batch_size(64).shuffle(7))?;
+    /// let first = loader.iter().next().expect("100 points").expect("they are in memory");
+    /// assert_eq!(first.dims(), [64, 2]);
+    /// # }
+    /// # Ok::<(), sluicegate::Error>(())
+    /// ```
+    pub fn of_fields(
+        dataset: impl Dataset + 'static,
+        to_device: impl Fn(Batch, &Device) -> crate::Result<O> + Send + Sync + 'static,
+        device: Device,
+        settings: impl Fn(DataLoaderBuilder) -> DataLoaderBuilder + Send + Sync + 'static,
+    ) -> crate::Result<Self> {
+        let (items, dataset, to_device) = (0..dataset.len(), Arc::new(dataset), Arc::new(to_device));
+        let make = move |items: Range<usize>, device: &Device| {
+            let dataset = DatasetExt::take(DatasetExt::skip(Arc::clone(&dataset), items.start), items.len());
+            let loader = settings(DataLoader::builder(dataset)).build()?;
+            let (to_device, device) = (Arc::clone(&to_device), device.clone());
+            let made = Arc::new(move |batch| to_device(batch, &device));
+            Ok(Box::new(Fields { loader, made }) as Box<dyn Epochs<O>>)
+        };
+        Self::new(Arc::new(make), items, device, Arc::default())
+    }
+
+    /// The same loader, whose next iterator is of epoch `epoch`: for a training that goes on.
+    #[must_use]
+    pub fn starting_at(self, epoch: u64) -> Self {
+        self.place().next = epoch;
+        self
+    }
+
+    /// Where the iterator is that began last: here, or on a device that the loader was moved to. Nothing before the first one.
+    #[must_use]
+    pub fn state(&self) -> Option<LoaderState> {
+        self.place().last.clone()
+    }
+
+    /// Has the next iterator go on in the middle of the epoch that `state` was saved in; those after it are of the epochs after
+    /// it.
+    ///
+    /// # Errors
+    /// As [`DataLoader::resume`].
+    pub fn resume(&self, state: &LoaderState) -> crate::Result<()> {
+        if let Ok(epochs) = &self.epochs {
+            epochs.resume(state)?;
+        }
+        self.place().resume = Some(state.clone());
+        Ok(())
+    }
+
+    fn new(make: Arc<Make<O>>, items: Range<usize>, device: Device, place: Arc<Mutex<Place>>) -> crate::Result<Self> {
+        let epochs = make(items.clone(), &device)?;
+        let num_items = epochs.plan()?.samples().unwrap_or(items.len());
+        Ok(Self { make, items, device, epochs: Ok(epochs), num_items, place })
+    }
+
+    /// The same for other items or another device. burn asks for no result: what fails here, fails when it is read.
+    fn again(&self, items: Range<usize>, device: &Device, place: Arc<Mutex<Place>>) -> Arc<dyn BurnDataLoader<O>> {
+        let (make, device) = (Arc::clone(&self.make), device.clone());
+        Arc::new(
+            Self::new(Arc::clone(&make), items.clone(), device.clone(), Arc::clone(&place)).unwrap_or_else(|error| {
+                Self { make, items, device, epochs: Err(Arc::new(error)), num_items: 0, place }
+            }),
+        )
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next epoch, and which iterator that is.
+    fn begin(&self, epochs: &dyn Epochs<O>) -> crate::Result<(Box<dyn Steps<O>>, u64)> {
+        let mut place = self.place();
+        let steps = match place.resume.take() {
+            Some(state) => {
+                place.next = state.epoch().saturating_add(1);
+                epochs.resume(&state)?
+            }
+            None => {
+                let epoch = place.next;
+                place.next = epoch.saturating_add(1);
+                epochs.start(epoch)?
+            }
+        };
+        place.last = Some(steps.state());
+        place.begun += 1;
+        Ok((steps, place.begun))
+    }
+}
+
+impl<O: Send + 'static> BurnDataLoader<O> for BurnLoader<O> {
+    fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<O> + 'a> {
+        let begun = match &self.epochs {
+            Ok(epochs) => self.begin(&**epochs).map_err(DatasetError::new),
+            Err(error) => Err(DatasetError::new(Arc::clone(error))),
+        };
+        let (steps, number) = match begun {
+            Ok((steps, number)) => (Ok(steps), number),
+            Err(error) => (Err(Some(error)), 0),
+        };
+        let left = steps.as_ref().ok().and_then(|steps| steps.samples()).unwrap_or(self.num_items);
+        Box::new(Iter { steps, number, processed: self.num_items.saturating_sub(left), loader: self })
+    }
+
+    fn num_items(&self) -> usize {
+        self.num_items
+    }
+
+    fn to_device(&self, device: &Device) -> Arc<dyn BurnDataLoader<O>> {
+        self.again(self.items.clone(), device, Arc::clone(&self.place))
+    }
+
+    fn slice(&self, start: usize, end: usize) -> Arc<dyn BurnDataLoader<O>> {
+        let at = |place: usize| self.items.start + place.min(self.items.len());
+        let place = Place { next: self.place().next, ..Place::default() };
+        self.again(at(start)..at(end.max(start)), &self.device, Arc::new(Mutex::new(place)))
+    }
+}
+
+/// One epoch of a [`BurnLoader`].
+struct Iter<'a, O> {
+    /// Or why there are none; nothing once that was said.
+    steps: Result<Box<dyn Steps<O>>, Option<DatasetError>>,
+    /// Which iterator of the loader it is.
+    number: u64,
+    processed: usize,
+    loader: &'a BurnLoader<O>,
+}
+
+impl<O: Send + 'static> Iterator for Iter<'_, O> {
+    type Item = Result<O, DatasetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let steps = match &mut self.steps {
+            Ok(steps) => steps,
+            Err(error) => return error.take().map(Err),
+        };
+        let (batch, items) = steps.step()?;
+        self.processed += items;
+        let mut place = self.loader.place();
+        if place.begun == self.number {
+            place.last = Some(steps.state());
+        }
+        Some(batch.map_err(DatasetError::new))
+    }
+}
+
+impl<O: Send + 'static> DataLoaderIterator<O> for Iter<'_, O> {
+    fn progress(&self) -> Progress {
+        Progress::new(self.processed, self.loader.num_items, Some("items".into()))
+    }
+}
