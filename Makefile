@@ -8,9 +8,11 @@ LOCK := tests/python/requirements.txt
 # libjpeg-turbo is built by cmake, and its SIMD for x86 by nasm, which PyPI does not have.
 NASM := .cache/nasm/.installed
 export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
+# What the crate has without Python, but for candle and burn, which take minutes to build: make examples.
+CRATE_FEATURES := futures,image,ndarray,parquet
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: help demo test test-rust test-python test-tight test-cuda lint format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
+.PHONY: help demo test test-rust test-python test-tight test-cuda examples lint format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -40,11 +42,18 @@ demo: $(VENV)/.built ## Train on real photographs with torch's loader and with o
 test: test-rust test-python ## Run all tests
 
 test-rust: $(VENV)/.installed $(NASM)
-	+cargo test --locked --quiet --features futures,image,parquet
+	+cargo test --locked --quiet --features $(CRATE_FEATURES)
+	+cargo run --locked --quiet --features $(CRATE_FEATURES) --example ndarray
+	+cargo run --locked --quiet --features $(CRATE_FEATURES) --example arrow
 	+RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom cargo test --locked --quiet --release --lib loom
 
 test-python: $(VENV)/.built
 	$(BIN)/python -m pytest --quiet
+
+examples: ## Train on the demo's photographs in Rust, with candle and with burn, and test what connects them
+	cargo test --locked --quiet --release --features burn-flex,candle integration
+	cargo run --locked --quiet --release --features burn-flex,candle --example candle
+	cargo run --locked --quiet --release --features burn-flex,candle --example burn
 
 # What knows nothing of slots is not run again with few of them.
 SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order shard_iterable shuffle_buffer split_by_class split_state \
@@ -82,8 +91,8 @@ bench-cuda: $(CUDA_PACKAGE) ## Measure copies to a GPU against torch's, with the
 lint: $(VENV)/.built ## Check formatting, lints, types, the stub and the rules of the tree
 	cargo fmt --check
 	cargo clippy --locked --quiet --all-targets -- --deny warnings
-	cargo clippy --locked --quiet --all-targets --features python -- --deny warnings
-	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps --features futures,image,parquet
+	cargo clippy --locked --quiet --all-targets --features futures,ndarray,python -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps --features $(CRATE_FEATURES)
 	@! cargo tree --locked --edges normal | grep pyo3 || (echo 'the core must not depend on pyo3' && false)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -109,7 +118,7 @@ $(CARGO_FUZZ)/cargo-fuzz:
 fuzz: $(CARGO_FUZZ)/cargo-fuzz $(NASM) ## Feed damaged files of every format to their parsers, under the address sanitizer
 	@mkdir -p .cache/fuzz/found
 	$(FUZZ_BUILD) $(if $(filter 1,$(words $(FUZZ_TARGETS))),$(FUZZ_TARGETS)) 2>&1 | tail -n 20
-	@printf '%s\n' $(FUZZ_TARGETS) | xargs -P $(FUZZ_JOBS) -I TARGET fuzz/run TARGET $(FUZZ_SECONDS)
+	@printf '%s\n' $(FUZZ_TARGETS) | nice xargs -P $(FUZZ_JOBS) -I TARGET fuzz/run TARGET $(FUZZ_SECONDS)
 
 # By hand, with a nightly compiler that has the component miri. What rayon's queues keep for ever is no leak of ours, so the one test with a
 # pool runs by itself.
@@ -125,7 +134,7 @@ miri: ## Run the tests of memory and collate in an interpreter that knows what i
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 msrv: $(VENV)/.installed $(NASM) ## Check the crate with the oldest compiler that it promises
-	cargo +$(MSRV).0 check --locked --features futures,image,ndarray,parquet
+	cargo +$(MSRV).0 check --locked --features $(CRATE_FEATURES)
 
 bench: $(VENV)/.built ## Measure against torch and print the tables
 	cargo bench --locked

@@ -75,6 +75,10 @@ pub struct Prefetch<'scope, B = Batch> {
     delivery: Delivery,
     window: VecDeque<Entry>,
     work: Arc<Work<'scope, B>>,
+    /// Whether batches that take about as long as to wake a thread are fetched by whoever is awake. Slots are used again by all;
+    /// but memory that a collate of the caller's gets on one thread and the consumer frees on another costs the allocator more
+    /// than sharing brings.
+    is_short_shared: bool,
     blocks_ahead: BlocksAhead,
     tasks: Arc<Tasks>,
     next_ticket: u64,
@@ -85,7 +89,9 @@ impl Prefetch<'static> {
     /// An empty window over `fetch`.
     #[must_use]
     pub fn new(fetch: Arc<dyn Fetch>, pool: Option<Arc<Pool>>, delivery: Delivery) -> Self {
-        Self::over(fetch, pool.map(|pool| pool as Arc<dyn Spawn<'static>>), delivery)
+        let mut window = Self::over(fetch, pool.map(|pool| pool as Arc<dyn Spawn<'static>>), delivery);
+        window.is_short_shared = true;
+        window
     }
 
     /// Has the sizes of batches told to `bytes_ahead`, and those counted there that are ready. How many may be under way the
@@ -106,6 +112,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
     ) -> Self {
         Self {
             work: Arc::new(Work::new(&fetch)),
+            is_short_shared: false,
             fetch,
             threads,
             delivery,
@@ -263,7 +270,8 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         let Some(threads) = &self.threads else { return Ok(()) };
         let worth = self.work.pace.worth();
         // As they are completed, the consumer finds one that nobody has begun by itself.
-        if worth == Worth::Nothing || (worth == Worth::ThreadAwake && self.delivery == Delivery::AsCompleted) {
+        let shares = self.is_short_shared && self.delivery == Delivery::InOrder;
+        if worth == Worth::Nothing || (worth == Worth::ThreadAwake && !shares) {
             return Ok(());
         }
         for entry in &mut self.window {
