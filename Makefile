@@ -117,7 +117,8 @@ $(CARGO_FUZZ)/cargo-fuzz:
 
 fuzz: $(CARGO_FUZZ)/cargo-fuzz $(NASM) ## Feed damaged files of every format to their parsers, under the address sanitizer
 	@mkdir -p .cache/fuzz/found
-	$(FUZZ_BUILD) $(if $(filter 1,$(words $(FUZZ_TARGETS))),$(FUZZ_TARGETS)) 2>&1 | tail -n 20
+	@$(FUZZ_BUILD) $(if $(filter 1,$(words $(FUZZ_TARGETS))),$(FUZZ_TARGETS)) >.cache/fuzz/build.log 2>&1 \
+		|| (tail -n 60 .cache/fuzz/build.log && false)
 	@printf '%s\n' $(FUZZ_TARGETS) | nice xargs -P $(FUZZ_JOBS) -I TARGET fuzz/run TARGET $(FUZZ_SECONDS)
 
 # By hand, with a nightly compiler that has the component miri. What rayon's queues keep for ever is no leak of ours, so the one test with a

@@ -11,7 +11,8 @@ use crate::{Batch, LoaderState, Result};
 /// The batches of one epoch as a stream: what [`Batches::into_stream`] gives. Whoever polls it is woken by the thread that
 /// fetched; there is no runtime, and no polling in between.
 ///
-/// A loader without threads fetches where it is polled, and so does one with threads where a batch costs less than waking one.
+/// A loader without threads fetches where it is polled, and so does one with threads where a batch costs about as much as
+/// to wake one, or less: then some more may be fetched in one poll, which come with the next.
 pub struct BatchStream<'scope, B = Batch>(Batches<'scope, B>);
 
 impl<'scope, B: Send + 'scope> Batches<'scope, B> {

@@ -109,7 +109,8 @@ impl DataLoaderBuilder {
         let threads = self.pool.as_ref().map_or(self.threads, |pool| pool.current_num_threads());
         let ahead = self.settings.ahead(threads)?;
         self.settings.check_seed(self.dataset.is_random())?;
-        let Settings { epochs, delivery, seed, .. } = self.settings;
+        let seed = self.settings.seed();
+        let Settings { epochs, delivery, first_index, .. } = self.settings;
         let epochs = epochs.build(self.dataset.len())?;
         let bytes_ahead = Arc::new(BytesAhead::new(self.prefetch_bytes));
         let slab = Slab::new(ahead.saturating_add(SPARE_SLOTS));
@@ -128,6 +129,7 @@ impl DataLoaderBuilder {
             ahead,
             delivery,
             seed,
+            first_index,
         })
     }
 }

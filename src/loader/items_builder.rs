@@ -10,8 +10,8 @@ use super::settings::{Settings, setters};
 use crate::pipeline::{FetchItems, ScopedThreads, Spawn};
 use crate::{Error, Fetch, ItemDataset, Pool, Result};
 
-/// What makes a fetch of what random items are drawn from.
-type MakeFetch<'scope, B> = Box<dyn FnOnce(Option<u64>) -> Arc<dyn Fetch<B> + 'scope> + Send + Sync + 'scope>;
+/// What makes a fetch of what random items are drawn from, and of the index of the first.
+type MakeFetch<'scope, B> = Box<dyn FnOnce(Option<u64>, usize) -> Arc<dyn Fetch<B> + 'scope> + Send + Sync + 'scope>;
 
 /// How an [`ItemLoader`] is to be made.
 #[must_use]
@@ -31,8 +31,9 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
         C: Fn(Vec<D::Item>) -> Result<B> + Send + Sync + 'scope,
     {
         let (dataset_len, is_random) = (dataset.len(), dataset.is_random());
-        let make_fetch =
-            Box::new(|seed| Arc::new(FetchItems::new(dataset, collate, seed)) as Arc<dyn Fetch<B> + 'scope>);
+        let make_fetch = Box::new(|seed, first| {
+            Arc::new(FetchItems::new(dataset, collate, seed, first)) as Arc<dyn Fetch<B> + 'scope>
+        });
         Self { make_fetch, dataset_len, is_random, settings: Settings::default(), threads: Vec::new() }
     }
 
@@ -76,9 +77,10 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
         let count = count.unwrap_or(0);
         let ahead = self.settings.ahead(count)?;
         self.settings.check_seed(self.is_random)?;
-        let Settings { epochs, delivery, seed, .. } = self.settings;
+        let seed = self.settings.seed();
+        let Settings { epochs, delivery, first_index, .. } = self.settings;
         let epochs = epochs.build(self.dataset_len)?;
-        Ok(ItemLoader { fetch: (self.make_fetch)(seed), epochs, threads, ahead, delivery })
+        Ok(ItemLoader { fetch: (self.make_fetch)(seed, first_index), epochs, threads, ahead, delivery })
     }
 }
 

@@ -53,6 +53,8 @@ pub struct DataLoader {
     ahead: usize,
     delivery: Delivery,
     seed: Option<u64>,
+    /// The index that the first sample has where keys are made.
+    first_index: usize,
 }
 
 impl DataLoader {
@@ -85,7 +87,7 @@ impl DataLoader {
         let plan = self.epochs.plan_from(&state)?;
         let fetch = FetchSamples::new(Arc::clone(&self.dataset), Arc::clone(&self.collate), Arc::clone(&self.slab));
         let fetch = match self.seed {
-            Some(seed) => fetch.with_seed(seed),
+            Some(seed) => fetch.with_seed(seed).with_first_index(self.first_index),
             None => fetch,
         };
         let window = Prefetch::new(Arc::new(fetch), self.pool.clone(), self.delivery);

@@ -55,6 +55,8 @@ pub struct FetchSamples {
     largest_batch: usize,
     /// Where samples are random: what they are drawn from, with the epoch and the index.
     seed: Option<u64>,
+    /// The index that the first sample has there.
+    first_index: usize,
 }
 
 impl FetchSamples {
@@ -62,7 +64,7 @@ impl FetchSamples {
     /// in one batch.
     pub fn new(dataset: Arc<dyn Dataset>, collate: Arc<dyn Collate>, slab: Arc<Slab>) -> Self {
         let is_variable = dataset.schema().is_variable();
-        Self { dataset, collate, slab, is_variable, largest_batch: LARGEST_BATCH, seed: None }
+        Self { dataset, collate, slab, is_variable, largest_batch: LARGEST_BATCH, seed: None, first_index: 0 }
     }
 
     /// The same with another bound, in bytes, on what the samples of variable size have in one batch.
@@ -76,6 +78,12 @@ impl FetchSamples {
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
+    }
+
+    /// The same for samples of which the first has the index `first_index` of a larger dataset, where keys are made.
+    #[must_use]
+    pub(crate) fn with_first_index(self, first_index: usize) -> Self {
+        Self { first_index, ..self }
     }
 }
 
@@ -99,7 +107,7 @@ impl Fetch for FetchSamples {
         match self.seed.filter(|_| self.dataset.is_random()) {
             None => read_samples(&*self.dataset, &batch.indices, &mut into)?,
             Some(seed) => {
-                let key = |&index: &usize| sample_key(seed, batch.epoch, index as u64);
+                let key = |&index: &usize| sample_key(seed, batch.epoch, (self.first_index + index) as u64);
                 let keys: Vec<u64> = batch.indices.iter().map(key).collect();
                 read_samples(&*self.dataset, &batch.indices, &mut into.with_keys(&keys))?;
             }

@@ -12,19 +12,21 @@ pub(crate) struct FetchItems<D, C> {
     collate: C,
     /// Where items are random: what they are drawn from, with the epoch and the index.
     seed: Option<u64>,
+    /// The index that the first item has there.
+    first_index: usize,
 }
 
 impl<D: ItemDataset, C> FetchItems<D, C> {
-    pub(crate) fn new(dataset: D, collate: C, seed: Option<u64>) -> Self {
+    pub(crate) fn new(dataset: D, collate: C, seed: Option<u64>, first_index: usize) -> Self {
         let seed = seed.filter(|_| dataset.is_random());
-        Self { dataset, collate, seed }
+        Self { dataset, collate, seed, first_index }
     }
 
     fn read(&self, epoch: u64, indices: &[usize]) -> Result<Vec<D::Item>> {
         match self.seed {
             None => self.dataset.items(indices),
             Some(seed) => {
-                let key = |&index: &usize| sample_key(seed, epoch, index as u64);
+                let key = |&index: &usize| sample_key(seed, epoch, (self.first_index + index) as u64);
                 self.dataset.items_with_keys(indices, &indices.iter().map(key).collect::<Vec<_>>())
             }
         }

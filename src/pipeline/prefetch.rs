@@ -22,6 +22,9 @@ use crate::memory::generation;
 /// The patience of a consumer whose own is more than a clock can count.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
+/// So many batches does a thread fetch that was called: then others have their turn who share the threads.
+const MOST_OF_A_CALL: usize = 64;
+
 /// In which order batches reach the consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delivery {
@@ -221,11 +224,12 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         }
         let (work, tasks) = (Arc::clone(&self.work), Arc::clone(&self.tasks));
         let called = threads.spawn(Box::new(move || {
-            while let Some(running) = tasks.begin() {
+            for _ in 0..MOST_OF_A_CALL {
+                let Some(_running) = tasks.begin() else { return };
                 let Some((ticket, indices)) = work.unclaimed.claim_on_thread() else { return };
                 work.run(ticket, indices);
-                drop(running);
             }
+            work.unclaimed.gone();
         }));
         if called.is_err() {
             // The consumer does it all, then.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{FixedSizeListBuilder, Int16Builder, ListBuilder};
+use arrow_array::builder::{BooleanBuilder, FixedSizeListBuilder, Int16Builder, ListBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Int16Type, Int32Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, StringArray};
@@ -57,6 +57,17 @@ fn rows_of_several_batches_are_one_dataset() {
     assert_eq!(batch.field("list").unwrap().lengths().unwrap(), (0..9).map(|n| n % 3).collect::<Vec<usize>>());
     assert_eq!(batch.sample(3, 5), b"abab");
     assert_eq!(RecordBatches::new([rows(0, 0)], &ColumnarOptions::default()).unwrap().len(), 0);
+}
+
+#[test]
+fn parts_of_a_batch_have_their_own_lists() {
+    let mut flags = ListBuilder::new(BooleanBuilder::new());
+    (0..20).for_each(|n| flags.append_value((0..n % 4).map(|at| Some((n + at) % 2 == 0))));
+    let all = RecordBatch::try_from_iter([("flags", Arc::new(flags.finish()) as ArrayRef)]).unwrap();
+    let parts = [all.slice(0, 7), all.slice(7, 0), all.slice(7, 12), all.slice(19, 1)];
+    let dataset = RecordBatches::new(parts, &ColumnarOptions::default()).unwrap();
+    let expected: Vec<_> = (0..20).map(|n| vec![(0..n % 4).map(|at| u8::from((n + at) % 2 == 0)).collect()]).collect();
+    dataset_conformance(&dataset, &expected);
 }
 
 #[test]

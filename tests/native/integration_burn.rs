@@ -13,8 +13,8 @@ use burn_core::data::dataset::{Dataset as BurnDataset, DatasetError, InMemDatase
 use burn_core::tensor::{DType as BurnDType, Device, Int, Tensor};
 use sluicegate::memory::{Array, Segment};
 use sluicegate::{
-    BurnLoader, DType, DataLoader, Error, Field, FromBurn, InMemory, ItemDataset, ItemLoader, LastBatch, LoaderState,
-    Remainder, Shard, ToBurn, burn_collate,
+    BurnLoader, DType, DataLoader, Error, Field, FromBurn, InMemory, ItemDataset, ItemDatasetExt, ItemLoader,
+    LastBatch, LoaderState, Remainder, Shard, ToBurn, burn_collate,
 };
 
 /// The numbers below a hundred, of which 13 can't be read; it counts how they are.
@@ -198,13 +198,29 @@ fn slices_are_loaders_of_a_part_and_together_of_all() {
 }
 
 #[test]
+fn what_is_random_about_an_item_is_the_same_in_every_slice() {
+    let keys = (0..40_usize).collect::<Vec<_>>().map_random(|item, key| Ok(item + 1000 * (key % 1000) as usize));
+    let loader = BurnLoader::of_items(keys, Items, Device::flex(), |loader| loader.batch_size(8).seed(7)).unwrap();
+    let whole = all(&loader).concat();
+    let parts = [loader.slice(0, 20), loader.slice(20, 40)];
+    // The slices go on with the epoch behind the one that was read.
+    let again = loader.iter().collect::<Result<Vec<_>, _>>().unwrap().concat();
+    assert_ne!(whole, again);
+    assert_eq!(parts.iter().flat_map(|part| all(&**part).concat()).collect::<Vec<_>>(), again);
+}
+
+#[test]
 fn items_are_counted_as_they_come() {
     let settings = |loader: sluicegate::ItemLoaderBuilder<'static, _>| {
         let shard = Shard::new(1, 3).unwrap();
         loader.batch_size(8).last_batch(LastBatch::Drop).shard(shard, Remainder::Exact)
     };
     let dropped = BurnLoader::of_items(numbers(), Items, Device::flex(), settings).unwrap();
-    assert_eq!((dropped.num_items(), all(&dropped).concat().len()), (32, 32));
+    let mut batches = dropped.iter();
+    batches.next().unwrap().unwrap();
+    let progress = batches.progress();
+    assert_eq!((progress.items_processed, progress.items_total, all(&dropped).concat().len()), (8, 32, 32));
+    assert_eq!(dropped.num_items(), 100, "what is split among devices are the items of the dataset");
     let kept = loader(0);
     let mut batches = kept.iter();
     let mut processed = Vec::new();

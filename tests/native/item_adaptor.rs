@@ -113,6 +113,13 @@ fn vectors_and_slices_keep_their_own_methods() {
 }
 
 #[test]
+fn windows_that_nothing_has_are_none() {
+    let windows = numbers(10).window(1 << 62, 1).unwrap();
+    assert_eq!(windows.len(), 0);
+    assert!(matches!(windows.items(&[0]), Err(Error::IndexOutOfRange { index: 0, len: 0 })));
+}
+
+#[test]
 fn a_map_and_a_zip_give_what_their_parts_give() {
     // Out of range a map has the error of what it maps.
     let doubled = Counted::new(9).map(|number| Ok(2 * number));

@@ -38,10 +38,9 @@ impl<D: ItemDataset> WindowItems<D> {
     }
 
     fn read(&self, indices: &[usize], keys: Option<&[u64]>) -> Result<Vec<Vec<D::Item>>> {
-        let mut inner = Vec::with_capacity(indices.len().saturating_mul(self.items));
-        for &index in indices {
-            inner.extend(self.window(index)?);
-        }
+        // Whether they are there is known before room is made: of none that is there, there can be too much.
+        let windows = indices.iter().map(|&index| self.window(index)).collect::<Result<Vec<_>>>()?;
+        let inner: Vec<usize> = windows.into_iter().flatten().collect();
         // Each item of a window has a key of its own, which follows from the window's.
         let of_items = |&key: &u64| (0..self.items as u64).map(move |item| sample_key(key, 0, item));
         let keys: Option<Vec<u64>> = keys.map(|keys| keys.iter().flat_map(of_items).collect());

@@ -23,15 +23,17 @@ use crate::{
 /// What burn makes of it is another loader: [`to_device`](BurnDataLoader::to_device) one of the same epochs, whose iterators
 /// and this one's are counted together; [`slice`](BurnDataLoader::slice) one of a part of the dataset, in an order of that
 /// part. Both are made by the closure that set this one up. A sampler that it names is for a dataset of one length, and the
-/// batches of a slice that ask for more are errors; [`shuffle`](ItemLoaderBuilder::shuffle) is for any.
+/// batches of a slice that ask for more are errors; [`shuffle`](ItemLoaderBuilder::shuffle) is for any. What is random about a
+/// sample follows from its index in the whole dataset, however that is sliced. `num_items` is the length of the dataset or slice;
+/// the progress of an iterator counts the samples that come.
 pub struct BurnLoader<O> {
     make: Arc<Make<O>>,
     items: Range<usize>,
     device: Device,
     /// What `make` made of both, or why it could not.
     epochs: Result<Box<dyn Epochs<O>>, Arc<Error>>,
-    /// Of one epoch.
-    num_items: usize,
+    /// How many samples come in one epoch: fewer than items where a shard or a dropped last batch leaves some out.
+    samples: usize,
     place: Arc<Mutex<Place>>,
 }
 
@@ -90,8 +92,8 @@ impl<O: Send + 'static> BurnLoader<O> {
         let make = move |items: Range<usize>, device: &Device| {
             let dataset = ItemDatasetExt::take(ItemDatasetExt::skip(Arc::clone(&dataset), items.start), items.len());
             let (batcher, device) = (Arc::clone(&batcher), device.clone());
-            let loader = ItemLoader::builder(dataset, move |items| Ok(batcher.batch(items, &device)));
-            Ok(Box::new(settings(loader).build()?) as Box<dyn Epochs<O>>)
+            let loader = ItemLoader::builder(dataset, move |items_of_batch| Ok(batcher.batch(items_of_batch, &device)));
+            Ok(Box::new(settings(loader.first_index(items.start)).build()?) as Box<dyn Epochs<O>>)
         };
         Self::new(Arc::new(make), items, device, Arc::default())
     }
@@ -128,7 +130,7 @@ impl<O: Send + 'static> BurnLoader<O> {
         let (items, dataset, to_device) = (0..dataset.len(), Arc::new(dataset), Arc::new(to_device));
         let make = move |items: Range<usize>, device: &Device| {
             let dataset = DatasetExt::take(DatasetExt::skip(Arc::clone(&dataset), items.start), items.len());
-            let loader = settings(DataLoader::builder(dataset)).build()?;
+            let loader = settings(DataLoader::builder(dataset).first_index(items.start)).build()?;
             let (to_device, device) = (Arc::clone(&to_device), device.clone());
             let made = Arc::new(move |batch| to_device(batch, &device));
             Ok(Box::new(Fields { loader, made }) as Box<dyn Epochs<O>>)
@@ -164,17 +166,16 @@ impl<O: Send + 'static> BurnLoader<O> {
 
     fn new(make: Arc<Make<O>>, items: Range<usize>, device: Device, place: Arc<Mutex<Place>>) -> crate::Result<Self> {
         let epochs = make(items.clone(), &device)?;
-        let num_items = epochs.plan()?.samples().unwrap_or(items.len());
-        Ok(Self { make, items, device, epochs: Ok(epochs), num_items, place })
+        let samples = epochs.plan()?.samples().unwrap_or(items.len());
+        Ok(Self { make, items, device, epochs: Ok(epochs), samples, place })
     }
 
     /// The same for other items or another device. burn asks for no result: what fails here, fails when it is read.
     fn again(&self, items: Range<usize>, device: &Device, place: Arc<Mutex<Place>>) -> Arc<dyn BurnDataLoader<O>> {
         let (make, device) = (Arc::clone(&self.make), device.clone());
         Arc::new(
-            Self::new(Arc::clone(&make), items.clone(), device.clone(), Arc::clone(&place)).unwrap_or_else(|error| {
-                Self { make, items, device, epochs: Err(Arc::new(error)), num_items: 0, place }
-            }),
+            Self::new(Arc::clone(&make), items.clone(), device.clone(), Arc::clone(&place))
+                .unwrap_or_else(|error| Self { make, items, device, epochs: Err(Arc::new(error)), samples: 0, place }),
         )
     }
 
@@ -212,12 +213,13 @@ impl<O: Send + 'static> BurnDataLoader<O> for BurnLoader<O> {
             Ok((steps, number)) => (Ok(steps), number),
             Err(error) => (Err(Some(error)), 0),
         };
-        let left = steps.as_ref().ok().and_then(|steps| steps.samples()).unwrap_or(self.num_items);
-        Box::new(Iter { steps, number, processed: self.num_items.saturating_sub(left), loader: self })
+        let left = steps.as_ref().ok().and_then(|steps| steps.samples()).unwrap_or(self.samples);
+        Box::new(Iter { steps, number, processed: self.samples.saturating_sub(left), loader: self })
     }
 
     fn num_items(&self) -> usize {
-        self.num_items
+        // As burn's own: who splits a loader for its devices cuts by places in the dataset.
+        self.items.len()
     }
 
     fn to_device(&self, device: &Device) -> Arc<dyn BurnDataLoader<O>> {
@@ -261,6 +263,6 @@ impl<O: Send + 'static> Iterator for Iter<'_, O> {
 
 impl<O: Send + 'static> DataLoaderIterator<O> for Iter<'_, O> {
     fn progress(&self) -> Progress {
-        Progress::new(self.processed, self.loader.num_items, Some("items".into()))
+        Progress::new(self.processed, self.loader.samples, Some("items".into()))
     }
 }

@@ -1,8 +1,10 @@
 //! [`Block`]: the samples of one record batch, as bytes.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_buffer::{Buffer, NullBuffer};
+use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, RecordBatch};
+use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
 use super::fixed::{FixedValues, blank, presence};
@@ -199,6 +201,19 @@ fn fixed_block(
     Ok(LeafBlock { values: BlockValues::Fixed { bytes, width }, nulls, broken, elements })
 }
 
+/// The items of lists, and where each begins among them. Of a part of an array only its own: the others would be converted, and
+/// kept, for every part.
+fn items_of<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> (ScalarBuffer<O>, ArrayRef) {
+    let (offsets, items) = (list.offsets(), list.values());
+    let (start, end) = (offsets[0], offsets[offsets.len() - 1]);
+    let (first, last) = (start.as_usize(), end.as_usize());
+    // Lists that are out of order, of a damaged file, are refused later.
+    if (first, last) == (0, items.len()) || first > last || last > items.len() {
+        return (offsets.inner().clone(), Arc::clone(items));
+    }
+    (offsets.iter().map(|&offset| offset - start).collect(), items.slice(first, last - first))
+}
+
 fn list_block(
     leaf: &Leaf,
     array: &ArrayRef,
@@ -208,16 +223,16 @@ fn list_block(
 ) -> Result<LeafBlock, Reason> {
     let (offsets, items) = match array.data_type() {
         DataType::List(_) => {
-            let list = array.as_list::<i32>();
-            (Offsets::Small(list.offsets().inner().clone()), list.values())
+            let (offsets, items) = items_of(array.as_list::<i32>());
+            (Offsets::Small(offsets), items)
         }
         DataType::LargeList(_) => {
-            let list = array.as_list::<i64>();
-            (Offsets::Large(list.offsets().inner().clone()), list.values())
+            let (offsets, items) = items_of(array.as_list::<i64>());
+            (Offsets::Large(offsets), items)
         }
         other => return Err(format!("values of type {other} where lists are expected")),
     };
-    let (mut path, mut items, mut inside) = (path, items, None);
+    let (mut path, mut items, mut inside) = (path, &items, None);
     while let DataType::Struct(_) = items.data_type() {
         inside = union(inside.as_ref(), items.nulls());
         (items, path) = child_of(items, path)?;
