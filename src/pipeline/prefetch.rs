@@ -78,9 +78,8 @@ pub struct Prefetch<'scope, B = Batch> {
     delivery: Delivery,
     window: VecDeque<Entry>,
     work: Arc<Work<'scope, B>>,
-    /// Whether batches that take about as long as to wake a thread are fetched by whoever is awake. Slots are used again by all;
-    /// but memory that a collate of the caller's gets on one thread and the consumer frees on another costs the allocator more
-    /// than sharing brings.
+    /// Whether batches that take about as long as to wake a thread are fetched by whoever is awake. It pays for slots, which are
+    /// used again by all; what a collate of the caller's allocates would be freed on another thread than it was made on.
     is_short_shared: bool,
     blocks_ahead: BlocksAhead,
     tasks: Arc<Tasks>,
