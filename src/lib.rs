@@ -76,7 +76,7 @@ mod transform;
 pub use adaptor::{
     ConcatItems, DatasetExt, ItemDatasetExt, IterableDatasetExt, Map, MapItems, MapRandomItems, MixItems, Sample,
     StreamFilter, StreamMap, StreamMix, StreamPrefetch, StreamSample, StreamSkip, StreamTake, StreamWindow, StreamZip,
-    SubsetItems, Window, WindowItems, ZipItems,
+    SubsetItems, Transform, Window, WindowItems, ZipItems,
 };
 pub use collate::{
     BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, Reused, StackSamples,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Sample;
 use super::samples::Samples;
+use super::{Sample, Transform};
 use crate::dataset::{Blocks, Dataset, ReadMany};
 use crate::memory::Slab;
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
@@ -15,7 +15,8 @@ const SPARE_SLOTS: usize = 16;
 type Make = Box<dyn Fn(&Sample<'_>, &mut SampleWriter<'_>) -> Result<()> + Send + Sync>;
 
 /// The samples that a closure makes of a dataset's: what [`DatasetExt::map`](super::DatasetExt::map) and
-/// [`map_random`](super::DatasetExt::map_random) give.
+/// [`map_random`](super::DatasetExt::map_random) give, and what a [`Transform`] does for
+/// [`transform`](super::DatasetExt::transform).
 pub struct Map {
     dataset: Arc<dyn Dataset>,
     schema: Schema,
@@ -41,16 +42,29 @@ impl Map {
     where
         F: Fn(&Sample<'_>, u64, &mut SampleWriter<'_>) -> Result<()> + Send + Sync + 'static,
     {
-        let make = move |sample: &Sample<'_>, into: &mut SampleWriter<'_>| match into.key() {
-            Some(key) => map(sample, key, into),
-            None => {
-                let reason = "the samples are random, and nothing says what they are drawn from: read them by a loader with a \
-                              seed, or give the room keys";
-                Err(Error::InvalidArgument { argument: "keys", reason: reason.into() })
-            }
+        let make = move |sample: &Sample<'_>, into: &mut SampleWriter<'_>| {
+            let key = into.key().ok_or_else(no_key)?;
+            map(sample, key, into)
         };
         Ok(Self { is_random: true, ..Self::new(dataset, schema, Box::new(make))? })
     }
+
+    pub(super) fn by(dataset: Arc<dyn Dataset>, transform: impl Transform + 'static) -> Result<Self> {
+        let (schema, is_random) = (transform.schema(dataset.schema())?, transform.is_random());
+        let make = move |sample: &Sample<'_>, into: &mut SampleWriter<'_>| {
+            if is_random && into.key().is_none() {
+                return Err(no_key());
+            }
+            transform.apply(sample, into)
+        };
+        Ok(Self { is_random, ..Self::new(dataset, schema, Box::new(make))? })
+    }
+}
+
+fn no_key() -> Error {
+    let reason = "the samples are random, and nothing says what they are drawn from: read them by a loader with a seed, or \
+                  give the room keys";
+    Error::InvalidArgument { argument: "keys", reason: reason.into() }
 }
 
 impl Dataset for Map {

@@ -12,6 +12,7 @@ mod samples;
 mod shuffle;
 mod span;
 mod stream;
+mod transform;
 mod window;
 
 pub use items::{ConcatItems, ItemDatasetExt, MapItems, MapRandomItems, MixItems, SubsetItems, WindowItems, ZipItems};
@@ -21,6 +22,7 @@ pub use stream::{
     IterableDatasetExt, StreamFilter, StreamMap, StreamMix, StreamPrefetch, StreamSample, StreamSkip, StreamTake,
     StreamWindow, StreamZip,
 };
+pub use transform::Transform;
 pub use window::Window;
 
 use std::sync::Arc;
@@ -94,6 +96,15 @@ pub trait DatasetExt: Dataset + Sized + 'static {
         F: Fn(&Sample<'_>, u64, &mut SampleWriter<'_>) -> Result<()> + Send + Sync + 'static,
     {
         Map::random(shared(self), schema, map)
+    }
+
+    /// Samples as `transform` makes them, one of each; it says what they are. They are read together as those of
+    /// [`map`](Self::map) are, and random where the transform is: a loader of such needs a seed.
+    ///
+    /// # Errors
+    /// Those of [`Transform::schema`], and as for [`map`](Self::map).
+    fn transform(self, transform: impl Transform + 'static) -> Result<Map> {
+        Map::by(shared(self), transform)
     }
 
     /// The samples that `is_kept` says yes to, in their order. All of them are read, once, here: a dataset says how many

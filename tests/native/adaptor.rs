@@ -8,7 +8,8 @@ use sluicegate::memory::{Array, Segment, Slab};
 use sluicegate::{
     BatchWriter, BlockSize, Blocks, DType, DataLoader, Dataset, DatasetExt, Error, Fetch, FetchSamples, Field,
     InMemory, IndexBatch, ItemDatasetExt, ItemLoader, MixtureSampler, MixtureWeights, Ragged, RandomSampler, ReadMany,
-    Result, SampleWriter, Sampler, Schema, SizesWriter, StackSamples, StopCriteria, VariableSize,
+    Result, SampleWriter, Sampler, Schema, SizesWriter, StackSamples, StopCriteria, Transform, VariableSize,
+    sample_key,
 };
 
 use crate::conformance::dataset_conformance;
@@ -139,6 +140,50 @@ fn a_dataset_behind_a_pointer_can_all_that_it_can() {
     dataset_conformance(&Arc::new(in_memory(5)), &numbers(0..5));
     dataset_conformance(&(Box::new(Numbers::new(5)) as Box<dyn Dataset>), &numbers(0..5));
     dataset_conformance(&&words(), &word_samples(&["ab", "", "c", "def"]));
+}
+
+/// Adds a number, or else the key.
+struct Add(Option<u64>);
+
+impl Transform for Add {
+    fn schema(&self, of: &Schema) -> Result<Schema> {
+        match of.fields() {
+            [field] if field.dtype() == DType::UInt64 => Ok(Schema::new([field.renamed("sum")])),
+            _ => Err(Error::InvalidArgument { argument: "dataset", reason: format!("{of} is not a number") }),
+        }
+    }
+
+    fn apply(&self, sample: &sluicegate::Sample<'_>, into: &mut SampleWriter<'_>) -> Result<()> {
+        let added = self.0.or(into.key()).unwrap();
+        into.field(0).copy_from_slice(&sample.values::<u64>(0)?[0].wrapping_add(added).to_ne_bytes());
+        Ok(())
+    }
+
+    fn is_random(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+#[test]
+fn a_transform_says_what_it_takes_and_whether_it_draws() {
+    let added = in_memory(4).transform(Add(Some(10))).unwrap();
+    assert_eq!(added.schema().to_string(), "(sum: uint64[])");
+    dataset_conformance(&added, &numbers(10..14));
+    let transforms: [Box<dyn Transform>; 2] = [Box::new(Add(Some(1))), Box::new(Arc::new(Add(Some(2))))];
+    for (added, transform) in transforms.into_iter().enumerate() {
+        let dataset = Arc::new(Numbers::new(2)).transform(transform).unwrap();
+        dataset_conformance(&dataset, &numbers(added as u64 + 1..added as u64 + 3));
+    }
+    let refused = words().transform(Add(Some(1))).err().unwrap();
+    assert!(matches!(refused, Error::InvalidArgument { argument: "dataset", .. }), "{refused}");
+
+    let drawn = || in_memory(6).transform(Add(None)).unwrap().take(6);
+    let refused = DataLoader::builder(drawn()).build().err().unwrap();
+    assert!(matches!(refused, Error::InvalidArgument { argument: "seed", .. }), "{refused}");
+    let loader = DataLoader::builder(drawn()).batch_size(6).seed(7).build().unwrap();
+    let batch = loader.epoch(3).unwrap().next().unwrap().unwrap();
+    let expected: Vec<u64> = (0..6).map(|index| sample_key(7, 3, index).wrapping_add(index)).collect();
+    assert_eq!(batch.field("sum").unwrap().view::<u64>().unwrap(), expected);
 }
 
 #[test]
