@@ -107,17 +107,17 @@ format: $(VENV)/.installed ## Format all code
 # An hour of each finds more: make fuzz FUZZ_SECONDS=3600. One of them: make fuzz FUZZ_TARGETS=tar. Side by side: FUZZ_JOBS=8.
 FUZZ_SECONDS := 60
 FUZZ_JOBS := 2
-FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+FUZZ_TARGETS := $(notdir $(wildcard fuzz/corpus/*))
 CARGO_FUZZ := .cache/cargo-fuzz/bin
 # Sanitizers are switches of the nightly compiler; so that no second one is needed, the stable one is let have them.
-FUZZ_BUILD := PATH="$(CURDIR)/$(CARGO_FUZZ):$$PATH" RUSTC_BOOTSTRAP=1 cargo fuzz build --release --debug-assertions
+FUZZ_BUILD := env PATH="$(CURDIR)/$(CARGO_FUZZ):$$PATH" RUSTC_BOOTSTRAP=1 cargo fuzz build --release --debug-assertions --codegen-units 16 every
 
 $(CARGO_FUZZ)/cargo-fuzz:
 	cargo install --quiet --locked --version 0.13.2 --root .cache/cargo-fuzz cargo-fuzz
 
 fuzz: $(CARGO_FUZZ)/cargo-fuzz $(NASM) ## Feed damaged files of every format to their parsers, under the address sanitizer
 	@mkdir -p .cache/fuzz/found
-	@$(FUZZ_BUILD) $(if $(filter 1,$(words $(FUZZ_TARGETS))),$(FUZZ_TARGETS)) >.cache/fuzz/build.log 2>&1 \
+	@nice $(FUZZ_BUILD) >.cache/fuzz/build.log 2>&1 \
 		|| (tail -n 60 .cache/fuzz/build.log && false)
 	@printf '%s\n' $(FUZZ_TARGETS) | nice xargs -P $(FUZZ_JOBS) -I TARGET fuzz/run TARGET $(FUZZ_SECONDS)
 

@@ -28,12 +28,14 @@ fn let_crates_panic() {
     });
 }
 
-/// Calls the target `name` with `input`.
+/// The target `name`, and from then on a panic in it ends the process.
 ///
 /// # Panics
-/// When there is no such target, or it has found something.
-pub fn call(name: &str, input: &[u8]) {
-    let (_, target) = targets::TARGETS.iter().find(|(known, _)| *known == name).expect("a target of that name");
+/// When there is no such target.
+#[must_use]
+pub fn target(name: &str) -> fn(&[u8]) {
+    let found = targets::TARGETS.iter().find(|(known, _)| *known == name);
+    let Some((_, target)) = found else { panic!("no target is called {name:?}: they are the folders of fuzz/corpus") };
     let_crates_panic();
-    target(input);
+    *target
 }
