@@ -12,7 +12,7 @@ export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 CRATE_FEATURES := futures,image,ndarray,parquet
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: help demo test test-rust test-python test-tight test-cuda examples lint format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
+.PHONY: help demo test test-rust test-python test-tight test-cuda examples lint lint-rust lint-python format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -88,12 +88,17 @@ test-cuda: $(CUDA_PACKAGE) ## Run the tests that need a GPU, with the wheel in d
 bench-cuda: $(CUDA_PACKAGE) ## Measure copies to a GPU against torch's, with the wheel in dist/ and CUDA_PYTHON
 	PYTHONPATH=$(CURDIR)/$(<D) OMP_WAIT_POLICY=PASSIVE $(CUDA_PYTHON) benches/python/cuda.py
 
-lint: $(VENV)/.built ## Check formatting, lints, types, the stub and the rules of the tree
+lint: lint-rust lint-python ## Check formatting, lints, types, the stub and the rules of the tree
+
+# Without the extension module, so that it need not wait for its build.
+lint-rust: $(VENV)/.installed $(NASM)
 	cargo fmt --check
-	cargo clippy --locked --quiet --all-targets -- --deny warnings
-	cargo clippy --locked --quiet --all-targets --features futures,ndarray,python -- --deny warnings
-	RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps --features $(CRATE_FEATURES)
+	+cargo clippy --locked --quiet --all-targets -- --deny warnings
+	+cargo clippy --locked --quiet --all-targets --features futures,ndarray,python -- --deny warnings
+	+RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps --features $(CRATE_FEATURES)
 	@! cargo tree --locked --edges normal | grep pyo3 || (echo 'the core must not depend on pyo3' && false)
+
+lint-python: $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -115,7 +120,7 @@ FUZZ_BUILD := env PATH="$(CURDIR)/$(CARGO_FUZZ):$$PATH" RUSTC_BOOTSTRAP=1 cargo 
 $(CARGO_FUZZ)/cargo-fuzz:
 	cargo install --quiet --locked --version 0.13.2 --root .cache/cargo-fuzz cargo-fuzz
 
-fuzz: $(CARGO_FUZZ)/cargo-fuzz $(NASM) ## Feed damaged files of every format to their parsers, under the address sanitizer
+fuzz: $(CARGO_FUZZ)/cargo-fuzz $(VENV)/.installed $(NASM) ## Feed damaged files of every format to their parsers, under the address sanitizer
 	@mkdir -p .cache/fuzz/found
 	@nice $(FUZZ_BUILD) >.cache/fuzz/build.log 2>&1 \
 		|| (tail -n 60 .cache/fuzz/build.log && false)

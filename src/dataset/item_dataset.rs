@@ -1,6 +1,6 @@
 //! The trait [`ItemDataset`]: samples that are values of any type, for those who want no fields.
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// Items of any type, by index: what an [`ItemLoader`](crate::ItemLoader) reads. Its adaptors are in
 /// [`ItemDatasetExt`](crate::ItemDatasetExt).
@@ -80,4 +80,13 @@ pub trait ItemDataset: Send + Sync {
     fn items_with_keys(&self, indices: &[usize], _keys: &[u64]) -> Result<Vec<Self::Item>> {
         self.items(indices)
     }
+}
+
+/// Fails when a dataset has not given an item for each index: what was made of them would belong to others.
+pub(crate) fn check_item_count(items: usize, indices: usize) -> Result<()> {
+    if items == indices {
+        return Ok(());
+    }
+    let reason = format!("its batched read gave {items} items for {indices} indices: it must give one for each");
+    Err(Error::InvalidArgument { argument: "dataset", reason })
 }

@@ -26,6 +26,7 @@ pub use decoded_images::{DecodedField, DecodedImages};
 pub(crate) use forward::shared;
 pub use in_memory::InMemory;
 pub use item_dataset::ItemDataset;
+pub(crate) use item_dataset::check_item_count;
 pub use iterable::{Advance, IterableDataset, SampleStream, StreamPosition};
 pub use ragged::Ragged;
 pub use stack::Stack;

@@ -109,7 +109,7 @@ impl DataLoaderBuilder {
         let threads = self.pool.as_ref().map_or(self.threads, |pool| pool.current_num_threads());
         let ahead = self.settings.ahead(threads)?;
         self.settings.check_seed(self.dataset.is_random())?;
-        let seed = self.settings.seed();
+        let seed = self.settings.sample_seed();
         let Settings { epochs, delivery, first_index, .. } = self.settings;
         let epochs = epochs.build(self.dataset.len())?;
         let bytes_ahead = Arc::new(BytesAhead::new(self.prefetch_bytes));

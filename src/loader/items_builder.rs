@@ -77,7 +77,7 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
         let count = count.unwrap_or(0);
         let ahead = self.settings.ahead(count)?;
         self.settings.check_seed(self.is_random)?;
-        let seed = self.settings.seed();
+        let seed = self.settings.sample_seed();
         let Settings { epochs, delivery, first_index, .. } = self.settings;
         let epochs = epochs.build(self.dataset_len)?;
         Ok(ItemLoader { fetch: (self.make_fetch)(seed, first_index), epochs, threads, ahead, delivery })

@@ -7,9 +7,10 @@ use crate::{Delivery, Error, Result};
 /// in common. Their methods, with their docs, are those of `setters`.
 pub(super) struct Settings {
     pub(super) epochs: EpochSettings,
-    seed: Option<u64>,
+    /// That of the method of this name.
+    pub(super) seed: Option<u64>,
     /// That of `shuffle`, which serves where no other is given.
-    shuffle_seed: Option<u64>,
+    pub(super) shuffle_seed: Option<u64>,
     /// Which index of a larger dataset the first sample has: what is random about samples follows from that.
     pub(super) first_index: usize,
     /// Batches fetched ahead per thread.
@@ -32,16 +33,8 @@ impl Default for Settings {
 
 impl Settings {
     /// What random samples are drawn from.
-    pub(super) fn seed(&self) -> Option<u64> {
+    pub(super) fn sample_seed(&self) -> Option<u64> {
         self.seed.or(self.shuffle_seed)
-    }
-
-    pub(super) fn set_seed(&mut self, seed: u64) {
-        self.seed = Some(seed);
-    }
-
-    pub(super) fn set_shuffle_seed(&mut self, seed: u64) {
-        self.shuffle_seed = Some(seed);
     }
 
     /// How many batches `threads` threads have under way together.
@@ -58,7 +51,7 @@ impl Settings {
 
     /// Fails when samples are random and there is no seed.
     pub(super) fn check_seed(&self, is_random: bool) -> Result<()> {
-        if !is_random || self.seed().is_some() {
+        if !is_random || self.sample_seed().is_some() {
             return Ok(());
         }
         let reason = "the samples are random, and nothing says what they are drawn from: give a number".into();
@@ -85,7 +78,7 @@ macro_rules! setters {
         /// random about samples, too, unless [`seed`](Self::seed) gives another.
         pub fn shuffle(mut self, seed: u64) -> Self {
             let sampler = crate::RandomSampler::new(self.dataset_len(), seed);
-            self.settings.set_shuffle_seed(seed);
+            self.settings.shuffle_seed = Some(seed);
             self.sampler(std::sync::Arc::new(sampler))
         }
 
@@ -94,7 +87,7 @@ macro_rules! setters {
         /// [`ItemDatasetExt::map_random`](crate::ItemDatasetExt::map_random)), so it is the same for any number of threads,
         /// and after a resume.
         pub fn seed(mut self, seed: u64) -> Self {
-            self.settings.set_seed(seed);
+            self.settings.seed = Some(seed);
             self
         }
 

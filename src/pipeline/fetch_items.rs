@@ -1,7 +1,7 @@
 //! [`FetchItems`]: fetches the items of an [`ItemDataset`], and collates them by a closure.
 
 use super::{Fetch, IndexBatch};
-use crate::dataset::ItemDataset;
+use crate::dataset::{ItemDataset, check_item_count};
 use crate::error::catch;
 use crate::rng::sample_key;
 use crate::{Error, Result};
@@ -65,14 +65,7 @@ where
             Error::Panic { message, .. } => self.name_panic(*epoch, indices, message),
             other => other,
         })?;
-        if items.len() != indices.len() {
-            let reason = format!(
-                "its batched read gave {} items for {} indices: it must give one for each",
-                items.len(),
-                indices.len()
-            );
-            return Err(Error::InvalidArgument { argument: "dataset", reason });
-        }
+        check_item_count(items.len(), indices.len())?;
         (self.collate)(items)
     }
 }

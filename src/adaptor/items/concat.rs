@@ -1,7 +1,7 @@
 //! [`ConcatItems`]: datasets one after the other.
 
-use super::{check_count, read, read_methods};
-use crate::dataset::ItemDataset;
+use super::{read, read_methods};
+use crate::dataset::{ItemDataset, check_item_count};
 use crate::{Error, Result};
 
 /// The items of several datasets, one dataset after the other; parts may be empty. What
@@ -63,7 +63,7 @@ impl<D: ItemDataset> ConcatItems<D> {
                 true => Vec::new(),
                 false => read(part, indices, keys.map(|_| its_keys.as_slice()))?,
             };
-            check_count(items.len(), indices.len())?;
+            check_item_count(items.len(), indices.len())?;
             found.push(items.into_iter());
         }
         Ok(places.iter().filter_map(|&(part, _)| found[part].next()).collect())

@@ -1,7 +1,7 @@
 //! `filter`: the items that a closure says yes to.
 
-use super::{SubsetItems, check_count};
-use crate::dataset::ItemDataset;
+use super::SubsetItems;
+use crate::dataset::{ItemDataset, check_item_count};
 use crate::{Error, Result};
 
 /// So many items are read at a time to find out which are kept.
@@ -22,7 +22,7 @@ pub(super) fn filter<D: ItemDataset>(
         indices.clear();
         indices.extend(start..len.min(start.saturating_add(AT_ONCE)));
         let items = dataset.items(&indices)?;
-        check_count(items.len(), indices.len())?;
+        check_item_count(items.len(), indices.len())?;
         for (&index, item) in indices.iter().zip(&items) {
             if is_kept(item)? {
                 kept.push(index);

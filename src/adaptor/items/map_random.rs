@@ -1,7 +1,7 @@
 //! [`MapRandomItems`]: what a closure makes of each item and a key.
 
-use super::{check_count, read_methods};
-use crate::dataset::ItemDataset;
+use super::read_methods;
+use crate::dataset::{ItemDataset, check_item_count};
 use crate::{Error, Result};
 
 /// The items that a closure which draws makes of another dataset's: what
@@ -24,7 +24,7 @@ impl<D, F> MapRandomItems<D, F> {
     {
         let Some(keys) = keys else { return Err(no_keys()) };
         let items = self.dataset.items_with_keys(indices, keys)?;
-        check_count(items.len(), indices.len())?;
+        check_item_count(items.len(), indices.len())?;
         let mut made = Vec::with_capacity(indices.len());
         for (item, &key) in items.into_iter().zip(keys) {
             made.push((self.map)(item, key)?);

@@ -20,9 +20,9 @@ use std::sync::Arc;
 use super::mix::Mixed;
 use super::shuffle::Shuffled;
 use super::span::Span;
+use crate::Result;
 use crate::dataset::ItemDataset;
 use crate::sampler::{MixtureWeights, StopCriteria};
-use crate::{Error, Result};
 
 /// What [`ItemDatasetExt::mix`] gives of items of type `T`.
 pub type MixItems<'a, T> = SubsetItems<ConcatItems<Arc<dyn ItemDataset<Item = T> + 'a>>>;
@@ -90,8 +90,8 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
     /// are kept for each that is.
     ///
     /// # Errors
-    /// Those of reading, and of `is_kept`; [`Error::InvalidArgument`] when items are random, and the ones that are read later
-    /// would not be those that were kept.
+    /// Those of reading, and of `is_kept`; [`Error::InvalidArgument`](crate::Error::InvalidArgument) when items are random, and
+    /// the ones that are read later would not be those that were kept.
     fn filter(self, is_kept: impl FnMut(&Self::Item) -> Result<bool>) -> Result<SubsetItems<Self>> {
         filter::filter(self, is_kept)
     }
@@ -146,7 +146,7 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
     /// none that is not full.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `len` or `stride` is 0.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `len` or `stride` is 0.
     ///
     /// # Example
     /// ```
@@ -165,7 +165,7 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
     /// however it is shuffled; a loader makes its batches itself, a last one that is smaller too.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `size` is 0.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `size` is 0.
     ///
     /// # Example
     /// ```
@@ -183,7 +183,7 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
     /// Pairs of an item of this dataset and the one at the same index of `other`.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] when one has more items.
+    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) when one has more items.
     ///
     /// # Example
     /// ```
@@ -255,12 +255,3 @@ macro_rules! read_methods {
     };
 }
 use read_methods;
-
-/// Fails when a dataset has not given an item for each index: what was made of them would belong to others.
-fn check_count(items: usize, indices: usize) -> Result<()> {
-    if items == indices {
-        return Ok(());
-    }
-    let reason = format!("its batched read gave {items} items for {indices} indices: it must give one for each");
-    Err(Error::InvalidArgument { argument: "dataset", reason })
-}

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::{check_count, read, read_methods};
+use super::{read, read_methods};
 use crate::adaptor::window::check_counts;
-use crate::dataset::ItemDataset;
+use crate::dataset::{ItemDataset, check_item_count};
 use crate::rng::sample_key;
 use crate::{Error, Result};
 
@@ -45,7 +45,7 @@ impl<D: ItemDataset> WindowItems<D> {
         let of_items = |&key: &u64| (0..self.items as u64).map(move |item| sample_key(key, 0, item));
         let keys: Option<Vec<u64>> = keys.map(|keys| keys.iter().flat_map(of_items).collect());
         let items = read(&self.dataset, &inner, keys.as_deref())?;
-        check_count(items.len(), inner.len())?;
+        check_item_count(items.len(), inner.len())?;
         let mut items = items.into_iter();
         Ok(indices.iter().map(|_| items.by_ref().take(self.items).collect()).collect())
     }

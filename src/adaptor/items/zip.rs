@@ -1,7 +1,7 @@
 //! [`ZipItems`]: two datasets side by side.
 
-use super::{check_count, read, read_methods};
-use crate::dataset::ItemDataset;
+use super::{read, read_methods};
+use crate::dataset::{ItemDataset, check_item_count};
 use crate::{Error, Result};
 
 /// Pairs of items of two datasets: what [`ItemDatasetExt::zip`](super::ItemDatasetExt::zip) gives.
@@ -23,8 +23,8 @@ impl<A: ItemDataset, B: ItemDataset> ZipItems<A, B> {
 
     fn read(&self, indices: &[usize], keys: Option<&[u64]>) -> Result<Vec<(A::Item, B::Item)>> {
         let (first, second) = (read(&self.first, indices, keys)?, read(&self.second, indices, keys)?);
-        check_count(first.len(), indices.len())?;
-        check_count(second.len(), indices.len())?;
+        check_item_count(first.len(), indices.len())?;
+        check_item_count(second.len(), indices.len())?;
         Ok(first.into_iter().zip(second).collect())
     }
 }
