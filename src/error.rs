@@ -1,5 +1,7 @@
 //! [`Error`]: every way that loading can fail, with the index, file or shape and the way out.
 
+use std::any::Any;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
@@ -233,6 +235,14 @@ pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
             .map(ToString::to_string)
             .or_else(|| panic.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "no message".into());
+        discard_panic(panic);
         Err(Error::Panic { index: None, message })
     })
+}
+
+/// Drops what a panic brought. It may be a value of the user's, whose drop panics too.
+pub(crate) fn discard_panic(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        mem::forget(again);
+    }
 }

@@ -5,6 +5,7 @@ use std::iter::FusedIterator;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::error::catch;
 use crate::{Batch, EpochPlan, Error, IndexBatch, LoaderState, Party, PlannedBatch, Prefetch, Result};
 
 /// The batches of one epoch: [`Batch`]es of fields, or what the collate of an [`ItemLoader`](crate::ItemLoader) makes. A batch
@@ -106,7 +107,10 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
             let batch_in_epoch = self.first + self.next as u64;
             if !self.state.has_received(batch_in_epoch) {
                 let mut indices = Vec::new();
-                self.plan.batch(self.next, &mut indices);
+                catch(|| {
+                    self.plan.batch(self.next, &mut indices);
+                    Ok(())
+                })?;
                 self.window.push(IndexBatch { epoch: self.state.epoch(), batch_in_epoch, indices })?;
                 self.window.look_ahead(self.next, |batch, into| self.plan.some_of(batch, into));
             }

@@ -1,6 +1,7 @@
 //! [`StreamBatches`]: the batches of one pass over an [`IterableDataset`].
 
 use std::iter::FusedIterator;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +50,8 @@ pub struct StreamBatches {
 enum Pass {
     Before,
     Begun(Box<ReadAhead>, Option<Box<(ShuffleBuffer, ShuffledSamples)>>),
-    Over,
+    /// With the lines of damage that nobody has asked for yet.
+    Over(Vec<String>),
 }
 
 impl StreamBatches {
@@ -120,7 +122,8 @@ impl StreamBatches {
     pub fn left_out(&mut self) -> Vec<String> {
         match &mut self.pass {
             Pass::Begun(ahead, _) => ahead.left_out(),
-            Pass::Before | Pass::Over => Vec::new(),
+            Pass::Over(lines) => mem::take(lines),
+            Pass::Before => Vec::new(),
         }
     }
 
@@ -168,7 +171,7 @@ impl Iterator for StreamBatches {
     fn next(&mut self) -> Option<Self::Item> {
         let outcome = self.advance().transpose();
         if !matches!(outcome, Some(Ok(_))) {
-            self.pass = Pass::Over;
+            self.pass = Pass::Over(self.left_out());
         }
         outcome
     }

@@ -1,9 +1,11 @@
 //! [`Pool`]: the threads that fetch.
 
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
 
+use crate::error::discard_panic;
 use crate::memory::{PerProcess, generation};
 use crate::{Error, Result};
 
@@ -43,7 +45,7 @@ impl Pool {
     /// ```
     #[must_use]
     pub fn of(pool: Arc<ThreadPool>) -> Self {
-        Self { given: Some((generation(), Arc::clone(&pool))), ..Self::new(pool.current_num_threads()) }
+        Self { threads: pool.current_num_threads(), started: PerProcess::new(), given: Some((generation(), pool)) }
     }
 
     /// The number of threads.
@@ -98,7 +100,21 @@ impl Pool {
         ThreadPoolBuilder::new()
             .num_threads(self.threads)
             .thread_name(|thread| format!("sluice-fetch-{thread}"))
+            // A fetch catches what the user's code panics with. Without this a waker that panics, or the end of a batch that
+            // nobody took, would end the process.
+            .panic_handler(discard_panic)
             .build()
             .map_err(|error| Error::Threads { threads: self.threads, reason: error.to_string() })
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // In a forked child nobody is there to be ended, and a lock inside may have been held at the fork.
+        if let Some((of, pool)) = self.given.take()
+            && of != generation()
+        {
+            mem::forget(pool);
+        }
     }
 }

@@ -17,6 +17,7 @@ use super::tasks::Tasks;
 use super::work::Work;
 use super::{Batch, BytesAhead, Fetch, IndexBatch};
 use crate::Result;
+use crate::error::catch;
 use crate::memory::generation;
 
 /// The patience of a consumer whose own is more than a clock can count.
@@ -78,9 +79,6 @@ pub struct Prefetch<'scope, B = Batch> {
     delivery: Delivery,
     window: VecDeque<Entry>,
     work: Arc<Work<'scope, B>>,
-    /// Whether batches that take about as long as to wake a thread are fetched by whoever is awake. It pays for slots, which are
-    /// used again by all; what a collate of the caller's allocates would be freed on another thread than it was made on.
-    is_short_shared: bool,
     blocks_ahead: BlocksAhead,
     tasks: Arc<Tasks>,
     next_ticket: u64,
@@ -91,9 +89,7 @@ impl Prefetch<'static> {
     /// An empty window over `fetch`.
     #[must_use]
     pub fn new(fetch: Arc<dyn Fetch>, pool: Option<Arc<Pool>>, delivery: Delivery) -> Self {
-        let mut window = Self::over(fetch, pool.map(|pool| pool as Arc<dyn Spawn<'static>>), delivery);
-        window.is_short_shared = true;
-        window
+        Self::over(fetch, pool.map(|pool| pool as Arc<dyn Spawn<'static>>), delivery)
     }
 
     /// Has the sizes of batches told to `bytes_ahead`, and those counted there that are ready. How many may be under way the
@@ -114,7 +110,6 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
     ) -> Self {
         Self {
             work: Arc::new(Work::new(&fetch)),
-            is_short_shared: false,
             fetch,
             threads,
             delivery,
@@ -153,9 +148,13 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
     /// waits, and does nothing for a dataset without blocks.
     pub fn look_ahead(&mut self, batch: usize, mut look: impl FnMut(usize, &mut Vec<usize>)) {
         let under_way = ((batch + 1).saturating_sub(self.window.len()), batch);
-        if let Some(blocks) = self.fetch.blocks() {
-            self.blocks_ahead.advance(blocks, under_way, &mut look);
-        }
+        // Nothing is read by it, so a panic in it is nobody's error; who reads these blocks or indices will meet it.
+        let _ = catch(|| {
+            if let Some(blocks) = self.fetch.blocks() {
+                self.blocks_ahead.advance(blocks, under_way, &mut look);
+            }
+            Ok(())
+        });
     }
 
     /// Takes the next batch out of the window: what was asked for, and what came of it. Nothing when `patience` ran out
@@ -273,7 +272,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         let Some(threads) = &self.threads else { return Ok(()) };
         let worth = self.work.pace.worth();
         // As they are completed, the consumer finds one that nobody has begun by itself.
-        let shares = self.is_short_shared && self.delivery == Delivery::InOrder;
+        let shares = self.delivery == Delivery::InOrder;
         if worth == Worth::Nothing || (worth == Worth::ThreadAwake && !shares) {
             return Ok(());
         }
@@ -319,6 +318,7 @@ impl<B> Prefetch<'_, B> {
         if !self.threads.as_ref().is_some_and(|threads| threads.has_current_thread()) {
             self.tasks.join();
         }
+        self.work.reorder.close();
         (self.tasks, self.work) = (Arc::default(), Arc::new(self.work.anew()));
     }
 
@@ -346,6 +346,7 @@ impl<B> Drop for Prefetch<'_, B> {
         // In a forked child there is none that could begin, and the lock inside may have been held at the fork.
         if self.generation == generation() {
             self.tasks.cancel();
+            self.work.reorder.close();
         }
     }
 }

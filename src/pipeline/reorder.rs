@@ -1,6 +1,7 @@
 //! [`Reorder`]: where threads leave their batches, and the consumer waits for the one it wants.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 #[cfg(feature = "futures")]
 use std::task::Waker;
@@ -8,6 +9,7 @@ use std::time::Instant;
 
 use super::Held;
 use crate::Result;
+use crate::error::catch;
 
 /// What came of a ticket, and how it is counted until the consumer takes it.
 type Arrival<B> = (Result<B>, Option<Held>);
@@ -20,6 +22,7 @@ pub(super) struct Reorder<B> {
 
 struct Ready<B> {
     batches: BTreeMap<u64, Arrival<B>>,
+    is_closed: bool,
     /// Who is to be told, and of which ticket, or of any.
     #[cfg(feature = "futures")]
     waiting: Option<(Option<u64>, Waker)>,
@@ -39,6 +42,7 @@ impl<B> Default for Reorder<B> {
     fn default() -> Self {
         let ready = Ready {
             batches: BTreeMap::new(),
+            is_closed: false,
             #[cfg(feature = "futures")]
             waiting: None,
         };
@@ -54,6 +58,9 @@ impl<B> Reorder<B> {
     /// Leaves the batch of `ticket`. Called from the thread that fetched it.
     pub(super) fn put(&self, ticket: u64, batch: Result<B>, held: Option<Held>) {
         let mut ready = self.ready();
+        if ready.is_closed {
+            return;
+        }
         ready.batches.insert(ticket, (batch, held));
         #[cfg(feature = "futures")]
         let waiting = ready.waiting.take_if(|(wanted, _)| wanted.is_none_or(|wanted| wanted == ticket));
@@ -62,6 +69,22 @@ impl<B> Reorder<B> {
         // Behind the lock: a waker may run whoever waits here and now.
         #[cfg(feature = "futures")]
         waiting.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Drops what is there and what is put from now on: the consumer takes nothing any more, and threads that have yet to find
+    /// out must not keep batches that long.
+    pub(super) fn close(&self) {
+        let mut ready = self.ready();
+        ready.is_closed = true;
+        let batches = mem::take(&mut ready.batches);
+        // Behind the lock: these are values of the user's, whose end may panic.
+        drop(ready);
+        for batch in batches {
+            let _ = catch(|| {
+                drop(batch);
+                Ok(())
+            });
+        }
     }
 
     /// Whether the batch of `wanted`, or of any ticket when that is `None`, is there.

@@ -6,6 +6,7 @@ use std::thread::{self, Builder, Scope, ThreadId};
 use std::time::Duration;
 
 use super::spawn::{Spawn, check_generation};
+use crate::error::catch;
 use crate::memory::generation;
 use crate::{Error, Result};
 
@@ -76,7 +77,8 @@ impl<'scope> Spawn<'scope> for ScopedThreads<'scope, '_> {
     }
 
     fn has_current_thread(&self) -> bool {
-        self.queue.tasks().ids.contains(&thread::current().id())
+        // In a forked child the lock may be held for ever, and none of the threads is there.
+        self.generation == generation() && self.queue.tasks().ids.contains(&thread::current().id())
     }
 }
 
@@ -92,8 +94,12 @@ impl<'scope> Queue<'scope> {
         loop {
             if let Some(task) = tasks.waiting.pop_front() {
                 drop(tasks);
-                // A fetch catches what the user's code panics with.
-                task();
+                // A fetch catches what the user's code panics with, but not what a waker or the end of a batch does that nobody
+                // took. A thread that ended of it would be counted for ever, and none be started in its place.
+                let _ = catch(|| {
+                    task();
+                    Ok(())
+                });
                 tasks = self.tasks();
                 continue;
             }

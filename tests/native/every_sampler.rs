@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use sluicegate::{
     BalancedBatchSampler, BatchLimit, BatchSampler, BatchingSampler, BlockShuffleSampler, ClassIndex, ClassSampler,
     Course, DistributedSampler, EpochBatches, EpochOrder, LastBatch, LengthBucketBatchSampler, MixtureSampler,
@@ -110,6 +111,44 @@ fn every_sampler_keeps_the_contract() {
             // An index of a packed batch says more than which document it is of.
             let len = if name.starts_with("packed") { usize::MAX } else { len };
             batching_sampler_conformance(&*sampler, len);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn every_sampler_keeps_the_contract_at_any_length(
+        len in 1_usize..3_000,
+        seed in any::<u64>(),
+        of_samples in any::<prop::sample::Index>(),
+        of_batches in any::<prop::sample::Index>(),
+    ) {
+        sampler_conformance(&*of_samples.get(&samplers(len, seed)).1, usize::MAX);
+        batching_sampler_conformance(&*of_batches.get(&batching_samplers(len, seed)).1, usize::MAX);
+    }
+
+    #[test]
+    fn the_ranks_of_every_sampler_deal_its_order_in_turn(
+        len in 1_usize..300,
+        seed in any::<u64>(),
+        sampler in any::<prop::sample::Index>(),
+        world_size in 1_usize..12,
+        epoch in 0_u64..5,
+    ) {
+        let samplers = samplers(len, seed);
+        let sampler = &sampler.get(&samplers).1;
+        let indices = |order: Box<dyn EpochOrder>| (0..order.len()).map(|place| order.index_at(place)).collect::<Vec<_>>();
+        let whole = indices(sampler.order(epoch).unwrap());
+        for remainder in [Remainder::Pad, Remainder::Drop, Remainder::Exact] {
+            let ranks: Vec<Vec<usize>> = (0..world_size)
+                .map(|rank| DistributedSampler::new(Arc::clone(sampler), Shard::new(rank, world_size).unwrap(), remainder))
+                .map(|rank| indices(rank.order(epoch).unwrap()))
+                .collect();
+            let each = if remainder == Remainder::Drop { whole.len() / world_size } else { whole.len().div_ceil(world_size) };
+            prop_assert!(ranks.iter().all(|rank| rank.len() == each));
+            let dealt = (0..each).flat_map(|place| ranks.iter().map(move |rank| rank[place]));
+            prop_assert!(dealt.eq(whole.iter().copied().cycle().take(each * world_size)));
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Code of a dataset that panics: an error of its batch, which says which sample it was.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use sluicegate::{
-    BatchWriter, DType, DataLoader, Dataset, DatasetExt, Error, Field, ReadMany, Result, SampleWriter, Schema,
-    SizesWriter, VariableSize,
+    BatchWriter, BlockSize, Blocks, DType, DataLoader, Dataset, DatasetExt, EpochOrder, Error, Field, ItemLoader,
+    ReadMany, Result, SampleWriter, Sampler, Schema, SizesWriter, VariableSize,
 };
 
 /// How the samples of [`Cursed`] are read.
@@ -124,5 +127,133 @@ fn a_panic_in_a_closure_has_the_index_of_its_sample() {
             Ok(())
         });
         assert_eq!(panics(mapped.unwrap(), 0), [None, Some(Some(7)), None]);
+    }
+}
+
+/// A batch whose end panics while it is wanted to.
+struct Spiteful(Arc<AtomicBool>);
+
+impl Drop for Spiteful {
+    fn drop(&mut self) {
+        assert!(!self.0.load(Ordering::Relaxed) || thread::panicking(), "the end of a batch is cursed");
+    }
+}
+
+#[test]
+fn batches_that_nobody_took_may_panic_at_their_end() {
+    let is_armed = Arc::new(AtomicBool::new(false));
+    let collate = |is_armed: &Arc<AtomicBool>| {
+        let is_armed = Arc::clone(is_armed);
+        move |_: Vec<&usize>| {
+            // Worth a thread, and some of them are under way when the epoch is dropped.
+            thread::sleep(Duration::from_millis(2));
+            Ok(Spiteful(Arc::clone(&is_armed)))
+        }
+    };
+    let numbers: Vec<usize> = (0..12).collect();
+    thread::scope(|scope| {
+        let builder = || ItemLoader::builder(&numbers[..], collate(&is_armed)).prefetch(4);
+        for loader in [builder().scoped_threads(scope, 1), builder().scoped_threads(scope, 2)] {
+            let loader = loader.build().unwrap();
+            for wait in [0, 1, 5, 9] {
+                let mut epoch = loader.epoch(0).unwrap();
+                drop(epoch.next());
+                thread::sleep(Duration::from_millis(wait));
+                is_armed.store(true, Ordering::Relaxed);
+                drop(epoch);
+                is_armed.store(false, Ordering::Relaxed);
+                assert_eq!(loader.epoch(1).unwrap().filter(Result::is_ok).count(), 12, "the threads are still there");
+            }
+        }
+    });
+    let loader = ItemLoader::builder(numbers, move |_: Vec<usize>| {
+        thread::sleep(Duration::from_millis(2));
+        Ok(Spiteful(Arc::new(AtomicBool::new(true))))
+    });
+    let loader = loader.threads(2).build().unwrap();
+    let mut epoch = loader.epoch(0).unwrap();
+    std::mem::forget(epoch.next());
+    thread::sleep(Duration::from_millis(9));
+    drop(epoch);
+}
+
+/// Panics where it is asked for position 5.
+struct CursedSampler;
+
+impl Sampler for CursedSampler {
+    fn order(&self, _epoch: u64) -> Result<Box<dyn EpochOrder>> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl EpochOrder for CursedSampler {
+    fn len(&self) -> usize {
+        12
+    }
+
+    fn index_at(&self, position: usize) -> usize {
+        assert!(position != 5, "position 5 is cursed");
+        position
+    }
+}
+
+#[test]
+fn a_panic_in_a_sampler_ends_the_epoch_with_an_error() {
+    for threads in [0, 2] {
+        let builder = DataLoader::builder(crate::datasets::Numbers::new(12)).batch_size(2).threads(threads);
+        let loader = builder.sampler(Arc::new(CursedSampler)).build().unwrap();
+        let mut epoch = loader.epoch(0).unwrap();
+        let (came, failed): (Vec<_>, Vec<_>) = epoch.by_ref().partition(Result::is_ok);
+        assert!(matches!(failed[..], [Err(Error::Panic { index: None, .. })]), "{}", failed.len());
+        assert_eq!((came.len(), epoch.state().batches_received(), epoch.len()), (2, 2, 0));
+        assert!(loader.resume(&epoch.state()).unwrap().all(|batch| matches!(batch, Err(Error::Panic { .. }))));
+    }
+}
+
+/// Says of its blocks nothing but a panic.
+struct CursedBlocks(crate::datasets::Numbers);
+
+impl Dataset for CursedBlocks {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        self.0.schema()
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.0.read(index, into)
+    }
+
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        Some(self)
+    }
+}
+
+impl Blocks for CursedBlocks {
+    fn count(&self) -> usize {
+        3
+    }
+
+    fn blocks_of(&self, index: usize, _visit: &mut dyn FnMut(usize)) {
+        panic!("the block of {index} is cursed");
+    }
+
+    fn size_of(&self, block: usize) -> BlockSize {
+        panic!("the size of {block} is cursed");
+    }
+
+    fn announce(&self, block: usize) {
+        panic!("to announce {block} is cursed");
+    }
+}
+
+#[test]
+fn a_panic_over_what_is_only_announced_is_of_no_batch() {
+    for threads in [0, 2] {
+        let builder = DataLoader::builder(CursedBlocks(crate::datasets::Numbers::new(12))).batch_size(2);
+        let epoch = builder.threads(threads).build().unwrap().epoch(0).unwrap();
+        assert_eq!(epoch.map(|batch| batch.map(drop)).collect::<Result<Vec<_>>>().unwrap().len(), 6);
     }
 }

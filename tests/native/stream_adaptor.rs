@@ -310,6 +310,10 @@ fn errors_and_what_is_left_out_are_passed_on() {
         while stream.advance(&mut block).unwrap() == Advance::Sample {}
         assert_eq!((block.len(), block.left_out().len()), (2, 1));
     }
+
+    let mut batches = StreamBatches::new(damaged(), 9).unwrap();
+    assert_eq!(batches.by_ref().map(|batch| batch.unwrap().samples()).collect::<Vec<_>>(), [2]);
+    assert_eq!((batches.left_out().len(), batches.left_out().len()), (1, 0), "also when the pass is over");
 }
 
 fn batches(of: StreamBatches) -> Vec<Vec<u64>> {

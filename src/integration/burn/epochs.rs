@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::error::catch;
 use crate::{Batch, Batches, DataLoader, EpochPlan, ItemLoader, LoaderState, Result};
 
 /// The epochs of a loader, whatever its batches are.
@@ -93,7 +94,7 @@ impl<O: 'static> Epochs<O> for Fields<O> {
 impl<O: 'static> Steps<O> for FieldSteps<O> {
     fn step(&mut self) -> Option<(Result<O>, usize)> {
         let (batch, samples) = Steps::step(&mut self.batches)?;
-        Some((batch.and_then(|batch| (self.made)(batch)), samples))
+        Some((batch.and_then(|batch| catch(|| (self.made)(batch))), samples))
     }
 
     fn state(&self) -> LoaderState {

@@ -186,17 +186,12 @@ impl<O: Send + 'static> BurnLoader<O> {
     /// The next epoch, and which iterator that is.
     fn begin(&self, epochs: &dyn Epochs<O>) -> crate::Result<(Box<dyn Steps<O>>, u64)> {
         let mut place = self.place();
-        let steps = match place.resume.take() {
-            Some(state) => {
-                place.next = state.epoch().saturating_add(1);
-                epochs.resume(&state)?
-            }
-            None => {
-                let epoch = place.next;
-                place.next = epoch.saturating_add(1);
-                epochs.start(epoch)?
-            }
+        // Should it fail, the next iterator is of the same epoch, at the same place.
+        let (epoch, steps) = match &place.resume {
+            Some(state) => (state.epoch(), epochs.resume(state)?),
+            None => (place.next, epochs.start(place.next)?),
         };
+        (place.resume, place.next) = (None, epoch.saturating_add(1));
         place.last = Some(steps.state());
         place.begun += 1;
         Ok((steps, place.begun))
