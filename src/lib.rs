@@ -42,12 +42,12 @@
 //! `state` and `loader` on top, and `integration`, a file for each library that batches are handed to, on those. What of an
 //! order is this rank's, and in which batches, is said by a plan of `sampler`, by the arithmetic of `shard`. `memory` alone has
 //! `unsafe`, and says in its README why it is sound. With the feature `python`, `python` wraps all this as the extension
-//! module of the Python package.
+//! module of the Python package (and its `memory.rs` has what is unsafe of that).
 //!
 //! # Features
 //! None is on by default. `image`: decoding and transforms. `arrow` and `parquet`: their files; with `arrow` record batches, too,
-//! in and out. `ndarray`, `candle` and `burn`: batches and datasets as theirs (burn's datasets and loaders both ways); candle
-//! 0.11 and burn 0.22 need Rust 1.95, where the crate needs 1.88. `futures`: an epoch as a `Stream`. `python`: the extension
+//! in and out. `ndarray`, `candle` and `burn`: batches and datasets as theirs (burn's datasets and loaders both ways). The crate
+//! needs Rust 1.88; what burn 0.22 depends on needs 1.95, with which candle 0.11 is tested, too. `futures`: an epoch as a `Stream`. `python`: the extension
 //! module. `burn-flex` is burn with its backend on the CPU, for the example and the tests.
 
 /// The README's Rust examples, which run as doctests too.

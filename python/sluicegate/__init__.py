@@ -87,7 +87,7 @@ from .sampler import (
 from .shard_iterable import shard_iterable
 from .shared_list import SharedList
 from .shuffle_buffer import ShuffleBuffer
-from .split_by_class import split_by_class
+from .split_by_class import StreamSplit, split_by_class
 from .stats import LoaderStats
 from .tar import TarDataset
 from .tar_stream import TarStream
@@ -144,6 +144,7 @@ __all__ = [
     "ShuffleBuffer",
     "StackDataset",
     "StopCriteria",
+    "StreamSplit",
     "StratifiedBatchSampler",
     "Subset",
     "SubsetRandomSampler",

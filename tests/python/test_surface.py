@@ -47,6 +47,7 @@ OWN_NAMES = [
     "SharedList",
     "ShuffleBuffer",
     "StopCriteria",
+    "StreamSplit",
     "StratifiedBatchSampler",
     "TFRecordDataset",
     "TFRecordStream",

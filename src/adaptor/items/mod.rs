@@ -28,8 +28,8 @@ use crate::sampler::{MixtureWeights, StopCriteria};
 pub type MixItems<'a, T> = SubsetItems<ConcatItems<Arc<dyn ItemDataset<Item = T> + 'a>>>;
 
 /// Adaptors of every [`ItemDataset`], which they take whole: give a reference or a clone of an `Arc` to keep it. They have the
-/// names, arguments and meanings of those of [`DatasetExt`](crate::DatasetExt), are lazy, and hand batched reads and keys on.
-/// None reads ahead: a loader does, on its threads.
+/// names, arguments and meanings of those of [`DatasetExt`](crate::DatasetExt), are lazy (but for
+/// `filter`, which reads to find out), and hand batched reads and keys on. None reads ahead: a loader does, on its threads.
 ///
 /// A vector has these and its own methods. One by another trait's method of the same name (`shuffle` of the crate rand) is
 /// asked for as that of its slice, `vector[..].shuffle(...)`.
