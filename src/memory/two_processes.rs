@@ -159,7 +159,8 @@ fn what_a_worker_wrote_is_there_when_its_answer_is() {
         if number % 3 > 0 {
             kept.swap_remove(number as usize % kept.len());
         }
-        assert!(kept.iter().all(|lease| lease.bytes().iter().all(|byte| *byte == lease.bytes()[0])));
+        // Each is of one value if every byte is as the one before it.
+        assert!(kept.iter().all(|lease| lease.bytes()[1..] == lease.bytes()[..BYTES - 1]));
     }
     drop(kept);
     assert!(arena.is_unused());

@@ -116,7 +116,7 @@ fn every_sampler_keeps_the_contract() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn every_sampler_keeps_the_contract_at_any_length(
         len in 1_usize..3_000,

@@ -19,6 +19,8 @@ enum Way {
     OnlyAtOnce,
     /// It panics where sizes are asked for.
     Sizes,
+    /// It panics where blocks are asked for, which are only announced.
+    Blocks,
 }
 
 /// Twelve samples, of which number 7 panics with a lock held.
@@ -53,7 +55,7 @@ impl Dataset for Cursed {
     }
 
     fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-        if self.way != Way::OnlyAtOnce {
+        if !matches!(self.way, Way::OnlyAtOnce | Way::Blocks) {
             self.curse(index);
         }
         into.field(0).fill(index as u8);
@@ -66,6 +68,10 @@ impl Dataset for Cursed {
 
     fn as_variable(&self) -> Option<&dyn VariableSize> {
         (self.way == Way::Sizes).then_some(self as &dyn VariableSize)
+    }
+
+    fn as_blocks(&self) -> Option<&dyn Blocks> {
+        (self.way == Way::Blocks).then_some(self as &dyn Blocks)
     }
 }
 
@@ -210,28 +216,7 @@ fn a_panic_in_a_sampler_ends_the_epoch_with_an_error() {
     }
 }
 
-/// Says of its blocks nothing but a panic.
-struct CursedBlocks(crate::datasets::Numbers);
-
-impl Dataset for CursedBlocks {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn schema(&self) -> &Schema {
-        self.0.schema()
-    }
-
-    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
-        self.0.read(index, into)
-    }
-
-    fn as_blocks(&self) -> Option<&dyn Blocks> {
-        Some(self)
-    }
-}
-
-impl Blocks for CursedBlocks {
+impl Blocks for Cursed {
     fn count(&self) -> usize {
         3
     }
@@ -252,8 +237,6 @@ impl Blocks for CursedBlocks {
 #[test]
 fn a_panic_over_what_is_only_announced_is_of_no_batch() {
     for threads in [0, 2] {
-        let builder = DataLoader::builder(CursedBlocks(crate::datasets::Numbers::new(12))).batch_size(2);
-        let epoch = builder.threads(threads).build().unwrap().epoch(0).unwrap();
-        assert_eq!(epoch.map(|batch| batch.map(drop)).collect::<Result<Vec<_>>>().unwrap().len(), 6);
+        assert_eq!(panics(Cursed::new(Way::Blocks), threads), [None, None, None]);
     }
 }
