@@ -112,6 +112,8 @@ format: $(VENV)/.installed ## Format all code
 # An hour of each finds more: make fuzz FUZZ_SECONDS=3600. One of them: make fuzz FUZZ_TARGETS=tar. Side by side: FUZZ_JOBS=8.
 FUZZ_SECONDS := 60
 FUZZ_JOBS := 2
+# So many seconds one input may take, by the clock: more, where others have the processors.
+FUZZ_TIMEOUT := 20
 FUZZ_TARGETS := $(notdir $(wildcard fuzz/corpus/*))
 CARGO_FUZZ := .cache/cargo-fuzz/bin
 # Sanitizers are switches of the nightly compiler; so that no second one is needed, the stable one is let have them.
@@ -124,7 +126,7 @@ fuzz: $(CARGO_FUZZ)/cargo-fuzz $(VENV)/.installed $(NASM) ## Feed damaged files 
 	@mkdir -p .cache/fuzz/found
 	@nice $(FUZZ_BUILD) >.cache/fuzz/build.log 2>&1 \
 		|| (tail -n 60 .cache/fuzz/build.log && false)
-	@printf '%s\n' $(FUZZ_TARGETS) | nice xargs -P $(FUZZ_JOBS) -I TARGET fuzz/run TARGET $(FUZZ_SECONDS)
+	@printf '%s\n' $(FUZZ_TARGETS) | nice xargs -P $(FUZZ_JOBS) -I TARGET fuzz/run TARGET $(FUZZ_SECONDS) $(FUZZ_TIMEOUT)
 
 # By hand, with a nightly compiler that has the component miri. What rayon's queues keep for ever is no leak of ours, so the one test with a
 # pool runs by itself.
