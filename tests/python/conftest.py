@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import signal
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -24,6 +25,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What a shell runs in the background has it ignored, and so would the programs of the tests of interrupts.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "cuda: needs a GPU; make test-cuda runs it")
     config.addinivalue_line("markers", "prefetch: the outcome depends on prefetch_factor; left out with --tight")
     if config.getoption("--tight"):
