@@ -240,6 +240,13 @@ pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
+/// Runs `work`, of whose panic nobody is told: it has no batch that it could be the error of.
+pub(crate) fn ignore_panic(work: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+        discard_panic(panic);
+    }
+}
+
 /// Drops what a panic brought. It may be a value of the user's, whose drop panics too.
 pub(crate) fn discard_panic(panic: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {

@@ -17,7 +17,7 @@ use super::tasks::Tasks;
 use super::work::Work;
 use super::{Batch, BytesAhead, Fetch, IndexBatch};
 use crate::Result;
-use crate::error::catch;
+use crate::error::ignore_panic;
 use crate::memory::generation;
 
 /// The patience of a consumer whose own is more than a clock can count.
@@ -149,11 +149,10 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
     pub fn look_ahead(&mut self, batch: usize, mut look: impl FnMut(usize, &mut Vec<usize>)) {
         let under_way = ((batch + 1).saturating_sub(self.window.len()), batch);
         // Nothing is read by it, so a panic in it is nobody's error; who reads these blocks or indices will meet it.
-        let _ = catch(|| {
+        ignore_panic(|| {
             if let Some(blocks) = self.fetch.blocks() {
                 self.blocks_ahead.advance(blocks, under_way, &mut look);
             }
-            Ok(())
         });
     }
 
@@ -272,8 +271,8 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         let Some(threads) = &self.threads else { return Ok(()) };
         let worth = self.work.pace.worth();
         // As they are completed, the consumer finds one that nobody has begun by itself.
-        let shares = self.delivery == Delivery::InOrder;
-        if worth == Worth::Nothing || (worth == Worth::ThreadAwake && !shares) {
+        let finds = self.delivery == Delivery::AsCompleted;
+        if worth == Worth::Nothing || (worth == Worth::ThreadAwake && finds) {
             return Ok(());
         }
         for entry in &mut self.window {

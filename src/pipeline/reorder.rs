@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::Held;
 use crate::Result;
-use crate::error::catch;
+use crate::error::ignore_panic;
 
 /// What came of a ticket, and how it is counted until the consumer takes it.
 type Arrival<B> = (Result<B>, Option<Held>);
@@ -80,10 +80,7 @@ impl<B> Reorder<B> {
         // Behind the lock: these are values of the user's, whose end may panic.
         drop(ready);
         for batch in batches {
-            let _ = catch(|| {
-                drop(batch);
-                Ok(())
-            });
+            ignore_panic(|| drop(batch));
         }
     }
 

@@ -6,7 +6,7 @@ use std::thread::{self, Builder, Scope, ThreadId};
 use std::time::Duration;
 
 use super::spawn::{Spawn, check_generation};
-use crate::error::catch;
+use crate::error::ignore_panic;
 use crate::memory::generation;
 use crate::{Error, Result};
 
@@ -96,10 +96,7 @@ impl<'scope> Queue<'scope> {
                 drop(tasks);
                 // A fetch catches what the user's code panics with, but not what a waker or the end of a batch does that nobody
                 // took. A thread that ended of it would be counted for ever, and none be started in its place.
-                let _ = catch(|| {
-                    task();
-                    Ok(())
-                });
+                ignore_panic(task);
                 tasks = self.tasks();
                 continue;
             }

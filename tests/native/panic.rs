@@ -1,4 +1,5 @@
-//! Code of a dataset that panics: an error of its batch, which says which sample it was.
+//! Code of the user's that panics. In a dataset it is an error of its batch, which says which sample it was; in a sampler the
+//! epoch's last; at the end of a batch, or where something is only announced, nobody's.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -89,6 +90,24 @@ impl VariableSize for Cursed {
             into.set(row, 0, 1);
         }
         Ok(())
+    }
+}
+
+impl Blocks for Cursed {
+    fn count(&self) -> usize {
+        3
+    }
+
+    fn blocks_of(&self, index: usize, _visit: &mut dyn FnMut(usize)) {
+        panic!("the block of {index} is cursed");
+    }
+
+    fn size_of(&self, block: usize) -> BlockSize {
+        panic!("the size of {block} is cursed");
+    }
+
+    fn announce(&self, block: usize) {
+        panic!("to announce {block} is cursed");
     }
 }
 
@@ -213,24 +232,6 @@ fn a_panic_in_a_sampler_ends_the_epoch_with_an_error() {
         assert!(matches!(failed[..], [Err(Error::Panic { index: None, .. })]), "{}", failed.len());
         assert_eq!((came.len(), epoch.state().batches_received(), epoch.len()), (2, 2, 0));
         assert!(loader.resume(&epoch.state()).unwrap().all(|batch| matches!(batch, Err(Error::Panic { .. }))));
-    }
-}
-
-impl Blocks for Cursed {
-    fn count(&self) -> usize {
-        3
-    }
-
-    fn blocks_of(&self, index: usize, _visit: &mut dyn FnMut(usize)) {
-        panic!("the block of {index} is cursed");
-    }
-
-    fn size_of(&self, block: usize) -> BlockSize {
-        panic!("the size of {block} is cursed");
-    }
-
-    fn announce(&self, block: usize) {
-        panic!("to announce {block} is cursed");
     }
 }
 
