@@ -55,7 +55,7 @@ examples: ## Train on the demo's photographs in Rust, with candle and with burn,
 	cargo run --locked --quiet --release --features burn-flex,candle --example candle
 	cargo run --locked --quiet --release --features burn-flex,candle --example burn
 
-# What knows nothing of slots is not run again with few of them.
+# What knows nothing of slots is not run again with few of them; nor is how workers are started, which takes seconds each time.
 SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order shard_iterable shuffle_buffer split_by_class split_state \
 	readme cli demo_resume surface construction payload unpicklable shared_list state_errors \
 	state_process state_property resume_property shard shard_ranks class_loaders torchdata_resume \
@@ -67,7 +67,7 @@ SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order sh
 
 test-tight: $(VENV)/.built ## Run the Python tests with two slots and a prefetch of one
 	SLUICEGATE_SOAK_SECONDS=10 $(BIN)/python -m pytest --quiet --tight tests/python \
-		$(SLOTLESS:%=--ignore-glob='*/test_%.py')
+		-k 'not spawn and not forkserver' $(SLOTLESS:%=--ignore-glob='*/test_%.py')
 
 # Where there is a GPU there need be no compiler and no network: a wheel that was built elsewhere, and a Python that has torch
 # and pytest.
@@ -120,7 +120,7 @@ CARGO_FUZZ := .cache/cargo-fuzz/bin
 FUZZ_BUILD := env PATH="$(CURDIR)/$(CARGO_FUZZ):$$PATH" RUSTC_BOOTSTRAP=1 cargo fuzz build --release --debug-assertions --codegen-units 16 every
 
 $(CARGO_FUZZ)/cargo-fuzz:
-	cargo install --quiet --locked --version 0.13.2 --root .cache/cargo-fuzz cargo-fuzz
+	cargo install --quiet --locked --debug --version 0.13.2 --root .cache/cargo-fuzz cargo-fuzz
 
 fuzz: $(CARGO_FUZZ)/cargo-fuzz $(VENV)/.installed $(NASM) ## Feed damaged files of every format to their parsers, under the address sanitizer
 	@mkdir -p .cache/fuzz/found
@@ -157,6 +157,7 @@ bench-native: ## Measure the crate against other Rust loaders and print the tabl
 lock: ## Renew the lock files
 	cargo update
 	cargo update --manifest-path benches/versus/Cargo.toml
+	cargo update --manifest-path fuzz/Cargo.toml
 	$(UV) pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-annotate --no-header \
 		--extra demo --group build --group dev --upgrade --output-file $(LOCK) pyproject.toml
 

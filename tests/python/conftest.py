@@ -36,9 +36,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--tight"):
+        config.hook.pytest_deselected(items=[item for item in items if is_of_torch_alone(item)])
+        items[:] = [item for item in items if not is_of_torch_alone(item)]
         for item in items:
             if item.get_closest_marker("prefetch"):
                 item.add_marker(pytest.mark.skip("with another prefetch the outcome is another"))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests, and torch itself, stay: to look through them for garbage took a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # Else modules that look for what is left at the end of the interpreter would complain.
+
+
+def is_of_torch_alone(item: pytest.Item) -> bool:
+    """Whether a test is about torch's loader, which has no slots and is as it was without `--tight`."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return any(each is torch.utils.data or each is torch.utils.data.DataLoader for each in parameters)
 
 
 def tighten() -> None:

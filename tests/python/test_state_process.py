@@ -14,6 +14,9 @@ import pytest
 
 from programs import Run
 
+# The first one waits for both programs, with sixty cases each.
+pytestmark = pytest.mark.timeout(480)
+
 PROGRAM = """
 import json, random, traceback
 import numpy
@@ -153,7 +156,7 @@ def outcomes(run: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[s
     path.write_text(json.dumps([CASES, {}]))
     found = []
     for seed, load in ((1, False), (77, True)):
-        ended = run(PROGRAM, deadline=80.0, path=str(path), seed=seed, load=load)
+        ended = run(PROGRAM, deadline=170.0, path=str(path), seed=seed, load=load)
         ended.check(stderr=None)
         found.append(json.loads(ended.stdout))
     return found[0], found[1]
