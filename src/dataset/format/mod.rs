@@ -82,6 +82,8 @@ mod parquet_nested;
 #[cfg(feature = "parquet")]
 mod parquet_reuse;
 #[cfg(feature = "parquet")]
+mod parquet_schema;
+#[cfg(feature = "parquet")]
 mod parquet_shards;
 #[cfg(feature = "parquet")]
 mod parquet_source;

@@ -19,6 +19,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, RowGroupMeta
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::open_file::OpenFile;
+use super::parquet_schema::check_schema;
 use super::parquet_texts::{fields_as_read, with_bytes_for_texts};
 use crate::{Error, Result};
 
@@ -48,8 +49,11 @@ impl Footer {
     }
 
     fn read_by(file: &Arc<OpenFile>, options: ArrowReaderOptions) -> Result<Self> {
-        let chunks = Chunks { file: Arc::clone(file), ranges: Vec::new() };
+        let chunks = Chunks { file: Arc::clone(file), ranges: footer_bytes(file)?.into_iter().collect() };
         let refuse = |reason| refuse(file, file.bytes(), reason);
+        if let Some((_, bytes)) = chunks.ranges.first() {
+            check_schema(bytes).map_err(|reason| refuse(format!("the footer: {reason}")))?;
+        }
         let load = || {
             let read = guarded(|| ArrowReaderMetadata::load(&chunks, options.clone()).map_err(Trouble::Parquet));
             read.map_err(|trouble| trouble.into_error(|reason| refuse(format!("the footer: {reason}"))))
@@ -92,6 +96,20 @@ impl Footer {
     /// Its size in memory, more or less.
     pub(super) fn bytes(&self) -> usize {
         self.metadata.metadata().memory_size() + 1024
+    }
+}
+
+/// The footer, with what is behind it, and where it begins; nothing where it is none, as the crate will say.
+fn footer_bytes(file: &OpenFile) -> Result<Option<(u64, Bytes)>> {
+    /// Its length, and the magic bytes.
+    const TAIL: u64 = 8;
+    let Some(start) = file.bytes().checked_sub(TAIL) else { return Ok(None) };
+    let tail = read(file, start, TAIL as usize)?;
+    let (len, magic) = tail.split_at(4);
+    let len = len.iter().rev().fold(0, |len, &byte| len << 8 | u64::from(byte));
+    match start.checked_sub(len) {
+        Some(start) if magic == b"PAR1" => Ok(Some((start, read(file, start, (len + TAIL) as usize)?))),
+        _ => Ok(None),
     }
 }
 
