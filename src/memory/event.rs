@@ -21,6 +21,7 @@ mod system {
 
     use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
     use rustix::io::{Errno, Result, read, write};
+    use rustix::process::{Resource, getrlimit};
 
     use super::Polled;
 
@@ -51,7 +52,14 @@ mod system {
             let mut files = Vec::with_capacity(1 + processes.len());
             files.push(PollFd::new(&self.0, PollFlags::IN));
             files.extend(processes.iter().map(|process| PollFd::new(process, PollFlags::IN)));
-            match poll(&mut files, timeout.as_ref()) {
+            let mut polled = poll(&mut files, timeout.as_ref());
+            if polled == Err(Errno::INVAL) {
+                // More files than the limit on open ones, which was lowered: as many processes are watched as it allows.
+                let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
+                files.truncate(limit.unwrap_or(usize::MAX).max(1));
+                polled = poll(&mut files, timeout.as_ref());
+            }
+            match polled {
                 Ok(0) => Polled::TimedOut,
                 Ok(_) => {
                     if !files[0].revents().is_empty() {

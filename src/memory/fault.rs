@@ -6,20 +6,22 @@
 //! run under [`guarded`]: a handler puts an empty page where the lost one was and takes a note, the copy goes on, and who
 //! asked for it is told that what it has is not the file's.
 //!
-//! The handler is installed when the first file is mapped, and acts only on a fault of the guarded thread inside the
-//! guarded range. Any other SIGBUS goes to the handler that was there before, or does what it would have done.
+//! The handler is installed when the first file is mapped, and by a forked child at its first copy: torch's workers begin
+//! with a handler of their own, which ends the process. It acts only on a fault of the guarded thread inside the guarded
+//! range. Any other SIGBUS goes to the handler that was there before, or does what it would have done.
 //!
 //! # Limitations
-//! A handler that somebody installs later takes the place of this one, which then never runs: the process ends as it
-//! would without it.
+//! A handler that somebody installs later in the same process takes the place of this one, which then never runs: the
+//! process ends as it would without it.
 
 use std::cell::Cell;
 use std::ops::Range;
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+use super::fork::generation;
 
 thread_local! {
     /// The addresses that this thread is copying from, empty while it is not, and how many faults there were. Constant and
@@ -29,33 +31,46 @@ thread_local! {
     static FAULTS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Who handled SIGBUS before.
-static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+/// Who handled SIGBUS before. It is never freed: the handler may be reading it.
+static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
+
+/// The fork generation that the handler was installed in; none is this number.
+static INSTALLED: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// The size of a page: asked for before the handler can run, which must not ask.
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 
-/// Makes [`guarded`] work from now on in this process and those forked from it.
+/// Makes [`guarded`] work from now on in this process.
 pub(super) fn install() {
-    BEFORE.get_or_init(|| {
-        PAGE.store(rustix::param::page_size(), Ordering::Relaxed);
-        // SAFETY: a zeroed `sigaction` is a valid value of this C structure of numbers and an optional function.
-        let (mut ours, mut before) = unsafe { (std::mem::zeroed::<libc::sigaction>(), std::mem::zeroed()) };
-        ours.sa_sigaction = on_bus_error as *const () as usize;
-        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-        // SAFETY: both point to structures that live through the call; the handler calls only what a handler may.
-        unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, &raw mut before) };
-        before
-    });
+    let generation = generation();
+    if INSTALLED.load(Ordering::Relaxed) == generation {
+        return;
+    }
+    PAGE.store(rustix::param::page_size(), Ordering::Relaxed);
+    // SAFETY: a zeroed `sigaction` is a valid value of this C structure of numbers and an optional function.
+    let (mut ours, mut before) =
+        unsafe { (std::mem::zeroed::<libc::sigaction>(), std::mem::zeroed::<libc::sigaction>()) };
+    ours.sa_sigaction = on_bus_error as *const () as usize;
+    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+    // SAFETY: nothing is installed; `before` lives through the call.
+    unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) };
+    // A forked child has it from its parent, unless somebody has put another in its place. It must not come before itself.
+    if before.sa_sigaction != ours.sa_sigaction {
+        BEFORE.store(Box::into_raw(Box::new(before)), Ordering::Release);
+        // SAFETY: `ours` lives through the call; the handler calls only what a handler may.
+        unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) };
+    }
+    INSTALLED.store(generation, Ordering::Relaxed);
 }
 
 /// Runs `copy`, which reads from `range` and writes elsewhere. False when pages of the range were lost meanwhile: what was
 /// read of them is zeros, and from now on they are zeros.
 pub(super) fn guarded(range: Range<usize>, copy: impl FnOnce()) -> bool {
+    install();
     let faults = FAULTS.get();
+    let unguard = Unguard { before: START.get()..END.get() };
     START.set(range.start);
     END.set(range.end);
-    let unguard = Unguard;
     // The handler runs on this thread, so the compiler alone could order these the wrong way round.
     compiler_fence(Ordering::SeqCst);
     copy();
@@ -64,13 +79,15 @@ pub(super) fn guarded(range: Range<usize>, copy: impl FnOnce()) -> bool {
     FAULTS.get() == faults
 }
 
-/// Ends the guard, also when the copy panics: its range may be another mapping soon.
-struct Unguard;
+/// Ends the guard, also when the copy panics: its range may be another mapping soon. One that this copy is part of goes on.
+struct Unguard {
+    before: Range<usize>,
+}
 
 impl Drop for Unguard {
     fn drop(&mut self) {
-        START.set(0);
-        END.set(0);
+        START.set(self.before.start);
+        END.set(self.before.end);
     }
 }
 
@@ -94,8 +111,10 @@ unsafe extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_
 
 /// Does with a fault that is not ours what was to be done before.
 unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: it is null, or a structure that is never freed and never written to again.
+    let before = unsafe { BEFORE.load(Ordering::Acquire).as_ref() };
     // SAFETY: a zeroed `sigaction` is the default action.
-    let before = BEFORE.get().copied().unwrap_or_else(|| unsafe { std::mem::zeroed() });
+    let before = before.copied().unwrap_or_else(|| unsafe { std::mem::zeroed() });
     match before.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => {
             // SAFETY: a plain system call. The instruction that faulted runs again and faults with this action in force.
@@ -146,6 +165,21 @@ mod tests {
         array.gather(&[0, 5], &mut rows).unwrap();
         assert!(rows[..PAGE].iter().all(|&byte| byte == 7) && rows[PAGE..].iter().all(|&byte| byte == 0));
         assert!(array.segment().has_lost_pages());
+    }
+
+    #[test]
+    fn a_copy_within_a_guarded_copy_leaves_it_guarded() {
+        let (file, array) = mapped();
+        let (_other, within) = mapped();
+        file.set_len(0).unwrap();
+        let start = array.segment().at(0).as_ptr();
+        let range = start.addr()..start.addr() + PAGES * PAGE;
+        let is_whole = super::guarded(range, || {
+            within.copy_row(0, &mut [0; PAGE]).unwrap();
+            // SAFETY: mapped memory; of the page that it has lost it reads zeros.
+            assert_eq!(unsafe { start.read_volatile() }, 0);
+        });
+        assert!(!is_whole);
     }
 
     #[test]

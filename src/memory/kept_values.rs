@@ -44,8 +44,15 @@ impl KeptValues {
     /// # Errors
     /// [`Error::SharedMemory`] when the operating system refuses.
     pub fn in_memory(numbers: usize, bytes: usize) -> Result<Self> {
-        let (segment, _file) = Segment::shared(Self::len(numbers, bytes)?)?;
-        Ok(Self::new(segment, numbers))
+        let len = Self::len(numbers, bytes)?;
+        let (segment, _file) = Segment::shared(len)?;
+        let refused = |source| Error::SharedMemory {
+            operation: "memory for the entries of a cache",
+            bytes: len,
+            limit: "the size of /dev/shm and ulimit -v",
+            source,
+        };
+        Self::new(segment, numbers).map_err(refused)
     }
 
     /// The same in a file of `folder` that has no name, and goes away with the last process that has it.
@@ -62,7 +69,8 @@ impl KeptValues {
             return Err(refused(io::ErrorKind::FileTooLarge.into()));
         }
         file.set_len(len as u64).map_err(refused)?;
-        Ok(Self::new(Segment::map_shared(file, len)?, numbers))
+        let kept = Self::new(Segment::map_shared(file, len)?, numbers);
+        kept.map_err(|source| Error::Io { path: folder.to_path_buf(), source })
     }
 
     fn len(numbers: usize, bytes: usize) -> Result<usize> {
@@ -75,12 +83,14 @@ impl KeptValues {
         })
     }
 
-    fn new(segment: Segment, numbers: usize) -> Self {
+    fn new(segment: Segment, numbers: usize) -> io::Result<Self> {
         let segment = Arc::new(segment);
         let words = Words::<AtomicU64>::new(Arc::clone(&segment), 0, numbers + 1);
         let kept = Self { segment, words, numbers };
+        // As for values: where there is no disk for the entries, the first of them would end the process.
+        kept.segment.populate(0..kept.first())?;
         kept.words[0].store(kept.first() as u64, Ordering::Relaxed);
-        kept
+        Ok(kept)
     }
 
     /// The place of the first value.
@@ -103,6 +113,7 @@ impl KeptValues {
         let Some(start) = self.take(value.len()) else { return false };
         // A page that can't be had would end the process when it is written to.
         if self.segment.populate(start..start + value.len()).is_err() {
+            self.give_back(start, value.len());
             return false;
         }
         // SAFETY: the range lies in the segment, behind all words, and `take` gave it to this call alone; nobody reads it
@@ -111,6 +122,12 @@ impl KeptValues {
         let entry = ((start / UNIT) as u64) << LENGTH_BITS | value.len() as u64;
         // Who comes second has written for nothing.
         self.words[number + 1].compare_exchange(0, entry, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives room back that was taken, unless more was taken since.
+    fn give_back(&self, start: usize, bytes: usize) {
+        let end = (start + bytes).next_multiple_of(UNIT);
+        let _ = self.words[0].compare_exchange(end as u64, start as u64, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Takes room of `bytes`; nothing where there is not as much.

@@ -6,7 +6,10 @@ use std::fs;
 pub(crate) fn physical_bytes() -> usize {
     let pages = usize::try_from(rustix::system::sysinfo().totalram).unwrap_or(usize::MAX);
     let unit = usize::try_from(rustix::system::sysinfo().mem_unit).unwrap_or(1);
-    pages.saturating_mul(unit.max(1)).max(1 << 30)
+    match pages.saturating_mul(unit.max(1)) {
+        0 => 64 << 30,
+        bytes => bytes,
+    }
 }
 
 /// The address space that a limit (`ulimit -v`) leaves to this process, in bytes; nothing when there is no limit.

@@ -103,6 +103,9 @@ impl Batch {
     }
 
     /// The bytes of field `field`: its samples one after the other, each in C order, with their padding if they have some.
+    ///
+    /// # Panics
+    /// There are not as many fields: [`field_at`](Self::field_at) has an error for that.
     #[must_use]
     pub fn bytes(&self, field: usize) -> &[u8] {
         let BatchField { dtype, shape, .. } = &self.layout.fields[field];
@@ -111,12 +114,18 @@ impl Batch {
     }
 
     /// The bytes of the sample in row `row` in field `field`, in C order and without padding.
+    ///
+    /// # Panics
+    /// There are not as many fields, or rows.
     #[must_use]
     pub fn sample(&self, field: usize, row: usize) -> &[u8] {
         &self.lease.bytes()[self.layout.columns[field].sample(self.lease.bytes(), row)]
     }
 
     /// By row, the number of elements in the samples of variable field `field`; nothing for one of fixed size.
+    ///
+    /// # Panics
+    /// There are not as many fields.
     #[must_use]
     pub fn lengths(&self, field: usize) -> Option<Vec<usize>> {
         let bytes_per_element = match self.layout.columns[field] {
@@ -131,6 +140,9 @@ impl Batch {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when the field has another data type.
+    ///
+    /// # Panics
+    /// There are not as many fields.
     pub fn to_vec<T: Element>(&self, field: usize) -> Result<Vec<T>> {
         let BatchField { name, dtype, .. } = &self.layout.fields[field];
         if *dtype != T::DTYPE {

@@ -167,7 +167,8 @@ impl ReadAhead {
             let reason = "this iterator was made by the process that this one was forked from: make another".into();
             return Err(Error::State { reason });
         }
-        let deadline = Instant::now() + limit;
+        // A time that no clock can reach is no limit.
+        let deadline = Instant::now().checked_add(limit);
         let mut state = reading.shared.lock();
         loop {
             for block in state.blocks.drain(..) {
@@ -200,7 +201,7 @@ impl ReadAhead {
                 }
                 None => {}
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map_or(limit, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Ok(());
             }

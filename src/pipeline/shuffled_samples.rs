@@ -8,7 +8,7 @@ use crate::collate::Collate;
 use crate::dataset::StreamPosition;
 use crate::memory::Slab;
 use crate::sampler::ShuffleBuffer;
-use crate::{Result, SampleBlock, Schema};
+use crate::{Error, Result, SampleBlock, Schema};
 
 /// So many samples are waited for at once.
 const AT_ONCE: usize = 1024;
@@ -86,7 +86,7 @@ impl ShuffledSamples {
     /// `limit` has passed. There are fewer at the end.
     ///
     /// # Errors
-    /// Those of `ahead`.
+    /// Those of `ahead`; [`Error::State`] when `buffer` does not decide about as many samples as are held.
     pub fn draw(
         &mut self,
         ahead: &mut ReadAhead,
@@ -94,6 +94,12 @@ impl ShuffledSamples {
         samples: usize,
         limit: Duration,
     ) -> Result<Option<usize>> {
+        // A buffer that was filled elsewhere: its slots are those of other samples, or of none.
+        let (decides, held) = (buffer.read().saturating_sub(buffer.yielded()), self.held.len());
+        if decides != held as u64 {
+            let reason = format!("the shuffle buffer decides about {decides} samples, but {held} are held");
+            return Err(Error::State { reason });
+        }
         while self.drawn.len() < samples {
             while !self.has_ended && !buffer.is_full() {
                 let needed = buffer.room().saturating_add(samples - self.drawn.len() - 1);

@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::columnar::unknown;
 use super::detach::detach;
+use super::error::unknown;
 use crate::dataset::format::{ArrowTable, Step, TableValue};
 use crate::memory::ForeignTable;
 

@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::error::unknown;
 use super::nested;
-use crate::{ColumnKind, ColumnarOptions, Decimals, Error, FillValue, Nesting, NullRule, Result, Strings};
+use crate::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Result, Strings};
 
 /// How columns are read, as Python says it.
 #[derive(FromPyObject)]
@@ -71,11 +72,6 @@ impl ColumnarArguments {
             },
         })
     }
-}
-
-/// The error of a word that is none of those that an argument may be.
-pub(super) fn unknown(argument: &'static str, found: &str) -> Error {
-    Error::InvalidArgument { argument, reason: format!("`{found}` is not known") }
 }
 
 /// How fields are nested: numbers of fields in dicts.

@@ -45,7 +45,7 @@ impl Engine {
     /// Room for `len` indices: a capsule of an int64 array with unspecified contents. Memory of an epoch that is over is
     /// used again, which a general allocator does not promise for blocks of this size.
     fn index_capsule<'py>(&self, py: Python<'py>, len: usize) -> PyResult<Bound<'py, PyAny>> {
-        let lease = detach(py, || self.permutations.lease(len * size_of::<i64>()))?;
+        let lease = detach(py, || self.permutations.lease(len.saturating_mul(size_of::<i64>())))?;
         capsule(py, &Arc::new(lease), 0, (DType::Int64, &[len]))
     }
 

@@ -59,3 +59,8 @@ fn way_out(source: &std::io::Error) -> &'static str {
         _ => "",
     }
 }
+
+/// The error of a word that is none of those that an argument may be.
+pub(super) fn unknown(argument: &'static str, found: &str) -> Error {
+    Error::InvalidArgument { argument, reason: format!("`{found}` is not known") }
+}

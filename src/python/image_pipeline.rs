@@ -93,10 +93,13 @@ impl ImagePipeline {
     ) -> PyResult<(Vec<Bound<'py, PyAny>>, Option<(usize, String)>)> {
         let form = self.pipeline.form().ok_or_else(|| PyValueError::new_err("these images are of any size"))?;
         let files: Vec<&[u8]> = encoded.iter().map(|file| file.as_bytes()).collect();
+        if numbers.len() != files.len() {
+            return Err(PyValueError::new_err("there is one number for each image"));
+        }
         let bytes = form.shape.iter().product::<usize>() * form.dtype.bytes();
         let run = |mut generator: Option<&mut TorchGenerator>| {
             detach(py, || {
-                let mut lease = self.slab.lease(bytes * files.len())?;
+                let mut lease = self.slab.lease(bytes.saturating_mul(files.len()))?;
                 let rooms = lease.bytes_mut().chunks_exact_mut(bytes.max(1));
                 let failed =
                     rooms.zip(files.iter().zip(&numbers)).enumerate().find_map(|(row, (room, (file, number)))| {

@@ -155,8 +155,8 @@ pub(super) fn capsule<'py>(
     offset: usize,
     (dtype, shape): (DType, &[usize]),
 ) -> PyResult<Bound<'py, PyAny>> {
-    let bytes = shape.iter().product::<usize>() * dtype.bytes();
-    assert!(offset + bytes <= lease.len(), "a tensor lies inside its slot");
+    let bytes = shape.iter().fold(dtype.bytes(), |bytes, &axis| bytes.saturating_mul(axis));
+    assert!(offset.saturating_add(bytes) <= lease.len(), "a tensor lies inside its slot");
     // SAFETY: the tensor lies inside the slot, as asserted, and the lease that keeps the slot goes with it.
     let address = unsafe { lease.address().add(offset) };
     hand_over(py, address, dtype, shape, Arc::clone(lease) as Arc<dyn Send + Sync>)

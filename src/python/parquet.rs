@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 
-use super::columnar::{ColumnarArguments, ValueForm, unknown};
+use super::columnar::{ColumnarArguments, ValueForm};
+use super::error::unknown;
 use crate::{FillValue, ParquetFilter, ParquetOptions, Relation, Result};
 
 /// How Parquet files are read, as Python says it.

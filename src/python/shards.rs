@@ -8,9 +8,10 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use super::detach::detach;
+use super::error::unknown;
 use super::nested;
 use crate::{
-    Error, ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, Result,
+    ParquetColumn, ParquetCompression, ParquetElement, ParquetField, ParquetShardOptions, ParquetShards, Result,
     TarShards, TokenShardLayout, TokenShards, Wait, WrittenShard,
 };
 
@@ -200,8 +201,4 @@ fn fitting<T>(samples: &[T], mut append: impl FnMut(&T) -> Result<bool>) -> Resu
         }
     }
     Ok(samples.len())
-}
-
-fn unknown(argument: &'static str, found: &str) -> Error {
-    Error::InvalidArgument { argument, reason: format!("`{found}` is not known") }
 }

@@ -10,18 +10,18 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::detach::detach;
-use super::error::to_python;
+use super::error::{to_python, unknown};
 use super::field_kind::Samples;
 use super::hand_over::HandOver;
 use super::memory::descriptors;
 use super::shuffle_buffer::ShuffleBuffer;
-use super::tar::tar_fields;
+use super::tar::{on_missing_of, tar_fields};
 use super::typed_field::{TypedForm, content_of, typed_fields};
 use crate::memory::Slab;
 use crate::{
-    ConsumedSamples, CsvHeader, Error, Features, Field, IterableDataset, OnMissing, RawField, ReadAhead,
-    ShuffledSamples, StreamDamages, StreamDataset, StreamFormat, StreamPacking, StreamPart, StreamPosition,
-    StreamSource, StreamSplit, TarEnd,
+    ConsumedSamples, CsvHeader, Error, Features, Field, IterableDataset, RawField, ReadAhead, ShuffledSamples,
+    StreamDamages, StreamDataset, StreamFormat, StreamPacking, StreamPart, StreamPosition, StreamSource, StreamSplit,
+    TarEnd,
 };
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
@@ -55,7 +55,9 @@ impl Stream {
                 let file = file.map_err(|source| Error::Io { path: PathBuf::from(&text), source })?;
                 Ok(StreamSource::Open(Arc::new(file), name))
             }
-            _ => Ok(StreamSource::Command(text.to_string_lossy().into_owned())),
+            ("command", _) => Ok(StreamSource::Command(text.to_string_lossy().into_owned())),
+            // Whatever it is, it is not run by a shell.
+            _ => Err(unknown("sources", &kind)),
         };
         let sources = sources.into_iter().map(source).collect::<crate::Result<Vec<_>>>();
         let stream = sources.and_then(|sources| {
@@ -83,11 +85,7 @@ impl Stream {
         on_missing: &str,
         concatenated: bool,
     ) -> PyResult<Self> {
-        let on_missing = match on_missing {
-            "skip" => OnMissing::Skip,
-            "none" => OnMissing::Empty,
-            _ => OnMissing::Refuse,
-        };
+        let on_missing = on_missing_of(on_missing).map_err(|error| to_python(py, error))?;
         let end = if concatenated { TarEnd::FileEnd } else { TarEnd::ZeroBlock };
         let format = fields.map_or(Ok(None), |fields| tar_fields(fields).map(Some)).and_then(|fields| {
             let first = tar_fields(Vec::new())?;

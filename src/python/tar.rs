@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 
-use crate::{
-    Dataset, Error, OnMissing, Result, Tar, TarDamages, TarEnd, TarField, TarOptions, TarValue, UnpackedFolder,
-};
+use super::error::unknown;
+use crate::{Dataset, OnMissing, Result, Tar, TarDamages, TarEnd, TarField, TarOptions, TarValue, UnpackedFolder};
 
 /// How archives are read, as Python says it.
 #[derive(FromPyObject)]
@@ -33,12 +32,7 @@ impl TarArguments {
         let mut unpacked = UnpackedFolder { path: self.cache_folder, ..UnpackedFolder::default() };
         unpacked.bytes = self.cache_bytes.unwrap_or(unpacked.bytes);
         let options = TarOptions {
-            on_missing: match self.on_missing.as_str() {
-                "error" => OnMissing::Refuse,
-                "skip" => OnMissing::Skip,
-                "none" => OnMissing::Empty,
-                other => return Err(unknown("on_missing", other)),
-            },
+            on_missing: on_missing_of(&self.on_missing)?,
             end: if self.concatenated { TarEnd::FileEnd } else { TarEnd::ZeroBlock },
             damages: if self.skip_damaged { TarDamages::LeaveOut } else { TarDamages::Refuse },
             excluded: self.excluded,
@@ -79,6 +73,12 @@ pub(super) fn tar_fields(fields: Vec<(String, String)>) -> Result<Vec<TarField>>
     Ok(of_sample)
 }
 
-fn unknown(argument: &'static str, found: &str) -> Error {
-    Error::InvalidArgument { argument, reason: format!("`{found}` is not known") }
+/// What becomes of samples that lack a field, by its word.
+pub(super) fn on_missing_of(word: &str) -> Result<OnMissing> {
+    match word {
+        "error" => Ok(OnMissing::Refuse),
+        "skip" => Ok(OnMissing::Skip),
+        "none" => Ok(OnMissing::Empty),
+        other => Err(unknown("on_missing", other)),
+    }
 }

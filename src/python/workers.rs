@@ -61,16 +61,18 @@ impl Workers {
 
     /// What a worker has to be told to find its place.
     #[getter]
-    fn layout(&self) -> (usize, usize, usize) {
-        self.lock().layout()
+    fn layout(&self, py: Python<'_>) -> PyResult<(usize, usize, usize)> {
+        detach(py, || Ok(self.lock().layout()))
     }
 
     /// The descriptors that a worker needs: of the memory, and of the consumer's doorbell.
     #[getter]
-    fn descriptors(&self) -> (RawFd, RawFd) {
-        let workers = self.lock();
-        let (memory, bell) = workers.descriptors();
-        (memory.as_raw_fd(), bell.as_raw_fd())
+    fn descriptors(&self, py: Python<'_>) -> PyResult<(RawFd, RawFd)> {
+        detach(py, || {
+            let workers = self.lock();
+            let (memory, bell) = workers.descriptors();
+            Ok((memory.as_raw_fd(), bell.as_raw_fd()))
+        })
     }
 
     /// The end of `worker`, in a process that was forked from this one.
@@ -155,26 +157,30 @@ impl Workers {
             match detach(py, || self.lock().receive(&descriptors(&processes), Some(patience)))? {
                 Heard::Answer(answer) => return self.hand_over(py, answer, hear).map(|()| Some(-1)),
                 Heard::Died(place) => return Ok(Some(place as isize)),
-                Heard::TimedOut if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Ok(None),
                 Heard::TimedOut | Heard::Interrupted => py.check_signals()?,
+            }
+            // Also where every wait is interrupted.
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Ok(None);
             }
         }
     }
 
     /// Since when `worker` has been busy with one batch, in nanoseconds of the monotonic clock; 0 when it waits.
-    fn busy_since(&self, worker: usize) -> u64 {
-        self.lock().busy_since(worker)
+    fn busy_since(&self, py: Python<'_>, worker: usize) -> PyResult<u64> {
+        detach(py, || Ok(self.lock().busy_since(worker)))
     }
 
     /// Where in the memory the Python stack of `worker` is looked for: offset and size in bytes.
-    fn call_stack(&self, worker: usize) -> (usize, usize) {
-        let stack = self.lock().call_stack(worker);
-        (stack.start, stack.len())
+    fn call_stack(&self, py: Python<'_>, worker: usize) -> PyResult<(usize, usize)> {
+        let stack = detach(py, || Ok(self.lock().call_stack(worker)))?;
+        Ok((stack.start, stack.len()))
     }
 
     /// What `worker` wrote about its Python stack.
-    fn stack_of<'py>(&self, py: Python<'py>, worker: usize) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.lock().stack_of(worker))
+    fn stack_of<'py>(&self, py: Python<'py>, worker: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let stack = detach(py, || Ok(self.lock().stack_of(worker)))?;
+        Ok(PyBytes::new(py, &stack))
     }
 
     /// The number of requests per worker that may be under way.
@@ -185,12 +191,13 @@ impl Workers {
 
     /// The memory that batches take, those that are kept included, in bytes.
     #[getter]
-    fn held_bytes(&self) -> usize {
-        self.lock().held_bytes()
+    fn held_bytes(&self, py: Python<'_>) -> PyResult<usize> {
+        detach(py, || Ok(self.lock().held_bytes()))
     }
 }
 
 impl Workers {
+    /// This thread's turn, which may come after a long wait: to be asked for without the GIL.
     fn lock(&self) -> MutexGuard<'_, crate::pipeline::Workers> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -114,6 +114,23 @@ mod parquet {
     }
 
     #[test]
+    fn what_was_appended_before_one_that_is_refused_stays() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("a.parquet");
+        let mut shards = ParquetShards::new(vec![field("x", ParquetElement::Text, false, &[])], &options(1)).unwrap();
+        shards.begin(path.clone());
+        let column =
+            |values: &'static [u8], sizes: &'static [i64]| ParquetColumn { values, sizes, ..Default::default() };
+        assert_eq!(shards.append(&[column(b"abc", &[1, 2])], 0..2).unwrap(), 2);
+        assert!(shards.append(&[column(b"\xff", &[1])], 0..1).is_err(), "this is no text");
+        assert_eq!(shards.append(&[column(b"d", &[1])], 0..1).unwrap(), 1);
+        shards.end();
+        assert_eq!(shards.written(Wait::ForAll).unwrap()[0].samples, 3);
+        let whole = sluicegate::Parquet::open(vec![path], sluicegate::ParquetOptions::default()).unwrap();
+        assert_eq!(sluicegate::Dataset::len(&whole), 3);
+    }
+
+    #[test]
     fn columns_that_do_not_fit_are_refused() {
         let number = ParquetElement::Number(DType::Int32);
         let mut shards = ParquetShards::new(vec![field("x", number.clone(), true, &[2])], &options(1)).unwrap();

@@ -28,6 +28,18 @@ pub(super) fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Format { .. } | Error::Sample { .. })
 }
 
+/// Whether a file that can't be opened is the reason itself: another may be opened, and this one not later either. What
+/// passes, and what is the machine's, must not leave samples out: each process looks for itself, and would find others.
+pub(super) fn is_of_the_file(error: &Error) -> bool {
+    use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ESTALE, ETIMEDOUT};
+    match error {
+        Error::Io { source, .. } => {
+            !matches!(source.raw_os_error(), Some(EAGAIN | EINTR | EIO | EMFILE | ENFILE | ENOMEM | ESTALE | ETIMEDOUT))
+        }
+        error => is_damage(error),
+    }
+}
+
 /// The samples that can't be read, in runs, and what is wrong with them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Broken {

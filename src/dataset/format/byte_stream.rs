@@ -250,6 +250,13 @@ impl ByteStream {
         matches!(&self.reader, Unpacking::Plain(head) if head.begin.is_some())
     }
 
+    /// Whether a plain file, to any place of which one can go, has no `offset` bytes.
+    pub(super) fn ends_before(&self, offset: u64) -> Found<bool> {
+        let Unpacking::Plain(Head { source, begin: Some(begin), .. }) = &self.reader else { return Ok(false) };
+        let bytes = source.file_bytes().map_err(|source| Error::Io { path: self.name.clone(), source })?;
+        Ok(begin.saturating_add(offset) > bytes)
+    }
+
     /// Goes to the byte at `offset` of a plain file.
     pub(super) fn seek(&mut self, offset: u64) -> Found<()> {
         if let Unpacking::Plain(head) = &mut self.reader

@@ -1,8 +1,8 @@
 //! [`DataFile`]: a file that samples are read from, without a descriptor that stays open.
 
 use std::fs::{self, File, Metadata};
-use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::source_files::look_at;
@@ -128,5 +128,10 @@ fn identity(found: &Metadata) -> (u64, u64) {
 /// Opens a file to read any part of it.
 pub(super) fn open_regular(path: &Path) -> Result<File> {
     look_at(path)?;
-    File::open(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })
+    open_at_once(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })
+}
+
+/// Opens what is there without waiting: a FIFO that was put in a file's place would have nobody who writes to it.
+pub(super) fn open_at_once(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::broken::{Broken, Damages};
+use super::broken::{Broken, Damages, is_of_the_file};
 use super::data_file::open_regular;
 use super::folder_walk::{FolderClasses, FolderOptions, first_component, join, walk};
 use super::whole_samples::WholeSamples;
@@ -67,7 +67,8 @@ impl Folder {
     /// once for that, every time; what is in it is not read.
     ///
     /// # Errors
-    /// As [`open_all`](Self::open_all), but for links that lead nowhere.
+    /// As [`open_all`](Self::open_all), but for links that lead nowhere; [`Error::Io`] where no file can be opened at the
+    /// moment: there are too many open ones, say.
     pub fn open_whole(
         root: impl AsRef<Path>,
         folders: &[PathBuf],
@@ -84,8 +85,10 @@ impl Folder {
             let mut broken = Broken::default();
             for index in start..(start + PART).min(self.len()) {
                 let path = self.place(index)?;
-                if let Err(error) = open_regular(&path) {
-                    broken.push(index..index + 1, || error);
+                match open_regular(&path) {
+                    Ok(_) => {}
+                    Err(error) if is_of_the_file(&error) => broken.push(index..index + 1, || error),
+                    Err(error) => return Err(error),
                 }
             }
             Ok(broken)

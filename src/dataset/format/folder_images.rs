@@ -4,7 +4,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::broken::{Broken, Damages, is_damage};
+use super::broken::{Broken, Damages, is_of_the_file};
 use super::broken_images::{BrokenImages, kept_or_found, parameters, undecoded};
 use super::data_file::open_regular;
 use super::folder::Folder;
@@ -148,14 +148,4 @@ fn why_not(file: &Opened, options: &DecodeOptions) -> Result<Option<String>> {
 fn facts_of(path: &Path) -> Result<Metadata> {
     let file: File = open_regular(path)?;
     file.metadata().map_err(|source| Error::Io { path: path.to_path_buf(), source })
-}
-
-/// Whether a file that can't be opened is the reason itself: another may be opened, and this one not later either.
-fn is_of_the_file(error: &Error) -> bool {
-    match error {
-        Error::Io { source, .. } => {
-            !matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR | libc::EIO))
-        }
-        error => is_damage(error),
-    }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
+use super::data_file::open_at_once;
 use super::source_files::{FileFacts, SourceFile};
 use crate::memory::Segment;
 use crate::{Error, Result};
@@ -33,7 +34,8 @@ pub(crate) struct OpenFile {
 
 impl OpenFile {
     pub(super) fn open(source: SourceFile) -> Result<Self> {
-        let file = File::open(&source.path).map_err(|error| Error::Io { path: source.path.clone(), source: error })?;
+        let file =
+            open_at_once(&source.path).map_err(|error| Error::Io { path: source.path.clone(), source: error })?;
         let open = Self { file, source, reads: AtomicU32::new(0), mapping: OnceLock::new() };
         open.check()?;
         Ok(open)

@@ -20,6 +20,7 @@ use rayon::ThreadPool;
 use super::parquet_columns::{Cut, ParquetColumn, ParquetField};
 use super::shard_file::ShardFile;
 use super::shard_threads::{ShardThreads, ShardWriter, Wait, WrittenShard, pool};
+use crate::error::catch;
 use crate::{Error, Result};
 
 /// A row group has at most so many bytes before it is encoded, or one sample: readers decode a row group at once.
@@ -128,7 +129,8 @@ impl ParquetShards {
     /// room for.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when columns do not fit together or to their fields, or a sample is larger than 2 GiB.
+    /// [`Error::InvalidArgument`] when columns do not fit together or to their fields, or a sample is larger than 2 GiB; what
+    /// was appended before stays.
     pub fn append(&mut self, columns: &[ParquetColumn<'_>], rows: Range<usize>) -> Result<usize> {
         if columns.len() != self.fields.len() {
             let reason = format!("{} columns for {} fields", columns.len(), self.fields.len());
@@ -137,26 +139,36 @@ impl ParquetShards {
         let cuts = self.fields.iter().zip(columns).map(|(field, column)| Cut::new(field, *column, rows.end));
         let cuts = cuts.collect::<Result<Vec<_>>>()?;
         let Some(mut current) = self.current.take() else { return Ok(0) };
-        // Samples that go to one row group, as one batch.
-        let mut run = rows.start..rows.start;
-        let mut run_bytes = 0;
+        let appended = self.append_to(&mut current, &cuts, &rows);
+        // What was appended before stays, whatever is wrong with these.
+        self.current = Some(current);
+        appended
+    }
+
+    fn append_to(&self, current: &mut Current, cuts: &[Cut<'_>], rows: &Range<usize>) -> Result<usize> {
         for row in rows.clone() {
-            let bytes = cuts.iter().map(|cut| cut.row_bytes(row)).fold(0, u64::saturating_add);
+            let bytes = bytes_of(cuts, row);
             if bytes > LARGEST {
                 let reason = format!("sample {row} of these takes {bytes} bytes: below 2 GiB are written");
                 return Err(Error::InvalidArgument { argument: "columns", reason });
             }
+        }
+        // Samples that go to one row group, as one batch.
+        let mut run = rows.start..rows.start;
+        let mut run_bytes = 0;
+        for row in rows.clone() {
+            let bytes = bytes_of(cuts, row);
             if current.samples > 0 && current.bytes + bytes > self.options.shard_bytes {
                 break;
             }
             let is_full = current.group_rows >= self.options.row_group_rows.max(1)
                 || current.group_rows > 0 && current.group_bytes + bytes > ROW_GROUP_BYTES;
             if is_full || run_bytes + bytes > LARGEST {
-                current.push(&self.form, &cuts, &run)?;
+                current.push(&self.form, cuts, &run, run_bytes)?;
                 (run, run_bytes) = (row..row, 0);
             }
             if is_full {
-                self.flush(&mut current);
+                self.flush(current);
             }
             (run.end, run_bytes) = (row + 1, run_bytes + bytes);
             current.samples += 1;
@@ -164,8 +176,7 @@ impl ParquetShards {
             current.group_rows += 1;
             current.group_bytes += bytes;
         }
-        current.push(&self.form, &cuts, &run)?;
-        self.current = Some(current);
+        current.push(&self.form, cuts, &run, run_bytes)?;
         Ok(run.end - rows.start)
     }
 
@@ -180,7 +191,7 @@ impl ParquetShards {
         let form = Arc::clone(&self.form);
         self.encoders.spawn(move || {
             // Nobody waits for it any more when the shard was given up.
-            let _ = sender.send(form.encode(&batches));
+            let _ = sender.send(catch(|| form.encode(&batches)));
         });
         self.threads.send(receiver);
     }
@@ -216,14 +227,26 @@ impl ParquetShards {
     }
 }
 
+fn bytes_of(cuts: &[Cut<'_>], row: usize) -> u64 {
+    cuts.iter().map(|cut| cut.row_bytes(row)).fold(0, u64::saturating_add)
+}
+
 impl Current {
-    fn push(&mut self, form: &Form, cuts: &[Cut<'_>], rows: &Range<usize>) -> Result<()> {
+    /// Puts `rows`, which are counted and take so many `bytes`, into the row group.
+    fn push(&mut self, form: &Form, cuts: &[Cut<'_>], rows: &Range<usize>, bytes: u64) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
-        let arrays = cuts.iter().map(|cut| cut.array(rows)).collect::<Result<Vec<_>>>()?;
-        let batch = RecordBatch::try_new(Arc::clone(&form.arrow), arrays).map_err(|error| invalid(&error))?;
-        self.group.push(batch);
+        let arrays = cuts.iter().map(|cut| cut.array(rows)).collect::<Result<Vec<_>>>();
+        let batch = arrays
+            .and_then(|arrays| RecordBatch::try_new(Arc::clone(&form.arrow), arrays).map_err(|error| invalid(&error)));
+        // What can't be written is not counted either: the shard goes on with the next samples.
+        self.group.push(batch.inspect_err(|_| {
+            self.samples -= rows.len();
+            self.group_rows -= rows.len();
+            self.bytes -= bytes;
+            self.group_bytes -= bytes;
+        })?);
         Ok(())
     }
 }
@@ -285,8 +308,8 @@ impl ParquetWriter {
 impl ShardWriter<RowGroup> for ParquetWriter {
     fn write(&mut self, group: RowGroup) -> Result<()> {
         let columns = group.recv().unwrap_or_else(|_| {
-            let reason = "a thread that encodes a row group has panicked: this is a bug".into();
-            Err(Error::InvalidArgument { argument: "samples", reason })
+            let reason = "no thread is left that encodes row groups".into();
+            Err(Error::State { reason })
         })?;
         let write = || {
             let mut group = self.file.next_row_group()?;

@@ -1,11 +1,13 @@
 //! [`ShardThreads`]: threads that write shards while the next samples are made.
 
+use std::mem;
 use std::process;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use crate::error::catch;
 use crate::{Error, Result};
 
 /// A shard that is whole, under its name.
@@ -46,6 +48,8 @@ pub(super) struct ShardThreads<Piece: Send + 'static> {
     heard: usize,
     /// Nothing once it is known that no more shard will be begun.
     outcomes: (Option<Sender<Outcome>>, Mutex<Receiver<Outcome>>),
+    /// What is whole, and was not asked for yet; or was, when another shard had failed.
+    written: Vec<WrittenShard>,
     process: u32,
 }
 
@@ -72,6 +76,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
             begun: 0,
             heard: 0,
             outcomes: (Some(sender), Mutex::new(receiver)),
+            written: Vec::new(),
             process: process::id(),
         })
     }
@@ -84,7 +89,8 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         let (sender, arriving) = sync_channel(self.waiting);
         let (number, outcomes) = (self.begun, self.outcomes.0.clone());
         self.threads.spawn(move || {
-            let outcome = match write_shard(create, number, &arriving) {
+            // A panic that nobody caught would end the process.
+            let outcome = match catch(|| write_shard(create, number, &arriving)) {
                 Ok(Some(shard)) => Outcome::Whole(shard),
                 Ok(None) => Outcome::Removed,
                 Err(error) => Outcome::Failed(error),
@@ -116,10 +122,9 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
     /// The shards that are whole since this was asked last; with [`Wait::ForAll`] all that were ended.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Those of writing, each once: asking again tells what is whole all the same.
     pub(super) fn written(&mut self, wait: Wait) -> Result<Vec<WrittenShard>> {
         let outcomes = self.outcomes.1.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut written = Vec::new();
         // What fails says so before its end.
         let (begun, ended) = (self.begun, self.begun - usize::from(self.current.is_some()));
         while self.heard < begun {
@@ -130,12 +135,12 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
             let Some(outcome) = outcome else { break };
             self.heard += 1;
             match outcome {
-                Outcome::Whole(shard) => written.push(shard),
+                Outcome::Whole(shard) => self.written.push(shard),
                 Outcome::Failed(error) => return Err(error),
                 Outcome::Removed => {}
             }
         }
-        Ok(written)
+        Ok(mem::take(&mut self.written))
     }
 
     /// Gives up what is not ended, and waits until no thread writes any more.
@@ -181,4 +186,51 @@ fn write_shard<Piece, W: ShardWriter<Piece>>(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Counting;
+
+    impl ShardWriter<u64> for Counting {
+        fn write(&mut self, piece: u64) -> Result<()> {
+            match piece {
+                0 => Err(Error::State { reason: "nothing".into() }),
+                1 => panic!("one"),
+                _ => Ok(()),
+            }
+        }
+
+        fn finish(self: Box<Self>) -> Result<u64> {
+            Ok(7)
+        }
+    }
+
+    fn shard(threads: &mut ShardThreads<u64>, piece: u64) {
+        threads.begin(|| Ok(Counting));
+        threads.send(piece);
+        threads.end(1);
+    }
+
+    #[test]
+    fn what_fails_is_told_once_and_what_is_whole_all_the_same() {
+        // One thread: they end in the order in which they were begun.
+        let mut threads = ShardThreads::new(1, 4).unwrap();
+        [5, 0, 6].into_iter().for_each(|piece| shard(&mut threads, piece));
+        assert!(matches!(threads.written(Wait::ForAll), Err(Error::State { reason }) if reason == "nothing"));
+        let whole = threads.written(Wait::ForAll).unwrap();
+        assert_eq!(whole.iter().map(|shard| (shard.number, shard.bytes)).collect::<Vec<_>>(), [(0, 7), (2, 7)]);
+        assert!(threads.written(Wait::ForAll).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let mut threads = ShardThreads::new(2, 1).unwrap();
+        shard(&mut threads, 1);
+        assert!(matches!(threads.written(Wait::ForAll), Err(Error::Panic { message, .. }) if message == "one"));
+        shard(&mut threads, 2);
+        assert_eq!(threads.written(Wait::ForAll).unwrap().len(), 1, "its thread goes on");
+    }
 }

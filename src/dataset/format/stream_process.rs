@@ -102,8 +102,14 @@ impl StreamProcess {
                     self.hear();
                     return if status.success() { Ok(()) } else { Err(self.failure(status.to_string())) };
                 }
-                // Somebody else has waited for it, or nobody need (SIGCHLD is ignored): how it ended is not known.
-                Err(_) => self.has_ended = true,
+                // Somebody else has waited for it, or nobody need. It may have failed, and then samples are lost.
+                Err(_) => {
+                    self.has_ended = true;
+                    self.hear();
+                    let status =
+                        "how it ended is not known: this program ignores SIGCHLD, or waits for any child itself";
+                    return Err(self.failure(status.into()));
+                }
             }
             if stop.is_set() {
                 break;

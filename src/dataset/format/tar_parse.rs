@@ -131,14 +131,16 @@ impl TarParse {
                 }
             }
         }
+        // Before anything that is wrong with it: who passes over it looks for no damage, and has to count as its owner does.
+        let mut lacking = self.fields.iter().filter(|wanted| wanted.field.is_member() && wanted.rank.is_none());
+        let lacking = lacking.next().filter(|_| self.on_missing != OnMissing::Empty);
+        if lacking.is_some() && self.on_missing == OnMissing::Skip {
+            return Ok(false);
+        }
         if let Some((offset, reason)) = trouble {
             return Err(Trouble::Sample { offset, reason });
         }
-        let mut lacking = self.fields.iter().filter(|wanted| wanted.field.is_member() && wanted.rank.is_none());
-        if let (Some(wanted), false) = (lacking.next(), self.on_missing == OnMissing::Empty) {
-            if self.on_missing == OnMissing::Skip {
-                return Ok(false);
-            }
+        if let Some(wanted) = lacking {
             let reason = format!(
                 "{} has no member `{}`: give on_missing, or leave the field out; the files of a sample must lie together",
                 shown(&key),
@@ -172,18 +174,11 @@ impl TarParse {
         let extension = split_name(&member.name).map_or(&b""[..], |(_, extension)| extension);
         self.lower.clear();
         self.lower.extend(extension.iter().map(u8::to_ascii_lowercase));
-        if whole > self.largest {
-            pass(bytes)?;
-            return refuse(format!(
-                "with it the sample has {whole} bytes, where {} are allowed: raise max_sample_bytes",
-                self.largest
-            ));
-        }
         if self.seen.contains(&self.lower) {
             pass(bytes)?;
             return refuse("it comes a second time: a sample has one of each extension, in upper or lower case".into());
         }
-        self.seen.insert(self.lower.clone());
+        // What is refused is not lacking.
         let lower = &self.lower;
         let better = self.fields.iter().enumerate().filter_map(|(number, wanted)| {
             let rank = wanted.field.extensions.iter().position(|extension| extension == lower)?;
@@ -191,6 +186,14 @@ impl TarParse {
         });
         let better: Vec<(usize, usize)> = better.collect();
         better.iter().for_each(|&(number, rank)| self.fields[number].rank = Some(rank));
+        if whole > self.largest {
+            pass(bytes)?;
+            return refuse(format!(
+                "with it the sample has {whole} bytes, where {} are allowed: raise max_sample_bytes",
+                self.largest
+            ));
+        }
+        self.seen.insert(self.lower.clone());
         let Some(into) = into.filter(|_| !better.is_empty()) else {
             pass(bytes)?;
             return Ok(Ok(()));

@@ -1,12 +1,16 @@
 //! [`unpack`]: compressed files, unpacked once into a folder of bounded size.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use flate2::read::MultiGzDecoder;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::index_file::digest_of;
 use super::index_lock::Lock;
@@ -73,7 +77,9 @@ pub(super) fn unpack(paths: &[PathBuf], folder: &UnpackedFolder) -> Result<Vec<P
     fs::create_dir_all(&root).map_err(|source| Error::Io { path: root.clone(), source })?;
     let sources = SourceFiles::look(compressed)?;
     let needed: Vec<PathBuf> = sources.files().iter().map(|source| root.join(name_of(source))).collect();
-    let pairs: Vec<(&SourceFile, &PathBuf)> = sources.files().iter().zip(&needed).collect();
+    // A file that is named twice is unpacked once.
+    let pairs: BTreeMap<&PathBuf, &SourceFile> = needed.iter().zip(sources.files()).collect();
+    let pairs: Vec<(&SourceFile, &PathBuf)> = pairs.into_iter().map(|(target, source)| (source, target)).collect();
     scan(&pairs, |&(source, target)| unpack_one(source, target, &root, &needed, folder.bytes))?;
     let mut unpacked = needed.into_iter();
     let read = paths.iter().map(|path| match Compression::of(path) {
@@ -95,25 +101,43 @@ fn name_of(source: &SourceFile) -> String {
 }
 
 fn unpack_one(source: &SourceFile, target: &Path, root: &Path, needed: &[PathBuf], limit: u64) -> Result<()> {
-    // What is opened last goes last. Not the time of the last change: who has the file open would take it for another.
-    let now = || FileTimes::new().set_accessed(SystemTime::now());
-    let touch = || File::open(target).and_then(|file| file.set_times(now())).is_ok();
-    if touch() {
+    static UNPACKED: AtomicU64 = AtomicU64::new(0);
+    if is_there(target) {
         return Ok(());
     }
     let _lock = Lock::at(target)?;
-    if touch() {
+    if is_there(target) {
         return Ok(());
     }
+    // Two threads of this process may both have the lock: with one name they would write into each other's file.
+    let number = UNPACKED.fetch_add(1, Ordering::Relaxed);
     let mut unfinished = target.as_os_str().to_owned();
-    unfinished.push(format!(".{}.unfinished", process::id()));
+    unfinished.push(format!(".{}-{number}.unfinished", process::id()));
     let unfinished = PathBuf::from(unfinished);
     let result = write_unpacked(source, &unfinished, limit).and_then(|bytes| {
-        make_room(root, needed, bytes, limit).and_then(|()| {
-            fs::rename(&unfinished, target).map_err(|error| Error::Io { path: target.to_path_buf(), source: error })
-        })
+        make_room(root, needed, bytes, limit)?;
+        put(&unfinished, target).map_err(|source| Error::Io { path: target.to_path_buf(), source })
     });
     result.inspect_err(|_| drop(fs::remove_file(&unfinished)))
+}
+
+/// Gives what is whole its name, unless another thread has been faster: whoever has opened that one's must not find another.
+fn put(whole: &Path, target: &Path) -> io::Result<()> {
+    match renameat_with(CWD, whole, CWD, target, RenameFlags::NOREPLACE) {
+        Err(Errno::EXIST) => fs::remove_file(whole),
+        // A file system that does not know how.
+        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(whole, target),
+        renamed => Ok(renamed?),
+    }
+}
+
+/// Whether `target` is unpacked. If so, it is the last one that will go to make room.
+fn is_there(target: &Path) -> bool {
+    let Ok(file) = File::open(target) else { return false };
+    // Not the time of the last change: who has the file open would take it for another. A folder that others own, or that
+    // can't be written to, has no order of going.
+    let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
+    true
 }
 
 fn write_unpacked(source: &SourceFile, target: &Path, limit: u64) -> Result<u64> {
