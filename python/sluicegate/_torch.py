@@ -44,6 +44,7 @@ __all__ = [
     "is_torchs_own",
     "modes_are_active",
     "numpy_seed",
+    "of_no_worker_thread",
     "operations_are_plain",
     "pin_memory",
     "profiler_enabled",
@@ -213,6 +214,22 @@ _infos = threading.local()
 def set_worker_info_of_thread(info: Any) -> None:
     """Sets what `get_worker_info` returns in this thread, after `answer_per_thread`."""
     _infos.info = info
+
+
+def of_no_worker_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of torch's, which stacks in shared memory in a worker: a thread's batches go to no other process."""
+
+    def call(*arguments: Any, **more: Any) -> Any:
+        info = getattr(_infos, "info", None)
+        if info is None:
+            return function(*arguments, **more)
+        _infos.info = None
+        try:
+            return function(*arguments, **more)
+        finally:
+            _infos.info = info
+
+    return call
 
 
 def answer_per_thread() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from .fetch import add_note
+from .resumable_stream import ResumableStream
 
 __all__ = ["ClassifiedStream", "Label", "checked_label", "plain_class"]
 
@@ -35,6 +36,31 @@ def plain_class(name: Any) -> Hashable:
     if isinstance(name, (np.generic, np.ndarray)):
         return name.item() if name.size == 1 else name  # type: ignore[return-value]
     return name  # type: ignore[no-any-return]
+
+
+def next_passes(iterable: Any) -> list[list[int | None]]:
+    """Which epoch each of our own streams in `iterable` reads next, and by which seed: from the outermost inwards.
+
+    They count their passes and keep the seed of the first, so another process would read the first pass again. Of other
+    streams nobody knows: what they do is what their `set_epoch` was told.
+    """
+    passes: list[list[int | None]] = []
+    while isinstance(iterable, ResumableStream):
+        place = iterable._place()
+        passes.append([place.next_epoch if place.loaded is None else place.loaded["epoch"], place.seed])
+        iterable = iterable.iterable
+    return passes
+
+
+def set_next_passes(iterable: Any, passes: Iterable[Any]) -> None:
+    """Has our own streams in `iterable` read on as `next_passes` said."""
+    for epoch, seed in passes:
+        if not isinstance(iterable, ResumableStream):
+            return
+        place = iterable._place()
+        # Not by `set_epoch`, which tells streams of the user's too: they may never have heard of an epoch.
+        place.next_epoch, place.seed = epoch, seed
+        iterable = iterable.iterable
 
 
 class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
@@ -68,6 +94,8 @@ class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
         self._drops_others = drops_others
         self._samples: Iterator[Any] | None = None
         self._ordinal = 0
+        # What `next_passes` said before this one began; None as long as it has not.
+        self.passes: list[list[int | None]] | None = None
         # What the stream raised instead of a sample; None once it has given another.
         self.error: BaseException | None = None
 
@@ -95,6 +123,7 @@ class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
     def _next(self) -> Any:
         try:
             if self._samples is None:
+                self.passes = next_passes(self._iterable)
                 self._samples = iter(self._iterable)
             sample = next(self._samples)
         except StopIteration:

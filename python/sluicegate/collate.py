@@ -56,6 +56,9 @@ class StackingCollate:
 
 
 def _leaf(stack: Callable[[Any], torch.Tensor | None], function: Callable[..., Any]) -> Callable[..., Any]:
+    # Each batch in shared memory would take a descriptor.
+    function = _torch.of_no_worker_thread(function)
+
     def collate(samples: Any, *, collate_fn_map: Any = None) -> Any:
         stacked = stack(samples)
         return function(samples, collate_fn_map=collate_fn_map) if stacked is None else stacked

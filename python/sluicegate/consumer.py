@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,12 +82,12 @@ def checked_shard(shard: tuple[int, int] | None) -> tuple[int, int] | None:
     """`shard`, if it is one.
 
     Raises:
-        ValueError: `shard` is not (rank, world_size), or there is no such rank.
+        ValueError: `shard` is not (rank, world_size), two integers, or there is no such rank.
     """
     if shard is None:
         return None
     try:
-        rank, world_size = (int(number) for number in shard)
+        rank, world_size = (operator.index(number) for number in shard)
     except (TypeError, ValueError):
         raise ValueError(f"shard should be (rank, world_size), but got {shard!r}") from None
     if not 0 <= rank < world_size:

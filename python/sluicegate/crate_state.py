@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .plan import Ordering, resolved_shard
 from .progress import ranges_of
+from .state_checks import check_list, check_number
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -36,6 +37,10 @@ def of_crate(loader: DataLoader[Any], state: Mapping[str, Any], fingerprint: dic
             "load_state_dict: the state is of the Rust crate, whose orders follow from seeds: give the loader seed=, "
             "or a sampler of sluicegate with one"
         )
+    for name in ("epoch", "batches_received", "position"):
+        check_number(name, state.get(name))
+    for number in check_list("received_ahead", state.get("received_ahead")):
+        check_number("received_ahead", number)
     try:
         ahead = [int(number) for number in state["received_ahead"]]
         told = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -153,14 +154,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
         seed = checked_seed(seed)
         check_order(seed, generator, shard, remainder, dataset)
-        # Before torch's constructor, which sets `_iterator`.
-        self._epochs = Epochs()
-        self._left_out = LeftOut()
-        self._progress: Progress | None = None
-        self._pending: dict[str, Any] | None = None
-        self._kept: Any = None
-        self._current: Callable[[], Any] = _nothing
-        self._sample_id: Any = None
+        # Before torch's constructor, which sets `_iterator`. Names that no subclass has for something of its own.
+        self._loader_epochs = Epochs()
+        self._loader_left_out = LeftOut()
+        self._loader_progress: Progress | None = None
+        self._loader_pending: dict[str, Any] | None = None
+        self._loader_kept: Any = None
+        self._loader_current: Callable[[], Any] = _nothing
+        self._loader_sample_id: Any = None
         self.snapshot_every_n_steps = snapshot_every_n_steps
         self.worker_type = worker_type
         self.seed, self.seed_samples = seed, seed_samples
@@ -198,50 +199,53 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             vars(self.batch_sampler)["sampler"] = sampler
 
     def __iter__(self) -> Any:
-        pending = self._pending
+        pending = self._loader_pending
         if pending is None:
-            return self._started()
+            return self._loader_started()
         self._iterator = None  # Workers that were started before begin anew where the state says.
         try:
-            iterator = self._started()
+            iterator = self._loader_started()
         except BaseException:
-            self._pending = pending  # Nothing has gone on from it.
+            self._loader_pending = pending  # Nothing has gone on from it.
             raise
         # Of torchdata's states: how many batches were received since the snapshot that they hold.
-        for _ in range(pending.get("replay", 0)):
-            next(iterator, None)
+        for _ in itertools.islice(iterator, pending.get("replay", 0)):
+            pass
         if pending.get("is_at_end"):
             for _ in iterator:
                 pass
-            return self._started()
+            return self._loader_started()
         return iterator
 
-    def _started(self) -> Any:
+    def _loader_started(self) -> Any:
         iterator = super().__iter__()
-        if iterator is not self._kept:
+        if iterator is not self._loader_kept:
             # Persistent workers belong to the loader; other iterators, and their workers, end with whoever uses them.
-            self._current = weakref.ref(iterator)
+            self._loader_current = weakref.ref(iterator)
         return iterator
 
     @property
     def _iterator(self) -> Any:
         """The running iterator. Set to None from outside, its workers end, and `state_dict` means the next epoch."""
-        return self._current() if self._kept is None else self._kept
+        return self._loader_current() if self._loader_kept is None else self._loader_kept
 
     @_iterator.setter
     def _iterator(self, iterator: Any) -> None:
         if iterator is None:
             if (running := self._iterator) is not None:
                 running._shutdown_workers()
-            self._progress = None
-            self._current = _nothing
-        self._kept = iterator
+            self._loader_progress = None
+            self._loader_current = _nothing
+        self._loader_kept = iterator
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what runs: the place in an epoch is carried by `state_dict`."""
         # A copy counts its own epochs, and leaves out what it is told.
-        own = {"_epochs": copy.copy(self._epochs), "_left_out": LeftOut.of(self._left_out.state())}
-        return self.__dict__ | own | {"_kept": None, "_current": _nothing, "_progress": None}
+        own = {
+            "_loader_epochs": copy.copy(self._loader_epochs),
+            "_loader_left_out": LeftOut.of(self._loader_left_out.state()),
+        }
+        return self.__dict__ | own | {"_loader_kept": None, "_loader_current": _nothing, "_loader_progress": None}
 
     def _get_iterator(self) -> Any:
         # The configuration is read now, at the start of an epoch: trainers swap samplers and functions until then.
@@ -263,8 +267,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def __len__(self) -> int:
         ordering = Ordering.of(self)
-        count = super().__len__() if ordering is None else planned_len(ordering, self._epochs.next)
-        return count - self._left_out.count_batches(self._epoch_or_running(None), count)
+        count = super().__len__() if ordering is None else planned_len(ordering, self._loader_epochs.next)
+        return count - self._loader_left_out.count_batches(self._epoch_or_running(None), count)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the consumer is: `load_state_dict` in another process goes on from there.
@@ -272,6 +276,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         It counts the batches that were received, not those that were fetched ahead, and is made of plain JSON but for
         what the `state_dict`s of the user's own datasets, iterators and samplers return, which is kept as it is. Its
         size does not grow with the dataset. It may be asked for at any time, starts nothing and draws nothing.
+
+        Raises:
+            RuntimeError: a dataset, an iterator or a sampler of the user's could not say where it is.
         """
         return state_of(self)
 
@@ -291,10 +298,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             ValueError: no such state, one of a newer version, or of a loader of another order; the text names both.
         """
         state = loaded(self, state_dict, strict)
+        left_out = LeftOut.of(state["left_out"])  # First: a state that can't be read changes nothing.
         self._iterator = None
-        self._pending = state
-        self._epochs.next = state["epoch"]
-        self._left_out = LeftOut.of(state["left_out"])
+        self._loader_pending = state
+        self._loader_epochs.next = state["epoch"]
+        self._loader_left_out = left_out
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the epoch that begins next number `epoch`; those after it count up.
@@ -307,8 +315,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """
         if type(epoch) is bool or not hasattr(epoch, "__index__") or not 0 <= epoch < 2**63:
             raise ValueError(f"set_epoch: an epoch is an integer from 0 to 2**63 - 1, not {epoch!r}")
-        self._epochs.next = int(epoch)
-        self._epochs.is_set = True
+        self._loader_epochs.next = int(epoch)
+        self._loader_epochs.is_set = True
         sampler = self._index_sampler
         told: list[Any] = [sampler, getattr(sampler, "sampler", None), self.dataset]
         for each in told:
@@ -329,20 +337,20 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             0 True
             1 True
         """
-        if self._kept is not None and self._kept._sample_id is not sample_id:
+        if self._loader_kept is not None and self._loader_kept._sample_id is not sample_id:
             self._iterator = None  # Its workers were told otherwise.
-        self._sample_id = sample_id
+        self._loader_sample_id = sample_id
         try:
             iterator = iter(self)
         finally:
-            self._sample_id = None
+            self._loader_sample_id = None
         # A subclass may have an iterator of its own around ours.
         return with_ids_of(iterator, getattr(iterator, "_progress", self))
 
     @property
     def last_ids(self) -> BatchIds | None:
         """Which samples are in the batch that was received last; None before the first."""
-        return None if self._progress is None else self._progress.last_ids
+        return None if self._loader_progress is None else self._loader_progress.last_ids
 
     def stats(self) -> LoaderStats:
         """What is loaded ahead, in batches and bytes, and the bound on it. Starts nothing and waits for nothing."""
@@ -386,9 +394,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         Args:
             batches: which batches of the epoch, counted from 0: one, or a `range`, or any of them.
             epoch: which epoch. Default: the running one, or the next where none runs.
+
+        Raises:
+            TypeError, ValueError: a number that is no integer, or negative.
         """
         many: Any = [batches] if hasattr(batches, "__index__") else batches
-        self._left_out.add_batches(self._epoch_or_running(epoch), many)
+        self._loader_left_out.add_batches(self._epoch_or_running(epoch), many)
 
     def skip_samples(self, indices: Iterable[int]) -> None:
         """Leaves the samples at `indices` out of every batch to come: it is smaller then. It is part of the state.
@@ -402,14 +413,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """
         if self._dataset_kind != _torch.DatasetKind.Map:
             raise ValueError("skip_samples: the samples of an IterableDataset have no index: leave them out in it")
-        self._left_out.add_samples(indices)
+        self._loader_left_out.add_samples(indices)
 
     def _epoch_or_running(self, epoch: int | None) -> int:
         """`epoch`, or without one the running epoch, or the next where none runs."""
         if epoch is not None:
             return epoch
-        running = self._progress
-        return self._epochs.next if running is None or running.finished else running.epoch
+        running = self._loader_progress
+        return self._loader_epochs.next if running is None or running.finished else running.epoch
 
 
 def _nothing() -> None:

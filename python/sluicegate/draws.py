@@ -9,6 +9,7 @@ import torch
 
 from . import _torch
 from .global_generators import LIBRARIES, generator_state, global_state, set_generator_state, set_global_state
+from .stateful import attribute
 from .torch_order import is_known
 
 if TYPE_CHECKING:
@@ -49,11 +50,11 @@ def _generators(loader: DataLoader[Any]) -> Iterator[tuple[str, torch.Generator 
     known = [loader.generator]
     sampler, depth = loader._index_sampler, 0
     while sampler is not None and depth < _DEEPEST:
-        own = getattr(sampler, "generator", None)
+        own = attribute(sampler, "generator")
         if all(own is not each for each in known):
             known.append(own)
             yield f"sampler_generator_{depth}", own if isinstance(own, torch.Generator) else None
-        sampler, depth = getattr(sampler, "sampler", None), depth + 1
+        sampler, depth = attribute(sampler, "sampler"), depth + 1
 
 
 # How many samplers may lie inside of each other: one that holds itself has no end.

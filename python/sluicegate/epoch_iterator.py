@@ -51,7 +51,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         # How many samples of a native stream in a row belong to one worker: with a seed those of a batch, and batches
         # are the same for any number of workers; without one they are torch's.
         self._run = 1 if loader.seed is None else int(loader.batch_size or 1)
-        self._sample_id = loader._sample_id
+        self._sample_id = loader._loader_sample_id
         self._ordering = Ordering.of(loader)
         self._requests: Iterator[BatchIds] = iter(())
         with _drawing(loader):
@@ -89,7 +89,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._progress = _begun(loader)
             self._progress.begins_iterator = False
             self._tell_base_seed()
-            self._sample_id = loader._sample_id
+            self._sample_id = loader._loader_sample_id
             self._ordering = Ordering.of(loader)
             self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
         with _drawing(loader):
@@ -221,7 +221,7 @@ def _drawing(loader: DataLoader[Any]) -> contextlib.AbstractContextManager[None]
 
 def _begun(loader: DataLoader[Any]) -> Progress:
     """The progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch."""
-    pending, loader._pending = loader._pending, None
+    pending, loader._loader_pending = loader._loader_pending, None
     outer = None
     if pending is not None and loader.seed is None and pending["draws"] is not None:
         if pending["rng"] is None:
@@ -229,7 +229,7 @@ def _begun(loader: DataLoader[Any]) -> Progress:
         elif not pending["in_epoch"]:
             set_global_state(pending["rng"])
         draws.put(loader, pending["draws"])
-    before, progress = loader._progress, Progress(loader._epochs, loader._left_out, pending)
+    before, progress = loader._loader_progress, Progress(loader._loader_epochs, loader._loader_left_out, pending)
     if loader.seed is None:
         reference = weakref.ref(loader)
         progress.take_draws = lambda: None if (alive := reference()) is None else draws.take(alive)
@@ -247,7 +247,7 @@ def _begun(loader: DataLoader[Any]) -> Progress:
             progress.sampler_before = before.sampler_state
         # Else each would keep all that came before it.
         before.sampler_before = before.sampler_stream = None
-    loader._progress = progress
+    loader._loader_progress = progress
     return progress
 
 

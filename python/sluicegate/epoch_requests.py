@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _core
 from .fetch import Seeding
+from .global_generators import keeping_generators
 from .ids import BatchIds
 from .plan import Ordering, make_plan
 from .progress import Progress
@@ -71,7 +72,8 @@ def drawn(
     if not is_known:
         with contextlib.nullcontext() if draws is None else draws.batch():
             if (before := progress.sampler_state_before()) is not None:
-                leave_epoch(index_sampler, before)
+                with keeping_generators():  # What the epoch before has drawn is no part of this one.
+                    leave_epoch(index_sampler, before)
                 sampler_iter = iter(index_sampler)  # Torch has called it before that.
             state = progress.sampler_state() if past else None
             before = progress.what_sampler_left()
@@ -85,6 +87,9 @@ def drawn(
             requests = itertools.chain(list(itertools.islice(requests, 1)), requests)
         yield BEGUN
     for number, request in enumerate(requests, past):
+        if type(request) is list:
+            # A sampler may use its list again before this batch is fetched, or its ids are asked for.
+            request = request.copy()
         if type(request) is Slice:  # What `size_of` says, without the call.
             end = position + request.stop - request.start
         else:

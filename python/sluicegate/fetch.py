@@ -76,6 +76,13 @@ def make_fetcher(
 
 def indices_in_words(index: Any) -> str:
     """`index` for a message: all indices of a small batch, the first ones of a large one."""
+    try:
+        return _in_words(index)
+    except Exception:  # What is to be told of counts, not that the index can't be shown.
+        return f"<{type(index).__name__}>"
+
+
+def _in_words(index: Any) -> str:
     if isinstance(index, (list, tuple)) and len(index) > _NAMED_INDICES:
         shown = ", ".join(map(repr, index[:_NAMED_INDICES]))
         return f"[{shown}, ... {len(index) - _NAMED_INDICES} more]"
@@ -85,11 +92,12 @@ def indices_in_words(index: Any) -> str:
 
 def add_note(error: BaseException, note: str) -> None:
     """Add a note to `error`, where Python has notes; once, though the same error may be raised again."""
-    if note not in getattr(error, "__notes__", ()):
-        if hasattr(error, "add_note"):
-            error.add_note(note)
-        else:  # Python 3.10 shows none, but whoever looks finds it.
-            error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]
+    with contextlib.suppress(Exception):  # One that takes none, as a frozen dataclass, is raised without.
+        if note not in getattr(error, "__notes__", ()):
+            if hasattr(error, "add_note"):
+                error.add_note(note)
+            else:  # Python 3.10 shows none, but whoever looks finds it.
+                error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]
 
 
 class StreamFetcher:
@@ -134,13 +142,18 @@ class StreamFetcher:
         self.dataset_iter = self.place.take_iterator()
         # What makes whole batches; only where nobody asks for the samples themselves.
         self._native, self.collate_fn = native_batches(self.dataset_iter, collate_fn)
-        if sample_id is not None or not auto_collation:
+        # Samples that were read again came through Python, which holds what a shuffle buffer kept of them, and what was
+        # read with them: the core does not have those, and would go on without them.
+        was_read_again = resumed is not None and resumed["at"] < resumed["samples"]
+        if sample_id is not None or not auto_collation or was_read_again:
             self._native = None
         self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         if callable(sample_id):
             self._sample_id = sample_id
         # The ordinal of the first sample of the last batch, how many it has, and what tells them.
         self.last: tuple[int, int, list[Any] | None] = (0, 0, None)
+        # What went wrong behind the last batch; it is the answer to the next request.
+        self._failure: Exception | None = None
         # Of these all that draws is what they read, each sample from generators of its own.
         reads_only = isinstance(seeding, StreamSeeding) and type(dataset) in (ShuffleBuffer, ShardedIterable)
         self._ahead: Callable[[], Any] = seeding.ahead if reads_only else contextlib.nullcontext  # type: ignore[union-attr]
@@ -186,18 +199,31 @@ class StreamFetcher:
     def _native_batch(self, batches: Callable[[int], tuple[Any, int] | None], size: int) -> Any:
         place = self.place
         first = place.samples
-        try:
-            taken = batches(size)
-        except Exception as error:
-            add_note(error, f"raised by a batch of this stream that begins with sample {first}")
-            raise
-        batch, count = taken or (None, 0)
+        batch, count = self._asked(batches, size) or (None, 0)
         place.samples += count
-        place.ended = count < size
+        if 0 < count < size:
+            # Behind it is the end, or an error, which is told to nobody who does not ask.
+            try:
+                self._asked(batches, size)
+            except Exception as error:
+                if self.drop_last:
+                    raise
+                self._failure = error
+        place.ended = count < size and self._failure is None
         if not count or (self.drop_last and place.ended):
             raise StopIteration
         self.last = (first, count, None)
         return batch
+
+    def _asked(self, batches: Callable[[int], tuple[Any, int] | None], size: int) -> tuple[Any, int] | None:
+        failure, self._failure = self._failure, None
+        try:
+            if failure is not None:
+                raise failure
+            return batches(size)
+        except Exception as error:
+            add_note(error, f"raised by a batch of this stream that begins with sample {self.place.samples}")
+            raise
 
     def _next(self) -> Any:
         if self.seeding is not None:

@@ -37,7 +37,7 @@ class NativeIterator(EpochIterator):
         if self._num_workers == 0:
             refuse_timeout(loader)
         self._engine = engine
-        self._in_order = loader.in_order
+        self._in_order = bool(loader.in_order)
         self._ahead = 0
         # Its part of what may be ahead in bytes; nothing when there is nothing to come.
         self._party: _core.Party | None = None

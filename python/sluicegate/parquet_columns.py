@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from .named_error import named_error
 from .parquet_nested import Encoder, MisfitError, as_text, both, form_of, from_text, is_nested, unknown_part
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -89,7 +90,7 @@ class ParquetSchema:
                     found = _field_of(name, of_sample[name], name in ragged)
                     field = found if field is None else _both(field, found)
                 except (TypeError, ValueError) as error:
-                    raise type(error)(f"sample {index}, field {name!r}: {error}") from None
+                    raise named_error(f"sample {index}, field {name!r}", error) from None
             if field is None or not field.element:
                 raise ValueError(
                     f"field {name!r}: the first {len(parts)} samples do not tell what it is, as all are None or empty: "

@@ -20,6 +20,7 @@ from torch.utils.data import (
 )
 
 from . import _core, _torch, sampler
+from .consumer import checked_shard
 from .sampler.identity import identity_of
 from .sampler.translation import translated
 from .torch_order import is_torchs
@@ -111,14 +112,7 @@ def check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: 
             "sluicegate.shard_iterable, which gives every rank and worker a part of its own"
         )
     if shard != "auto":
-        try:
-            rank, world_size = shard
-        except (TypeError, ValueError):
-            raise ValueError(f"shard option should be (rank, world_size) or 'auto', but got {shard!r}") from None
-        if not 0 <= rank < world_size:
-            raise ValueError(
-                f"shard option should be (rank, world_size) with 0 <= rank < world_size, but got {shard!r}"
-            )
+        checked_shard(shard)
 
 
 def make_plan(ordering: Ordering, epoch: int, start: int) -> _core.Plan:
@@ -178,8 +172,7 @@ def resolved_shard(shard: Any) -> tuple[int, int]:
                 "shard=(rank, world_size)"
             )
         return 0, 1
-    rank, world_size = int(shard[0]), int(shard[1])
-    return rank, world_size
+    return checked_shard(shard) or (0, 1)
 
 
 def has_order(each: Any) -> bool:

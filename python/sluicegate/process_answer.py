@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _core, envelope, worker_error
-from .report import attachment
+from .report import Report, attachment
 
 if TYPE_CHECKING:
     from .destination import Destination
@@ -39,8 +39,8 @@ class ProcessAnswer:
         return 0 if self._held is None else self._held.bytes
 
     @property
-    def report(self) -> bytes:
-        """What the worker says beside the batch, pickled; empty when it says nothing."""
+    def report(self) -> Report | None:
+        """What the worker says beside the batch; None when it says nothing."""
         return attachment(self._content)
 
     @property

@@ -197,9 +197,17 @@ class ProcessWorkers:
             _stay_silent_at_exit()
             return
         self._refuse_foreign()
-        for descriptor, _ in self._poll.poll(0):
+        for descriptor in self._ended():
             if descriptor in self._pidfds:
                 self._raise_death(self._pidfds.index(descriptor))
+
+    def _ended(self) -> list[int]:
+        """The descriptors of workers that have ended."""
+        try:
+            return [descriptor for descriptor, _ in self._poll.poll(0)]
+        except OSError:
+            # More workers than files may be open, since that limit was lowered.
+            return [each for each in self._pidfds if each is not None and select.select([each], [], [], 0)[0]]
 
     def receive(self, timeout: float | None) -> bool:
         """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first.

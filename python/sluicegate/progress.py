@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import operator
 from collections.abc import Callable, Iterable
@@ -37,8 +38,16 @@ class LeftOut:
         self.is_something = False
 
     def add_batches(self, epoch: int, batches: Iterable[int]) -> None:
-        """Leaves out these batches of `epoch`."""
-        self.batches.setdefault(operator.index(epoch), set()).update(map(operator.index, batches))
+        """Leaves out these batches of `epoch`.
+
+        Raises:
+            TypeError: one of the numbers is no integer.
+            ValueError: one of them is negative.
+        """
+        epoch, numbers = operator.index(epoch), set(map(operator.index, batches))
+        if epoch < 0 or min(numbers, default=0) < 0:
+            raise ValueError(f"batches and epochs count from 0, but got {min(numbers, default=0)} of epoch {epoch}")
+        self.batches.setdefault(epoch, set()).update(numbers)
         self.is_something = True
 
     def add_samples(self, indices: Iterable[int]) -> None:
@@ -102,7 +111,8 @@ class Progress:
         self.resumed = resumed
         # What the epoch is drawn from, in torch mode.
         self.draws: dict[str, str] | None = None
-        self._number: int | None = None if resumed is None else resumed["epoch"]
+        # Of one that nothing was drawn of yet it is the next one's, which trainers may still set.
+        self._number: int | None = resumed["epoch"] if resumed is not None and resumed["drawn"] else None
         # How many batches were received before this iterator's first one, and which beyond them.
         self.first = 0 if resumed is None else int(resumed["batches_received"])
         self.ahead: set[int] = set() if resumed is None else _numbers(resumed["received_ahead"])
@@ -171,7 +181,8 @@ class Progress:
 
     def fix_epoch(self) -> None:
         """Has the epoch's number be what it is now: a stream begins before its first batch is asked for."""
-        self._number = self.epoch
+        has_begun = self.resumed is not None and self.resumed["in_epoch"]
+        self._number = self.resumed["epoch"] if self.resumed is not None and has_begun else self.epoch
 
     def pass_over(self, ids: BatchIds) -> None:
         """Takes note that this batch does not come: where there are no turns, nobody must wait for it."""
@@ -226,7 +237,9 @@ class Progress:
     def what_sampler_left(self) -> Any:
         """What is known of the sampler's epoch before this one; None when that is nothing."""
         if (before := self.sampler_state_before()) is None and self.sampler_before is not None:
-            return self.sampler_before()
+            # Whoever could not say where it was is not asked for it here: its epochs are as in torch.
+            with contextlib.suppress(RuntimeError):
+                return self.sampler_before()
         return before
 
     def leave_sampler(self) -> Any:

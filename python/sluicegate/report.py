@@ -5,14 +5,18 @@ from __future__ import annotations
 import copy
 import pickle
 import struct
-from typing import Any
+from typing import Any, TypeAlias
 
 from . import _core
 from .fetch import MapFetcher, StreamFetcher
 from .global_generators import global_generators
-from .stateful import pickled
+from .stateful import Untold, pickled
 
 _SIZE = struct.Struct("=I")
+
+# Of a stream: the ordinal of the first sample of the batch, how many it has, and what tells them. Then the state of the
+# dataset, pickled; the global generators; and what they were when the epoch began.
+Report: TypeAlias = tuple[tuple[int, int, "list[Any] | Untold | None"] | None, bytes | None, Any, Any]
 
 
 class Reporter:
@@ -36,13 +40,14 @@ class Reporter:
         """The global generators as they are; None where they are not watched."""
         return None if self._generators is None else self._generators.take()
 
-    def begin(self, fetcher: MapFetcher | StreamFetcher | None, start: Any = None) -> None:
+    def begin(self, fetcher: MapFetcher | StreamFetcher | None, start: Any = None, before: Any = None) -> None:
         """Takes note of where an epoch begins.
 
         Args:
             fetcher: of the epoch.
             start: what `generators` returned before it was made, unless the consumer knows that: a stream without a
                 state is read again from there.
+            before: what `generators` returned before it was made, of a stream.
         """
         is_told = isinstance(fetcher, StreamFetcher) and not fetcher.place.is_stateful
         self._start = start if is_told else None
@@ -53,10 +58,11 @@ class Reporter:
             # It is kept over batches in which a dataset may go on changing the very objects that it returned.
             self._told = copy.deepcopy(fetcher.place.state())
         if self._generators is not None:
-            self._before = self._generators.take()
+            # What the stream drew in `iter` is news too.
+            self._before = self._generators.take() if before is None else before
 
-    def report(self, fetcher: MapFetcher | StreamFetcher | None) -> bytes:
-        """What there is to say after a batch, an error or the end of the stream; empty when there is nothing."""
+    def report(self, fetcher: MapFetcher | StreamFetcher | None) -> Report | None:
+        """What there is to say after a batch, an error or the end of the stream; None when there is nothing."""
         self._batches += 1
         generators = None
         # Before the first epoch has begun there is nothing to compare with.
@@ -68,8 +74,8 @@ class Reporter:
             state = pickled(lambda: self._state(fetcher))
         start, self._start = self._start, None
         if state is None and generators is None and last is None and start is None:
-            return b""
-        return pickle.dumps((last, state, generators, start))
+            return None
+        return last, state, generators, start
 
     def _state(self, fetcher: MapFetcher | StreamFetcher) -> dict[str, Any] | None:
         if isinstance(fetcher, MapFetcher):
@@ -87,13 +93,26 @@ class Reporter:
         return self._told | {"samples": place.samples, "ended": place.ended}
 
 
-def attached(content: bytes, report: bytes) -> bytes:
+def attached(content: bytes, report: Report | None) -> bytes:
     """`content` with a report behind it; whoever unpickles `content` does not see it."""
-    return b"".join((content, report, _SIZE.pack(len(report))))
+    text = b"" if report is None else _pickled(report)
+    return b"".join((content, text, _SIZE.pack(len(text))))
 
 
-def attachment(content: bytes) -> bytes:
+def attachment(content: bytes) -> Report | None:
     """The report behind `content`."""
     end = len(content) - _SIZE.size
     (size,) = _SIZE.unpack_from(content, end)
-    return content[end - size : end]
+    report: Report | None = pickle.loads(content[end - size : end]) if size else None
+    return report
+
+
+def _pickled(report: Report) -> bytes:
+    try:
+        return pickle.dumps(report)
+    except Exception as error:
+        last, *rest = report
+        if last is None or last[2] is None:
+            raise
+        # The rest has no objects of the user's. Whoever receives the batch hears why nobody knows its samples.
+        return pickle.dumps(((*last[:2], Untold(f"{type(error).__name__}: {error}")), *rest))

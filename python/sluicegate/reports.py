@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from typing import Any
 
 from .global_generators import as_text
-from .stateful import unpickled
+from .report import Report
+from .stateful import Untold, unpickled
 
 
 class Reports:
@@ -29,23 +29,22 @@ class Reports:
         # Those whose stream has ended, and who are not asked any more.
         self.retired = {worker for worker, place in enumerate(places) if place is not None and place.get("retired")}
 
-    def deliver(self, worker: int, report: bytes) -> tuple[int, int, list[Any] | None] | None:
+    def deliver(self, worker: int, report: Report | None) -> tuple[int, int, list[Any] | Untold | None] | None:
         """Takes note of a batch that is received, and returns which samples of its stream are in it."""
         self._next = (worker + 1) % len(self._places)
-        if not report:
+        if report is None:
             return None
-        last, state, generators, start = pickle.loads(report)
+        last, state, generators, start = report
         self._starts[worker] = start if start is not None else self._starts[worker]
         self._states[worker] = state if state is not None else self._states[worker]
         self._generators[worker] = generators if generators is not None else self._generators[worker]
-        told: tuple[int, int, list[Any] | None] | None = last
-        return told
+        return last
 
     def note(self, answer: Any) -> None:
         """Takes note of what a worker said beside a batch that nobody receives."""
         self.deliver(answer.worker, answer.report)
 
-    def retire(self, worker: int, report: bytes) -> None:
+    def retire(self, worker: int, report: Report | None) -> None:
         """Takes note of what a worker said when its turn came and its stream had ended."""
         turn = self._next
         self.deliver(worker, report)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from torch.utils.data import IterableDataset
 
 from .consumer import Consumer, checked_shard, rank_and_world_size, worker_number
+from .state_checks import check_stream_state
 from .stream_images import DecodesImages
 from .stream_reader import StreamReader
 
@@ -179,6 +180,8 @@ class ResumableStream(IterableDataset[_T_co]):
         Raises:
             ValueError: a state of something else, or of other arguments; the text names both sides.
         """
+        if not isinstance(state_dict, Mapping):
+            raise ValueError(f"this {type(state_dict).__name__} is no state of a {type(self).__name__}")
         state = copy.deepcopy(dict(state_dict))
         if state.get("version") != _VERSION or state.get("stream") != type(self).__name__:
             raise ValueError(
@@ -192,8 +195,24 @@ class ResumableStream(IterableDataset[_T_co]):
                     f"this state was made with {name}={state.get(name)!r}, but this {type(self).__name__} has "
                     f"{name}={ours!r}: resume with the arguments that it was made with"
                 )
+        self.check_state(state)
         place = self._place()
         place.loaded, place.iterator = state, None
+
+    def check_state(self, state: Any) -> None:
+        """Refuses a state of a stream like this one that was changed; any other is left alone.
+
+        Raises:
+            ValueError: no stream has said so; the text names the key.
+        """
+        if not isinstance(state, Mapping) or state.get("stream") != type(self).__name__:
+            return
+        # Older states lack the others.
+        needed = set(self._start(0, None, Consumer())) - {"run", "consumed", "stream_ended"}
+        check_stream_state(state, needed, self._arguments().get("sources"))
+        inner = state["inner"]
+        if isinstance(self.iterable, ResumableStream) and isinstance(inner, Mapping):
+            self.iterable.check_state(inner.get("iterable"))
 
     def _place(self) -> _Place:
         worker = worker_number()

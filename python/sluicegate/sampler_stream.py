@@ -47,7 +47,7 @@ class SamplerStream:
             thing.generator = torch.Generator()
             set_generator_state(thing.generator, order)
         begun = index_iterator if self._batches is None and state is None and order is None else None
-        indices = past * (1 if self._batches is None else int(self._batches.batch_size))
+        indices = past and past * (1 if self._batches is None else int(self._batches.batch_size))
         resumed = None if state is None else _place(state, indices)
         # Ours say where they are too, but what they drew is drawn again from the generators, as torch's is.
         is_asked = not is_ours(thing)
@@ -57,7 +57,7 @@ class SamplerStream:
         self._indices = self._place.take_iterator()
         self.is_stateful = self._place.is_stateful
         # How large the next batch is: read when the first one is asked for, and before every other that may be smaller.
-        self._size = 0
+        self._size: int | None = 0
         self._drops_last = False
         # No generator of this object's own says so: it would keep this, and with it the sampler's, until a collection.
         self._is_over = False
@@ -119,9 +119,11 @@ class SamplerStream:
         if not batch:
             self._place.ended = True
             raise StopIteration
-        self._place.ended = self._has_ended = len(batch) < self._size
+        # All at once, where somebody has set no size: then the next look finds the end.
+        is_short = self._size is not None and len(batch) < self._size
+        self._place.ended = self._has_ended = is_short
         self._count(len(batch))
-        if self._drops_last and len(batch) < self._size:
+        if self._drops_last and is_short:
             raise StopIteration
         return batch
 

@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import re
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -22,7 +23,7 @@ class ShardManifest:
 
     It says with which arguments they were begun, how many samples and bytes each whole one has, and the digests of the
     first sample and of the last one of each: whoever goes on asks for these samples again, and sees whether they are
-    what they were. One process at a time has the right; the operating system takes it from one that dies.
+    what they were. One at a time has the right; the operating system takes it from a process that dies.
 
     Args:
         pattern: the path of the shards, with a place for their number.
@@ -153,9 +154,12 @@ class ShardManifest:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(unfinished, self.path)
-        except BaseException:
+        except BaseException as error:
             if os.path.lexists(unfinished):
                 os.remove(unfinished)
+            if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+                # A write that fails does not say of which file.
+                raise OSError(error.errno, error.strerror, unfinished) from error
             raise
 
     def discard(self) -> None:
@@ -172,25 +176,27 @@ class ShardManifest:
         """Takes the right to write the shards.
 
         Raises:
-            RuntimeError: another process has it.
+            RuntimeError: another process has it, or another thread.
         """
         path = f"{self.path}.lock"
         while True:
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
-                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Of the open file: threads of one process keep each other out too.
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 os.close(lock)
                 if error.errno in (errno.EACCES, errno.EAGAIN):
                     raise RuntimeError(
-                        f"another process writes to {self.pattern!r}, and has the lock {path!r}: wait for it, or give "
-                        "this one another pattern"
+                        f"another process or thread writes to {self.pattern!r}, and has the lock {path!r}: wait for "
+                        "it, or give this one another pattern"
                     ) from None
                 # A file system without locks.
                 return self
             # Whoever had it before may have removed it meanwhile.
             if os.path.lexists(path) and os.path.samestat(os.fstat(lock), os.stat(path)):
                 self._lock = lock
+                _locked.add(self)
                 return self
             os.close(lock)
 
@@ -200,6 +206,21 @@ class ShardManifest:
             os.remove(f"{self.path}.lock")
             os.close(self._lock)
             self._lock = None
+
+
+_locked: weakref.WeakSet[ShardManifest] = weakref.WeakSet()
+
+
+def _leave_locks_to_parent() -> None:
+    """Closes them in a forked child, which would keep the right when its parent has died."""
+    for manifest in _locked:
+        if manifest._lock is not None:
+            os.close(manifest._lock)
+            manifest._lock = None
+    _locked.clear()
+
+
+os.register_at_fork(after_in_child=_leave_locks_to_parent)
 
 
 def _digest(known: dict[str, Any]) -> str:

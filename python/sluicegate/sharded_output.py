@@ -170,8 +170,8 @@ class _Job:
                     self._end(shards, (block, last))
                 self._note(shards, first_shard, wait=True)
         except BaseException:
-            # What is whole by now need not be made again.
-            with suppress(OSError):
+            # What is whole by now need not be made again; another shard that failed is no news.
+            with suppress(Exception):
                 self._note(shards, first_shard, wait=False)
             raise
         finally:

@@ -98,12 +98,16 @@ class _Memory:
     """
 
     def __init__(self, descriptor: int, stored: int) -> None:
-        self.descriptor = descriptor
         self.stored = stored
-        size = os.fstat(descriptor).st_size
-        # An empty mapping is not allowed; there is nothing to read from it either.
-        self.bytes = memoryview(mmap.mmap(descriptor, size, prot=mmap.PROT_READ)) if size else memoryview(b"")
-        self.ends = self.bytes[size - stored * _OFFSET_BYTES :].cast("Q")
+        try:
+            size = os.fstat(descriptor).st_size
+            # An empty mapping is not allowed; there is nothing to read from it either.
+            self.bytes = memoryview(mmap.mmap(descriptor, size, prot=mmap.PROT_READ)) if size else memoryview(b"")
+            self.ends = self.bytes[size - stored * _OFFSET_BYTES :].cast("Q")
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self.descriptor = descriptor  # Last: it is closed once.
 
     @classmethod
     def of(cls, items: Iterable[Any]) -> _Memory:
@@ -119,10 +123,10 @@ class _Memory:
                 # At a multiple of their size, so that they can be read in place.
                 file.write(bytes(-size % _OFFSET_BYTES))
                 ends.tofile(file)
-            return cls(descriptor, len(ends))
         except BaseException:
             os.close(descriptor)
             raise
+        return cls(descriptor, len(ends))
 
     def pickle_at(self, place: int) -> memoryview:
         return self.bytes[self.ends[place - 1] if place else 0 : self.ends[place]]

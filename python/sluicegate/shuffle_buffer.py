@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -107,7 +108,8 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         return {"seed": seed, **start, "stream_ended": False, "yielded": 0, "held": []}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # noqa: D102
-        if self.seed is not None and state_dict.get("seed", self.seed) != self.seed:
+        has_seed = self.seed is not None and isinstance(state_dict, Mapping)
+        if has_seed and state_dict.get("seed", self.seed) != self.seed:
             raise ValueError(
                 f"this state was made with seed={state_dict['seed']}, but this ShuffleBuffer has seed={self.seed}: "
                 "resume with the seed that it was made with, or with none"
@@ -148,7 +150,9 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         known = [state for state in states if state is not None]
         anew = []
         for worker, stream in enumerate(split_anew(reached, num_workers, run)):
-            seed, consumer = known[worker % len(known)]["seed"], Consumer(**stream["consumer"])
+            # The stream may have a shard of its own: its rank is not this buffer's then, which refuses another's state.
+            consumer = replace(Consumer(**known[0]["consumer"]), worker=worker, num_workers=num_workers)
+            seed = known[worker % len(known)]["seed"]
             state = self._state(self._start(known[0]["epoch"], seed, consumer))
             anew.append(state | {"inner": {"read": 0, "iterable": stream}})
         return anew
@@ -195,6 +199,8 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         inner = self.reader.iterator
         self.native = inner if type(inner) is NativeIterator and not self._weigh else None
         self._is_native = False
+        # What reading has raised behind the last batch.
+        self._failure: Exception | None = None
 
     def next_batch(self, samples: int) -> tuple[Any, int] | None:
         """The batch of the next `samples` samples, made by the core, and how many it has; None at the end.
@@ -208,8 +214,21 @@ class ShuffledIterator(ResumableIterator[_T_co]):
             self._is_native = True
         if self._resume is not None:
             self._hold_again(native, self._resume)
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        yielded = self._order.yielded
         try:
             return native.next_shuffled(self._order, samples)
+        except Exception as error:
+            native.tell(reader, self._needed)
+            drawn = self._order.yielded - yielded
+            # Of a batch that was drawn, but could not be made, nothing is left to be given.
+            if reader.ended or not 0 < drawn < samples:
+                raise
+            # What was drawn before reading failed comes before the error, as it does one by one: the core has kept it.
+            self._failure = error
+            return native.next_shuffled(self._order, drawn)
         finally:
             native.tell(reader, self._needed)
 

@@ -147,6 +147,8 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         self._pass: SplitPass | None = None
         # What the next pass goes on from.
         self._resumed: ResumedPass | None = None
+        # The classes that had their last sample of a pass before the state that was loaded, but had not seen its end.
+        self._ending: set[Hashable] = set()
         # The running one, and earlier ones whose last samples are still being taken.
         self._passes: weakref.WeakSet[SplitPass] = weakref.WeakSet()
         self._seen: dict[Hashable, None] = {}
@@ -226,7 +228,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
 
         It counts the batches that were received. Take it while no thread is in the midst of a batch. What waits in
         buffers is not in it: the stream is read again, so it must give the same once more, be it drawn from the global
-        generators, whose states are held, or from what `set_epoch` says.
+        generators, whose states are held, or from what `set_epoch` says. A `ShuffleBuffer` reads the same pass again.
 
         Raises:
             RuntimeError: `when_full="drop"`: what is dropped depends on who reads when, so nobody could find it again.
@@ -250,7 +252,6 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             RuntimeError: when reading begins: the stream is another one.
         """
         with self._lock:
-            self.new_pass()
             load_split_state(self, state_dict)
 
     def __enter__(self) -> StreamSplit:
@@ -308,6 +309,13 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             running.join(name)
             return running
 
+    def _ends_now(self, name: Hashable) -> bool:
+        """Whether class `name` has only its end to see, which takes no part in a pass; said once after a state."""
+        with self._lock:
+            is_ending = name in self._ending
+            self._ending.discard(name)
+            return is_ending
+
     def _see(self, name: Hashable) -> None:
         self._seen.setdefault(name)
 
@@ -341,6 +349,8 @@ class _ClassStream(IterableDataset[Any]):
         self._name = name
 
     def __iter__(self) -> Iterator[Any]:
+        if self._split._ends_now(self._name):
+            return iter(())
         return _ClassIterator(self._split._join(self._name), self._name)
 
     def __reduce__(self) -> Any:

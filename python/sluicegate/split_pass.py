@@ -194,6 +194,11 @@ class SplitPass:
                 else:
                     self._read(None)
 
+    @property
+    def passes(self) -> list[list[int | None]] | None:
+        """Which passes of our own streams this one reads; None before it has begun."""
+        return self._samples.passes
+
     def state(self) -> dict[str, Any] | None:
         """Where the pass is: plain JSON, if the classes are; None when nobody will get anything of it any more."""
         with self._changed:
@@ -218,8 +223,9 @@ class SplitPass:
             for name, taken, is_taken, is_left in state["parts"]:
                 part = self._part(name)
                 part.taken = part.taken_before = taken
-                # Who goes on with a class joins once more, also where the loop over it had been left.
-                part.is_taken = is_taken and name not in going_on
+                # Who goes on with a class joins once more, also where the loop over it had been left. Who has only its
+                # end to see does not.
+                part.is_taken = is_taken and going_on.get(name, True)
                 part.is_left = is_left and going_on.get(name, True)
             # What was dropped of a class that was left waits for who goes on with it now.
             limit, self._buffer_size = self._buffer_size, sys.maxsize

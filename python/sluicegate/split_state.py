@@ -8,10 +8,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .classified_stream import next_passes, set_next_passes
 from .dataloader import DataLoader
 from .global_generators import global_state, keeping_generators, set_global_state
 from .split_pass import SplitPass
-from .state import PLACE, is_one_of_many
+from .state import PLACE, is_one_of_many, loaded
+from .state_checks import check_flag, check_list, check_mapping, check_number, check_pairs, was_changed
 
 if TYPE_CHECKING:
     from .split_by_class import StreamSplit
@@ -60,6 +62,7 @@ def split_state(split: StreamSplit) -> dict[str, Any]:
         running, dropped = split._resumed.state, split._resumed.dropped
     else:
         running, dropped = None if split._pass is None else split._pass.state(), split.dropped
+    passes = None if running is None or split._pass is None else split._pass.passes
     return {
         "version": VERSION,
         "classes": split._rule.classes,
@@ -67,6 +70,7 @@ def split_state(split: StreamSplit) -> dict[str, Any]:
         "knows_all": split._knows_all,
         "dropped": [[name, count] for name, count in dropped.items()],
         "pass": running,
+        "streams": next_passes(split._rule.iterable) if passes is None else passes,
         "rng": None if is_one_of_many() else list(global_state().items()),
         "loaders": loaders,
     }
@@ -79,37 +83,95 @@ def load_split_state(split: StreamSplit, state: Any) -> None:
             f"load_state_dict: this {type(state).__name__} is no state of a split_by_class: give what state_dict() of "
             "the mapping returned"
         )
-    if state["version"] > VERSION:
+    if check_number("version", state["version"], least=1) > VERSION:
         raise ValueError(
             f"load_state_dict: the state has version {state['version']}, and this is sluicegate with states of version "
             f"{VERSION}: update sluicegate"
         )
+    _check_parts(state)
     there = None if state["classes"] is None else [_name(name) for name in state["classes"]]
     if there != split._rule.classes:
         raise ValueError(
             f"load_state_dict: the state was saved with classes={there}, and this split_by_class has "
             f"classes={split._rule.classes}: give the same"
         )
-    split._seen = {_name(name): None for name in state["seen"]}
-    split._knows_all = state["knows_all"]
+    seen = {_name(name): None for name in state["seen"]}
     told = state["pass"]
     if told is not None:
         parts = [[_name(name), *rest] for name, *rest in told["parts"]]
         told = {**told, "parts": parts}
     dropped = Counter({_name(name): count for name, count in state["dropped"]})
+    loaders = {_name(name): loader_state for name, loader_state in state["loaders"]}
+    if lost := [name for name in loaders if name not in (there or seen)]:
+        raise was_changed("loaders", lost, f"the classes are {list(there or seen)}")
+    if state["rng"] is not None:
+        with keeping_generators():
+            set_global_state(dict(state["rng"]))
+    _check_loaders(split, seen, loaders)
     going_on = {
-        _name(name): any(place is not None and place[_ENDED] for place in loader_state["workers"])
-        for name, loader_state in state["loaders"]
+        name: any(place is not None and place[_ENDED] for place in loader_state["workers"])
+        for name, loader_state in loaders.items()
         if loader_state["in_epoch"]
     }
+    split.new_pass()
+    split._seen, split._knows_all = seen, state["knows_all"]
     split._resumed = ResumedPass(told, dropped, going_on)
+    # A state that was written before they were in it says nothing of them.
+    set_next_passes(split._rule.iterable, state.get("streams", ()))
+    split._ending = {name for name, had_last in going_on.items() if had_last}
     split.dropped = Counter(dropped)
-    for name, loader_state in state["loaders"]:
-        DataLoader.load_state_dict(split[_name(name)], loader_state)
+    for name, loader_state in loaders.items():
+        DataLoader.load_state_dict(split[name], loader_state)
     if state["rng"] is not None:
         set_global_state(dict(state["rng"]))
 
 
+def _check_parts(state: Mapping[str, Any]) -> None:
+    """Refuses what no `split_by_class` writes; what its loaders say is theirs to check."""
+    check_flag("knows_all", state["knows_all"])
+    check_pairs("rng", state["rng"])
+    check_list("seen", state["seen"])
+    if state["classes"] is not None:
+        check_list("classes", state["classes"])
+    for each in check_list("dropped", state["dropped"]):
+        check_number("dropped", check_list("dropped", each, [2])[1])
+    for each in check_list("loaders", state["loaders"]):
+        check_mapping("loaders", check_list("loaders", each, [2])[1])
+    if state["pass"] is None:
+        return
+    told = check_mapping("pass", state["pass"], ("asked", "ended", "parts", "start"))
+    check_flag("pass.ended", told["ended"])
+    check_pairs("pass.start", told["start"])
+    taken = 0
+    for each in check_list("pass.parts", told["parts"]):
+        _, number, is_taken, is_left = check_list("pass.parts", each, [4])
+        taken += check_number("pass.parts", number)
+        check_flag("pass.parts", is_taken)
+        check_flag("pass.parts", is_left)
+    if taken > check_number("pass.asked", told["asked"]):
+        raise was_changed("pass.asked", told["asked"], f"{taken} samples were taken")
+
+
+def _check_loaders(split: StreamSplit, seen: dict[Hashable, None], states: Mapping[Hashable, Any]) -> None:
+    """Refuses what the loaders of `split` would refuse, before one of them has taken up its state."""
+    before, loaders = split._seen, dict(split._loaders)
+    split._seen = seen  # Else it would read ahead for a class that is new to it.
+    try:
+        for name, state in states.items():
+            loaded(split[name], state, True)
+    except ValueError:
+        split._loaders = loaders
+        raise
+    finally:
+        split._seen = before
+
+
 def _name(name: Any) -> Hashable:
     """A class as it was: JSON has lists in the place of tuples."""
-    return tuple(map(_name, name)) if isinstance(name, list) else name
+    if isinstance(name, (list, tuple)):
+        return tuple(map(_name, name))
+    try:
+        hash(name)
+    except TypeError:
+        raise was_changed("classes", name, "should be a class: text, a number, or a list of them") from None
+    return name  # type: ignore[no-any-return]

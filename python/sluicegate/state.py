@@ -11,9 +11,14 @@ import torch.distributed
 from . import _torch, draws
 from .crate_state import is_crate_state, of_crate
 from .global_generators import global_state
-from .plan import Ordering, Whole, resolved_shard
+from .plan import Ordering, Whole, planned_len, resolved_shard
 from .progress import ranges_of
+from .resumable_stream import ResumableStream
+from .sampler.core_batch import CoreBatchSampler
+from .state_checks import check_loader_state, check_reached, was_changed
+from .stateful import is_stateful
 from .stream_place import over
+from .torch_order import is_known
 from .torchdata_state import from_torchdata, is_torchdata_state
 from .torchdata_translation import translated
 
@@ -52,15 +57,15 @@ _KEYS = {
 
 def state_of(loader: DataLoader[Any]) -> dict[str, Any]:
     """The state of `loader`: what its consumer has received."""
-    return _packed(copy.deepcopy(loader._pending) if loader._pending is not None else _told(loader))
+    return _packed(copy.deepcopy(loader._loader_pending) if loader._loader_pending is not None else _told(loader))
 
 
 def _told(loader: DataLoader[Any]) -> dict[str, Any]:
-    progress = loader._progress
+    progress = loader._loader_progress
     shape = fingerprint(loader, None if progress is None or progress.finished else progress)
     state: dict[str, Any] = {"version": VERSION, "fingerprint": shape}
     if progress is None or progress.finished:
-        place = {"epoch": loader._epochs.next, "batches_received": 0, "received_ahead": [], "position": 0}
+        place = {"epoch": loader._loader_epochs.next, "batches_received": 0, "received_ahead": [], "position": 0}
         state |= place | {"drawn": False, "finished": progress is not None, "in_epoch": False}
     else:
         state |= {
@@ -72,7 +77,7 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
             "finished": False,
             "in_epoch": True,
         }
-    state["left_out"] = loader._left_out.state()
+    state["left_out"] = loader._loader_left_out.state()
     # Of batches that were received out of turn, or that are to be left out, only their numbers are known: they mean the
     # same in one layout alone.
     state["layout"] = _layout(loader) if state["received_ahead"] or _leaves_out_batches(state) else None
@@ -197,7 +202,7 @@ def fingerprint(loader: DataLoader[Any], progress: Progress | None = None) -> di
         del shape["batch_size"]
         inner = whole.sampler
         shape["remainder"] = whole.remainder if whole.shard is not None else None
-    return shape | {"sampler": type(inner).__name__, "sampler_len": _length(inner)}
+    return shape | {"sampler": type(inner).__name__, "sampler_len": _length_of(inner, loader.seed)}
 
 
 def _shown(fact: Any) -> str:
@@ -206,6 +211,12 @@ def _shown(fact: Any) -> str:
 
 def _layout(loader: DataLoader[Any]) -> list[int | None]:
     return [loader.batch_size, resolved_shard(loader.shard)[1]]
+
+
+def _length_of(sampler: Any, seed: int | None) -> int | None:
+    # Without a seed the number of its batches follows from what it draws.
+    is_drawn = isinstance(sampler, CoreBatchSampler) and sampler.seed is None and seed is None
+    return None if is_drawn else _length(sampler)
 
 
 def _length(dataset: Any) -> int | None:
@@ -239,10 +250,9 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
     lost = sorted(_KEYS - set(state))
     if lost:
         raise ValueError(f"load_state_dict: the state has lost {', '.join(lost)}: give what state_dict() returned")
-    try:
-        state = _unpacked(copy.deepcopy(dict(state)))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"load_state_dict: the state was changed: {error}") from error
+    check_loader_state(state)
+    state = _unpacked(copy.deepcopy(dict(state)))
+    _check_stream(loader, state)
     here, there = fingerprint(loader), state["fingerprint"]
     different = [
         name
@@ -260,6 +270,8 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
             f"load_state_dict: the state was saved by another loader: {', '.join(differences)}. Build the loader as it "
             "was, or give strict=False to go on from the same place in this one's order"
         )
+    if not differences:
+        check_reached(state, *_lengths(loader, here, state["epoch"]))
     if state["layout"] not in (None, here_layout := _layout(loader)):
         ahead = state["received_ahead"]
         what = "were received out of turn (in_order=False)" if ahead else "are to be left out (skip)"
@@ -273,3 +285,34 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
         state["is_at_end"] = True
     checked: dict[str, Any] = state
     return checked
+
+
+def _check_stream(loader: DataLoader[Any], state: dict[str, Any]) -> None:
+    """Refuses what a state says of the places in a stream, where that was changed."""
+    dataset, places = loader.dataset, [place for place in state["workers"] if place is not None]
+    if state["fingerprint"].get("kind") != "iterable-style":
+        return
+    if state["batches_received"] and state["position"] and all(place["over"] for place in places):
+        raise was_changed("workers", state["workers"], f"`batches_received` is {state['batches_received']}")
+    for place in places:
+        if not place["state"] and place["at"] and not place["over"] and is_stateful(dataset):
+            raise was_changed("workers", place, "does not say where the stream was")
+        if isinstance(dataset, ResumableStream) and "thing" in place["state"]:
+            dataset.check_state(place["state"]["thing"])
+
+
+def _lengths(loader: DataLoader[Any], shape: dict[str, Any], epoch: int) -> tuple[int | None, int | None]:
+    """How many batches `epoch` of `loader` has, and how far positions count in it; None of what nobody knows."""
+    sampler, length = loader._index_sampler, shape["sampler_len"]
+    ordering = Ordering.of(loader)
+    if ordering is None:
+        return (len(sampler), length) if is_known(sampler) else (None, None)
+    if Whole.of(ordering).sampler is sampler:
+        # A sampler of batches: how many there are depends on the epoch. Ranks that had it before need not have been as
+        # many as there are: one may have had the last of it.
+        try:
+            length = (planned_len(ordering, epoch) + 1) * resolved_shard(ordering.shard)[1]
+        except TypeError:  # It has no length, which is said when it is iterated over.
+            length = None
+    # A batch of this rank is one position or more; there may have been other batch sizes.
+    return length, length

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import pickle
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -17,7 +18,15 @@ from .global_generators import keeping_generators
 
 def is_stateful(item: Any) -> bool:
     """Whether `item` has both `state_dict` and `load_state_dict`; no base class is asked for."""
-    return hasattr(item, "state_dict") and hasattr(item, "load_state_dict")
+    return attribute(item, "state_dict") is not None and attribute(item, "load_state_dict") is not None
+
+
+def attribute(item: Any, name: str) -> Any:
+    """`item.name`; None where there is none, whatever `item` raises then: torch does not ask for it."""
+    try:
+        return getattr(item, name, None)
+    except Exception:
+        return None
 
 
 def is_lazy(iterator: Any) -> bool:
@@ -31,6 +40,33 @@ def is_lazy(iterator: Any) -> bool:
 def restore(item: Any, state: Any) -> None:
     """Gives `item` its state back: a copy, for some keep what they are given, and go on changing it."""
     item.load_state_dict(copy.deepcopy(state))
+
+
+def iter_restored(item: Any) -> Iterator[Any]:
+    """`iter(item)`, of what was given its state back: the state is for this iterator, and for none after it.
+
+    A stream of Hugging Face's keeps the state that it was given, and would begin every later iteration there too.
+    """
+    iterator: Iterator[Any] = iter(item)
+    return _forgetting(item, iterator) if _keeps_what_it_is_given(item) else iterator
+
+
+def _keeps_what_it_is_given(item: Any) -> bool:
+    module = sys.modules.get("datasets.iterable_dataset")
+    cls = getattr(module, "IterableDataset", None)
+    return cls is not None and isinstance(item, cls) and hasattr(item, "_starting_state_dict")
+
+
+def _forgetting(item: Any, iterator: Iterator[Any]) -> Iterator[Any]:
+    # A generator as `iterator` is one: nothing happens before it is asked, and it is left where this one is.
+    try:
+        first = next(iterator, _END)
+    finally:
+        item._starting_state_dict = None  # It is taken up when the first sample is asked for.
+    if first is not _END:
+        yield first
+        del first  # No longer than the caller holds it.
+        yield from iterator
 
 
 class Untold(NamedTuple):
@@ -87,7 +123,9 @@ class Pair:
                 with contextlib.suppress(Exception):
                     self._before = copy.deepcopy(thing.state_dict())
                 restore(thing, state["thing"])
-        self.iterator: Iterator[Any] = iter(thing) if iterator is None else iterator
+        if iterator is None:
+            iterator = iter_restored(thing) if "thing" in state else iter(thing)
+        self.iterator: Iterator[Any] = iterator
         if "iterator" in state:
             restore(self.iterator, state["iterator"])
 
@@ -100,6 +138,8 @@ class Pair:
             return
         if is_lazy(self.iterator):
             self.iterator = iter(())  # Closed before that: a generator may do something then.
+        if _keeps_what_it_is_given(self.thing):
+            return  # It would begin there again, and it does not go on.
         if "thing" in state:
             restore(self.thing, state["thing"])
         if "iterator" in state:
@@ -115,7 +155,7 @@ class Pair:
         thing: Any = self.thing
         takes_up_later = not _are_alike(thing.state_dict(), state["thing"])
         has_ended, begins_anew = self._read_and_leave()
-        if takes_up_later:
+        if takes_up_later or _keeps_what_it_is_given(thing):
             return
         if has_ended:
             # There was no sample behind which it could be left, and what it does at its end it may do only there.

@@ -54,6 +54,8 @@ class StreamImages:
         self._moves = any(image.boxes or image.masks for image in stream._images.values())
         # Where something moves: made with the first sample, which says in which order its fields are.
         self._samples: ImageSamples | None = None
+        # What reading has raised behind samples that are still to be given.
+        self._failure: Exception | None = None
         # A transform in Python may raise whatever it likes: only what the core says of an image is about its file.
         self._decoders = {
             name: (image.with_transform(None), image.transform) if image.is_called else (image, None)
@@ -108,7 +110,7 @@ class StreamImages:
         """The batch of the next `samples` whole samples, or of fewer at the end, and how many; None at the end."""
         whole: list[Any] = []
         parts: list[dict[str, torch.Tensor]] = []
-        while len(whole) < samples and (more := list(islice(encoded, samples - len(whole)))):
+        while len(whole) < samples and (more := self._read(encoded, samples - len(whole), bool(whole))):
             more, images = self._decoded_together(more)
             if more:
                 whole += [each.sample for each in more]
@@ -117,6 +119,21 @@ class StreamImages:
             return None
         images = {name: _joined([part[name] for part in parts]) for name in parts[0]}
         return self._collated(whole, images), len(whole)
+
+    def _read(self, encoded: Iterator[EncodedSample], samples: int, has_some: bool) -> list[EncodedSample]:
+        """Up to so many samples; those before an error come before it, as they do one by one."""
+        taken: list[EncodedSample] = []
+        if self._failure is None:
+            try:
+                # One by one: what has come stays when the next one fails.
+                for each in islice(encoded, samples):
+                    taken.append(each)
+            except Exception as error:
+                self._failure = error
+        if self._failure is not None and not (taken or has_some):
+            failure, self._failure = self._failure, None
+            raise failure
+        return taken
 
     def _collated(self, samples: list[Any], images: dict[str, torch.Tensor]) -> Any:
         """The batch of `samples`, of which the fields `images` are made already."""

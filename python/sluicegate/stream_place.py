@@ -32,6 +32,9 @@ class StreamPlace(Iterator[Any]):
         seed: is told the ordinal of every sample that is read again, before it is.
         iterator: `iter(stream)`, where somebody has called it; only without `resumed`.
         is_asked: False to leave alone what the stream could say of itself.
+
+    Raises:
+        RuntimeError: the stream is shorter than it was when `resumed` was told.
     """
 
     def __init__(
@@ -53,7 +56,15 @@ class StreamPlace(Iterator[Any]):
         for ordinal in range(start["at"], start["samples"]):
             if seed is not None:
                 seed(ordinal)
-            next(pair.iterator, None)
+            try:
+                next(pair.iterator)
+            except StopIteration:
+                if start.get("over"):
+                    break  # Of an epoch that is over as much is read as there is now.
+                raise RuntimeError(
+                    f"the stream ended after {ordinal} samples, but {start['samples']} had been read when its state "
+                    "was taken: resume with the data that the state was made with"
+                ) from None
         if start["ended"] and state:
             pair.see_end(state)
         elif start.get("over") and start["at"] == start["samples"] > 0 and pair.is_lazy:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .rng import SampleSeeding
-from .stateful import is_lazy
+from .stateful import is_lazy, iter_restored
 from .stream_images import DecodesImages, StreamImages
 from .stream_seeding import current_stream, reading_epoch_before
 
@@ -96,17 +96,19 @@ class StreamReader:
                 last.read_to(after["read"], after["ended"])
             self._iterator = self._begun()
             return
-        if "iterable" in snapshot:
-            self._load(self.iterable, snapshot["iterable"])
-        self._iterator = self._begun()
+        self._iterator = self._begun(snapshot)
         if "iterator" in snapshot:
             self._load(self._iterator, snapshot["iterator"])
         self.read = snapshot["read"]
 
-    def _begun(self) -> Iterator[Any]:
+    def _begun(self, snapshot: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        begin = iter
+        if snapshot is not None and "iterable" in snapshot:
+            self._load(self.iterable, snapshot["iterable"])
+            begin = iter_restored
         if self._seeding is None:
-            return iter(self.iterable)
-        return self._seeding.alone(_BEGIN, lambda: iter(self.iterable))
+            return begin(self.iterable)
+        return self._seeding.alone(_BEGIN, lambda: begin(self.iterable))
 
     @property
     def iterator(self) -> Iterator[Any]:

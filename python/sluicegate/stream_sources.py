@@ -7,6 +7,7 @@ import io
 import os
 import re
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -145,22 +146,45 @@ class Pump:
 
     def __init__(self, file: Any) -> None:
         self.descriptor, into = os.pipe()
+        self.identity = _identity(into)
+        _live.add(self)
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, args=(file, into), name="sluicegate-pump", daemon=True)
         self._thread.start()
 
     def _run(self, file: Any, into: int) -> None:
-        try:
-            with open(into, "wb", buffering=0) as pipe:
+        with open(into, "wb", buffering=0) as pipe:
+            try:
                 while piece := file.read(_PUMPED_AT_ONCE):
                     view = memoryview(piece)
                     while view:
                         view = view[pipe.write(view) or 0 :]
-        except BrokenPipeError:
-            pass  # Nobody reads any more.
-        except BaseException as error:
-            self.error = error
+            except BrokenPipeError:
+                pass  # Nobody reads any more.
+            except BaseException as error:
+                self.error = error  # Before the pipe is closed: whoever sees its end asks at once what it means.
 
     def close(self) -> None:
         """Closes this end: the copy that the core has made of it is its own."""
         os.close(self.descriptor)
+
+
+_live: weakref.WeakSet[Pump] = weakref.WeakSet()
+
+
+def _leave_pipes_to_parent() -> None:
+    """Lets go of all pipes in a forked child: as long as it held an end, nobody would see that the other is closed."""
+    pipes = {pump.identity for pump in _live}
+    if not pipes:
+        return
+    _live.clear()
+    # The numbers stay taken: objects that came with the fork will close them, and must not close another file. From
+    # this one nothing can be read: an end of the stream that is none would lose samples in silence.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if _identity(number) in pipes:
+            os.dup2(nowhere, number, inheritable=False)
+    os.close(nowhere)
+
+
+os.register_at_fork(after_in_child=_leave_pipes_to_parent)

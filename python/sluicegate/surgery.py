@@ -42,15 +42,15 @@ def request_of(loader: DataLoader[Any], batch_index: int, epoch: int | None) -> 
         request = _planned(loader, ordering, batch_index, number)
     else:
         request = _drawn(loader, batch_index, number)
-    if request is not None and loader._left_out.samples:
-        request = without(request, loader._left_out.samples)
+    if request is not None and loader._loader_left_out.samples:
+        request = without(request, loader._loader_left_out.samples)
     if request is None:
         raise IndexError(f"epoch {number} has no batch {batch_index}, or all of its samples are left out")
     return request
 
 
 def _planned(loader: DataLoader[Any], ordering: Ordering, batch_index: int, epoch: int) -> Any:
-    progress = loader._progress
+    progress = loader._loader_progress
     plan, first = None, 0
     if progress is not None and progress.plan is not None and progress.epoch == epoch:
         # After a resume with other ranks, or another batch size, batches are counted on from there.
@@ -64,7 +64,7 @@ def _planned(loader: DataLoader[Any], ordering: Ordering, batch_index: int, epoc
 def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int) -> Any:
     sampler = loader._index_sampler
     inner = getattr(sampler, "sampler", sampler)
-    progress = loader._progress
+    progress = loader._loader_progress
     is_running = progress is not None and not progress.finished and progress.epoch == epoch
     if not is_known(sampler) and not _is_given(inner):
         last = None if progress is None else progress.last_ids

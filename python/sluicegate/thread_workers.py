@@ -19,7 +19,7 @@ from . import _core, _torch
 from .batch_bytes import bytes_of
 from .fetch import indices_in_words, make_fetcher, sampler_name
 from .ids import BatchIds
-from .report import Reporter
+from .report import Report, Reporter
 from .requests import indices_of
 from .rng import SampleSeeding
 from .stateful import restore
@@ -48,8 +48,8 @@ class ThreadAnswer:
         # What counts it among what is ahead.
         self.held: _core.Held | None = None
         self.ended = False
-        # What the worker says beside the batch, pickled; empty when it says nothing.
-        self.report = b""
+        # What the worker says beside the batch.
+        self.report: Report | None = None
 
     @property
     def size(self) -> int:
@@ -99,6 +99,8 @@ class ThreadWorkers:
         # Guards what follows; notified when an answer has come.
         self._come = threading.Condition()
         self._stopping = False
+        # By worker: how many batches it was asked for that it has not answered.
+        self._unanswered = [0] * loader.num_workers
         self._lanes = [_Lane() for _ in range(loader.num_workers)]
         _torch.answer_per_thread()
         arguments = (
@@ -137,7 +139,9 @@ class ThreadWorkers:
         """Asks `worker` for one batch; returns at once."""
         # A sampler may use its list again before this batch is fetched.
         index = indices_of(copy.copy(ids.request))
-        self._lanes[worker].ask((epoch, number, index, ids.epoch))
+        with self._come:
+            self._lanes[worker].ask((epoch, number, index, ids.epoch))
+            self._unanswered[worker] += 1  # Last: should a signal's exception come before, nobody waits for too many.
 
     def resume(
         self,
@@ -148,9 +152,27 @@ class ThreadWorkers:
         wait: Callable[[int], None],
         note: Callable[[Any], None],
     ) -> None:
-        """Tells all workers that another epoch begins, number `number` of the loader."""
+        """Tells all workers that another epoch begins, once they are done with what is left of the last one.
+
+        Args:
+            epoch: which one since the workers started.
+            shared_seed: what DataPipes are seeded with; threads share those, and need not be told.
+            number: which one of the loader.
+            tells_number: whether the dataset is told of it.
+            wait: waits for an answer of a worker.
+            note: is told of every answer that nobody will receive.
+        """
         self.check()
-        self.inbox.clear()
+        # They share the dataset: its epoch must not change under them.
+        while True:
+            while self.inbox:
+                note(self.inbox.popleft())
+            with self._come:
+                busy = next((worker for worker, batches in enumerate(self._unanswered) if batches > 0), None)
+                if busy is None and not self.inbox:
+                    break
+            if busy is not None:
+                wait(busy)
         self.begin(epoch, shared_seed, number, tells_number)
 
     def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
@@ -186,9 +208,16 @@ class ThreadWorkers:
             )
 
     def receive(self, timeout: float | None) -> bool:
-        """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first."""
+        """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first.
+
+        Raises:
+            StopIteration: another thread has ended the workers.
+        """
         with self._come:
-            return bool(self._come.wait_for(lambda: self.inbox, timeout))
+            has_come = bool(self._come.wait_for(lambda: self.inbox or self.closed, timeout))
+        if has_come and not self.inbox:
+            raise StopIteration
+        return has_come
 
     def gather(self) -> None:
         """Nothing: threads put what they have made into the inbox themselves."""
@@ -216,6 +245,8 @@ class ThreadWorkers:
         if self.is_foreign:
             return
         self._stopping = True
+        with self._come:
+            self._come.notify_all()  # A thread that waits for an answer would wait for ever.
         for lane in self._lanes:
             lane.ask("stop")
         deadline = time.monotonic() + GRACE_SECONDS
@@ -226,6 +257,7 @@ class ThreadWorkers:
 
     def _answer(self, answer: ThreadAnswer) -> None:
         with self._come:
+            self._unanswered[answer.worker] -= 1
             self.inbox.append(answer)
             self._come.notify()
 
@@ -280,6 +312,8 @@ class _Worker:
         self.before: dict[str, Any] | None = None
         # What went wrong before the first batch of an epoch; it is the answer to the next request.
         self.failure: BaseException | None = None
+        # What of that lasts: this worker can't work at all.
+        self.failure_of_set_up: BaseException | None = None
         self.ended = False
         self.is_set_up = False
 
@@ -292,7 +326,7 @@ class _Worker:
                 self.init_fn(self.worker)
             self.is_set_up = True
         except BaseException as error:  # Whatever it is, somebody waits for this worker.
-            self.failure = error
+            self.failure = self.failure_of_set_up = error
         else:
             if resumed is not None and resumed["over"]:
                 # As it was left by the epoch that has ended; then the one that is asked for.
@@ -305,7 +339,7 @@ class _Worker:
             if task == "stop" or self.crew._stopping:
                 return
             if task[0] == "resume":
-                self.ended = False
+                self.ended, self.failure = False, self.failure_of_set_up
                 if self.is_set_up:
                     self._begin(None, task[1])
             else:

@@ -21,6 +21,7 @@ from . import sampler as ours
 from .global_generators import set_generator_state
 from .requests import Permutation, Slice, slice_of
 from .sampler import Positional
+from .stateful import attribute
 
 
 def known_requests(
@@ -38,7 +39,9 @@ def known_requests(
     """
     if not is_torchs(index_sampler, BatchSampler):
         return None
-    sampler = index_sampler.sampler
+    sampler, size = index_sampler.sampler, index_sampler.batch_size
+    if type(size) is not int or size < 1:
+        return None  # Set since it was made: what torch makes of that `islice` knows.
     if is_torchs(sampler, SequentialSampler):
         return _sequential(index_sampler, sampler, past)
     drawn = _drawn(sampler, engine, order)
@@ -47,7 +50,7 @@ def known_requests(
 
 def is_known(index_sampler: Any) -> bool:
     """Whether `known_requests` knows this sampler."""
-    sampler = getattr(index_sampler, "sampler", None)
+    sampler = attribute(index_sampler, "sampler")
     return is_torchs(index_sampler, BatchSampler) and any(is_torchs(sampler, cls) for cls in _KNOWN)
 
 
@@ -118,8 +121,8 @@ def _batch_sizes(batch_sampler: BatchSampler) -> Iterator[int]:
     """The size of each batch to come. Torch reads it once when it drops the last batch, else before every batch."""
     if batch_sampler.drop_last:
         yield from itertools.repeat(batch_sampler.batch_size)
-    while True:
-        yield batch_sampler.batch_size
+    while size := batch_sampler.batch_size:
+        yield size
 
 
 def _batches(batch_sampler: BatchSampler, drawn: Iterator[torch.Tensor], past: int) -> Iterator[Slice]:
@@ -229,8 +232,8 @@ def waits_for_epoch(index_sampler: Any) -> bool:
     With workers torch reads every sampler in `iter`. So do we, but for these: all that have a `set_epoch`, except those
     of ours whose order no epoch changes without a seed.
     """
-    inner = getattr(index_sampler, "sampler", None)
-    return any(hasattr(each, "set_epoch") and not _is_torch_like(each) for each in (index_sampler, inner))
+    inner = attribute(index_sampler, "sampler")
+    return any(attribute(each, "set_epoch") is not None and not _is_torch_like(each) for each in (index_sampler, inner))
 
 
 def _is_torch_like(sampler: Any) -> bool:

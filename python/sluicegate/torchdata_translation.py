@@ -43,7 +43,7 @@ def translated(loader: DataLoader[Any], facts: TorchdataState) -> dict[str, Any]
         # A sampler that starts anew at its end says so with a last batch that is smaller.
         state["has_ended"] = True
     return {
-        "epoch": loader._epochs.next,
+        "epoch": loader._loader_epochs.next,
         "batches_received": 0 if is_over or is_read_again else sampler.batches_drawn,
         "received_ahead": [],
         "position": 0 if is_over else sampler.samples_drawn or sampler.batches_drawn * (loader.batch_size or 1),

@@ -120,6 +120,8 @@ class _Loop:
         self.before: dict[str, Any] | None = None
         # What went wrong before the first batch of an epoch; it is the answer to the next request.
         self.failure: bytes | None = None
+        # What of that lasts: this worker can't work at all.
+        self.failure_of_set_up: bytes | None = None
         # Whether the generators are no longer as the consumer knows them to be when a worker starts.
         self.has_begun = False
         self.ended = False
@@ -137,7 +139,7 @@ class _Loop:
         try:
             self._set_up(payload, channel, worker)
         except Exception as error:
-            self.failure = self._packed(error)
+            self.failure = self.failure_of_set_up = self._packed(error)
             self.is_set_up = False
         else:
             self.is_set_up = True
@@ -188,7 +190,8 @@ class _Loop:
 
     def _begin(self, resumed: dict[str, Any] | None, epoch: int | None) -> None:
         duty = self.duty
-        self.fetcher = None  # What is left of another epoch must not be taken for this one's.
+        # What is left of another epoch must not be taken for this one's. As in torch it is closed when this has begun.
+        left, self.fetcher = self.fetcher, None
         collate_fn = placing(self.collate_fn, self.end) if duty.auto_collation else self.collate_fn
         seeding: SampleSeeding | StreamSeeding | None = self.seeding
         if duty.seed is not None and self.is_stream:
@@ -199,7 +202,8 @@ class _Loop:
         try:
             if resumed is not None and resumed.get("start") is not None:
                 set_global_state(resumed["start"])
-            start = self.reporter.generators() if self.is_stream and self.has_begun else None
+            before = self.reporter.generators() if self.is_stream else None
+            start = before if self.has_begun else None
             self.has_begun = True
             if epoch is not None:
                 if self.is_stream:
@@ -221,7 +225,8 @@ class _Loop:
             )
             # After all that draws: the next sample goes on from here.
             self._put_back(resumed)
-            self.reporter.begin(self.fetcher, start)
+            self.reporter.begin(self.fetcher, start, before)
+            del left
         except Exception as error:
             self.failure = self._packed(error)
 
@@ -241,6 +246,7 @@ class _Loop:
                 return
             if errand == "resume":
                 self.ended = False
+                self.failure = self.failure_of_set_up
                 if self.is_set_up:
                     shared_seed, epoch, self.tells_epoch = pickle.loads(content)
                     self._seed_pipe(shared_seed)
@@ -256,7 +262,15 @@ class _Loop:
                 self._fetch(content)
 
     def _answer(self, outcome: str, content: bytes) -> None:
-        self.end.answer(outcome, attached(content, self.reporter.report(self.fetcher)))
+        # Once: it tells what is new since the one before.
+        report = self.reporter.report(self.fetcher)
+        try:
+            self.end.answer(outcome, attached(content, report))
+        except Exception as error:
+            if outcome != "batch":
+                raise
+            # There is no room for this batch; the next one may be smaller.
+            self.end.answer("failed", attached(self._packed(error), report))
 
     def _fetch(self, content: bytes) -> None:
         if self.fetcher is None:

@@ -21,6 +21,7 @@ from .reports import Reports
 from .requests import without
 from .rng import GlobalDrawWatch
 from .shared_workers import WorkerShare, shared_by
+from .stateful import Untold
 from .stream_place import over
 from .thread_workers import ThreadAnswer, ThreadWorkers
 
@@ -255,12 +256,18 @@ class WorkerIterator(EpochIterator):
                 self._ask_for_one_more()
             if is_left_out:
                 continue
-            last = self._reports.deliver(worker, answer.report)
+            last, untold = self._reports.deliver(worker, answer.report), None
             if self._is_stream:
                 ids.batch_index = self._progress.received
                 if last is not None:
-                    ids.set_stream(*last)
+                    first, count, told = last
+                    if isinstance(told, Untold):
+                        untold, told = told, None
+                    ids.set_stream(first, count, told)
             self._progress.deliver(ids)
+            if untold is not None:
+                reason = untold.reason
+                raise TypeError(f"sample_id: what tells a sample must be picklable where processes work: {reason}")
             if self._is_stream and self._progress.left_out.has_batch(ids.epoch, ids.batch_index):
                 continue
             try:

@@ -63,6 +63,7 @@ def write_parquet(
         TypeError, ValueError: a sample can't be written, or is not like the first ones (the text names sample and
             field, and the place in it: `messages[1].role`); an argument that can't be used; what was begun there was
             begun with other arguments, or of other samples.
+        OSError: what could not be written, or the folder, which is not there.
         FileExistsError: the first file is there, and nothing says that this function has made it.
         RuntimeError: another process writes these files at the moment.
 

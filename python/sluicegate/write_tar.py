@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from . import _core
+from .named_error import named_error
 from .paths import Path
 from .sharded_output import ShardFormat, write_shards
 
@@ -55,9 +56,11 @@ def write_tar(
         The paths of the archives.
 
     Raises:
-        ValueError: the pattern has no place for a number; two samples one after the other have one key; or what was
-            begun there was begun with other arguments, or of other samples.
+        ValueError: the pattern has no place for a number; two samples one after the other, or of one archive, have one
+            key; a key or an extension that readers would take for something else; or what was begun there was begun
+            with other arguments, or of other samples.
         TypeError: a sample is no dict, or a value is not one of those above.
+        OSError: what could not be written, or the folder, which is not there.
         FileExistsError: the first archive is there, and nothing says that this function has made it.
         RuntimeError: another process writes these archives at the moment.
 
@@ -89,6 +92,8 @@ class _TarFormat(ShardFormat):
 
     def __init__(self) -> None:
         self.last_key: str | None = None
+        # Of the archive that is being filled.
+        self.keys: set[str] = set()
 
     def arguments(self) -> dict[str, Any]:
         return {"format": "tar"}
@@ -111,7 +116,12 @@ class _TarFormat(ShardFormat):
         for index, key in enumerate(keys[start : start + count], first):
             if key == self.last_key:
                 raise ValueError(f"sample {index}: its key {key!r} is that of the sample before it: they would be one")
+            if key in self.keys:
+                raise ValueError(f"sample {index}: its key {key!r} is that of another sample in the same archive")
             self.last_key = key
+            self.keys.add(key)
+        if start + count < len(keys):
+            self.keys.clear()  # The rest goes to another archive.
         return count
 
     def follow(self, block: tuple[list[str], list[_Members]]) -> None:
@@ -123,19 +133,26 @@ def _members(sample: Any, index: int) -> tuple[str, _Members]:
     if not isinstance(sample, Mapping):
         raise TypeError(f"sample {index}: expected a dict of its parts by extension, but got {type(sample).__name__}")
     key = sample.get("__key__", f"{index:09d}")
-    if not isinstance(key, str) or not key or "." in key.rsplit("/", 1)[-1] or key.endswith("/"):
+    if not isinstance(key, str) or not key or "." in key.rsplit("/", 1)[-1] or key.endswith("/") or "\0" in key:
         raise ValueError(f"sample {index}: a key is a text without dots in its last part, but got {key!r}")
     members: _Members = []
+    seen: set[str] = set()
     for extension, value in sample.items():
-        if not isinstance(extension, str) or "/" in extension:
+        if not isinstance(extension, str) or "/" in extension or "\0" in extension:
             raise ValueError(f"sample {index}: an extension is a text without slashes, but got {extension!r}")
         if extension.startswith("__") or value is None:
             continue
+        if extension.lower() in seen:
+            raise ValueError(f"sample {index}: it has {extension!r} twice: readers know no upper case")
+        seen.add(extension.lower())
+        name = f"{key}.{extension}"
+        first = name.split("/", 1)[0]
+        if len(first) > 4 and first.startswith("__") and first.endswith("__"):
+            raise ValueError(f"sample {index}: readers pass over {name!r}: give it another key")
         try:
-            contents = _contents(extension, value)
+            members.append((os.fsencode(name), _contents(extension, value)))
         except (TypeError, ValueError) as error:
-            raise type(error)(f"sample {index}, {extension!r}: {error}") from error
-        members.append((os.fsencode(f"{key}.{extension}"), contents))
+            raise named_error(f"sample {index}, {extension!r}", error) from error
     if not members:
         raise ValueError(f"sample {index}: it has no part that could be written")
     return key, members
@@ -146,10 +163,8 @@ def _contents(extension: str, value: Any) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if kind == "json":
-        try:
-            return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-        except ValueError as error:
-            raise ValueError(f"{extension!r}: {error}: JSON has no NaN and no infinity") from error
+        # JSON has no NaN and no infinity; readers of other languages would refuse what Python writes for them.
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     if isinstance(value, str):
         return value.encode()
     if kind == "npy":

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from . import _core
+from .named_error import named_error
 from .paths import Path
 from .sharded_output import ShardFormat, write_shards
 from .tokens import checked_dtype
@@ -59,6 +60,7 @@ def write_tokens(
         ValueError: a token is not one of `dtype` (the text names document and place); an argument that can't be used;
             what was begun there was begun with other arguments, or of other documents.
         TypeError: a document is none.
+        OSError: what could not be written, or the folder, which is not there.
         FileExistsError: the first file is there, and nothing says that this function has made it.
         RuntimeError: another process writes these files at the moment.
 
@@ -100,7 +102,7 @@ class _TokenFormat(ShardFormat):
             try:
                 (self.end_of_document,) = _as_tokens([end_of_document], dtype).tolist()
             except (TypeError, ValueError) as error:
-                raise type(error)(f"end_of_document: {error}") from None
+                raise named_error("end_of_document", error) from None
 
     def arguments(self) -> dict[str, Any]:
         names = ("dtype", "layout", "end_of_document", "field")
@@ -121,7 +123,7 @@ class _TokenFormat(ShardFormat):
         try:
             tokens = _as_tokens(sample, self.dtype)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"document {index}: {error}") from None
+            raise named_error(f"document {index}", error) from None
         if self.end_of_document is not None:
             tokens = np.append(tokens, tokens.dtype.type(self.end_of_document))
         return tokens.astype(tokens.dtype.newbyteorder("<"), copy=False).tobytes()

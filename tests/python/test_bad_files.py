@@ -18,7 +18,17 @@ import pytest
 import test_mds
 from damaged import FORMATS, cut, files_below, index_of, large, names, open_large, read, replace
 from programs import Run
-from sluicegate import JsonLinesDataset, MdsDataset, RawDataset, SafetensorsDataset, TarDataset
+from sluicegate import (
+    CsvDataset,
+    JsonLinesDataset,
+    MdsDataset,
+    RawDataset,
+    SafetensorsDataset,
+    TarDataset,
+    TFRecordDataset,
+    write_tar,
+)
+from test_tfrecord import put as put_tfrecord
 
 # Programs of their own: what would end a process, ends it.
 DAMAGE = """
@@ -391,3 +401,53 @@ def test_what_was_replaced_in_place_is_read_or_named(tmp_path: Path) -> None:
     cut(path)
     assert len(RawDataset(path, dtype="u1", shape=(10,))) == 5
     assert json.dumps(RawDataset(path, dtype="u1", shape=(10,))[0].tolist()) == str([0] * 10)
+
+
+CUT_UNDER_PROCESSES = """
+import numpy
+from sluicegate import NpyDataset
+loader_of = {"torch": torch.utils.data.DataLoader, "sluicegate": data.DataLoader}[name]
+path = os.path.join(folder, "x.npy")
+numpy.save(path, numpy.zeros((6000, 1000), numpy.float32))
+# The samples are read in the workers, by copies of the dataset that this process has mapped.
+loader = loader_of(NpyDataset(path), batch_size=5, num_workers=2, collate_fn=list, multiprocessing_context="fork")
+iterator = iter(loader)
+next(iterator)
+os.truncate(path, 1 << 20)
+found = []
+while len(found) < 3:
+    try:
+        next(iterator)
+    except StopIteration:
+        break
+    except OSError as error:
+        found.append(str(error))
+assert found and all("shrank" in error for error in found), found
+"""
+
+
+@pytest.mark.parametrize("name", ["torch", "sluicegate"])
+def test_a_file_that_is_cut_while_processes_read_it_ends_none(run: Run, tmp_path: Path, name: str) -> None:
+    run(CUT_UNDER_PROCESSES, name=name, folder=str(tmp_path), deadline=60.0).check()
+
+
+@pytest.mark.parametrize("name", ["json_lines", "csv", "tfrecord", "tar"])
+def test_a_fifo_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "x"
+    opened: Any
+    if name == "tar":
+        write_tar([{"txt": f"{number}"} for number in range(20)], f"{path}-{{}}.tar")
+        path = tmp_path / "x-0.tar"
+        opened = TarDataset(path, {"txt": "str"})
+    elif name == "tfrecord":
+        opened = TFRecordDataset(put_tfrecord(path, *[b"record"] * 20), "bytes")
+    elif name == "csv":
+        path.write_text("a\n" + "".join(f"{number}\n" for number in range(20)))
+        opened = CsvDataset(path)
+    else:
+        path.write_text("".join(f'{{"a": {number}}}\n' for number in range(20)))
+        opened = JsonLinesDataset(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(OSError, match=r"changed|regular file"):
+        opened[3]

@@ -90,6 +90,35 @@ def test_an_epoch_is_kept_with_few_open_files(run: Run, collate: str) -> None:
     run(strip(source), collate=collate).check()
 
 
+@pytest.mark.parametrize("size", [8, 4000])
+def test_batches_of_threads_take_no_open_files(run: Run, size: int) -> None:
+    source = """
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    kept = list(data.DataLoader(faulty.Sized([size] * 400), batch_size=2, num_workers=2, worker_type="thread"))
+    assert not any(batch.is_shared() for batch in kept)
+    assert [int(batch[1, -1]) for batch in kept] == [index % 251 for index in range(1, 400, 2)]
+    """
+    run(strip(source), size=size).check()
+
+
+def test_a_batch_too_large_to_share_is_told_and_the_next_one_comes(run: Run) -> None:
+    source = """
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12 << 20, 12 << 20))
+    collate_fn = lambda samples: str(samples[0][0].item()) * len(samples[0])
+    dataset = faulty.Sized([100, 9_000_000, 200])
+    iterator = iter(data.DataLoader(dataset, batch_size=1, num_workers=1, collate_fn=collate_fn))
+    assert next(iterator) == "0" * 100
+    try:
+        next(iterator)
+    except RuntimeError as error:
+        assert "a batch of 90000" in str(error), error
+    else:
+        raise AssertionError("no error")
+    assert next(iterator) == "2" * 200
+    """
+    run(strip(source)).check()
+
+
 @pytest.mark.parametrize("files", [2, 4, 12, 30])
 def test_hardly_any_open_files_work_or_are_explained(run: Run, files: int) -> None:
     source = """
@@ -185,3 +214,35 @@ def test_sizes_that_jump(run: Run, data: ModuleType, array: bool, collate: str) 
 
 def strip(source: str) -> str:
     return "\n".join(line.removeprefix("    ") for line in source.splitlines())
+
+
+@pytest.mark.parametrize("limit", [3, 8])
+@pytest.mark.parametrize("signal_name", ["SIGKILL", "SIGSTOP"])
+def test_a_lowered_limit_of_open_files_hides_no_fault(run: Run, limit: int, signal_name: str) -> None:
+    source = """
+    import resource
+    class Slow(faulty.Sized):
+        def __getitem__(self, index):
+            time.sleep(0.05)
+            return super().__getitem__(index)
+    loader = data.DataLoader(Slow([8] * 400), batch_size=1, num_workers=8, timeout=3)
+    iterator = iter(loader)
+    next(iterator)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    for worker in iterator._workers:
+        os.kill(worker.pid, getattr(signal, signal_name))
+    try:
+        for batch in iterator:
+            pass
+    except (RuntimeError, OSError) as error:
+        found = str(error)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for worker in iterator._workers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker.pid, signal.SIGKILL)
+    print(found)
+    """
+    ended = run("import contextlib, signal, time\n" + strip(source), limit=limit, signal_name=signal_name)
+    ended.check(stderr=None)
+    assert re.search("killed by signal" if signal_name == "SIGKILL" else "timed out", ended.stdout), ended.stdout

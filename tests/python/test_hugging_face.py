@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -302,6 +303,51 @@ def test_images_are_pythons() -> None:
     images = [image.fromarray(np.full((2, 3, 3), row, np.uint8)) for row in range(4)]
     dataset = datasets.Dataset.from_dict({"i": images}, features=datasets.Features({"i": datasets.Image()}))
     assert not is_native(dataset.with_format("torch"))
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True])
+@pytest.mark.parametrize("arguments", [{}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}])
+def test_a_streams_epochs_after_one_that_was_resumed_are_whole(arguments: dict[str, Any], is_shuffled: bool) -> None:
+    def made() -> Any:
+        # More than lies between two states that a shuffle buffer asks for.
+        stream = datasets.Dataset.from_dict({"i": list(range(40))}).to_iterable_dataset()
+        return sluicegate.DataLoader(sluicegate.ShuffleBuffer(stream, 2, 5) if is_shuffled else stream, 8, **arguments)
+
+    def epochs(loader: Any, count: int) -> list[list[list[int]]]:
+        return [[batch["i"].tolist() for batch in loader] for _ in range(count)]
+
+    whole = epochs(made(), 3)
+    for stop in range(1, 6):
+        first = made()
+        iterator = iter(first)
+        for _ in range(stop):
+            next(iterator)
+        resumed = made()
+        resumed.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        assert epochs(resumed, 3) == [whole[0][stop:], *whole[1:]]
+    # An epoch that was resumed, and left.
+    resumed = made()
+    resumed.load_state_dict(first.state_dict())
+    for _ in resumed:
+        break
+    assert epochs(resumed, 2) == whole[1:]
+
+
+def test_a_streams_state_goes_to_a_loader_of_the_same_stream() -> None:
+    stream = datasets.Dataset.from_dict({"i": list(range(8))}).to_iterable_dataset()
+    loader = sluicegate.DataLoader(stream, 2)
+    for _ in loader:
+        break
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    del iterator
+    again = sluicegate.DataLoader(stream, 2)
+    again.load_state_dict(state)
+    assert [[batch["i"].tolist() for batch in again] for _ in range(2)] == [
+        [[2, 3], [4, 5], [6, 7]],
+        [[0, 1], [2, 3], [4, 5], [6, 7]],
+    ]
 
 
 def test_a_position_is_resumed(dataset: Any) -> None:

@@ -190,6 +190,33 @@ def test_a_stream_may_tell_its_samples_itself(num_workers: int, batch_size: int 
             assert ids.sample_ids == flat(batch["name"])
 
 
+class Unpicklable:
+    """What tells a sample, and stays where it is."""
+
+    def __init__(self, sample: Any) -> None:
+        self.sample = sample
+
+    def __reduce__(self) -> Any:
+        raise TypeError("it stays here")
+
+
+@pytest.mark.parametrize("workers", [{"num_workers": 0}, {"num_workers": 1, "worker_type": "thread"}])
+def test_what_tells_a_sample_may_be_anything_in_this_process(workers: dict[str, Any]) -> None:
+    loader = sluicegate.DataLoader(GeneratorStream([5]), 2, **workers)
+    told = [[each.sample for each in ids.sample_ids] for _, ids in loader.with_ids(sample_id=Unpicklable)]
+    assert told == [plain(batch) for batch in loader]
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_what_tells_a_sample_comes_from_another_process_or_is_named(batch_size: int | None) -> None:
+    loader = sluicegate.DataLoader(GeneratorStream([4]), batch_size, num_workers=1)
+    found = loader.with_ids(sample_id=Unpicklable)
+    for _ in range(4 // (batch_size or 1)):
+        with pytest.raises(TypeError, match=r"sample_id: .* must be picklable .* it stays here"):
+            next(found)
+    assert next(found, None) is None
+
+
 def name_of(sample: Any) -> str:
     return sample["name"]
 

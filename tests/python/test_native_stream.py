@@ -484,6 +484,56 @@ def test_a_fork_leaves_what_its_parent_reads_alone(tmp_path: pathlib.Path) -> No
     assert len(list(iterator)) == 100002
 
 
+class Lines(io.RawIOBase):
+    """Has no descriptor, and more lines than go into a pipe."""
+
+    def __init__(self) -> None:
+        self.left = 20
+
+    def read(self, size: int = -1) -> bytes:
+        self.left -= 1
+        return b"1\n" * 30_000 if self.left >= 0 else b""
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_a_fork_does_not_keep_the_pipe_of_an_object_open(is_left: bool) -> None:
+    iterator = iter(JsonLinesStream(Lines()))
+    next(iterator)
+    (pump,) = iterator._pumps  # type: ignore[attr-defined]
+    child = os.fork()
+    if child == 0:
+        time.sleep(100)
+        os._exit(0)
+    if not is_left:
+        # In a thread: a pipe that has no end would let no test end.
+        counts: list[int] = []
+        count = threading.Thread(
+            target=lambda lines: counts.append(sum(1 for _ in lines)), args=(iterator,), daemon=True
+        )
+        count.start()
+        count.join(20)
+        assert counts == [20 * 30_000 - 1]
+    del iterator
+    pump._thread.join(20)
+    assert not pump._thread.is_alive()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_an_object_that_fails_behind_a_small_batch_is_told() -> None:
+    class Broken(Lines):
+        def read(self, size: int = -1) -> bytes:
+            if self.left == 0:
+                raise ConnectionError("the line is dead")
+            self.left = 0
+            return b"1\n2\n3\n"
+
+    iterator = iter(sluicegate.DataLoader(JsonLinesStream(Broken()), batch_size=2))
+    assert [next(iterator).tolist(), next(iterator).tolist()] == [[1, 2], [3]]
+    with pytest.raises(ConnectionError, match="the line is dead"):
+        next(iterator)
+
+
 def test_an_object_that_can_not_be_read_is_told_as_it_tells_it() -> None:
     class Broken(io.RawIOBase):
         def read(self, size: int = -1) -> bytes:

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from sluicegate import CsvStream, JsonLinesStream, RawStream, TarStream, TFRecordStream
+from equality import assert_same
+from sluicegate import CsvStream, DataLoader, JsonLinesStream, RawStream, ShuffleBuffer, TarStream, TFRecordStream
 from test_tar import FIELDS, many, put
 from test_tfrecord import example, some_features
 from test_tfrecord import put as put_tfrecord
@@ -202,3 +204,107 @@ def test_what_is_no_stream_of_its_kind_is_told(tmp_path: pathlib.Path) -> None:
     (tmp_path / "z").write_bytes(b"b,a\n1,2\n")
     with pytest.raises(ValueError, match=r"z, byte 0: .*the header is"):
         list(CsvStream([tmp_path / "y", tmp_path / "z"]))
+
+
+def test_a_damaged_sample_that_lacks_a_field_counts_for_nobody(tmp_path: pathlib.Path) -> None:
+    fields = {"txt": "str", "cls": int}
+    members = []
+    for number in range(12):
+        members.append((f"{number:02d}.cls", b"nonsense" if number % 3 == 0 else b"%d" % number))
+        if number % 3 or number == 9:
+            members.append((f"{number:02d}.txt", b"text"))
+    path = put(tmp_path / "a.tar", members)
+    whole = [sample["cls"] for sample in TarStream(path, fields, on_missing="skip", on_error="skip")]
+    assert whole == [number for number in range(12) if number % 3]
+    for world_size in (2, 3):
+        found = []
+        for rank in range(world_size):
+            stream = TarStream(path, fields, on_missing="skip", on_error="skip", shard=(rank, world_size))
+            found += [sample["cls"] for sample in stream]
+        assert sorted(found) == whole
+    # Too large is no reason to lack what is there.
+    with pytest.raises(ValueError, match="raise max_sample_bytes"):
+        list(TarStream(path, fields, on_missing="skip", max_sample_bytes=8))
+
+
+def test_a_file_that_ends_before_the_place_of_the_state_is_told(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"".join(b'{"a": %d}\n' % number for number in range(20)))
+    stream = JsonLinesStream(path, {"a": int})
+    iterator = iter(stream)
+    for _ in range(10):
+        next(iterator)
+    state = json.loads(json.dumps(stream.state_dict()))
+    path.write_bytes(path.read_bytes()[:30])
+    resumed = JsonLinesStream(path, {"a": int})
+    resumed.load_state_dict(state)
+    with pytest.raises(ValueError, match=r"x.jsonl ends before byte .*: resume with the data"):
+        list(resumed)
+
+
+def read_until_error(loader: Any) -> tuple[list[int], str]:
+    """The samples before the error, and what it says."""
+    samples: list[int] = []
+    try:
+        for batch in loader:
+            samples += torch.as_tensor(batch).reshape(-1).tolist()
+    except ValueError as error:
+        return samples, str(error)
+    pytest.fail(f"no error behind {len(samples)} samples")
+
+
+@pytest.mark.parametrize("workers", [{}, {"num_workers": 2}, {"num_workers": 2, "worker_type": "thread"}])
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("size", [None, 4])
+def test_an_error_comes_behind_the_samples_before_it_in_batches_of_any_size(
+    tmp_path: pathlib.Path, workers: dict[str, Any], seed: int | None, size: int | None
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f"{number}\n" for number in range(10)) + "{broken\n11\n12\n")
+
+    def stream() -> Any:
+        lines = JsonLinesStream(path)
+        return lines if size is None else ShuffleBuffer(lines, size, 1)
+
+    arguments = {**workers, "seed": seed}
+    one_by_one, said = read_until_error(DataLoader(stream(), batch_size=None, **arguments))
+    assert "sample 10: line 11" in said
+    for batch_size in (1, 3, 4, 5, 20):
+        found, told = read_until_error(DataLoader(stream(), batch_size=batch_size, **arguments))
+        assert told.splitlines()[0] == said.splitlines()[0]
+        if not workers:  # Those of several come in turn, and in larger turns.
+            assert found == one_by_one
+        found, told = read_until_error(DataLoader(stream(), batch_size=batch_size, drop_last=True, **arguments))
+        assert told.splitlines()[0] == said.splitlines()[0]
+        assert len(found) % batch_size == 0
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("size", [None, 4])
+def test_a_state_before_an_error_leads_to_it_and_one_before_the_end_to_the_next_epoch(
+    tmp_path: pathlib.Path, seed: int | None, size: int | None
+) -> None:
+    def loader() -> Any:
+        lines = JsonLinesStream(tmp_path / "a.jsonl")
+        return DataLoader(lines if size is None else ShuffleBuffer(lines, size, 1), batch_size=4, seed=seed)
+
+    (tmp_path / "a.jsonl").write_text("".join(f"{number}\n" for number in range(10)))
+    whole = loader()
+    epochs = [[(batch, whole.state_dict()) for batch in whole] for _ in range(2)]
+    resumed = loader()
+    resumed.load_state_dict(epochs[0][-1][1])
+    assert list(resumed) == []
+    assert_same(list(resumed), [batch for batch, _ in epochs[1]])
+    with open(tmp_path / "a.jsonl", "a") as file:
+        file.write("{broken\n")
+    broken = loader()
+    iterator, states = iter(broken), []
+    with pytest.raises(ValueError, match="sample 10"):  # noqa: PT012
+        while True:
+            states.append((next(iterator), broken.state_dict()))
+    # What the buffer still holds has not come.
+    assert [len(batch) for batch, _ in states] == ([4, 4, 2] if size is None else [4, 3])
+    resumed = loader()
+    resumed.load_state_dict(states[-1][1])
+    with pytest.raises(ValueError, match="sample 10"):
+        next(iter(resumed))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from sluicegate import BatchSampler, RandomSampler
+from sluicegate import BatchSampler, BlockShuffleSampler, MixtureSampler, RandomSampler
 
 
 def whole(order: Any) -> list[int]:
@@ -41,3 +41,55 @@ def test_batches_of_positions_are_those_of_iteration(batch_size: int, drop_last:
 def test_batches_of_a_foreign_sampler_have_no_positions() -> None:
     with pytest.raises(ValueError, match="positions of a range can't be computed"):
         BatchSampler(range(5), 2, False, seed=7).batch_at(0)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        lambda: BlockShuffleSampler(range(100), block=4, window=3),
+        lambda: MixtureSampler([60, 40], [0.7, 0.3], num_samples=80),
+    ],
+    ids=["blocks", "mixture"],
+)
+def test_a_seed_that_the_sampler_has_drawn_is_gone_on_with(sampler: Any) -> None:
+    batches = BatchSampler(sampler(), 6, drop_last=False)
+    iterator = iter(batches)
+    read = [next(iterator) for _ in range(5)]
+    state = json.loads(json.dumps(batches.state_dict()))
+    assert state["drawn_seed"] is not None
+    rest = list(iterator)
+    resumed = BatchSampler(sampler(), 6, drop_last=False)
+    resumed.load_state_dict(state)
+    assert list(resumed) == rest
+    assert list(resumed) != read + rest, "the next pass draws anew"
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (lambda: BatchSampler(RandomSampler(range(50), seed=8), 4, False), "with seed=7, and this one has seed=8"),
+        (lambda: BatchSampler(RandomSampler(range(50)), 4, False, seed=8), "with seed=7, and this one has seed=8"),
+        (lambda: BatchSampler(RandomSampler(range(51), seed=7), 4, False), "of another BatchSampler"),
+        (lambda: BatchSampler(RandomSampler(range(50), seed=7), 5, False), "of another BatchSampler"),
+        (lambda: BatchSampler(RandomSampler(range(50), seed=7), 4, True), "of another BatchSampler"),
+    ],
+)
+def test_a_state_of_other_batches_is_refused(other: Any, words: str) -> None:
+    sampler = BatchSampler(RandomSampler(range(50), seed=7), 4, False)
+    next(iter(sampler))
+    state = sampler.state_dict()
+    refusing = other()
+    with pytest.raises(ValueError, match=words):
+        refusing.load_state_dict(state)
+    assert refusing.next_yielded is None
+    # As states were before they said so.
+    refusing.load_state_dict({name: state[name] for name in ("epoch", "yielded")})
+    assert refusing.next_yielded == 1
+
+
+def test_batches_of_any_iterable_go_on() -> None:
+    sampler = BatchSampler([4, 2, 0, 1, 3], 2, False)
+    next(iter(sampler))
+    resumed = BatchSampler([4, 2, 0, 1, 3], 2, False)
+    resumed.load_state_dict(json.loads(json.dumps(sampler.state_dict())))
+    assert list(resumed) == [[0, 1], [3]]

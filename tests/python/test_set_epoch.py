@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,6 +87,21 @@ def test_a_shuffle_buffer_has_another_order_in_every_epoch(arguments: dict[str, 
     assert first != second
     loader.set_epoch(0)
     assert list(loader) == first
+
+
+class SlowEpochRows(EpochRows):
+    def __getitem__(self, index: int) -> int:
+        epoch = self.epoch
+        time.sleep(0.05)
+        assert self.epoch == epoch, "the epoch changed while a sample was made"
+        return epoch
+
+
+@pytest.mark.parametrize("arguments", [{}, {"worker_type": "thread"}], ids=["processes", "threads"])
+def test_what_is_left_of_an_epoch_is_done_before_the_next_one_is_told(arguments: dict[str, Any]) -> None:
+    loader = DataLoader(SlowEpochRows(), 1, seed=1, num_workers=2, persistent_workers=True, **arguments)
+    for epoch in range(3):
+        assert next(iter(loader)).tolist() == [epoch]
 
 
 def test_a_sampler_is_told_too() -> None:

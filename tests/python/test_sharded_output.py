@@ -12,6 +12,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ import pytest
 import torch
 
 from sluicegate import IterableDataset, write_parquet, write_tar, write_tokens
+from sluicegate.shard_manifest import ShardManifest
 
 LENGTH = 200
 
@@ -162,7 +164,7 @@ def _files(folder: pathlib.Path) -> dict[str, str]:
 
 def test_two_processes_do_not_write_at_once(tmp_path: pathlib.Path) -> None:
     holder = (
-        "import fcntl, sys\nfile = open(sys.argv[1], 'w')\nfcntl.lockf(file, fcntl.LOCK_EX)\n"
+        "import fcntl, sys\nfile = open(sys.argv[1], 'w')\nfcntl.flock(file, fcntl.LOCK_EX)\n"
         "print('ready', flush=True)\nsys.stdin.read()"
     )
     lock = tmp_path / "a-.tar.shards.json.lock"
@@ -170,11 +172,38 @@ def test_two_processes_do_not_write_at_once(tmp_path: pathlib.Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        with pytest.raises(RuntimeError, match=r"another process writes to .*a-\{:03d\}\.tar"):
+        with pytest.raises(RuntimeError, match=r"another process or thread writes to .*a-\{:03d\}\.tar"):
             write("tar", tmp_path)
         process.kill()
     assert len(write("tar", tmp_path)) > 5
     assert not lock.exists()
+
+
+def test_two_threads_do_not_write_at_once_and_a_fork_keeps_nobody_out(tmp_path: pathlib.Path) -> None:
+    def manifest() -> ShardManifest:
+        return ShardManifest(str(tmp_path / "a-{:03d}.tar"), {}, lambda path: [path])
+
+    first = manifest().__enter__()
+    with pytest.raises(RuntimeError, match="another process or thread writes to"):
+        manifest().__enter__()
+    ready, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        first.__exit__()  # Leaves the file, which is the parent's.
+        os.write(into, b"x")
+        time.sleep(100)
+        os._exit(0)
+    assert os.read(ready, 1) == b"x"
+    assert first._lock is not None
+    # As where the parent dies.
+    os.close(first._lock)
+    first._lock = None
+    with manifest():
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(ready)
+    os.close(into)
 
 
 KILLED = """
@@ -288,6 +317,13 @@ def test_a_full_disk_leaves_nothing(tmp_path: pathlib.Path, name: str) -> None:
     assert contents(tmp_path) == {}
     # With room again it is made.
     assert write(name, tmp_path, shard_bytes=1 << 20)
+
+
+def test_a_manifest_that_can_not_be_written_is_named(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a-.tar.shards.json.unfinished").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"No space left on device: .*a-\.tar\.shards\.json\.unfinished"):
+        ShardManifest(str(tmp_path / "a-{:03d}.tar"), {}, lambda path: [path]).save()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_manifest_is_named(tmp_path: pathlib.Path) -> None:

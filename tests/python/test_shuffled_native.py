@@ -102,6 +102,23 @@ def test_either_goes_on_from_a_state_of_the_other(case: Case, num_workers: int) 
             assert [state for _, state in rest] == [state for _, state in whole[stop + 1 :]]
 
 
+@pytest.mark.parametrize("every", [0, 2])
+@pytest.mark.parametrize("size", [1, 5])
+def test_no_sample_is_lost_between_two_states_that_were_told(tmp_path: pathlib.Path, size: int, every: int) -> None:
+    (tmp_path / "a").write_text("".join(f"{number}\n" for number in range(20)))
+
+    def made() -> Any:
+        stream = JsonLinesStream(tmp_path / "a")
+        return loader(stream, False, size=size, num_workers=1, snapshot_every_n_steps=every)
+
+    those = list(told(made()))
+    whole = [batch for batch, _ in those]
+    for stop, (_, state) in enumerate(those[:-1]):
+        resumed = made()
+        resumed.load_state_dict(state)
+        assert_same(list(resumed), whole[stop + 1 :])
+
+
 def test_a_stream_that_is_shorter_than_it_was_is_told(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a").write_text("".join(f"{number}\n" for number in range(50)))
     states = [state for _, state in told(loader(JsonLinesStream(tmp_path / "a"), False))]

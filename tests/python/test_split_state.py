@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate import split_by_class
+from sluicegate import ShuffleBuffer, shard_iterable, split_by_class
 
 
 class ShuffledAnew:
@@ -104,3 +104,65 @@ def test_a_stream_that_is_another_one_is_found_out() -> None:
         made([]).load_state_dict(state | {"version": 9})
     with pytest.raises(RuntimeError, match="when_full='drop'"):
         made([], when_full="drop").state_dict()
+
+
+@pytest.mark.filterwarnings("ignore:the stream of a split_by_class is fast-forwarded")
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("ended", ["", "ab"])
+def test_who_has_only_its_end_to_see_takes_no_part_in_the_next_pass(ended: str, is_first: bool) -> None:
+    def made() -> Any:
+        samples = [{"k": name, "x": number} for number, name in enumerate("abcabcab")]
+        return split_by_class(samples, "k", 3, classes="abc")
+
+    def read(loaders: Any, names: str) -> list[list[list[int]]]:
+        return [[batch["x"].tolist() for batch in loaders[name]] for name in names]
+
+    loaders = made()
+    iterators = {name: iter(loaders[name]) for name in "abc"}
+    first = {name: next(iterators[name])["x"].tolist() for name in "abc"}
+    assert first["c"] == [2, 5], "all there is, and fewer than a batch has"
+    for name in ended:
+        assert next(iterators[name], None) is None
+    state = json.loads(json.dumps(loaders.state_dict()))
+    assert (state["pass"] is None) == (ended == "ab")
+    again = made()
+    again.load_state_dict(state)
+    if not ended:
+        assert read(again, "ab") == [[], []]
+    if is_first:
+        assert read(again, "c") == [[]]
+    # The next pass has begun, and is not at its end.
+    iterators = {name: iter(again[name]) for name in "ab"}
+    assert [next(iterators[name])["x"].tolist() for name in "ab"] == [[0, 3, 6], [1, 4, 7]]
+    if not is_first:
+        assert read(again, "c") == [[]]
+    assert read(again, "c") == [[[2, 5]]]
+    assert [next(iterators[name], None) for name in "ab"] == [None, None]
+    assert read(again, "cab") == [[[2, 5]], [[0, 3, 6]], [[1, 4, 7]]]
+
+
+@pytest.mark.filterwarnings("ignore:the stream of a split_by_class is fast-forwarded")
+@pytest.mark.parametrize("seed", [None, 2])
+def test_a_shuffle_buffer_goes_on_with_its_pass(seed: int | None) -> None:
+    def made() -> Any:
+        samples = [{"k": "ab"[number % 2], "x": number} for number in range(12)]
+        return split_by_class(shard_iterable(ShuffleBuffer(samples, 4, seed)), "k", None, classes="ab")
+
+    def read(loaders: Any, names: str) -> list[list[int]]:
+        return [[sample["x"] for sample in loaders[name]] for name in names]
+
+    loaders = made()
+    first = read(loaders, "ab")
+    between = json.loads(json.dumps(loaders.state_dict()))
+    iterator = iter(loaders["a"])
+    head = [next(iterator)["x"], next(iterator)["x"]]
+    within = json.loads(json.dumps(loaders.state_dict()))
+    rest = [[sample["x"] for sample in iterator], *read(loaders, "bab")]
+    whole = [head + rest[0], *rest[1:]]
+    assert first != whole[:2] != whole[2:]
+    for other in (made(), loaders):
+        other.load_state_dict(between)
+        assert read(other, "abab") == whole
+        other.load_state_dict(within)
+        assert json.loads(json.dumps(other.state_dict())) == within
+        assert read(other, "abab") == rest

@@ -268,6 +268,17 @@ def test_what_shuffle_buffers_hold_is_left_too(path: str, there: int) -> None:
             assert take(resumed) == take(fresh)
 
 
+def test_a_buffer_over_a_stream_with_a_shard_of_its_own_stays_of_its_rank(path: str) -> None:
+    received: list[list[int]] = []
+    state = None
+    for num_workers, batches in [(1, 1), (2, 2), (2, 1), (0, None)]:
+        stopped = going_on(loader(shuffled(JsonLinesStream(path, shard=(1, 2))), num_workers), state)
+        iterator = iter(stopped)
+        received += take(iterator, batches)
+        state = json.loads(json.dumps(stopped.state_dict()))
+    assert sorted(flat(received)) == list(range(1, SAMPLES, 2))
+
+
 @pytest.mark.parametrize("seed", [None, 7])
 def test_shuffled_it_may_be_another_number_after_every_batch(path: str, seed: int | None) -> None:
     received: list[list[int]] = []

@@ -333,3 +333,15 @@ def test_the_length_is_without_batches_that_are_left_out(seed: int | None) -> No
     assert len(each) == 4 == len(list(each))
     assert len(each) == 5 == len(list(each))
     assert len(each) == 6
+
+
+def test_batches_and_epochs_count_from_0() -> None:
+    made = loader()
+    for wrong in (-1, [2, -3]):
+        with pytest.raises(ValueError, match="count from 0"):
+            made.skip(wrong)
+    with pytest.raises(ValueError, match="count from 0"):
+        made.skip(1, epoch=-1)
+    with pytest.raises(TypeError):
+        made.skip(["1"])
+    assert len(made) == len(take(made)) == 7

@@ -246,6 +246,22 @@ def damaged(folder: pathlib.Path) -> str:
     return put(folder / "damaged.tar", members)
 
 
+@pytest.mark.parametrize("buffer", [None, 1])
+@pytest.mark.parametrize("batch_size", [2, 4, 5, 20])
+def test_an_archive_that_breaks_off_gives_what_is_before_that(
+    path: str, tmp_path: pathlib.Path, batch_size: int, buffer: int | None
+) -> None:
+    whole = pathlib.Path(path).read_bytes()
+    (tmp_path / "cut.tar").write_bytes(whole[: whole.index(b"0006.jpg") + 900])
+    archive: Any = stream(tmp_path / "cut.tar")
+    found: list[int] = []
+    loader = DataLoader(archive if buffer is None else ShuffleBuffer(archive, buffer), batch_size=batch_size, seed=1)
+    with pytest.raises(ValueError, match="sample 6"):  # noqa: PT012
+        for batch in loader:
+            found += batch["cls"].tolist()
+    assert found == list(range(6))
+
+
 @pytest.mark.parametrize("transform", [None, RANDOM])
 def test_a_damaged_image_is_named(tmp_path: pathlib.Path, transform: Any) -> None:
     file = damaged(tmp_path)

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 import torch
 import torch.utils.data
 
+import sluicegate
 from doubles import Failing, Growing, Rows, WorkerProbe, broken_init
 from equality import assert_same, error_of, outcome_of
 
@@ -304,3 +306,46 @@ def test_leaving_a_persistent_epoch_and_the_program_ends_quietly(data: ModuleTyp
     program = PROGRAM.format(module=data.__name__, path=path)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+class Stuck:
+    """Its second sample takes until it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        if index == 1:
+            self.let_go.wait(30)
+        return index
+
+
+@pytest.mark.parametrize("worker_type", ["process", "thread"])
+def test_a_consumer_that_waits_hears_when_another_thread_ends_the_workers(worker_type: str) -> None:
+    dataset = Stuck() if worker_type == "thread" else Asleep()
+    iterator = iter(sluicegate.DataLoader(dataset, 1, num_workers=1, worker_type=worker_type))
+    assert next(iterator).tolist() == [0]
+    ended: list[Any] = []
+    waiting = threading.Thread(target=lambda: ended.append(next(iterator, "nothing")))
+    waiting.start()
+    time.sleep(0.2)
+    iterator._shutdown_workers()
+    waiting.join(10)
+    assert ended == ["nothing"]
+    if isinstance(dataset, Stuck):
+        dataset.let_go.set()
+
+
+class Asleep:
+    """Its second sample takes longer than anybody waits."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        if index == 1:
+            time.sleep(30)
+        return index

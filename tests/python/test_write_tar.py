@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -143,11 +144,17 @@ def test_killed_it_goes_on_where_it_was(tmp_path: pathlib.Path) -> None:
         ([{"__key__": 3, "txt": "x"}], ValueError, "a key is a text"),
         ([{"x": object()}], TypeError, "sample 0, 'x': a object"),
         ([{"x.json": object()}], TypeError, "sample 0, 'x.json'"),
-        ([{"x.json": {"a": float("nan")}}], ValueError, "JSON has no NaN"),
+        ([{"x.json": {"a": float("nan")}}], ValueError, "not JSON compliant"),
         ([{"npy": np.array([object()], object)}], ValueError, "sample 0, 'npy'"),
         ([{"txt": None}], ValueError, "no part"),
         ([{"a/b": "x"}], ValueError, "without slashes"),
         ([{"__key__": "a", "txt": "x"}] * 2, ValueError, "sample 1: its key 'a'"),
+        ([{"__key__": key, "txt": "x"} for key in "aba"], ValueError, "sample 2: its key 'a' is that of another"),
+        ([{"txt": "x", "TXT": "y"}], ValueError, "sample 0: it has 'TXT' twice"),
+        ([{"__key__": "__a__/b", "txt": "x"}], ValueError, "readers pass over '__a__/b.txt'"),
+        ([{"__key__": "a\0b", "txt": "x"}], ValueError, "a key is a text"),
+        ([{"txt": "x"}, {"txt": "\ud800"}], ValueError, "sample 1, 'txt': .*surrogates"),
+        ([{"__key__": "\ud800", "txt": "x"}], ValueError, "sample 0, 'txt': .*surrogates"),
     ],
 )
 def test_what_can_not_be_written_is_named(
@@ -235,3 +242,33 @@ def test_a_bomb_is_bounded_and_a_damaged_gzip_is_named(tmp_path: pathlib.Path) -
         path.write_bytes(contents)
         with pytest.raises(ValueError, match=r"bomb\.tar\.gz, byte \d+"):
             TarDataset(path, cache_folder=tmp_path / "cache")
+
+
+def test_keys_may_come_again_in_another_archive(tmp_path: pathlib.Path) -> None:
+    samples = [{"__key__": key, "txt": f"{number}" * 4000} for number, key in enumerate("abcabc")]
+    paths = write_tar(samples, tmp_path / "a-{}.tar", shard_bytes=16_000)
+    assert len(paths) == 2
+    assert [sample["__key__"] for sample in TarDataset(paths, {"txt": "str"})] == [*"abcabc"]
+
+
+def test_an_archive_that_is_named_twice_is_unpacked_once(tmp_path: pathlib.Path) -> None:
+    (path,) = write_tar(Samples(300), tmp_path / "a-{}.tar")
+    packed = tmp_path / "a.tar.gz"
+    packed.write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
+    for turn in range(10):
+        cache = tmp_path / f"cache {turn}"
+        twice = TarDataset([packed, packed], {"txt": "str"}, cache_folder=cache)
+        assert len(twice) == 600
+        assert len([*cache.glob("*.unpacked")]) == 1
+        assert not [*cache.glob("*.unfinished")]
+
+
+def test_threads_that_unpack_one_archive_do_not_meet(tmp_path: pathlib.Path) -> None:
+    (path,) = write_tar(Samples(300), tmp_path / "a-{}.tar")
+    packed = tmp_path / "a.tar.gz"
+    packed.write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
+    with ThreadPoolExecutor(4) as threads:
+        for turn in range(10):
+            cache = tmp_path / f"cache {turn}"
+            opened = [threads.submit(TarDataset, packed, {"txt": "str"}, cache_folder=cache) for _ in range(4)]
+            assert [len(each.result()) for each in opened] == [300] * 4

@@ -12,6 +12,7 @@ from torch.utils import data
 from sluicegate import _core
 
 from .positional import Positional, array, core_of
+from .sampler_state import checked_state, sampler_state
 from .seed import checked_seed
 
 # How many indices become Python's at a time.
@@ -83,21 +84,32 @@ class BatchSampler(data.BatchSampler):
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 
+    def identity(self, seed: int | None = None) -> str:
+        """In words, which batches these are: those of other orders differ in it. `seed` as for `batches`.
+
+        Of a sampler that is none of sluicegate's the type alone is told: nobody knows its order.
+        """
+        of = type(self.sampler).__name__
+        if isinstance(self.sampler, Positional):
+            of = self.sampler.identity(self.seed if self.seed is not None else seed)
+        return f"BatchSampler({of}, {self.batch_size}, {self.drop_last})"
+
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, and how many of its batches were yielded."""
-        return {"epoch": self.epoch, "yielded": self.yielded if self.next_yielded is None else self.next_yielded}
+        """The epoch, how many of its batches were yielded, and what they were drawn from: plain JSON."""
+        # A sampler that draws a seed for the pass has to go on with it.
+        return sampler_state(self, self._seed_of_both(), getattr(self.sampler, "_drawn", None))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Lets the next iteration go on where `state_dict` was taken.
 
         Raises:
-            ValueError: it does not say how many batches were yielded, or a negative number.
+            ValueError: it does not say how many batches were yielded, or a negative number; it is of another seed, or
+                of batches of something else.
         """
-        yielded = state_dict.get("yielded")
-        if not isinstance(yielded, int) or yielded < 0:
-            raise ValueError(f"a sampler's state has `yielded`, a number from 0, but this one has {yielded!r}")
-        self.next_yielded = yielded
-        self.set_epoch(state_dict.get("epoch", self.epoch))
+        epoch, self.next_yielded, drawn = checked_state(self, self._seed_of_both(), state_dict)
+        self.set_epoch(epoch)
+        if drawn is not None and isinstance(self.sampler, Positional):
+            self.sampler.draw_again(drawn)
 
     def __iter__(self) -> Iterator[list[int]]:
         """Lists of Python ints. Nothing is drawn before the first is asked for."""
@@ -126,6 +138,10 @@ class BatchSampler(data.BatchSampler):
             indices = array(order.indices(first, min(first + at_once, end))).tolist()
             for start in range(0, len(indices), size):
                 yield indices[start : start + size]
+
+    def _seed_of_both(self) -> int | None:
+        own = self.sampler._own_seed() if isinstance(self.sampler, Positional) else None
+        return self.seed if own is None else own
 
     def _current_epoch(self) -> int:
         # The epoch of the sampler underneath may have been set without this one's.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from .identity import check_identity, identity_of
+from .sampler_state import checked_epoch, checked_state, sampler_state
 from .seed import checked_seed, drawn_seed
 
 
@@ -39,29 +38,21 @@ class Iteration:
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration, from 0. It does not advance by itself."""
-        self.epoch = _count("epoch", epoch)
+        self.epoch = checked_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration stands: plain JSON."""
-        state = {"epoch": self.epoch, "yielded": self.yielded, "seed": self.seed, "drawn_seed": self._drawn}
-        return state | {"order": identity_of(self)}
+        return sampler_state(self, self.seed, self._drawn)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Lets the next iteration, and only that, go on where the one of `state` stood.
 
         Raises:
-            ValueError: the state of a sampler with another seed, or made of something else.
+            ValueError: the state of a sampler with another seed, or made of something else; it does not say how much
+                was yielded, or a negative number.
         """
-        yielded = _count("yielded", state["yielded"])
-        if "seed" in state and state["seed"] != self.seed:
-            raise ValueError(
-                f"this state can't be loaded: it is of a {type(self).__name__} with seed={state['seed']}, and this one "
-                f"has seed={self.seed}: make it with the seed of the state"
-            )
-        check_identity(self, state)
-        self.epoch = _count("epoch", state.get("epoch", self.epoch))
+        self.epoch, yielded, self._drawn = checked_state(self, self.seed, state)
         self.next_yielded = self.yielded = yielded
-        self._drawn = checked_seed(state.get("drawn_seed"))
 
     def _begin(self) -> tuple[int, int]:
         """Begins an iteration: its seed, and its first position. To be called at the first `next`."""
@@ -72,10 +63,3 @@ class Iteration:
         if start is None or self._drawn is None:
             self._drawn = drawn_seed(self.generator)
         return self._drawn, self.yielded
-
-
-def _count(name: str, number: Any) -> int:
-    number = operator.index(number)
-    if number < 0:
-        raise ValueError(f"{name} should not be negative, but got {name}={number}")
-    return int(number)

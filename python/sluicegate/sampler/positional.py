@@ -11,7 +11,8 @@ import torch
 
 from sluicegate import _core
 
-from .identity import check_identity, identity_of, word
+from .identity import word
+from .sampler_state import checked_state, sampler_state
 from .seed import checked_seed, drawn_seed
 
 # How many indices become Python's at a time: enough that the crossing costs nothing, few enough for the cache.
@@ -99,9 +100,7 @@ class Positional:
 
     def state_dict(self) -> dict[str, Any]:
         """The epoch, how many of its indices were yielded, and what they were drawn from: plain JSON."""
-        yielded = self.yielded if self.next_yielded is None else self.next_yielded
-        state = {"epoch": self.epoch, "yielded": yielded, "seed": self._own_seed(), "drawn_seed": self._drawn}
-        return state | {"order": identity_of(self)}
+        return sampler_state(self, self._own_seed(), self._drawn)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Lets the next iteration go on where `state_dict` was taken.
@@ -110,18 +109,11 @@ class Positional:
             ValueError: it does not say how many indices were yielded, or a negative number; it is of another seed, or
                 of a sampler made of something else.
         """
-        yielded = state_dict.get("yielded")
-        if not isinstance(yielded, int) or yielded < 0:
-            raise ValueError(f"a sampler's state has `yielded`, a number from 0, but this one has {yielded!r}")
-        if "seed" in state_dict and state_dict["seed"] != self._own_seed():
-            raise ValueError(
-                f"this state can't be loaded: it is of a {type(self).__name__} with seed={state_dict['seed']}, "
-                f"and this one has seed={self._own_seed()}: make it with the seed of the state"
-            )
-        check_identity(self, state_dict)
-        self.next_yielded = yielded
-        self._drawn = checked_seed(state_dict.get("drawn_seed"))
-        self.epoch = state_dict.get("epoch", self.epoch)
+        self.epoch, self.next_yielded, self._drawn = checked_state(self, self._own_seed(), state_dict)
+
+    def draw_again(self, drawn_seed: int) -> None:
+        """Lets the next iteration, without a seed, begin with one that was drawn before."""
+        self.next_yielded, self._drawn = 0, drawn_seed
 
     def __iter__(self) -> Iterator[int]:
         """Python ints, in the order of this moment's epoch. Nothing is drawn before the first is asked for."""
