@@ -199,7 +199,7 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
             )
         turns = self._together.batch_sampler  # type: ignore[assignment]
         # Epochs count up by themselves, as with any loader.
-        turns.set_epoch(self._together._epochs.next)
+        turns.set_epoch(self._together._loader_epochs.next)
         return zip(turns.classes(), self._together, strict=True)
 
     def _sampler(self, label: Any) -> ClassSampler:

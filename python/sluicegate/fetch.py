@@ -204,7 +204,8 @@ class StreamFetcher:
         if 0 < count < size:
             # Behind it is the end, or an error, which is told to nobody who does not ask.
             try:
-                self._asked(batches, size)
+                if self._asked(batches, size) is not None:
+                    raise AssertionError("there are samples behind a batch that was not full")
             except Exception as error:
                 if self.drop_last:
                     raise

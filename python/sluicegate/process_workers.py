@@ -58,6 +58,12 @@ _CAUSES: dict[int, str] = {
 EPOCH_BITS = 32
 
 
+def _is_readable(descriptor: int) -> bool:
+    one = select.poll()
+    one.register(descriptor, select.POLLIN)
+    return bool(one.poll(0))
+
+
 class ProcessWorkers:
     """N processes that fetch for one iterator, and the memory that they write batches to.
 
@@ -207,7 +213,7 @@ class ProcessWorkers:
             return [descriptor for descriptor, _ in self._poll.poll(0)]
         except OSError:
             # More workers than files may be open, since that limit was lowered.
-            return [each for each in self._pidfds if each is not None and select.select([each], [], [], 0)[0]]
+            return [each for each in self._pidfds if each is not None and _is_readable(each)]
 
     def receive(self, timeout: float | None) -> bool:
         """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first.

@@ -215,7 +215,8 @@ def _leave_locks_to_parent() -> None:
     """Closes them in a forked child, which would keep the right when its parent has died."""
     for manifest in _locked:
         if manifest._lock is not None:
-            os.close(manifest._lock)
+            with suppress(OSError):
+                os.close(manifest._lock)
             manifest._lock = None
     _locked.clear()
 

@@ -306,7 +306,7 @@ def _lengths(loader: DataLoader[Any], shape: dict[str, Any], epoch: int) -> tupl
     sampler, length = loader._index_sampler, shape["sampler_len"]
     ordering = Ordering.of(loader)
     if ordering is None:
-        return (len(sampler), length) if is_known(sampler) else (None, None)
+        return (_length(sampler), length) if is_known(sampler) else (None, None)
     if Whole.of(ordering).sampler is sampler:
         # A sampler of batches: how many there are depends on the epoch. Ranks that had it before need not have been as
         # many as there are: one may have had the last of it.

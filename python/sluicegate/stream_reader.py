@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from .rng import SampleSeeding
@@ -102,7 +102,7 @@ class StreamReader:
         self.read = snapshot["read"]
 
     def _begun(self, snapshot: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        begin = iter
+        begin: Callable[[Any], Iterator[Any]] = iter
         if snapshot is not None and "iterable" in snapshot:
             self._load(self.iterable, snapshot["iterable"])
             begin = iter_restored

@@ -180,11 +180,11 @@ def _leave_pipes_to_parent() -> None:
     _live.clear()
     # The numbers stay taken: objects that came with the fork will close them, and must not close another file. From
     # this one nothing can be read: an end of the stream that is none would lose samples in silence.
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for number in map(int, os.listdir("/proc/self/fd")):
-        if _identity(number) in pipes:
-            os.dup2(nowhere, number, inheritable=False)
-    os.close(nowhere)
+    # Where nothing can be opened any more, the child has the ends as long as it lives.
+    with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
+        for number in map(int, os.listdir("/proc/self/fd")):
+            if _identity(number) in pipes:
+                os.dup2(nowhere.fileno(), number, inheritable=False)
 
 
 os.register_at_fork(after_in_child=_leave_pipes_to_parent)

@@ -65,7 +65,7 @@ def write_parquet(
             begun with other arguments, or of other samples.
         OSError: what could not be written, or the folder, which is not there.
         FileExistsError: the first file is there, and nothing says that this function has made it.
-        RuntimeError: another process writes these files at the moment.
+        RuntimeError: another process or thread writes these files at the moment.
 
     Example:
         >>> import tempfile, torch

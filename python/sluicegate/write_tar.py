@@ -62,7 +62,7 @@ def write_tar(
         TypeError: a sample is no dict, or a value is not one of those above.
         OSError: what could not be written, or the folder, which is not there.
         FileExistsError: the first archive is there, and nothing says that this function has made it.
-        RuntimeError: another process writes these archives at the moment.
+        RuntimeError: another process or thread writes these archives at the moment.
 
     Example:
         >>> import tempfile

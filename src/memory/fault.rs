@@ -29,6 +29,8 @@ thread_local! {
     static START: Cell<usize> = const { Cell::new(0) };
     static END: Cell<usize> = const { Cell::new(0) };
     static FAULTS: Cell<usize> = const { Cell::new(0) };
+    /// Whether a fault of this thread is with the handler that was there before.
+    static PASSED_ON: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Who handled SIGBUS before. It is never freed: the handler may be reading it.
@@ -113,6 +115,8 @@ unsafe extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_
 unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: it is null, or a structure that is never freed and never written to again.
     let before = unsafe { BEFORE.load(Ordering::Acquire).as_ref() };
+    // One that was installed over ours, and then taken for the one before by a forked child, gives the fault back.
+    let before = before.filter(|_| !PASSED_ON.replace(true));
     // SAFETY: a zeroed `sigaction` is the default action.
     let before = before.copied().unwrap_or_else(|| unsafe { std::mem::zeroed() });
     match before.sa_sigaction {
@@ -132,6 +136,7 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
             handler(signal);
         },
     }
+    PASSED_ON.set(false);
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
@@ -36,6 +36,8 @@ pub struct KeptValues {
     /// The end of what was given away, in bytes, and by number the entries: 0 where there is no value.
     words: Words<AtomicU64>,
     numbers: usize,
+    /// Whether the system has refused to give more: it is not asked for each value again.
+    is_full: AtomicBool,
 }
 
 impl KeptValues {
@@ -86,9 +88,9 @@ impl KeptValues {
     fn new(segment: Segment, numbers: usize) -> io::Result<Self> {
         let segment = Arc::new(segment);
         let words = Words::<AtomicU64>::new(Arc::clone(&segment), 0, numbers + 1);
-        let kept = Self { segment, words, numbers };
-        // As for values: where there is no disk for the entries, the first of them would end the process.
-        kept.segment.populate(0..kept.first())?;
+        let kept = Self { segment, words, numbers, is_full: AtomicBool::new(false) };
+        // As for values: where there is no room for it, writing it would end the process.
+        kept.segment.populate(0..size_of::<u64>())?;
         kept.words[0].store(kept.first() as u64, Ordering::Relaxed);
         Ok(kept)
     }
@@ -112,7 +114,10 @@ impl KeptValues {
         }
         let Some(start) = self.take(value.len()) else { return false };
         // A page that can't be had would end the process when it is written to.
-        if self.segment.populate(start..start + value.len()).is_err() {
+        let word = (number + 1) * size_of::<u64>();
+        let written = [word..word + size_of::<u64>(), start..start + value.len()];
+        if written.into_iter().any(|part| self.segment.populate(part).is_err()) {
+            self.is_full.store(true, Ordering::Relaxed);
             self.give_back(start, value.len());
             return false;
         }
@@ -133,6 +138,9 @@ impl KeptValues {
     /// Takes room of `bytes`; nothing where there is not as much.
     fn take(&self, bytes: usize) -> Option<usize> {
         let mut start = self.words[0].load(Ordering::Relaxed);
+        if self.is_full.load(Ordering::Relaxed) {
+            return None;
+        }
         loop {
             let end = usize::try_from(start).ok()?.checked_add(bytes)?.checked_next_multiple_of(UNIT)?;
             if end > self.segment.len() {

@@ -93,6 +93,8 @@ impl Segment {
         // SAFETY: the pages are this mapping's own (the last one is whole: mappings are), and none of their contents change.
         match unsafe { madvise(start, pages.len().next_multiple_of(page), Advice::LinuxPopulateWrite) } {
             Err(Errno::INVAL | Errno::NOSYS) => Ok(()),
+            // A bus error, had it been written to: there is no page to be had.
+            Err(Errno::FAULT) => Err(io::ErrorKind::StorageFull.into()),
             other => Ok(other?),
         }
     }

@@ -62,6 +62,9 @@ def test_as_many_threads_fetch_as_were_asked_for(num_workers: int) -> None:
     loader = DataLoader(TensorDataset(torch.ones(64, 10_000)), 8, num_workers=num_workers)
     iterator = iter(loader)
     next(iterator)
+    deadline = time.monotonic() + 5  # A thread has its name when it runs for the first time.
+    while fetching_threads() - before < num_workers and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert fetching_threads() - before == num_workers
     assert len(list(iterator)) == 7
     assert fetching_threads() - before == num_workers

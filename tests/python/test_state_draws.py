@@ -49,6 +49,18 @@ def test_the_epoch_may_be_set_after_a_state_was_loaded(batches: int | None) -> N
     assert following == take(expected)
 
 
+def check_epochs_after_the_first(make: Any) -> None:
+    """What follows the first epoch follows its state in a process that draws something else."""
+    loader = make()
+    take(loader)
+    state = through_json(loader)
+    expected = [take(loader) for _ in range(2)]
+    torch.manual_seed(99)
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert [take(resumed) for _ in range(2)] == expected
+
+
 class OrderIterator:
     """It knows its order, which was drawn when it was made."""
 
@@ -85,14 +97,7 @@ def test_a_sampler_that_draws_when_it_is_iterated_over_draws_once(seed: int | No
     def make() -> Any:
         return sluicegate.DataLoader(Indices(8), 4, sampler=DrawnAtOnce(), seed=seed, num_workers=num_workers)
 
-    loader = make()
-    take(loader)
-    state = through_json(loader)
-    expected = [take(loader) for _ in range(2)]
-    torch.manual_seed(99)
-    resumed = make()
-    resumed.load_state_dict(state)
-    assert [take(resumed) for _ in range(2)] == expected
+    check_epochs_after_the_first(make)
 
 
 class DrawnInIter(torch.utils.data.IterableDataset[int]):
@@ -104,14 +109,7 @@ def test_a_stream_that_draws_when_it_is_iterated_over_goes_on_in_persistent_work
     def make() -> Any:
         return sluicegate.DataLoader(DrawnInIter(), 2, num_workers=1, persistent_workers=True)
 
-    loader = make()
-    take(loader)
-    state = through_json(loader)
-    expected = [take(loader) for _ in range(2)]
-    torch.manual_seed(99)
-    resumed = make()
-    resumed.load_state_dict(state)
-    assert [take(resumed) for _ in range(2)] == expected
+    check_epochs_after_the_first(make)
 
 
 def test_a_length_that_follows_from_draws_refuses_no_state() -> None:

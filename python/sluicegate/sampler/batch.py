@@ -97,7 +97,8 @@ class BatchSampler(data.BatchSampler):
     def state_dict(self) -> dict[str, Any]:
         """The epoch, how many of its batches were yielded, and what they were drawn from: plain JSON."""
         # A sampler that draws a seed for the pass has to go on with it.
-        return sampler_state(self, self._seed_of_both(), getattr(self.sampler, "_drawn", None))
+        drawn = self.sampler._drawn if isinstance(self.sampler, Positional) else None
+        return sampler_state(self, self._seed_of_both(), drawn)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Lets the next iteration go on where `state_dict` was taken.

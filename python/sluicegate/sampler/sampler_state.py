@@ -44,7 +44,7 @@ def checked_state(sampler: Counted, seed: int | None, state: Mapping[str, Any]) 
             made of something else.
     """
     yielded = state.get("yielded")
-    if not isinstance(yielded, int) or yielded < 0:
+    if not hasattr(yielded, "__index__") or yielded < 0:
         raise ValueError(f"a sampler's state has `yielded`, a number from 0, but this one has {yielded!r}")
     if "seed" in state and state["seed"] != seed:
         raise ValueError(
@@ -52,7 +52,11 @@ def checked_state(sampler: Counted, seed: int | None, state: Mapping[str, Any]) 
             f"has seed={seed}: make it with the seed of the state"
         )
     check_identity(sampler, state)
-    return checked_epoch(state.get("epoch", sampler.epoch)), yielded, checked_seed(state.get("drawn_seed"))
+    return (
+        checked_epoch(state.get("epoch", sampler.epoch)),
+        operator.index(yielded),
+        checked_seed(state.get("drawn_seed")),
+    )
 
 
 def checked_epoch(epoch: Any) -> int:

@@ -133,5 +133,9 @@ pub(super) fn open_regular(path: &Path) -> Result<File> {
 
 /// Opens what is there without waiting: a FIFO that was put in a file's place would have nobody who writes to it.
 pub(super) fn open_at_once(path: &Path) -> io::Result<File> {
-    File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+    match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        // A file server holds a lease of it, and gives it up while one waits.
+        Err(error) if error.kind() == ErrorKind::WouldBlock && fs::metadata(path)?.is_file() => File::open(path),
+        opened => opened,
+    }
 }

@@ -93,7 +93,8 @@ impl Compact<'_> {
         loop {
             match self.field(&mut id)? {
                 kind::STOP => return Some(children),
-                kind::I32 if id == 5 => {
+                // Whatever width it says: the crate reads them alike.
+                kind::I16 | kind::I32 | kind::I64 if id == 5 => {
                     let number = self.number()?;
                     children = (number >> 1) as i64 ^ -((number & 1) as i64);
                 }
@@ -109,7 +110,7 @@ impl Compact<'_> {
             *id = match head >> 4 {
                 0 => {
                     let number = self.number()?;
-                    (number >> 1) as i64 ^ -((number & 1) as i64)
+                    i64::from(((number >> 1) as i64 ^ -((number & 1) as i64)) as i16)
                 }
                 step => id.checked_add(i64::from(step))?,
             };

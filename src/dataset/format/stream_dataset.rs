@@ -198,11 +198,7 @@ impl Samples {
         let Some(bytes) = &mut self.bytes else { return Ok(()) };
         if bytes.can_seek() {
             // A file can be read behind its end: it would seem that all had been read.
-            let gone = match bytes.ends_before(to.offset) {
-                Ok(false) => self.parse.go_to(bytes, to.offset).map(|()| false),
-                ends => ends,
-            };
-            if gone.map_err(|trouble| self.error(trouble))? {
+            if bytes.ends_before(to.offset) {
                 let reason = format!(
                     "{} ends before byte {}, up to which it had been read: resume with the data that the state was made with",
                     source.name().display(),
@@ -210,7 +206,8 @@ impl Samples {
                 );
                 return Err(Error::State { reason });
             }
-            return Ok(());
+            let there = self.parse.go_to(bytes, to.offset);
+            return there.map_err(|trouble| self.error(trouble));
         }
         self.at.ordinal = to.first_of_source;
         while self.at.ordinal < to.ordinal {

@@ -106,8 +106,8 @@ impl StreamProcess {
                 Err(_) => {
                     self.has_ended = true;
                     self.hear();
-                    let status =
-                        "how it ended is not known: this program ignores SIGCHLD, or waits for any child itself";
+                    let status = "how it ended is not known, as this program ignores SIGCHLD or waits for any child: leave \
+                                  the signal as it was, and wait for children by their numbers";
                     return Err(self.failure(status.into()));
                 }
             }

@@ -112,11 +112,6 @@ impl SourceBytes {
         self.file.seek(SeekFrom::Start(offset)).map(drop)
     }
 
-    /// The size of a regular file.
-    pub(super) fn file_bytes(&self) -> io::Result<u64> {
-        self.file.metadata().map(|metadata| metadata.len())
-    }
-
     /// Where a regular file is read next.
     pub(super) fn begin(&mut self) -> io::Result<Option<u64>> {
         if self.is_regular { self.file.stream_position().map(Some) } else { Ok(None) }
