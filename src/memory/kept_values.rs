@@ -41,7 +41,8 @@ pub struct KeptValues {
 }
 
 impl KeptValues {
-    /// Room for values of the numbers below `numbers`, of `bytes` together, in memory that is taken as they come.
+    /// Room for values of the numbers below `numbers`, of `bytes` together, in memory that is taken as they come; the
+    /// entries, 8 bytes for each number, now.
     ///
     /// # Errors
     /// [`Error::SharedMemory`] when the operating system refuses.
@@ -89,8 +90,9 @@ impl KeptValues {
         let segment = Arc::new(segment);
         let words = Words::<AtomicU64>::new(Arc::clone(&segment), 0, numbers + 1);
         let kept = Self { segment, words, numbers, is_full: AtomicBool::new(false) };
-        // As for values: where there is no room for it, writing it would end the process.
-        kept.segment.populate(0..size_of::<u64>())?;
+        // All now: where there is no memory for an entry, to write it, or in a file system in memory to look at it, would end
+        // the process.
+        kept.segment.populate(0..kept.first())?;
         kept.words[0].store(kept.first() as u64, Ordering::Relaxed);
         Ok(kept)
     }
@@ -114,9 +116,7 @@ impl KeptValues {
         }
         let Some(start) = self.take(value.len()) else { return false };
         // A page that can't be had would end the process when it is written to.
-        let word = (number + 1) * size_of::<u64>();
-        let written = [word..word + size_of::<u64>(), start..start + value.len()];
-        if written.into_iter().any(|part| self.segment.populate(part).is_err()) {
+        if self.segment.populate(start..start + value.len()).is_err() {
             self.is_full.store(true, Ordering::Relaxed);
             self.give_back(start, value.len());
             return false;
