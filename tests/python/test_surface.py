@@ -197,7 +197,7 @@ def test_iterating_sets_no_attribute_but_the_iterator(data: ModuleType, num_work
         before = dict(vars(loader))
         list(loader)
         after = dict(vars(loader))
-        for running in ("_iterator", "_kept", "_current", "_progress"):
+        for running in ("_iterator", "_loader_kept", "_loader_current", "_loader_progress"):
             before.pop(running, None)
             after.pop(running, None)
         assert list(after) == list(before)

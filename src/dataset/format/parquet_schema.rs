@@ -1,7 +1,8 @@
 //! [`check_schema`]: whether the schema in a Parquet footer is one, before the crate `parquet` makes room for it.
 
-/// Fields of a schema are nested at most so deep: the crate goes down by recursion, and a stack has an end.
-const DEEPEST: usize = 100;
+/// Fields of a schema are nested at most so deep, where a list has two levels or three: the crate goes down by recursion, and a
+/// stack has an end.
+const DEEPEST: usize = 300;
 
 /// Structures that are passed over are nested at most so deep.
 const DEEPEST_STRUCTURE: usize = 32;
