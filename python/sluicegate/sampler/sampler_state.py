@@ -43,7 +43,7 @@ def checked_state(sampler: Counted, seed: int | None, state: Mapping[str, Any]) 
         ValueError: it does not say how much was yielded, or a negative number; it is of another seed, or of a sampler
             made of something else.
     """
-    yielded = state.get("yielded")
+    yielded: Any = state.get("yielded")
     if not hasattr(yielded, "__index__") or yielded < 0:
         raise ValueError(f"a sampler's state has `yielded`, a number from 0, but this one has {yielded!r}")
     if "seed" in state and state["seed"] != seed:
