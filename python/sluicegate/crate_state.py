@@ -39,16 +39,16 @@ def of_crate(loader: DataLoader[Any], state: Mapping[str, Any], fingerprint: dic
         )
     for name in ("epoch", "batches_received", "position"):
         check_number(name, state.get(name))
-    for number in check_list("received_ahead", state.get("received_ahead")):
+    ahead = check_list("received_ahead", state.get("received_ahead"))
+    for number in ahead:
         check_number("received_ahead", number)
     try:
-        ahead = [int(number) for number in state["received_ahead"]]
         told = {
             "fingerprint": fingerprint | {"dataset_len": state["dataset_len"], "order": state["sampler"]},
-            "epoch": int(state["epoch"]),
-            "batches_received": int(state["batches_received"]),
+            "epoch": state["epoch"],
+            "batches_received": state["batches_received"],
             "received_ahead": ranges_of(ahead),
-            "position": int(state["position"]),
+            "position": state["position"],
             "layout": [state["batch_size"], int(state["world_size"])] if ahead else None,
         }
     except (KeyError, TypeError, ValueError) as error:

@@ -181,8 +181,8 @@ class Progress:
 
     def fix_epoch(self) -> None:
         """Has the epoch's number be what it is now: a stream begins before its first batch is asked for."""
-        has_begun = self.resumed is not None and self.resumed["in_epoch"]
-        self._number = self.resumed["epoch"] if self.resumed is not None and has_begun else self.epoch
+        resumed = self.resumed
+        self._number = resumed["epoch"] if resumed is not None and resumed["in_epoch"] else self.epoch
 
     def pass_over(self, ids: BatchIds) -> None:
         """Takes note that this batch does not come: where there are no turns, nobody must wait for it."""

@@ -96,8 +96,7 @@ impl Compact<'_> {
                 kind::STOP => return Some(children),
                 // Whatever width it says: the crate reads them alike.
                 kind::I16 | kind::I32 | kind::I64 if id == 5 => {
-                    let number = self.number()?;
-                    children = (number >> 1) as i64 ^ -((number & 1) as i64);
+                    children = self.signed()?;
                 }
                 other => self.skip(other, DEEPEST_STRUCTURE)?,
             }
@@ -109,10 +108,7 @@ impl Compact<'_> {
         let head = self.byte()?;
         if head & 0x0f != kind::STOP {
             *id = match head >> 4 {
-                0 => {
-                    let number = self.number()?;
-                    i64::from(((number >> 1) as i64 ^ -((number & 1) as i64)) as i16)
-                }
+                0 => i64::from(self.signed()? as i16),
                 step => id.checked_add(i64::from(step))?,
             };
         }
@@ -177,6 +173,11 @@ impl Compact<'_> {
     /// Passes over an element of a list or a map, where a truth value has a byte of its own.
     fn skip_one(&mut self, of: u8, deepest: usize) -> Option<()> {
         self.skip(if matches!(of, kind::TRUE | kind::FALSE) { kind::BYTE } else { of }, deepest)
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        let number = self.number()?;
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
     fn number(&mut self) -> Option<u64> {
