@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from . import _core
 from .native_dataset import NativeDataset, leaves_out, native_format
+from .path_pattern import has_magic, matches
 from .paths import Paths, without_braces
 
 
@@ -132,9 +132,10 @@ def _of_one(path: str) -> list[tuple[str, str | None]]:
         return [(path, None)]
     found: list[tuple[str, str | None]] = []
     for each in without_braces(path):
-        first = None if os.path.isdir(each) else next(glob.iglob(each), None)
-        # What matches may be very many files: they are not listed here.
-        folders = sorted(glob.glob(each)) if first is not None and os.path.isdir(first) else []
+        # What lies at any depth is not looked for here, and what matches may be very many files: they are not listed.
+        pattern = os.sep.join("*" if part == "**" else part for part in each.split(os.sep))
+        first = None if os.path.isdir(each) else next(matches(pattern), None)
+        folders = sorted(matches(pattern)) if first is not None and os.path.isdir(first) else []
         if folders and all(map(os.path.isdir, folders)):
             found += [(folder, None) for folder in folders]
         else:
@@ -145,7 +146,7 @@ def _of_one(path: str) -> list[tuple[str, str | None]]:
 def _split(path: str) -> tuple[str, str | None]:
     """The folder that a pattern begins with, and the rest of it."""
     parts = path.split(os.sep)
-    magic = next((place for place, part in enumerate(parts) if glob.has_magic(part)), None)
+    magic = next((place for place, part in enumerate(parts) if has_magic(part)), None)
     if magic is None:
         return path, None
     return os.sep.join(parts[:magic]) or os.sep, os.sep.join(parts[magic:])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from .path_pattern import has_magic, matches
 
 Path = str | bytes | os.PathLike[str]
 Paths = Path | Iterable[Path]
@@ -32,6 +33,7 @@ def expand(paths: Paths) -> list[str]:
 
     Raises:
         FileNotFoundError: no file matches a pattern, which the text names.
+        OSError: a folder on the way of a pattern can't be read, though it is there and nobody forbids it.
         ValueError: an empty list; braces that stand for more than a million paths.
         TypeError: what is no path.
 
@@ -63,19 +65,17 @@ def _matching(path: str) -> Iterator[str]:
     if os.path.lexists(path):
         yield os.path.abspath(path)
         return
-    count = 0
+    if sum(1 for _ in itertools.islice(without_braces(path), _MOST + 1)) > _MOST:
+        raise ValueError(f"{path!r} stands for more than {_MOST:,} paths")
     for pattern in without_braces(path):
-        count += 1
-        if count > _MOST:
-            raise ValueError(f"{path!r} stands for more than {_MOST:,} paths")
-        if os.path.lexists(pattern) or not glob.has_magic(pattern):
+        if os.path.lexists(pattern) or not has_magic(pattern):
             yield os.path.abspath(pattern)
             continue
-        matches = sorted(glob.glob(pattern, recursive=True))
-        if not matches:
+        found = sorted(set(matches(pattern)))
+        if not found:
             of = "" if pattern == path else f" (of {path!r})"
             raise FileNotFoundError(f"no file matches {pattern!r}{of}")
-        yield from map(os.path.abspath, matches)
+        yield from map(os.path.abspath, found)
 
 
 def without_braces(pattern: str) -> Iterator[str]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import glob
 import os
+import random
+import resource
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sluicegate import FolderDataset
+from sluicegate.path_pattern import matches
 from sluicegate.paths import expand
 
 
@@ -83,3 +89,98 @@ def test_what_is_no_path_is_refused(folder: Path) -> None:
             expand(wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="more than 1,000,000 paths"):
         expand("{0..999}{0..999}{0..999999999}")
+
+
+NAMES = ["a", "b", "ab", ".a", "a.b", "[a]", "A"]
+PARTS = ["*", "**", "a", "a*", "?", "[ab]*", ".*", "[!a]*", "", ".", "..", "ab", "[[]a]", "*.b"]
+
+
+def tree(folder: Path, draw: random.Random, depth: int) -> None:
+    for name in draw.sample(NAMES, draw.randrange(2, len(NAMES))):
+        kind = draw.choice(["file", "folder", "folder", "link", "dangling"])
+        if kind == "folder" and depth:
+            (folder / name).mkdir()
+            tree(folder / name, draw, depth - 1)
+        elif kind == "link":
+            (folder / name).symlink_to(folder.parent.parent / draw.choice(["away", "away/a"]))
+        elif kind == "dangling":
+            (folder / name).symlink_to("nowhere")
+        else:
+            (folder / name).touch()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_pattern_stands_for_what_it_does_with_glob(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    draw = random.Random(seed)
+    (tmp_path / "away" / "a" / "b").mkdir(parents=True)
+    (tmp_path / "away" / "a" / "ab").touch()
+    (tmp_path / "here").mkdir()
+    tree(tmp_path / "here", draw, 3)
+    monkeypatch.chdir(tmp_path / "here")
+    total = 0
+    for _ in range(300):
+        pattern = "/".join(draw.choice(PARTS) for _ in range(draw.randrange(1, 5)))
+        pattern = draw.choice(["", "", f"{tmp_path}/here/", f"{tmp_path}//here/"]) + pattern
+        # A name of nothing but a slash at the beginning is the root of the system.
+        if not glob.has_magic(pattern) or (pattern.startswith("/") and not pattern.startswith(str(tmp_path))):
+            continue
+        found = glob.glob(pattern, recursive=True)
+        # To Python before 3.13 a file with `/**` behind it is a folder.
+        expected = {os.path.normpath(path) for path in found if not path.endswith("/") or os.path.isdir(path)}
+        assert set(map(os.path.normpath, matches(pattern))) == expected, pattern
+        total += len(expected)
+    assert total > 30
+
+
+def test_a_link_to_a_folder_above_ends_a_search_at_any_depth(folder: Path) -> None:
+    (folder / "deep" / "up").symlink_to(folder)
+    assert names("**/d.bin") == ["deep/d.bin"]
+
+
+def without_handles(call: Any) -> Any:
+    held = [os.open(os.devnull, os.O_RDONLY)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, held[0] + 64), hard))
+    try:
+        while True:
+            try:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+            except OSError:
+                break
+        return call()
+    finally:
+        for each in held:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("pattern", ["*.bin", "deep/*.bin", "**/*.bin", "{d,e}eep/*.bin"])
+def test_without_file_handles_a_pattern_stands_for_nothing_less(folder: Path, pattern: str) -> None:
+    with pytest.raises(OSError) as caught:
+        without_handles(lambda: expand(pattern))
+    assert caught.value.errno == errno.EMFILE
+    with pytest.raises(OSError) as caught:
+        without_handles(lambda: FolderDataset(folder / pattern))
+    assert caught.value.errno == errno.EMFILE
+
+
+@pytest.mark.parametrize("reason", [errno.EACCES, errno.EIO])
+def test_a_folder_that_nobody_may_read_is_passed_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    (folder / "closed").mkdir()
+    scandir = os.scandir
+
+    def refusing(path: str) -> Any:
+        if path.endswith("closed"):
+            raise OSError(reason, os.strerror(reason), path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    if reason == errno.EACCES:
+        assert names("*/*.bin") == ["deep/d.bin"]
+    else:
+        with pytest.raises(OSError, match="closed"):
+            expand("*/*.bin")
