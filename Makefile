@@ -11,6 +11,9 @@ export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 # What the crate has without Python, but for candle and burn, which take minutes to build: make examples.
 CRATE_FEATURES := futures,image,ndarray,parquet
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
+# With BEHIND=nice the build of the extension module and the Python tests, which take longest, come before all other builds. No
+# tests are put behind: those of time would fail.
+BEHIND :=
 
 .PHONY: help demo test test-rust test-python test-tight test-cuda examples lint lint-rust lint-python format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
@@ -42,10 +45,11 @@ demo: $(VENV)/.built ## Train on real photographs with torch's loader and with o
 test: test-rust test-python ## Run all tests
 
 test-rust: $(VENV)/.installed $(NASM)
+	+$(BEHIND) cargo test --locked --quiet --features $(CRATE_FEATURES) --no-run
 	+cargo test --locked --quiet --features $(CRATE_FEATURES)
 	+cargo run --locked --quiet --features $(CRATE_FEATURES) --example ndarray
 	+cargo run --locked --quiet --features $(CRATE_FEATURES) --example arrow
-	+RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom cargo test --locked --quiet --release --lib loom
+	+RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom $(BEHIND) cargo test --locked --quiet --release --lib loom
 
 test-python: $(VENV)/.built
 	$(BIN)/python -m pytest --quiet
@@ -93,9 +97,9 @@ lint: lint-rust lint-python ## Check formatting, lints, types, the stub and the 
 # Without the extension module, so that it need not wait for its build.
 lint-rust: $(VENV)/.installed $(NASM)
 	cargo fmt --check
-	+cargo clippy --locked --quiet --all-targets -- --deny warnings
-	+cargo clippy --locked --quiet --all-targets --features futures,ndarray,python -- --deny warnings
-	+RUSTDOCFLAGS='--deny warnings' cargo doc --locked --quiet --no-deps --features $(CRATE_FEATURES)
+	+$(BEHIND) cargo clippy --locked --quiet --all-targets -- --deny warnings
+	+$(BEHIND) cargo clippy --locked --quiet --all-targets --features futures,ndarray,python -- --deny warnings
+	+RUSTDOCFLAGS='--deny warnings' $(BEHIND) cargo doc --locked --quiet --no-deps --features $(CRATE_FEATURES)
 	@! cargo tree --locked --edges normal | grep pyo3 || (echo 'the core must not depend on pyo3' && false)
 
 lint-python: $(VENV)/.built
@@ -124,9 +128,9 @@ $(CARGO_FUZZ)/cargo-fuzz:
 
 fuzz: $(CARGO_FUZZ)/cargo-fuzz $(VENV)/.installed $(NASM) ## Feed damaged files of every format to their parsers, under the address sanitizer
 	@mkdir -p .cache/fuzz/found
-	@nice $(FUZZ_BUILD) >.cache/fuzz/build.log 2>&1 \
+	@$(BEHIND) $(FUZZ_BUILD) >.cache/fuzz/build.log 2>&1 \
 		|| (tail -n 60 .cache/fuzz/build.log && false)
-	@printf '%s\n' $(FUZZ_TARGETS) | nice xargs -P $(FUZZ_JOBS) -I TARGET fuzz/run TARGET $(FUZZ_SECONDS) $(FUZZ_TIMEOUT)
+	@printf '%s\n' $(FUZZ_TARGETS) | $(BEHIND) xargs -P $(FUZZ_JOBS) -I TARGET fuzz/run TARGET $(FUZZ_SECONDS) $(FUZZ_TIMEOUT)
 
 # By hand, with a nightly compiler that has the component miri. What rayon's queues keep for ever is no leak of ours, so the one test with a
 # pool runs by itself.

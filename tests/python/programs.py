@@ -54,9 +54,14 @@ Run = Callable[..., Ended]
 
 
 class Zygote:
-    """The process whose forks are the programs; it starts with the first of them."""
+    """The process whose forks are the programs; it starts with the first of them.
 
-    def __init__(self) -> None:
+    Args:
+        modules: what it imports for all of them, beside torch and the package: that may take longer than a program.
+    """
+
+    def __init__(self, *modules: str) -> None:
+        self.modules = modules
         self.process: subprocess.Popen[str] | None = None
 
     def __call__(self, source: str, door: str = "sluicegate", deadline: float = 20.0, **values: object) -> Ended:
@@ -83,7 +88,7 @@ class Zygote:
         if self.process is None or self.process.poll() is not None:
             here = os.path.dirname(os.path.abspath(__file__))
             self.process = subprocess.Popen(
-                [sys.executable, os.path.join(here, "zygote.py")],
+                [sys.executable, os.path.join(here, "zygote.py"), *self.modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -101,8 +106,8 @@ class Zygote:
             self.process = None
 
 
-def zygote() -> Iterator[Run]:
-    """The body of the fixture `run`."""
-    started = Zygote()
+def zygote(*modules: str) -> Iterator[Run]:
+    """The body of the fixture `run`; the programs find `modules` imported."""
+    started = Zygote(*modules)
     yield started
     started.stop()

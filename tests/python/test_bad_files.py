@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 import test_mds
 from damaged import FORMATS, cut, files_below, index_of, large, names, open_large, read, replace
-from programs import Run
+from programs import Run, zygote
 from sluicegate import (
     CsvDataset,
     JsonLinesDataset,
@@ -29,6 +30,13 @@ from sluicegate import (
     write_tar,
 )
 from test_tfrecord import put as put_tfrecord
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Runs programs that find imported what writes the files: that takes longer than most of them."""
+    yield from zygote("damaged")
+
 
 # Programs of their own: what would end a process, ends it.
 DAMAGE = """

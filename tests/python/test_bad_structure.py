@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from damaged import FORMATS
-from programs import Run
+from programs import Run, zygote
 
-# Programs of their own: what would end a process, ends it. Few, for each has to import first what writes the files.
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Runs programs that find imported what writes the files: that takes longer than most of them."""
+    yield from zygote("damaged")
+
+
+# Programs of their own: what would end a process, ends it.
 DAMAGE = """
 from pathlib import Path
 from damaged import damage_structure

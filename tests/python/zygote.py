@@ -1,8 +1,9 @@
 """Runs programs for tests, each in a fork of this process, which has imported what takes seconds to import.
 
-A request is a line of JSON on standard input: `source`, `door`, `deadline`; a line of JSON answers it. The program runs
-as `__main__` of a session of its own and ends as every interpreter ends, with its exit handlers. This process adopts
-whatever the program leaves behind, so that nothing escapes the count.
+What else it is to import are its arguments. A request is a line of JSON on standard input: `source`, `door`,
+`deadline`; a line of JSON answers it. The program runs as `__main__` of a session of its own and ends as every
+interpreter ends, with its exit handlers. This process adopts whatever the program leaves behind, so that nothing is
+left out of the count.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import ctypes
 import faulthandler
 import gc
+import importlib
 import json
 import os
 import signal
@@ -119,6 +121,8 @@ if __name__ == "__main__":
 
     import sluicegate
 
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
     gc.freeze()  # else every collection in a program copies all of it
 
     given = serve()
