@@ -87,11 +87,11 @@ pub use dataset::format::{Arrow, RecordBatches};
 #[cfg(feature = "image")]
 pub use dataset::format::{BrokenImages, EncodedField, ImageSources, broken_images};
 pub use dataset::format::{
-    CacheInfo, Content, Csv, CsvHeader, DocumentPiece, Documents, Features, Folder, FolderClasses, FolderLinks,
-    FolderOptions, JsonLines, Mds, NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors, SampleBlock,
-    StreamDamages, StreamDataset, StreamFormat, StreamPacking, StreamSource, Tar, TarDamages, TarEnd, TarField,
-    TarOptions, TarShards, TarValue, TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput,
-    TokenShardLayout, TokenShards, TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WholeSamples, WrittenShard,
+    CacheInfo, Content, Csv, CsvHeader, Damages, DocumentPiece, Documents, Features, Folder, FolderClasses,
+    FolderLinks, FolderOptions, JsonLines, Mds, NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors,
+    SampleBlock, StreamDataset, StreamFormat, StreamPacking, StreamSource, Tar, TarEnd, TarField, TarOptions,
+    TarShards, TarValue, TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenShardLayout,
+    TokenShards, TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WholeSamples, WrittenShard,
 };
 #[cfg(feature = "arrow")]
 pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};
@@ -115,9 +115,9 @@ pub use loader::{
     BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder, ItemLoader, ItemLoaderBuilder, StreamBatches,
 };
 pub use pipeline::{
-    Answer, Batch, BatchNumber, BytesAhead, Delivery, Errand, Fetch, FetchPacked, FetchSamples, FieldView, Heard, Held,
-    IndexBatch, Outcome, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy, Task, WorkerEnd,
-    Workers, end_with,
+    Answer, Batch, BatchNumber, BytesAhead, Delivery, Fetch, FetchPacked, FetchSamples, FieldView, Heard, Held,
+    IndexBatch, Outcome, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy, Task, TaskKind,
+    WorkerEnd, Workers, end_with,
 };
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from typing import Any, Literal
 
 from . import _core
 from .blocks import DecodedDataset
+from .checked_number import checked_number
 from .columnar import Columns, columnar_arguments, kinds_of
 from .columnar_images import ImageColumns, checked_image_columns, with_images
 from .native_dataset import Kind, Lists, leaves_out, native_format
@@ -121,9 +121,7 @@ class ArrowDataset(DecodedDataset):
         self.strings = strings
         self.lists = lists
         self.decimals = decimals
-        self.cache_bytes = operator.index(cache_bytes)
-        if self.cache_bytes < 0:
-            raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self.cache_bytes = checked_number("cache_bytes", cache_bytes)
         self.on_error = on_error
         self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
         self._open()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .fetch import add_note
+from .error_note import add_note
 from .resumable_stream import ResumableStream
 
 __all__ = ["ClassifiedStream", "Label", "checked_label", "plain_class"]

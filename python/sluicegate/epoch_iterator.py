@@ -16,7 +16,6 @@ from torch.utils.data.graph_settings import apply_random_seed
 from . import _core, _torch, draws
 from .destination import destination_of
 from .epoch_requests import BEGUN, drawn, of_stream, planned
-from .fetch import Seeding
 from .global_generators import global_state, set_global_state
 from .ids import BatchIds
 from .native_stream import NativeStream
@@ -24,6 +23,7 @@ from .plan import Ordering
 from .progress import Progress
 from .resumable_stream import ResumableStream
 from .rng import SampleSeeding
+from .stream_seeding import Seeding
 from .torch_order import waits_for_epoch
 
 if TYPE_CHECKING:

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _core
-from .fetch import Seeding
 from .global_generators import keeping_generators
 from .ids import BatchIds
 from .plan import Ordering, make_plan
 from .progress import Progress
 from .requests import Slice, planned_of, size_of, without
 from .sampler_stream import SamplerStream, leave_epoch
-from .stream_seeding import StreamSeeding
+from .stream_seeding import Seeding, StreamSeeding
 from .torch_order import known_requests
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from . import _core
+from .checked_number import checked_number
 from .global_generators import torch_door
 from .image import MAX_PIXELS, Mode, Truncated, image_decoder
 from .marked import Marks, plain
@@ -126,9 +127,7 @@ class ImageField:
         if cache not in (None, "memory", "disk"):
             raise ValueError(f"cache: expected 'memory', 'disk' or None, but got {cache!r}")
         self.cache = cache
-        self.cache_bytes = None if cache_bytes is None else operator.index(cache_bytes)
-        if self.cache_bytes is not None and self.cache_bytes < 0:
-            raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self.cache_bytes = None if cache_bytes is None else checked_number("cache_bytes", cache_bytes)
         self.cache_folder = None if cache_folder is None else os.path.abspath(os.fsdecode(cache_folder))
         self.boxes, self.masks = _names("boxes", boxes), _names("masks", masks)
         if box_format not in FORMATS:

@@ -14,11 +14,12 @@ from torch.utils.data.graph_settings import apply_sharding
 from . import _core, _torch
 from .collate import stacking
 from .epoch_iterator import EpochIterator, refuse_timeout
-from .fetch import make_fetcher, sampler_name
+from .fetch import make_fetcher
 from .global_generators import keeping_generators
 from .ids import BatchIds
 from .progress import Progress
 from .requests import indices_of
+from .sample_words import sampler_name
 from .stateful import Place
 from .stream_place import StreamPlace
 from .stream_seeding import StreamSeeding

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from . import _core
 from .blocks import DecodedDataset
+from .checked_number import checked_number
 from .field_types import KINDS
 from .image_field import ImageFieldLike, checked_images, image_numbers
 from .native_dataset import Kind, leaves_out, native_format
@@ -89,9 +89,7 @@ class MdsDataset(DecodedDataset):
         self.folders = expand(folder)
         self.fields = None if fields is None else tuple(fields)
         self.images = checked_images(fields if isinstance(fields, Mapping) else {})
-        self.cache_bytes = operator.index(cache_bytes)
-        if self.cache_bytes < 0:
-            raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self.cache_bytes = checked_number("cache_bytes", cache_bytes)
         self.on_error = on_error
         self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
         self._open()

@@ -13,10 +13,11 @@ from . import _core, _torch
 from .batch_source import BatchSource, batch_source
 from .dataset import int64_array
 from .epoch_iterator import EpochIterator, refuse_timeout
-from .fetch import MapFetcher, sampler_name
 from .ids import BatchIds
+from .map_fetcher import MapFetcher
 from .moved_batch import tensors_of
 from .requests import Planned, Slice, indices_of, without
+from .sample_words import sampler_name
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from . import _core
 from .blocks import DecodedDataset
+from .checked_number import checked_number
 from .columnar import Columns, columnar_arguments, kinds_of, plain_value
 from .columnar_images import ImageColumns, checked_image_columns, with_images
 from .native_dataset import Kind, Lists, leaves_out, native_format
@@ -128,9 +128,7 @@ class ParquetDataset(DecodedDataset):
         self.strings = strings
         self.lists = lists
         self.decimals = decimals
-        self.cache_bytes = None if cache_bytes is None else operator.index(cache_bytes)
-        if self.cache_bytes is not None and self.cache_bytes < 0:
-            raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self.cache_bytes = None if cache_bytes is None else checked_number("cache_bytes", cache_bytes)
         self.on_error = on_error
         self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
         self._open()

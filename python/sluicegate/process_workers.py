@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import torch.multiprocessing
 
 from . import _torch
-from .fetch import indices_in_words, sampler_name
 from .ids import BatchIds
 from .limits import descriptor_limit_named
 from .payload import Payload, preload
 from .process_answer import ProcessAnswer
 from .requests import indices_of, pickled_request, portable
+from .sample_words import indices_in_words, sampler_name
 from .worker import STACK_SIGNAL, Channel, Duty, run_worker
 from .worker_memory import give_back, lend
 
@@ -363,8 +363,8 @@ _live: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()
 
 def _forget_parents_workers() -> None:
     # A forked child has no workers: when it ends, multiprocessing would end its parent's.
-    for crew in list(_live):
-        for process in crew.workers:
+    for group in list(_live):
+        for process in group.workers:
             multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
     _live.clear()
 
@@ -379,8 +379,8 @@ _exiting = threading.Event()
 def _close_all() -> None:
     # Before multiprocessing's own handler, which would end the workers in the middle of what they do.
     _exiting.set()
-    for crew in list(_live):
-        crew.close()
+    for group in list(_live):
+        group.close()
 
 
 def _stay_silent_at_exit() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from . import _core
+from .checked_number import checked_number
 from .native_dataset import NativeDataset, native_format
 from .paths import Paths, expand
 
@@ -101,9 +102,7 @@ def checked_layout(dtype: Any, shape: _Shape, header_bytes: int) -> tuple[Any, t
     """
     dtype = dtype if isinstance(dtype, torch.dtype) else np.dtype(dtype)
     sizes = _sizes(shape)
-    header_bytes = operator.index(header_bytes)
-    if header_bytes < 0:
-        raise ValueError(f"header_bytes: a number of bytes is not negative, but got {header_bytes}")
+    header_bytes = checked_number("header_bytes", header_bytes)
     if isinstance(dtype, np.dtype) and dtype.names is not None and sizes:
         raise ValueError(f"shape: a structured dtype has its shapes in itself, but got {shape!r} beside {dtype}")
     return dtype, sizes, header_bytes

@@ -8,9 +8,10 @@ import struct
 from typing import Any, TypeAlias
 
 from . import _core
-from .fetch import MapFetcher, StreamFetcher
 from .global_generators import global_generators
+from .map_fetcher import MapFetcher
 from .stateful import Untold, pickled
+from .stream_fetcher import StreamFetcher
 
 _SIZE = struct.Struct("=I")
 

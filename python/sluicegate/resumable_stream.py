@@ -9,31 +9,17 @@ from typing import Any, TypeVar
 
 from torch.utils.data import IterableDataset
 
+from .checked_number import checked_number
 from .consumer import Consumer, checked_shard, rank_and_world_size, worker_number
 from .state_checks import check_stream_state
 from .stream_images import DecodesImages
 from .stream_reader import StreamReader
 
-__all__ = ["ResumableIterator", "ResumableStream", "checked_number"]
+__all__ = ["ResumableIterator", "ResumableStream"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 
 _VERSION = 1
-
-
-def checked_number(name: str, number: Any, least: int = 0) -> int:
-    """`number`, if the core can take it.
-
-    Raises:
-        TypeError: `number` is no integer.
-        ValueError: `number` is below `least`, or 2^64 and more.
-    """
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{name} should be an integer, but got {number!r}")
-    number = number.__index__()
-    if not least <= number < 2**64:
-        raise ValueError(f"{name} should be {least} or more, and below 2**64, but got {number}")
-    return int(number)
 
 
 class ResumableIterator(DecodesImages[_T_co]):

@@ -23,8 +23,8 @@ from .paths import Path
 from .progress_line import ProgressLine
 from .shard_manifest import ShardManifest
 
-# Samples that are encoded at once: a worker's errand must be worth its way.
-_ERRAND = 64
+# Samples that are encoded at once: fewer are not worth the way to a worker.
+_BATCH_SIZE = 64
 
 # Seconds between two looks at what the threads have written.
 _INTERVAL = 0.2
@@ -239,7 +239,7 @@ class _Stream:
 
     def begin(self) -> list[Any]:
         """The first samples, which come again in the first block."""
-        first = list(itertools.islice(self.iterator, _ERRAND))
+        first = list(itertools.islice(self.iterator, _BATCH_SIZE))
         self.iterator = itertools.chain(first, self.iterator)
         return first
 
@@ -253,11 +253,11 @@ class _Stream:
 
     def blocks(self, start: int) -> Iterator[tuple[int, Any]]:
         """The samples from `start` on, as blocks and the numbers of their samples."""
-        samples = list(itertools.islice(self.iterator, start - self.position, start - self.position + _ERRAND))
+        samples = list(itertools.islice(self.iterator, start - self.position, start - self.position + _BATCH_SIZE))
         while samples:
             yield len(samples), self.form.encode(samples, start)
             start += len(samples)
-            samples = list(itertools.islice(self.iterator, _ERRAND))
+            samples = list(itertools.islice(self.iterator, _BATCH_SIZE))
 
 
 class _Indexed:
@@ -269,7 +269,7 @@ class _Indexed:
 
     def begin(self) -> list[Any]:
         """The first samples."""
-        return self.encoding.samples(list(range(min(_ERRAND, len(self.encoding)))))
+        return self.encoding.samples(list(range(min(_BATCH_SIZE, len(self.encoding)))))
 
     def one_by_one(self, indices: list[int]) -> Iterator[tuple[int, Any]]:
         """These samples, each a block; None where there are not so many."""
@@ -280,7 +280,7 @@ class _Indexed:
         """The samples from `start` on, as blocks and the numbers of their samples."""
         loader = DataLoader(
             self.encoding,
-            batch_size=_ERRAND,
+            batch_size=_BATCH_SIZE,
             sampler=range(start, len(self.encoding)),
             num_workers=self.num_workers,
             collate_fn=_only,

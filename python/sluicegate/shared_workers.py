@@ -50,7 +50,7 @@ class SharedWorkers:
         # Guards what follows; notified when somebody has heard for all.
         self._come = threading.Condition()
         self._is_hearing = False
-        self._crew: ProcessWorkers | ThreadWorkers | None = None
+        self._group: ProcessWorkers | ThreadWorkers | None = None
         self._terms: tuple[Any, ...] = ()
         self._told: int | None = None
         self._numbers = itertools.count()
@@ -75,8 +75,8 @@ class SharedWorkers:
             self._begin_anew()  # In a fork: the lock may be held by a thread that was not forked.
         with self._come:
             terms = _terms(iterator, loader)
-            if self._crew is None or self._crew.closed:
-                self._crew, self._terms, self._death = make(), terms, None
+            if self._group is None or self._group.closed:
+                self._group, self._terms, self._death = make(), terms, None
                 self._told = iterator._progress.epoch
                 self._waiting = [deque() for _ in range(loader.num_workers)]
                 self._limit = loader.num_workers * iterator._prefetch_factor
@@ -84,7 +84,7 @@ class SharedWorkers:
             elif terms != self._terms:
                 return None
             number = next(self._numbers)
-            share = WorkerShare(self, self._crew, number)
+            share = WorkerShare(self, self._group, number)
             self._shares[number] = share
         self.tell_epoch(iterator._shared_seed, iterator._progress.epoch, iterator._tells_epoch())
         return share
@@ -101,20 +101,20 @@ class SharedWorkers:
             self._send_waiting()
 
     def _send_waiting(self) -> None:
-        if self._crew is None:
+        if self._group is None:
             return
         for worker, waiting in enumerate(self._waiting):
-            while waiting and self._crew.under_way(worker) < self._limit:
+            while waiting and self._group.under_way(worker) < self._limit:
                 # Nobody waits any more for what a share has left behind.
                 if waiting[0][0] >> EPOCH_BITS in self._shares:
-                    self._crew.fetch(worker, *waiting[0])
+                    self._group.fetch(worker, *waiting[0])
                 waiting.popleft()
 
     def tell_epoch(self, shared_seed: int | None, number: int, is_told: bool) -> None:
         """Has the workers tell the dataset which epoch it is, where that is not told with every batch."""
         with self._come:
-            if is_told and self._told != number and self._crew is not None and not self._crew.tells_epoch:
-                self._crew.begin(0, shared_seed, number, is_told)
+            if is_told and self._told != number and self._group is not None and not self._group.tells_epoch:
+                self._group.begin(0, shared_seed, number, is_told)
             self._told = number
 
     def receive(self, share: WorkerShare, timeout: float | None) -> bool:
@@ -145,14 +145,14 @@ class SharedWorkers:
 
     def _hear(self, share: WorkerShare, timeout: float | None) -> None:
         with self._death_noted(share):
-            share.crew.receive(timeout)
+            share.group.receive(timeout)
         with self._come:
             self._hand_out()
 
     def _hand_out(self) -> None:
-        if self._crew is None:
+        if self._group is None:
             return
-        inbox = self._crew.inbox
+        inbox = self._group.inbox
         while inbox:
             answer = inbox[0]
             share = self._shares.get(answer.epoch >> EPOCH_BITS)
@@ -164,10 +164,10 @@ class SharedWorkers:
 
     def check(self, share: WorkerShare) -> None:
         """Raises when a worker has died, or when these workers are another process's."""
-        crew = share.crew
+        group = share.group
         with self._come, self._death_noted(share):
-            crew.check()
-            if crew.closed and not share.has_left and crew is self._crew and self._death is not None:
+            group.check()
+            if group.closed and not share.has_left and group is self._group and self._death is not None:
                 raise RuntimeError(str(self._death))
 
     @contextlib.contextmanager
@@ -175,7 +175,7 @@ class SharedWorkers:
         try:
             yield
         except RuntimeError as error:
-            if share.crew.closed and share.crew is self._crew:
+            if share.group.closed and share.group is self._group:
                 self._death = error
                 share.has_left = True  # As of workers of one's own: it is said once, and then there is nothing more.
             raise
@@ -184,11 +184,11 @@ class SharedWorkers:
         """Takes note that nobody waits for `share` any more; the last one ends the workers."""
         with self._come:
             self._shares.pop(share.number, None)
-            is_last = share.crew is self._crew and not self._shares
+            is_last = share.group is self._group and not self._shares
             if is_last:
-                self._crew = None  # Whoever comes while they end has others.
+                self._group = None  # Whoever comes while they end has others.
         if is_last:
-            share.crew.close()
+            share.group.close()
 
 
 class WorkerShare:
@@ -196,32 +196,32 @@ class WorkerShare:
 
     Args:
         shared: whose share it is.
-        crew: the workers.
+        group: the workers.
         number: which share.
     """
 
-    def __init__(self, shared: SharedWorkers, crew: ProcessWorkers | ThreadWorkers, number: int) -> None:
+    def __init__(self, shared: SharedWorkers, group: ProcessWorkers | ThreadWorkers, number: int) -> None:
         self._shared = shared
-        self.crew = crew
+        self.group = group
         self.number = number
         self.has_left = False
         self.inbox: deque[ProcessAnswer | ThreadAnswer] = deque()
-        self.workers: list[Any] = crew.workers
+        self.workers: list[Any] = group.workers
         self.first_epoch = number << EPOCH_BITS
         # The iterators begin with different workers: else all would wait for one.
-        self.first_worker = number % len(crew.workers)
+        self.first_worker = number % len(group.workers)
         # By epoch and number: the worker of what was asked for and has not come.
         self._under_way: dict[tuple[int, int], int] = {}
 
     @property
     def closed(self) -> bool:
         """Whether nothing comes any more."""
-        return self.has_left or self.crew.closed
+        return self.has_left or self.group.closed
 
     @property
     def is_foreign(self) -> bool:
         """Whether the workers are those of another process, of which this one is a fork."""
-        return self.crew.is_foreign
+        return self.group.is_foreign
 
     @property
     def parties(self) -> int:
@@ -268,7 +268,7 @@ class WorkerShare:
     def check(self) -> None:
         """Raises when a worker has died, or when these workers are another process's."""
         if self.is_foreign:
-            self.crew.check()  # Without the lock, which somebody may have held who was not forked.
+            self.group.check()  # Without the lock, which somebody may have held who was not forked.
         self._shared.check(self)
 
     def receive(self, timeout: float | None) -> bool:
@@ -280,11 +280,11 @@ class WorkerShare:
 
     def listen(self) -> None:
         """Counts the answers that have come, for whomever."""
-        self.crew.listen()
+        self.group.listen()
 
     def report(self, worker: int) -> str:
         """What `worker` has been doing, and for how long; with its Python stack."""
-        return self.crew.report(worker)
+        return self.group.report(worker)
 
     def close(self) -> None:
         """Leaves the workers to the others; the last one ends them. May be called again."""

@@ -13,9 +13,10 @@ import torch
 from torch.utils.data import get_worker_info
 
 from . import _core
+from .checked_number import checked_number
 from .consumer import Consumer, is_reading_whole
 from .native_stream import NativeIterator, NativeStream
-from .resumable_stream import ResumableIterator, ResumableStream, checked_number
+from .resumable_stream import ResumableIterator, ResumableStream
 from .stream_reader import StreamReader
 from .stream_split import Reached, reached_with_buffer, split_anew
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from torch.utils.data import IterableDataset
 
+from .checked_number import checked_number
 from .classified_stream import ClassifiedStream, Label, checked_label, plain_class
 from .dataloader import DataLoader
-from .resumable_stream import checked_number
 from .split_pass import SplitPass
 from .split_state import ResumedPass, load_split_state, split_state
 

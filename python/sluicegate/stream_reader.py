@@ -9,19 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from .rng import SampleSeeding
-from .stateful import is_lazy, iter_restored
+from .stateful import is_lazy, is_stateful, iter_restored
 from .stream_images import DecodesImages, StreamImages
 from .stream_seeding import current_stream, reading_epoch_before
 
-__all__ = ["StreamReader", "is_stateful"]
-
 # In the place of a sample's ordinal: the call of `iter`.
 _BEGIN = 2**64 - 1
-
-
-def is_stateful(thing: Any) -> bool:
-    """Whether `thing` has `state_dict` and `load_state_dict`: that is all that makes it stateful."""
-    return callable(getattr(thing, "state_dict", None)) and callable(getattr(thing, "load_state_dict", None))
 
 
 class StreamReader:

@@ -172,3 +172,6 @@ def reading_epoch_before() -> contextlib.AbstractContextManager[None]:
     """Around what is read again of the epoch before the running one."""
     seeding = _current.seeding
     return _reading(None if seeding is None else seeding.before())
+
+
+Seeding = SampleSeeding | StreamSeeding

@@ -13,11 +13,12 @@ import torch
 from . import _torch, draws
 from .collate import stacking
 from .engine import engine_of
-from .fetch import MapFetcher, sampler_name
 from .global_generators import keeping_generators
+from .map_fetcher import MapFetcher
 from .plan import Ordering, make_plan
 from .requests import Planned, indices_of, without
 from .rng import SampleSeeding
+from .sample_words import sampler_name
 from .sampler_stream import SamplerStream
 from .torch_order import is_known, is_torchs, known_requests
 

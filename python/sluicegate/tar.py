@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from . import _core
 from .blocks import BlockedDataset
+from .checked_number import checked_number
 from .image_field import ImageField, image_field
 from .native_dataset import Kind, Lists, checked_lists, list_kind, native_format
 from .paths import Path, Paths, expand
@@ -155,9 +155,7 @@ class TarDataset(BlockedDataset):
         self.concatenated = bool(concatenated)
         self.index_folder = None if index_folder is None else os.path.abspath(os.fsdecode(index_folder))
         self.cache_folder = None if cache_folder is None else os.path.abspath(os.fsdecode(cache_folder))
-        self.cache_bytes = None if cache_bytes is None else operator.index(cache_bytes)
-        if self.cache_bytes is not None and self.cache_bytes < 0:
-            raise ValueError(f"cache_bytes: a number of bytes is not negative, but got {cache_bytes}")
+        self.cache_bytes = None if cache_bytes is None else checked_number("cache_bytes", cache_bytes)
         self._open()
 
     def _open(self) -> None:

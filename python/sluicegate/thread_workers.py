@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core, _torch
 from .batch_bytes import bytes_of
-from .fetch import indices_in_words, make_fetcher, sampler_name
+from .fetch import make_fetcher
 from .ids import BatchIds
 from .report import Report, Reporter
 from .requests import indices_of
 from .rng import SampleSeeding
+from .sample_words import indices_in_words, sampler_name
 from .stateful import restore
 from .stream_seeding import StreamSeeding
 
@@ -289,10 +290,10 @@ class _Lane:
 class _Worker:
     """What one thread runs: task by task, with the fetcher of the running epoch."""
 
-    def __init__(self, crew: ThreadWorkers, worker: int, arguments: Any, iterator: WorkerIterator) -> None:
-        self.crew = crew
+    def __init__(self, group: ThreadWorkers, worker: int, arguments: Any, iterator: WorkerIterator) -> None:
+        self.group = group
         self.worker = worker
-        self.lane = crew._lanes[worker]
+        self.lane = group._lanes[worker]
         self.arguments: Any = arguments
         self.is_stream = arguments[0] == _torch.DatasetKind.Iterable
         self.init_fn = iterator._worker_init_fn
@@ -336,7 +337,7 @@ class _Worker:
             self._begin(resumed, epoch)
         while True:
             task = self.lane.next()
-            if task == "stop" or self.crew._stopping:
+            if task == "stop" or self.group._stopping:
                 return
             if task[0] == "resume":
                 self.ended, self.failure = False, self.failure_of_set_up
@@ -372,7 +373,7 @@ class _Worker:
             self.lane.begin((epoch, number, index))
             try:
                 answer.content = self._fetched(index, loader_epoch)
-                answer.held = self.crew.bytes_ahead.hold(bytes_of(answer.content))
+                answer.held = self.group.bytes_ahead.hold(bytes_of(answer.content))
             except BaseException as error:  # Whatever it is, somebody waits for this batch.
                 if isinstance(error, StopIteration) and self.is_stream:
                     self.ended = answer.ended = True
@@ -380,7 +381,7 @@ class _Worker:
                     answer.error = error
             answer.report = self.reporter.report(self.fetcher)
             self.lane.end()
-        self.crew._answer(answer)
+        self.group._answer(answer)
         del answer  # The traceback of its error would keep it, and with it the samples.
 
     def _fetched(self, index: Any, epoch: int) -> Any:
@@ -396,5 +397,5 @@ _live: weakref.WeakSet[ThreadWorkers] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    for crew in list(_live):
-        crew.close()
+    for group in list(_live):
+        group.close()

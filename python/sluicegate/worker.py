@@ -20,13 +20,16 @@ from torch.utils.data.graph_settings import apply_random_seed
 
 from . import _core, _torch, envelope, worker_error
 from .collate import KINDS
-from .fetch import MapFetcher, StreamFetcher, add_note, make_fetcher
+from .error_note import add_note
+from .fetch import make_fetcher
 from .global_generators import set_global_state
 from .limits import limits_in_words
+from .map_fetcher import MapFetcher
 from .payload import Payload
 from .placing import placing
 from .report import Reporter, attached
 from .rng import SampleSeeding
+from .stream_fetcher import StreamFetcher
 from .stream_seeding import StreamSeeding
 
 # Asks a worker for its Python stack: a real-time signal, which nothing else sends.
@@ -241,10 +244,10 @@ class _Loop:
 
     def run(self) -> None:
         while True:
-            errand, _, _, content = self.end.next()
-            if errand == "stop":
+            kind, _, _, content = self.end.next()
+            if kind == "stop":
                 return
-            if errand == "resume":
+            if kind == "resume":
                 self.ended = False
                 self.failure = self.failure_of_set_up
                 if self.is_set_up:

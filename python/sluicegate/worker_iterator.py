@@ -55,8 +55,8 @@ class WorkerIterator(EpochIterator):
         self._are_threads = loader.worker_type == "thread"
         self._goes_on = self._persistent_workers or self._are_threads
         self._places = self._resumed_places()
-        self._crew: ProcessWorkers | ThreadWorkers | WorkerShare = self._hire(loader)
-        self._epoch = self._crew.first_epoch
+        self._group: ProcessWorkers | ThreadWorkers | WorkerShare = self._take_workers(loader)
+        self._epoch = self._group.first_epoch
         # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
         super()._reset(loader, True)
         self._begin()
@@ -92,17 +92,17 @@ class WorkerIterator(EpochIterator):
             "places": self._places if is_carried else [],
         }
 
-    def _hire(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers | WorkerShare:
+    def _take_workers(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers | WorkerShare:
         self._worker_init_fn = loader.worker_init_fn
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             self._worker_init_fn = _torch.sharding_init_fn(self._worker_init_fn, self._world_size, self._rank)
         shared = None if any(place is not None for place in self._places) else shared_by(loader)
-        share = None if shared is None else shared.share(self, loader, lambda: self._hired(loader))
-        crew = self._hired(loader) if share is None else share
-        self._workers: list[Any] = crew.workers
-        return crew
+        share = None if shared is None else shared.share(self, loader, lambda: self._start_workers(loader))
+        group = self._start_workers(loader) if share is None else share
+        self._workers: list[Any] = group.workers
+        return group
 
-    def _hired(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
+    def _start_workers(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
         if loader.worker_type == "thread":
             stack = functools.partial(self._engine.stack, allocate=self._destination.memory)
             return ThreadWorkers(self, loader, stacking(self._collate_fn, stack))
@@ -118,12 +118,12 @@ class WorkerIterator(EpochIterator):
             reports.note(self._answers[number])
         # Should the wait below be interrupted, there is no epoch, rather than one that nobody works on.
         self._begin_nothing()
-        if self._crew.closed or self._crew.is_foreign:
-            self._crew = self._hire(loader)
-            self._epoch = self._crew.first_epoch
+        if self._group.closed or self._group.is_foreign:
+            self._group = self._take_workers(loader)
+            self._epoch = self._group.first_epoch
         else:
             number, is_told = self._progress.epoch, self._tells_epoch()
-            self._crew.resume(self._epoch, self._shared_seed, number, is_told, self._wait, reports.note)
+            self._group.resume(self._epoch, self._shared_seed, number, is_told, self._wait, reports.note)
             # As they were left by the epoch before: what is told of them until they say more. Whoever could not say
             # where it is will not be able to after the next batch either.
             with contextlib.suppress(RuntimeError):
@@ -134,7 +134,7 @@ class WorkerIterator(EpochIterator):
         self._begin_nothing()
         progress = self._progress
         resumed = progress.resumed if progress.resumed is not None and progress.resumed["in_epoch"] else None
-        first = self._crew.first_worker
+        first = self._group.first_worker
         if resumed is not None:
             is_same = resumed["num_workers"] == self._num_workers
             first = resumed["next_worker"] if is_same else progress.received % self._num_workers
@@ -176,7 +176,7 @@ class WorkerIterator(EpochIterator):
     def _prime(self) -> None:
         if self._watch is not None:
             self._watch.arm()
-        self._assignment.share(self._crew.parties)
+        self._assignment.share(self._group.parties)
         for _ in range(self._assignment.ahead - len(self._under_way) - self._owed):
             self._ask_for_one_more()
         self._primed = True
@@ -213,7 +213,7 @@ class WorkerIterator(EpochIterator):
         self._ids[number] = ids
         self._under_way[number] = worker
         try:
-            self._crew.fetch(worker, self._epoch, number, ids)
+            self._group.fetch(worker, self._epoch, number, ids)
         except BaseException:
             # Nobody was asked, so nobody must be waited for.
             self._under_way.pop(number, None)
@@ -221,9 +221,9 @@ class WorkerIterator(EpochIterator):
             raise
 
     def _next_data(self) -> Any:
-        self._crew.check()
-        if self._crew.closed:
-            self._crew.check()  # Just now, perhaps: a thread that the end of the interpreter finds here says nothing.
+        self._group.check()
+        if self._group.closed:
+            self._group.check()  # Just now, perhaps: a thread that the end of the interpreter finds here says nothing.
             raise StopIteration
         self._destination.check()
         if not self._primed:
@@ -277,14 +277,14 @@ class WorkerIterator(EpochIterator):
 
     def _begin_ahead(self) -> None:
         """Begins with what has come and whose turn comes next, as many batches as the destination wants."""
-        if self._destination.memory is None or self._crew.closed:
+        if self._destination.memory is None or self._group.closed:
             return
-        self._crew.gather()  # Pinned blocks are filled from now on.
+        self._group.gather()  # Pinned blocks are filled from now on.
         left, number = self._destination.ahead, self._next_number
         if left == 0:
             return
         # In one go: threads put more into it at any time.
-        inbox = tuple(self._crew.inbox)
+        inbox = tuple(self._group.inbox)
         come = {answer.number: answer for answer in inbox if answer.epoch == self._epoch} | self._answers
         while left > 0 and number < self._asked:
             answer = come.get(number)
@@ -344,10 +344,10 @@ class WorkerIterator(EpochIterator):
     def _await(self, number: int) -> int | None:
         """Waits for an answer, and returns the number of the batch to deliver, if there is one now."""
         self._wait(self._under_way[number])
-        answer = self._crew.inbox[0]
+        answer = self._group.inbox[0]
         ready = self._take(answer)
         # Last of all: should a signal's exception come before, the answer is taken once more.
-        self._crew.inbox.popleft()
+        self._group.inbox.popleft()
         return answer.number if ready and (answer.number == number or not self._in_order) else None
 
     def _take(self, answer: ProcessAnswer | ThreadAnswer) -> bool:
@@ -370,14 +370,14 @@ class WorkerIterator(EpochIterator):
     def _retire(self, worker: int) -> None:
         self._assignment.end(worker)
         if not self._persistent_workers:
-            self._crew.dismiss(worker)
+            self._group.dismiss(worker)
 
     def _wait(self, worker: int) -> None:
         """Waits until an answer is in the inbox; when that takes too long, `worker` is the one to tell of."""
         limit = self._timeout if self._timeout > 0 else STALL_SECONDS
-        if self._crew.receive(limit):
+        if self._group.receive(limit):
             return
-        report = self._crew.report(worker)
+        report = self._group.report(worker)
         if self._timeout > 0:
             raise RuntimeError(
                 f"DataLoader timed out after {self._timeout} seconds: {report}. If this is how long a batch may take, "
@@ -389,18 +389,18 @@ class WorkerIterator(EpochIterator):
             RuntimeWarning,
             stacklevel=5,
         )
-        self._crew.receive(None)
+        self._group.receive(None)
 
     def _count_ready(self) -> None:
-        if not (self._crew.closed or self._crew.is_foreign):
-            self._crew.listen()
+        if not (self._group.closed or self._group.is_foreign):
+            self._group.listen()
 
     def _shutdown_workers(self) -> None:
         """Ends the workers; what trainers call to end an iterator early."""
         self._party = None
-        self._crew.close()
+        self._group.close()
 
     def __del__(self) -> None:
         """Ends the workers with their iterator."""
-        if crew := getattr(self, "_crew", None):
-            crew.close()
+        if group := getattr(self, "_group", None):
+            group.close()

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// What a worker is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Errand {
+pub enum TaskKind {
     /// Fetch one batch, and answer.
     Fetch,
     /// Begin another epoch. There is no answer.
@@ -33,10 +33,10 @@ pub struct BatchNumber {
     pub batch_in_epoch: u64,
 }
 
-/// A request: the errand, what belongs to it (pickled indices, for example), and where the batch may be written.
+/// A request: the kind of task, what belongs to it (pickled indices, for example), and where the batch may be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
-    pub(crate) errand: Errand,
+    pub(crate) kind: TaskKind,
     pub(crate) number: BatchNumber,
     pub(crate) payload: Range<usize>,
     pub(crate) room: Range<usize>,
@@ -57,38 +57,38 @@ pub(crate) struct Reply {
     pub(crate) envelope: usize,
 }
 
-fn head(kind: u64, epoch: u64) -> u64 {
-    kind | epoch << 8
+fn head(code: u64, epoch: u64) -> u64 {
+    code | epoch << 8
 }
 
 impl Request {
     pub(crate) fn to_words(&self) -> [u64; 8] {
-        let kind = match self.errand {
-            Errand::Fetch => 1,
-            Errand::Resume => 2,
-            Errand::Stop => 3,
+        let code = match self.kind {
+            TaskKind::Fetch => 1,
+            TaskKind::Resume => 2,
+            TaskKind::Stop => 3,
         };
         let range = |range: &Range<usize>| [range.start as u64, range.end as u64];
         let ([a, b], [c, d], [e, f]) = (range(&self.payload), range(&self.room), range(&self.spare));
-        [head(kind, self.number.epoch), self.number.batch_in_epoch, a, b, c, d, e, f]
+        [head(code, self.number.epoch), self.number.batch_in_epoch, a, b, c, d, e, f]
     }
 
     pub(crate) fn from_words(words: [u64; 8]) -> Option<Self> {
-        let errand = match words[0] & 0xff {
-            1 => Errand::Fetch,
-            2 => Errand::Resume,
-            3 => Errand::Stop,
+        let kind = match words[0] & 0xff {
+            1 => TaskKind::Fetch,
+            2 => TaskKind::Resume,
+            3 => TaskKind::Stop,
             _ => return None,
         };
         let range = |at: usize| words[at] as usize..words[at + 1] as usize;
         let number = BatchNumber { epoch: words[0] >> 8, batch_in_epoch: words[1] };
-        Some(Self { errand, number, payload: range(2), room: range(4), spare: range(6) })
+        Some(Self { kind, number, payload: range(2), room: range(4), spare: range(6) })
     }
 }
 
 impl Reply {
     pub(crate) fn to_words(&self) -> [u64; 8] {
-        let kind = match self.outcome {
+        let code = match self.outcome {
             Outcome::Batch => 1,
             Outcome::Failed => 2,
             Outcome::Ended => 3,
@@ -96,7 +96,7 @@ impl Reply {
         let Range { start, end } = self.used;
         let numbers = [self.at, start as u64, end as u64, self.table as u64, self.envelope as u64];
         let [at, start, end, table, envelope] = numbers;
-        [head(kind, self.number.epoch), self.number.batch_in_epoch, at, start, end, table, envelope, 0]
+        [head(code, self.number.epoch), self.number.batch_in_epoch, at, start, end, table, envelope, 0]
     }
 
     /// Nothing when the words make no sense: a worker's memory may have been overwritten by its own code.
@@ -122,10 +122,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_words_an_answer_lies_in_itself(words in any::<[u64; 8]>(), kind in 0..5_u64, shift in 0..64_u32) {
+        fn whatever_the_words_an_answer_lies_in_itself(words in any::<[u64; 8]>(), code in 0..5_u64, shift in 0..64_u32) {
             // Small numbers too: of large ones hardly any are in order.
             let mut words = words.map(|word| word >> shift);
-            words[0] = words[0] & !0xff | kind;
+            words[0] = words[0] & !0xff | code;
             if let Some(reply) = Reply::from_words(words) {
                 prop_assert!(reply.table <= reply.envelope && reply.used.start + reply.envelope <= reply.used.end);
                 prop_assert_eq!(Reply::from_words(reply.to_words()), Some(reply));
@@ -133,7 +133,7 @@ mod tests {
             if let Some(request) = Request::from_words(words) {
                 prop_assert_eq!(Request::from_words(request.to_words()), Some(request));
             }
-            prop_assert_eq!(Request::from_words(words).is_some(), (1..=3).contains(&kind));
+            prop_assert_eq!(Request::from_words(words).is_some(), (1..=3).contains(&code));
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) use fetch_items::FetchItems;
 pub use fetch_packed::FetchPacked;
 pub use field_table::PlacedField;
 pub use field_view::FieldView;
-pub use message::{BatchNumber, Errand, Outcome};
+pub use message::{BatchNumber, Outcome, TaskKind};
 pub use pool::Pool;
 pub use prefetch::{Delivery, Prefetch};
 pub use read_ahead::ReadAhead;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::field_table::{PlacedField, encode};
-use super::message::{BatchNumber, Errand, Outcome, Reply, Request};
+use super::message::{BatchNumber, Outcome, Reply, Request, TaskKind};
 use super::worker_layout::WorkerLayout;
 use crate::memory::{Bell, EventBell, Ring, Segment, SharedWord, Woken, WorkerSlot};
 use crate::{DType, Error, Result};
@@ -22,7 +22,7 @@ const MOST_TOUCHED: usize = 4096;
 #[derive(Debug)]
 pub struct Task {
     /// What to do.
-    pub errand: Errand,
+    pub kind: TaskKind,
     /// Which batch, or epoch.
     pub number: BatchNumber,
     /// What belongs to it: pickled indices, for example.
@@ -91,7 +91,7 @@ impl WorkerEnd {
         self.since.store(0);
         if self.stop.load() != 0 {
             let number = BatchNumber { epoch: 0, batch_in_epoch: 0 };
-            return Ok(Some(Task { errand: Errand::Stop, number, payload: Vec::new() }));
+            return Ok(Some(Task { kind: TaskKind::Stop, number, payload: Vec::new() }));
         }
         let Some(words) = self.requests.pop() else {
             let (requests, stop) = (&self.requests, &self.stop);
@@ -105,13 +105,13 @@ impl WorkerEnd {
         if !request.spare.is_empty() {
             self.spare = request.spare;
         }
-        if request.errand == Errand::Fetch {
+        if request.kind == TaskKind::Fetch {
             self.since.store(monotonic_now());
             let slot = WorkerSlot::new(&self.segment, request.room, std::mem::replace(&mut self.spare, 0..0));
             self.making = Some(Making { number: request.number, slot, fields: Vec::new() });
         }
         let payload = self.segment.copy_out(request.payload);
-        Ok(Some(Task { errand: request.errand, number: request.number, payload }))
+        Ok(Some(Task { kind: request.kind, number: request.number, payload }))
     }
 
     /// The batch that is being made.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::field_table::{PlacedField, decode};
-use super::message::{BatchNumber, Errand, Outcome, Reply, Request};
+use super::message::{BatchNumber, Outcome, Reply, Request, TaskKind};
 use super::worker_end::WorkerEnd;
 use super::worker_layout::WorkerLayout;
 use super::{BytesAhead, Held};
@@ -193,14 +193,14 @@ impl Workers {
         }
     }
 
-    /// Asks `worker` to run an errand; `payload` is passed to it. Returns at once.
+    /// Asks `worker` to do a task; `payload` is passed to it. Returns at once.
     ///
     /// # Errors
     /// [`Error::Worker`] when more is under way than was agreed; [`Error::OutOfMemory`] when there is no room for the
     /// request.
-    pub fn send(&mut self, worker: usize, errand: Errand, number: BatchNumber, payload: &[u8]) -> Result<()> {
+    pub fn send(&mut self, worker: usize, kind: TaskKind, number: BatchNumber, payload: &[u8]) -> Result<()> {
         let lane = &mut self.lanes[worker];
-        let mut request = Request { errand, number, payload: 0..0, room: 0..0, spare: 0..0 };
+        let mut request = Request { kind, number, payload: 0..0, room: 0..0, spare: 0..0 };
         let mut under_way = UnderWay { number, room: None, _payload: None };
         if !payload.is_empty() {
             let room = lane.request_room.grant(payload.len()).ok_or_else(|| no_room(payload.len()))?;
@@ -209,7 +209,7 @@ impl Workers {
             lease.bytes_mut().copy_from_slice(payload);
             under_way._payload = Some(lease);
         }
-        if errand == Errand::Fetch {
+        if kind == TaskKind::Fetch {
             let expected = lane.batch_room.expected();
             under_way.room = if expected > 0 { lane.batch_room.grant(expected) } else { None };
             if let Some(room) = &under_way.room {
@@ -223,7 +223,7 @@ impl Workers {
         if !lane.requests.push(request.to_words()) {
             return Err(Error::Worker { reason: format!("worker {worker} has more requests than were agreed") });
         }
-        if errand == Errand::Fetch {
+        if kind == TaskKind::Fetch {
             lane.under_way.push_back(under_way);
         } else if let Some(payload) = under_way._payload {
             // Read before the next answer, whichever that is.

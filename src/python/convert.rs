@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 
 use crate::DType;
-use crate::pipeline::Errand;
+use crate::pipeline::TaskKind;
 
 /// How the fields of a batch are nested in what the user gets, as torch's default collate would nest them.
 pub(super) enum Structure {
@@ -104,13 +104,13 @@ pub(super) fn wrap(index: i64, len: usize) -> Option<usize> {
     usize::try_from(place).ok().filter(|&place| place < len)
 }
 
-/// A worker's errand by its name.
-pub(super) fn errand(name: &Bound<'_, PyAny>) -> PyResult<Errand> {
+/// A kind of task by its name.
+pub(super) fn task_kind(name: &Bound<'_, PyAny>) -> PyResult<TaskKind> {
     match name.extract::<&str>()? {
-        "fetch" => Ok(Errand::Fetch),
-        "resume" => Ok(Errand::Resume),
-        "stop" => Ok(Errand::Stop),
-        other => Err(PyValueError::new_err(format!("errand: `{other}` is none"))),
+        "fetch" => Ok(TaskKind::Fetch),
+        "resume" => Ok(TaskKind::Resume),
+        "stop" => Ok(TaskKind::Stop),
+        other => Err(PyValueError::new_err(format!("kind: no task is called `{other}`"))),
     }
 }
 

@@ -19,9 +19,8 @@ use super::tar::{on_missing_of, tar_fields};
 use super::typed_field::{TypedForm, content_of, typed_fields};
 use crate::memory::Slab;
 use crate::{
-    ConsumedSamples, CsvHeader, Error, Features, Field, IterableDataset, RawField, ReadAhead, ShuffledSamples,
-    StreamDamages, StreamDataset, StreamFormat, StreamPacking, StreamPart, StreamPosition, StreamSource, StreamSplit,
-    TarEnd,
+    ConsumedSamples, CsvHeader, Damages, Error, Features, Field, IterableDataset, RawField, ReadAhead, ShuffledSamples,
+    StreamDataset, StreamFormat, StreamPacking, StreamPart, StreamPosition, StreamSource, StreamSplit, TarEnd,
 };
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
@@ -62,7 +61,7 @@ impl Stream {
         let sources = sources.into_iter().map(source).collect::<crate::Result<Vec<_>>>();
         let stream = sources.and_then(|sources| {
             let packing = if by_content { StreamPacking::ByContent } else { StreamPacking::None };
-            let damages = if leave_out { StreamDamages::LeaveOut } else { StreamDamages::Refuse };
+            let damages = if leave_out { Damages::LeaveOut } else { Damages::Refuse };
             let stream = StreamDataset::new(sources, format?);
             let stream = stream.packed(packing).on_damage(damages).with_largest_sample(largest);
             stream.check()?;

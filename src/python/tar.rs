@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 
 use super::error::unknown;
-use crate::{Dataset, OnMissing, Result, Tar, TarDamages, TarEnd, TarField, TarOptions, TarValue, UnpackedFolder};
+use crate::{Damages, Dataset, OnMissing, Result, Tar, TarEnd, TarField, TarOptions, TarValue, UnpackedFolder};
 
 /// How archives are read, as Python says it.
 #[derive(FromPyObject)]
@@ -34,7 +34,7 @@ impl TarArguments {
         let options = TarOptions {
             on_missing: on_missing_of(&self.on_missing)?,
             end: if self.concatenated { TarEnd::FileEnd } else { TarEnd::ZeroBlock },
-            damages: if self.skip_damaged { TarDamages::LeaveOut } else { TarDamages::Refuse },
+            damages: if self.skip_damaged { Damages::LeaveOut } else { Damages::Refuse },
             excluded: self.excluded,
             index_folder: self.index_folder,
             unpacked,

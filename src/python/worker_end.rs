@@ -13,7 +13,7 @@ use super::memory::{descriptors, making_capsule};
 use super::stack::{Kinds, Rows};
 use super::workers::SIGNAL_INTERVAL;
 use crate::DType;
-use crate::pipeline::{Errand, Outcome, Task};
+use crate::pipeline::{Outcome, Task, TaskKind};
 
 /// Where a worker finds its requests and writes its batches. One thread at a time.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -46,17 +46,17 @@ impl WorkerEnd {
         detach(py, || crate::pipeline::end_with(process))
     }
 
-    /// The next task, waited for: (errand, epoch, batch in epoch, payload).
+    /// The next task, waited for: (kind, epoch, batch in epoch, payload).
     fn next<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, u64, u64, Bound<'py, PyBytes>)> {
         loop {
             if let Some(task) = detach(py, || self.lock().next(SIGNAL_INTERVAL))? {
-                let Task { errand, number, payload } = task;
-                let errand = match errand {
-                    Errand::Fetch => "fetch",
-                    Errand::Resume => "resume",
-                    Errand::Stop => "stop",
+                let Task { kind, number, payload } = task;
+                let kind = match kind {
+                    TaskKind::Fetch => "fetch",
+                    TaskKind::Resume => "resume",
+                    TaskKind::Stop => "stop",
                 };
-                return Ok((errand, number.epoch, number.batch_in_epoch, PyBytes::new(py, &payload)));
+                return Ok((kind, number.epoch, number.batch_in_epoch, PyBytes::new(py, &payload)));
             }
             py.check_signals()?;
         }

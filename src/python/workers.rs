@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use super::bytes_ahead::{BytesAhead, Held};
-use super::convert::errand;
+use super::convert::task_kind;
 use super::detach::detach;
 use super::memory::{descriptors, pinned_leases};
 use super::pinned_copy::PinnedCopy;
@@ -115,19 +115,19 @@ impl Workers {
         })
     }
 
-    /// Asks `worker` to run an errand ("fetch", "resume" or "stop") with a payload. Returns at once.
-    #[pyo3(signature = (worker, errand, epoch, batch_in_epoch, payload=None))]
+    /// Asks `worker` to do a task ("fetch", "resume" or "stop") with a payload. Returns at once.
+    #[pyo3(signature = (worker, kind, epoch, batch_in_epoch, payload=None))]
     fn send(
         &self,
         py: Python<'_>,
         worker: usize,
-        #[pyo3(from_py_with = errand)] errand: crate::pipeline::Errand,
+        #[pyo3(from_py_with = task_kind)] kind: crate::pipeline::TaskKind,
         epoch: u64,
         batch_in_epoch: u64,
         payload: Option<&[u8]>,
     ) -> PyResult<()> {
         detach(py, || {
-            self.lock().send(worker, errand, BatchNumber { epoch, batch_in_epoch }, payload.unwrap_or_default())
+            self.lock().send(worker, kind, BatchNumber { epoch, batch_in_epoch }, payload.unwrap_or_default())
         })
     }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use sluicegate::{
-    Advance, BufferBound, CsvHeader, DType, Error, Features, Field, IterableDataset, OnMissing, RawField, ReadAhead,
-    Result, SampleBlock, ShuffleBuffer, ShuffledSamples, StackSamples, StopSignal, StreamDamages, StreamDataset,
+    Advance, BufferBound, CsvHeader, DType, Damages, Error, Features, Field, IterableDataset, OnMissing, RawField,
+    ReadAhead, Result, SampleBlock, ShuffleBuffer, ShuffledSamples, StackSamples, StopSignal, StreamDataset,
     StreamFormat, StreamPart, StreamPosition, StreamSource, TarEnd, TarField, TarValue, TarWriter, TypedField,
     memory::Slab,
 };
@@ -134,7 +134,7 @@ fn a_source_that_is_shorter_than_it_was_is_told() {
 #[test]
 fn a_program_that_fails_is_named_and_never_left_out() {
     let source = StreamSource::Command("echo 1; echo sorry >&2; exit 7".into());
-    for damages in [StreamDamages::Refuse, StreamDamages::LeaveOut] {
+    for damages in [Damages::Refuse, Damages::LeaveOut] {
         let dataset = StreamDataset::new(vec![source.clone()], StreamFormat::JsonLines(None)).on_damage(damages);
         let error = read(&dataset, StreamPart::WHOLE, StreamPosition::default()).unwrap_err();
         assert!(
@@ -278,7 +278,7 @@ proptest! {
                 bytes.truncate(places[0].0 % len);
             }
             fs::write(&path, &bytes).unwrap();
-            for damages in [StreamDamages::Refuse, StreamDamages::LeaveOut] {
+            for damages in [Damages::Refuse, Damages::LeaveOut] {
                 let dataset = StreamDataset::new(vec![StreamSource::Path(path.clone())], format.clone());
                 let found = read(&dataset.on_damage(damages).with_largest_sample(1 << 16), StreamPart::WHOLE, StreamPosition::default());
                 prop_assert!(found.map_or(true, |found| found.len() <= 40_000));
@@ -296,7 +296,7 @@ fn millions_of_empty_lines_are_passed_over_in_little_stack() {
     // The first line is no JSON.
     for format in [csv, StreamFormat::JsonLines(None)] {
         let dataset = StreamDataset::new(vec![StreamSource::Path(path.clone())], format);
-        let dataset = dataset.on_damage(StreamDamages::LeaveOut);
+        let dataset = dataset.on_damage(Damages::LeaveOut);
         let found = thread::Builder::new().stack_size(256 << 10).spawn(move || all(&dataset).len());
         assert_eq!(found.unwrap().join().unwrap(), 1);
     }

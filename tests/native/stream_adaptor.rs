@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sluicegate::{
-    Advance, BufferBound, DType, Error, Field, IterableDataset, IterableDatasetExt, LastBatch, Result, SampleBlock,
-    SampleStream, StopSignal, StreamBatches, StreamDamages, StreamDataset, StreamFormat, StreamPart, StreamPosition,
+    Advance, BufferBound, DType, Damages, Error, Field, IterableDataset, IterableDatasetExt, LastBatch, Result,
+    SampleBlock, SampleStream, StopSignal, StreamBatches, StreamDataset, StreamFormat, StreamPart, StreamPosition,
     StreamSource, TypedField,
 };
 use tempfile::TempDir;
@@ -298,7 +298,7 @@ fn errors_and_what_is_left_out_are_passed_on() {
     let error = read(&typed, StreamPart::WHOLE, StreamPosition::default()).unwrap_err();
     assert!(error.to_string().contains("not float32"), "{error}");
 
-    let damaged = || lines("echo 1; echo '{'; echo 3").on_damage(StreamDamages::LeaveOut);
+    let damaged = || lines("echo 1; echo '{'; echo 3").on_damage(Damages::LeaveOut);
     let same = damaged().map(vec![TypedField::text("x")], |sample, into| {
         into[0].extend(sample.bytes(0));
         Ok(())

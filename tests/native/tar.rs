@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use sluicegate::{
-    Dataset, Error, OnMissing, Result, Tar, TarDamages, TarEnd, TarField, TarOptions, TarShards, TarValue, TarWriter,
-    Wait,
+    Damages, Dataset, Error, OnMissing, Result, Tar, TarEnd, TarField, TarOptions, TarShards, TarValue, TarWriter, Wait,
 };
 use tempfile::TempDir;
 
@@ -37,7 +36,7 @@ fn refusing() -> TarOptions {
 }
 
 fn leaving_out() -> TarOptions {
-    TarOptions { damages: TarDamages::LeaveOut, on_missing: OnMissing::Skip, ..refusing() }
+    TarOptions { damages: Damages::LeaveOut, on_missing: OnMissing::Skip, ..refusing() }
 }
 
 const MEMBERS: [(&str, &[u8]); 8] = [

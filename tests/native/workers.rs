@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluicegate::{Answer, BatchNumber, DType, Errand, Heard, Outcome, WorkerEnd, Workers};
+use sluicegate::{Answer, BatchNumber, DType, Heard, Outcome, TaskKind, WorkerEnd, Workers};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -22,10 +22,10 @@ fn open(workers: &Workers, worker: usize) -> WorkerEnd {
 fn work(mut end: WorkerEnd) {
     loop {
         let Some(task) = end.next(SOON).unwrap() else { panic!("nothing to do for {SOON:?}") };
-        match task.errand {
-            Errand::Stop => return,
-            Errand::Resume => continue,
-            Errand::Fetch => {}
+        match task.kind {
+            TaskKind::Stop => return,
+            TaskKind::Resume => continue,
+            TaskKind::Fetch => {}
         }
         let sizes: Vec<usize> =
             task.payload.chunks(8).map(|size| u64::from_ne_bytes(size.try_into().unwrap()) as usize).collect();
@@ -83,7 +83,7 @@ fn batches_of_any_size_come_back_in_the_order_they_were_asked_for_and_stay_valid
     for window in 0..sizes.len() / 4 {
         let batches = window * 4..window * 4 + 4;
         for batch in batches.clone() {
-            workers.send(0, Errand::Fetch, number(batch as u64), &payload(&sizes[batch])).unwrap();
+            workers.send(0, TaskKind::Fetch, number(batch as u64), &payload(&sizes[batch])).unwrap();
         }
         for batch in batches {
             let answer = hear(&mut workers);
@@ -107,11 +107,11 @@ fn batches_of_any_size_come_back_in_the_order_they_were_asked_for_and_stay_valid
     // What was large once is given back: only small batches come now.
     for batch in 100..160 {
         let batch = batch * 10;
-        workers.send(0, Errand::Fetch, number(batch), &payload(&[100])).unwrap();
+        workers.send(0, TaskKind::Fetch, number(batch), &payload(&[100])).unwrap();
         check(&hear(&mut workers), &[100]);
     }
     assert!(workers.held_bytes() <= 2 << 20, "{} bytes are held", workers.held_bytes());
-    workers.send(0, Errand::Stop, number(0), &[]).unwrap();
+    workers.send(0, TaskKind::Stop, number(0), &[]).unwrap();
     worker.join().unwrap();
 }
 
@@ -125,7 +125,7 @@ fn answers_of_several_workers_come_in_the_order_in_which_they_were_ready() {
         }
         for round in 0..50_u64 {
             for worker in [2, 0, 1] {
-                workers.send(worker, Errand::Fetch, number(round * 10), &payload(&[worker * 1000])).unwrap();
+                workers.send(worker, TaskKind::Fetch, number(round * 10), &payload(&[worker * 1000])).unwrap();
             }
             let mut heard: Vec<usize> = (0..3).map(|_| hear(&mut workers).worker).collect();
             heard.sort_unstable();
@@ -142,10 +142,10 @@ fn an_epoch_that_is_left_does_not_get_into_the_next_one() {
     thread::scope(|scope| {
         scope.spawn(|| work(end));
         for batch in 0..4 {
-            workers.send(0, Errand::Fetch, number(batch), &payload(&[10])).unwrap();
+            workers.send(0, TaskKind::Fetch, number(batch), &payload(&[10])).unwrap();
         }
-        workers.send(0, Errand::Resume, BatchNumber { epoch: 1, batch_in_epoch: 0 }, b"seed").unwrap();
-        workers.send(0, Errand::Fetch, BatchNumber { epoch: 1, batch_in_epoch: 0 }, &payload(&[20])).unwrap();
+        workers.send(0, TaskKind::Resume, BatchNumber { epoch: 1, batch_in_epoch: 0 }, b"seed").unwrap();
+        workers.send(0, TaskKind::Fetch, BatchNumber { epoch: 1, batch_in_epoch: 0 }, &payload(&[20])).unwrap();
         let epochs: Vec<u64> = (0..5).map(|_| hear(&mut workers).number.epoch).collect();
         assert_eq!(epochs, [0, 0, 0, 0, 1]);
         workers.stop();
@@ -160,7 +160,7 @@ fn waiting_ends_in_time_and_too_many_requests_are_refused() {
     assert!(begin.elapsed() >= Duration::from_millis(30));
     assert_eq!(workers.busy_since(0), 0);
     let sent =
-        (0..100).map(|batch| workers.send(1, Errand::Fetch, number(batch), b"")).take_while(Result::is_ok).count();
+        (0..100).map(|batch| workers.send(1, TaskKind::Fetch, number(batch), b"")).take_while(Result::is_ok).count();
     assert!((1..100).contains(&sent));
     // New processes find nothing of that.
     workers.renew();

@@ -244,5 +244,5 @@ def test_folders_have_the_blocks_of_all(tmp_path: Path) -> None:
     assert dataset[LENGTH]["x"] == 0
     assert before.limit == 2 * 10**6
     assert dataset.cache_info().decoded == before.decoded + 1
-    with pytest.raises(ValueError, match="cache_bytes: a number of bytes is not negative, but got -1"):
+    with pytest.raises(ValueError, match=r"cache_bytes should be 0 or more, and below .*, but got -1"):
         MdsDataset(str(tmp_path / "a"), cache_bytes=-1)

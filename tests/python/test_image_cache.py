@@ -90,7 +90,7 @@ def test_each_dataset_has_its_own(root: Path) -> None:
 def test_arguments_are_checked(root: Path) -> None:
     with pytest.raises(ValueError, match="'memory', 'disk' or None"):
         ImageField(cache="ram")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="is not negative"):
+    with pytest.raises(ValueError, match="cache_bytes should be 0 or more"):
         ImageField(cache="memory", cache_bytes=-1)
     with pytest.raises(OSError, match="images"):
         ImageFolderDataset(root, training(), cache="disk", cache_folder=next(root.glob("*/*")))

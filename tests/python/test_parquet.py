@@ -512,7 +512,7 @@ def test_arguments_that_can_not_be_are_refused(tmp_path: Path) -> None:
         ({"decimals": "exact"}, "decimals: expected 'float' or 'int'"),
         ({"lists": "padded"}, "lists: expected 'ragged' or"),
         ({"lists": ("padded", "x")}, "lists: 'x' is no int64, as column `l`"),
-        ({"cache_bytes": -1}, "cache_bytes: "),
+        ({"cache_bytes": -1}, "cache_bytes should be 0 or more"),
         ({"nulls": 2**70}, "nulls: .* is no number of 64 bits"),
     ):
         with pytest.raises(ValueError, match=message):

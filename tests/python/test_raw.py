@@ -126,7 +126,7 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"dtype": "<i4", "shape": (-1,)}, ValueError, "shape: sizes are not negative"),
         ({"dtype": [("a", "u1")], "shape": 2}, ValueError, "shape: a structured dtype"),
-        ({"dtype": "<i4", "header_bytes": -1}, ValueError, "header_bytes: a number of bytes"),
+        ({"dtype": "<i4", "header_bytes": -1}, ValueError, "header_bytes should be 0 or more"),
         ({"dtype": "<i4", "header_bytes": 49}, ValueError, "the file has 48 bytes, of which 49 are the header"),
         ({"dtype": "<i4", "shape": 5}, ValueError, "x.bin, byte 40: the file has 48 bytes"),
         ({"dtype": "<i4", "shape": (2, 0)}, ValueError, "a sample has no bytes"),

@@ -14,15 +14,6 @@ const MOST_TEXTS: usize = 1000;
 /// Where it is looked for broken samples, so many parts are shared out at a time: what is found of them is in memory.
 const PARTS: usize = 256;
 
-/// What is done about samples that can't be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Damages {
-    /// The first one is an error.
-    Refuse,
-    /// They are left out when the dataset is opened.
-    LeaveOut,
-}
-
 /// Whether what `error` tells of is in the data: it will be there whenever they are read.
 pub(super) fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Format { .. } | Error::Sample { .. })

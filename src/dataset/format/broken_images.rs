@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::broken::Broken;
-use super::index_place::{IndexPlace, user_cache};
+use super::index_place::{IndexPlace, SMALL, user_cache};
 use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
-use super::whole_samples::SMALL;
 use crate::dataset::Dataset;
 use crate::dataset::encoded_batch::EncodedBatch;
 use crate::transform::{DecodeOptions, decode_image};
@@ -74,10 +73,9 @@ pub fn broken_images(
     go_on: impl FnMut() -> Result<()>,
 ) -> Result<BrokenImages> {
     let files = SourceFiles::look(sources.paths.clone())?;
-    let bytes = files.files().iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add);
     let options: Vec<_> = fields.iter().map(|field| (field.field, parameters(&field.options))).collect();
     let kind = ("images of samples 1", &format!("{} {options:?} {}", dataset.len(), sources.parameters)[..]);
-    let (size, folder) = ((dataset.len(), bytes), sources.index_folder.clone());
+    let (size, folder) = ((dataset.len(), files.bytes()), sources.index_folder.clone());
     let broken = kept_or_found(
         size,
         || Ok(files),

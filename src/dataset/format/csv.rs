@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::broken::{Broken, Damages, is_damage};
+use super::broken::{Broken, is_damage};
 use super::csv_fields::{CsvFields, names_of};
 use super::csv_row::Cells;
 use super::csv_scan::{check_rows, find_rows, first_row};
 use super::csv_types::Inference;
+use super::damages::Damages;
 use super::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
 use super::file_pool::FilePool;
 use super::open_file::OpenFile;

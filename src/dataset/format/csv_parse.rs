@@ -5,12 +5,9 @@ use super::csv::{CsvHeader, INFERRED_FROM};
 use super::csv_fields::{CsvFields, names_of};
 use super::csv_row::Cells;
 use super::csv_types::Inference;
-use super::stream_parse::{Found, Parse, Sample, Step, Trouble};
+use super::stream_parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 use super::text_parse::{LineCount, begin_text};
 use super::typed_field::TypedField;
-
-/// So many bytes at the beginning are looked at for what the columns hold.
-const LOOK: u64 = 64 << 20;
 
 /// Rows, as [`Csv`](super::Csv) has them.
 pub(super) struct CsvParse {
@@ -102,10 +99,7 @@ impl CsvParse {
             }
             if place == Place::Quoted {
                 let reason = (quote, "a quote is opened here and never closed".to_owned());
-                return Err(match self.lines.refuse(bytes.offset(), bytes.window(), reason) {
-                    Trouble::Sample { offset, reason } => Trouble::Rest { offset, reason },
-                    trouble => trouble,
-                });
+                return Err(rest(self.lines.refuse(bytes.offset(), bytes.window(), reason)));
             }
             let taken = bytes.window().len();
             let text = taken - usize::from(bytes.window().ends_with(b"\r"));

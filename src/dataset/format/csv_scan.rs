@@ -1,6 +1,7 @@
 //! Where the rows of a CSV file are: a line feed in quotes ends none.
 
-use super::broken::{Damages, is_damage};
+use super::broken::is_damage;
+use super::damages::Damages;
 use super::file_pool::FilePool;
 use super::open_file::OpenFile;
 use super::scan::scan;

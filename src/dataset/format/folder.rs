@@ -7,7 +7,8 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::broken::{Broken, Damages, is_of_the_file};
+use super::broken::{Broken, is_of_the_file};
+use super::damages::Damages;
 use super::data_file::open_regular;
 use super::folder_walk::{FolderClasses, FolderOptions, first_component, join, walk};
 use super::whole_samples::WholeSamples;

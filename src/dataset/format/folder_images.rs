@@ -4,8 +4,9 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::broken::{Broken, Damages, is_of_the_file};
+use super::broken::{Broken, is_of_the_file};
 use super::broken_images::{BrokenImages, kept_or_found, parameters, undecoded};
+use super::damages::Damages;
 use super::data_file::open_regular;
 use super::folder::Folder;
 use super::folder_walk::FolderOptions;

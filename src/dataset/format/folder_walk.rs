@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::broken::Damages;
+use super::damages::Damages;
 use super::name_pattern::NamePattern;
 use super::scan::scan;
 use crate::{Error, Result};

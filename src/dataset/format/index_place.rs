@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use super::index_file::digest_of;
 use super::source_files::SourceFile;
 
+/// Below so many bytes in all files it costs less to look through them than to keep in a file what was found.
+pub(super) const SMALL: u64 = 4 << 20;
+
 /// Where an index is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IndexPlace {

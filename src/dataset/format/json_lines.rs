@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::broken::{Broken, Damages, is_damage};
+use super::broken::{Broken, is_damage};
+use super::damages::Damages;
 use super::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
 use super::file_pool::FilePool;
 use super::json_fields::{check, read_fields};

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::block_cache::{BlockCache, CACHED_BYTES, Reads};
-use super::broken::{Damages, is_damage};
+use super::broken::is_damage;
 use super::cache_info::CacheInfo;
+use super::damages::Damages;
 use super::decoding::{Decode, Decoded, Decoding, dataset_by_decoding};
 use super::file_pool::{FilePool, OPEN_FILES};
 use super::index_file::digest_of;

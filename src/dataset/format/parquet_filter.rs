@@ -7,8 +7,9 @@ use arrow_schema::Schema as ArrowSchema;
 use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::PageIndexPolicy;
 
-use super::broken::{Damages, is_damage};
+use super::broken::is_damage;
 use super::columnar::{Block, ColumnarOptions, Columns, FillValue, Strings, Value};
+use super::damages::Damages;
 use super::file_pool::FilePool;
 use super::open_file::OpenFile;
 use super::parquet_bounds::{Condition, can_hold, possible_rows};

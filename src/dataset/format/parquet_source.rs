@@ -9,9 +9,10 @@ use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::PageIndexPolicy;
 
 use super::block_cache::BlockCache;
-use super::broken::Damages;
 use super::columnar::{Block, ColumnarOptions, Columns};
+use super::damages::Damages;
 use super::file_pool::{FilePool, OPEN_FILES};
+use super::index_place::SMALL;
 use super::parquet::ParquetOptions;
 use super::parquet_file::{Footer, Request, refuse};
 use super::parquet_filter::Filter;
@@ -23,9 +24,6 @@ use crate::{Error, Result};
 /// A row group may have so many bytes once it is decoded, or as many as may be cached, if that is more: a few bytes of a
 /// damaged file can stand for any number of rows.
 pub(super) const LARGEST_GROUP: usize = 4 << 30;
-
-/// Below so many bytes in all files a filter costs less than a file to keep in what it leaves.
-const SMALL: u64 = 4 << 20;
 
 /// So many bytes of footers are kept.
 const FOOTER_BYTES: usize = 64 << 20;
@@ -79,7 +77,7 @@ impl ParquetSource {
             parameters.push_str(" leave out");
         }
         let folder = options.index_folder.clone();
-        let bytes = pool.files().files().iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add);
+        let bytes = pool.files().bytes();
         let groups = Groups::open(&pool, &parameters, folder, filter.is_some() && bytes >= SMALL, || {
             find_groups(&pool, &columns, &options, filter.as_ref(), damages)
         })?;

@@ -90,6 +90,11 @@ impl SourceFiles {
     pub(crate) fn files(&self) -> &[SourceFile] {
         &self.files
     }
+
+    /// The size of all of them together, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add)
+    }
 }
 
 /// What is found at `path`, which must be a regular file: opening a pipe would wait until somebody writes to it.

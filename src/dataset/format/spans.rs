@@ -6,16 +6,13 @@ use std::sync::Arc;
 
 use super::file_pool::{FilePool, OPEN_FILES};
 use super::index_columns::{ColumnRole, IndexColumn};
-use super::index_place::IndexPlace;
+use super::index_place::{IndexPlace, SMALL};
 use super::open_file::OpenFile;
 use super::recent_files::RecentFiles;
 use super::room::make_room;
 use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
 use crate::{Error, Result};
-
-/// Below so many bytes in all files a scan costs less than a file to keep it in.
-const SMALL: u64 = 4 << 20;
 
 /// Neighbours in a batch that are neighbours in a file are read at once, up to so many bytes.
 const READ_TOGETHER: u64 = 1 << 20;
@@ -72,7 +69,6 @@ impl Spans {
     ) -> Result<Self> {
         let files = Arc::new(SourceFiles::look(paths)?);
         let pool = FilePool::new(Arc::clone(&files), OPEN_FILES);
-        let all: u64 = files.files().iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add);
         let make = |numbers: &[usize]| {
             let unknown = FilePool::new(Arc::new(files.subset(numbers)), OPEN_FILES);
             let spans = scan(&unknown)?;
@@ -80,7 +76,7 @@ impl Spans {
             (0..spans.len()).try_for_each(|number| unknown.file(number).map(drop))?;
             Ok(spans.iter().map(|spans| columns(spans)).collect())
         };
-        let index = match all < SMALL {
+        let index = match files.bytes() < SMALL {
             true => SampleIndex::scan_in_memory(&files, &ROLES, make)?,
             false => {
                 let place = index_folder.map_or(IndexPlace::Beside, IndexPlace::Folder);

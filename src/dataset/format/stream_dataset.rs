@@ -3,6 +3,7 @@
 use super::byte_stream::{ByteStream, StreamPacking};
 use super::csv::CsvHeader;
 use super::csv_parse::CsvParse;
+use super::damages::Damages;
 use super::json_parse::JsonParse;
 use super::raw::RawField;
 use super::raw_parse::RawParse;
@@ -63,16 +64,6 @@ pub enum StreamFormat {
     },
 }
 
-/// What is done about a sample that is damaged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum StreamDamages {
-    /// It is an error.
-    #[default]
-    Refuse,
-    /// It is left out, and keeps its ordinal; where nobody can tell where the next one begins, so is the rest of its source.
-    LeaveOut,
-}
-
 /// Samples of several sources, one after the other, that are read from front to back.
 ///
 /// What is packed with gzip or Zstandard is unpacked on the way. Samples that belong to other readers are passed over: of a
@@ -95,7 +86,7 @@ pub struct StreamDataset {
     sources: Vec<StreamSource>,
     format: StreamFormat,
     packing: StreamPacking,
-    damages: StreamDamages,
+    damages: Damages,
     largest: u64,
 }
 
@@ -103,7 +94,7 @@ impl StreamDataset {
     /// The samples of `sources`.
     #[must_use]
     pub fn new(sources: Vec<StreamSource>, format: StreamFormat) -> Self {
-        let (packing, damages) = (StreamPacking::default(), StreamDamages::default());
+        let (packing, damages) = (StreamPacking::default(), Damages::default());
         Self { sources, format, packing, damages, largest: LARGEST_SAMPLE }
     }
 
@@ -115,7 +106,7 @@ impl StreamDataset {
 
     /// The same, with damaged samples treated otherwise.
     #[must_use]
-    pub fn on_damage(self, damages: StreamDamages) -> Self {
+    pub fn on_damage(self, damages: Damages) -> Self {
         Self { damages, ..self }
     }
 
@@ -286,7 +277,7 @@ impl Samples {
     /// The error, unless what is damaged is left out.
     fn refuse(&self, error: Error) -> Result<String> {
         match (self.dataset.damages, &error) {
-            (StreamDamages::LeaveOut, Error::Format { .. }) => Ok(error.to_string()),
+            (Damages::LeaveOut, Error::Format { .. }) => Ok(error.to_string()),
             _ => Err(error),
         }
     }

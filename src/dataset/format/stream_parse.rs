@@ -5,6 +5,9 @@ use super::decoding::Decoded;
 use super::typed_field::TypedField;
 use crate::Error;
 
+/// So many bytes at the beginning of the first source are looked at for what the fields are.
+pub(super) const LOOK: u64 = 64 << 20;
+
 /// What a format makes of the bytes of one source after the other.
 pub(super) trait Parse: Send {
     /// The fields of all samples; not before [`look`](Self::look), where that is needed.

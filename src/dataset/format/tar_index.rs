@@ -1,12 +1,13 @@
 //! [`TarIndex`]: where every member of every sample of some archives lies.
 
+use super::damages::Damages;
 use super::file_pool::FilePool;
 use super::index_columns::{ColumnRole, IndexColumn};
 use super::index_place::IndexPlace;
 use super::sample_index::SampleIndex;
 use super::scan::scan;
 use super::tar_members::TarEnd;
-use super::tar_shard::{TarDamages, TarShard};
+use super::tar_shard::TarShard;
 use crate::{Error, Result};
 
 /// The format of the index, with the version of what its columns mean.
@@ -51,7 +52,7 @@ pub(super) struct TarPlace {
 impl TarIndex {
     /// Opens the index of the archives in `pool`, or makes it by reading once all headers of those that are in none, several
     /// archives at a time.
-    pub(super) fn open(pool: &FilePool, end: TarEnd, damages: TarDamages, place: &IndexPlace) -> Result<Self> {
+    pub(super) fn open(pool: &FilePool, end: TarEnd, damages: Damages, place: &IndexPlace) -> Result<Self> {
         let parameters = format!("{end:?} {damages:?}");
         let index = SampleIndex::open_or_scan(pool.files(), (FORMAT, &parameters), place, &ROLES, |files| {
             scan(files, |&number| Ok(columns(&TarShard::scan(&*pool.file(number)?, end, damages)?)))

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::damages::Damages;
 use super::tar_members::TarEnd;
-use super::tar_shard::TarDamages;
 use super::unpacked::UnpackedFolder;
 
 /// What becomes of a sample that lacks the member of a field.
@@ -27,7 +27,7 @@ pub struct TarOptions {
     /// Where an archive ends.
     pub end: TarEnd,
     /// What is done about a damaged archive.
-    pub damages: TarDamages,
+    pub damages: Damages,
     /// Samples that are not counted: the archive as it is given, and the key.
     pub excluded: Vec<(PathBuf, Vec<u8>)>,
     /// The folder that the index is put in; nothing for beside the first archive, or in the user's cache folder where that

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::byte_stream::ByteStream;
 use super::decoding::Decoded;
 use super::npy_form::{FirstAxis, NpyForm};
-use super::stream_parse::{Found, Parse, Sample, Step, Trouble};
+use super::stream_parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 use super::tar_field::{LONGEST_NUMBER, MayBeMissing, TarField, TarValue, field_of, number};
 use super::tar_key::split_name;
 use super::tar_members::{TarEnd, shown};
@@ -13,9 +13,6 @@ use super::tar_options::OnMissing;
 use super::tar_walk::{TarWalk, WalkedMember, cut, pass_over, pass_padding};
 use super::typed_field::TypedField;
 use crate::{Error, Result};
-
-/// So many bytes at the beginning are looked at for what the fields are.
-const LOOK: u64 = 64 << 20;
 
 /// Members that follow each other and have one key are a sample.
 pub(super) struct TarParse {

@@ -2,21 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::damages::Damages;
 use super::open_file::OpenFile;
 use super::tar_key::split_name;
 use super::tar_members::{TarDamage, TarEnd, TarMembers, shown};
 use super::tar_offsets::members_by_offsets;
 use crate::{Error, Result};
-
-/// What is done about an archive that can't be read to its end, or not as one whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TarDamages {
-    /// It is an error.
-    #[default]
-    Refuse,
-    /// What is whole is read: the sample that is damaged is left out, and all that lies behind a damaged header.
-    LeaveOut,
-}
 
 /// A member of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +38,7 @@ impl TarShard {
     /// # Errors
     /// [`Error::Io`] and [`Error::Changed`]; [`Error::Format`] where the archive is damaged or two members have one name,
     /// unless that is left out.
-    pub(super) fn scan(file: &OpenFile, end: TarEnd, damages: TarDamages) -> Result<Self> {
+    pub(super) fn scan(file: &OpenFile, end: TarEnd, damages: Damages) -> Result<Self> {
         let mut groups = Groups::default();
         if let Some(members) = members_by_offsets(file, end) {
             members.iter().for_each(|member| groups.push(&member.name, member.data, member.bytes));
@@ -110,8 +101,8 @@ impl Groups {
         sample
     }
 
-    fn note(&mut self, damage: TarDamage, damages: TarDamages) -> Result<()> {
-        if damages == TarDamages::Refuse || !matches!(damage.error, Error::Format { .. }) {
+    fn note(&mut self, damage: TarDamage, damages: Damages) -> Result<()> {
+        if damages == Damages::Refuse || !matches!(damage.error, Error::Format { .. }) {
             return Err(damage.error);
         }
         match damage.member.as_deref().map(split_name) {
@@ -131,7 +122,7 @@ impl Groups {
     }
 
     /// Looks for members of one name, and leaves out what is broken.
-    fn settle(mut self, file: &OpenFile, damages: TarDamages) -> Result<TarShard> {
+    fn settle(mut self, file: &OpenFile, damages: Damages) -> Result<TarShard> {
         let path = &file.source().path;
         let shard = &mut self.shard;
         let mut places: Vec<(usize, u32, u64)> = Vec::with_capacity(shard.members.len());
@@ -146,7 +137,7 @@ impl Groups {
                 shown(&name)
             );
             let error = Error::Format { path: path.clone(), offset: pair[1].2, reason };
-            if damages == TarDamages::Refuse {
+            if damages == Damages::Refuse {
                 return Err(error);
             }
             self.broken.insert(sample);

@@ -2,14 +2,11 @@
 
 use super::byte_stream::ByteStream;
 use super::example_fields::{Inference, read_features};
-use super::stream_parse::{Found, Parse, Sample, Step, Trouble};
+use super::stream_parse::{Found, LOOK, Parse, Sample, Step, Trouble};
 use super::tfrecord::{Features, INFERRED_FROM};
 use super::tfrecord_scan::{FOOTER, HEADER, masked, number};
 use super::typed_field::TypedField;
 use crate::Error;
-
-/// So many bytes at the beginning are looked at for what the features are.
-const LOOK: u64 = 64 << 20;
 
 /// Samples, as [`TfRecord`](super::TfRecord) has them.
 pub(super) struct TfRecordParse {

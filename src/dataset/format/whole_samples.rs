@@ -4,14 +4,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::broken::Broken;
-use super::index_place::IndexPlace;
+use super::index_place::{IndexPlace, SMALL};
 use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
 use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, read_batch, write_sizes};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
-
-/// Below so many bytes in all files it costs less to look for broken samples than to keep in a file which they are.
-pub(super) const SMALL: u64 = 4 << 20;
 
 /// The samples of a dataset that can be read. Each is read once when the dataset is opened, so that the number of samples,
 /// their indices and their order are known before an epoch begins: what is broken has no index.
@@ -44,8 +41,7 @@ impl<D: Dataset> WholeSamples<D> {
         index_folder: Option<PathBuf>,
         find: impl FnOnce(&D) -> Result<Broken>,
     ) -> Result<Self> {
-        let all = files.files().iter().map(|file| file.facts.bytes).fold(0, u64::saturating_add);
-        if all < SMALL {
+        if files.bytes() < SMALL {
             let broken = find(&dataset)?;
             return Ok(Self::new(dataset, broken));
         }

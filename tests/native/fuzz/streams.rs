@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::thread;
 
 use sluicegate::{
-    Advance, IterableDataset, JsonLines, OnMissing, Raw, SampleBlock, StopSignal, StreamDamages, StreamDataset,
-    StreamFormat, StreamPacking, StreamPart, StreamPosition, StreamSource, Tar, TarDamages, TarField, TarOptions,
-    TarValue, TfRecord,
+    Advance, Damages, IterableDataset, JsonLines, OnMissing, Raw, SampleBlock, StopSignal, StreamDataset, StreamFormat,
+    StreamPacking, StreamPart, StreamPosition, StreamSource, Tar, TarField, TarOptions, TarValue, TfRecord,
 };
 
 use super::input::Input;
@@ -86,7 +85,7 @@ fn read(dataset: &StreamDataset, part: StreamPart, from: StreamPosition, block: 
 
 /// How a stream is read.
 struct Way {
-    damages: StreamDamages,
+    damages: Damages,
     packing: StreamPacking,
     /// So many bytes come at a time from a pipe.
     piece: usize,
@@ -95,7 +94,7 @@ struct Way {
 impl Way {
     fn new(input: &mut Input<'_>) -> Self {
         Self {
-            damages: input.choice(&[StreamDamages::Refuse, StreamDamages::LeaveOut]),
+            damages: input.choice(&[Damages::Refuse, Damages::LeaveOut]),
             packing: input.choice(&[StreamPacking::None, StreamPacking::ByContent]),
             piece: input.choice(&[1, 3, 64, 511, 1024]),
         }
@@ -216,7 +215,7 @@ pub(super) fn archive(bytes: &[u8]) {
     let format = StreamFormat::Tar { fields, first: first.clone(), on_missing, end };
     way.check(&path, &bytes, &format, || {
         let is_alike = is_known && on_missing != OnMissing::Empty;
-        let options = TarOptions { damages: TarDamages::Refuse, ..options };
+        let options = TarOptions { damages: Damages::Refuse, ..options };
         let fields = first.into_iter().chain(known).collect();
         is_alike.then(|| read_opened(Tar::open(vec![path.clone()], fields, &options))).flatten()
     });

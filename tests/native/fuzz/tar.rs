@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use sluicegate::{OnMissing, Tar, TarDamages, TarEnd, TarField, TarOptions, TarValue, UnpackedFolder};
+use sluicegate::{Damages, OnMissing, Tar, TarEnd, TarField, TarOptions, TarValue, UnpackedFolder};
 
 use super::input::Input;
 use super::reading::{check_error, read_all};
@@ -18,7 +18,7 @@ pub(super) fn options(input: &mut Input<'_>) -> TarOptions {
     TarOptions {
         on_missing: input.choice(&[OnMissing::Refuse, OnMissing::Skip, OnMissing::Empty]),
         end: input.choice(&[TarEnd::ZeroBlock, TarEnd::FileEnd]),
-        damages: input.choice(&[TarDamages::Refuse, TarDamages::LeaveOut]),
+        damages: input.choice(&[Damages::Refuse, Damages::LeaveOut]),
         excluded: Vec::new(),
         index_folder: Some(PathBuf::from(NOWHERE)),
         unpacked: UnpackedFolder { path: Some(scratch("unpacked")), bytes: UNPACKED },

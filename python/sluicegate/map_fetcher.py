@@ -1,0 +1,168 @@
+"""`MapFetcher`: batches of a map-style dataset, with errors that say which sample it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.utils.data import StackDataset, Subset
+
+from .error_note import add_note
+from .native_dataset import NativeDataset, own_collate
+from .placing import stacks_as_torch
+from .sample_words import indices_in_words, shapes_in_words, shapes_of
+from .stateful import Place, is_stateful, restore
+from .stream_seeding import Seeding
+
+
+def _has_getitems(dataset: Any) -> bool:
+    return hasattr(dataset, "__getitems__") and bool(dataset.__getitems__)
+
+
+def _fetches_many(dataset: Any) -> bool:
+    """Whether a batch is fetched by code of the user's own: torch's combinators only pass on what they hold."""
+    if type(dataset) is Subset:
+        return _fetches_many(dataset.dataset)
+    if type(dataset) is StackDataset:
+        parts = dataset.datasets
+        return any(map(_fetches_many, parts.values() if isinstance(parts, dict) else parts))
+    if isinstance(dataset, NativeDataset) and dataset.has_images:
+        return False  # Each image is drawn for itself.
+    return _has_getitems(dataset)
+
+
+class _Failed:
+    """Which index was being fetched: the whole batch, until single ones are."""
+
+    __slots__ = ("batch", "index")
+
+    def __init__(self, batch: Any) -> None:
+        self.batch = self.index = batch
+
+    def in_words(self) -> str:
+        if self.index is self.batch and isinstance(self.batch, (list, tuple)):
+            return f"the batch at {indices_in_words(self.batch)}"
+        return f"the sample at index {indices_in_words(self.index)}"
+
+
+class MapFetcher:
+    """Fetches the samples of one batch from a map-style dataset and collates them, on the calling thread.
+
+    Args:
+        dataset: anything with `__getitem__`; `__getitems__` is used where it has one.
+        sampler: the name of the sampler that the requests come from, for messages.
+        auto_collation: whether a request is a batch of indices, or the index of one ready-made batch.
+        collate_fn: makes a batch of the samples.
+        seeding: sets the generators for each sample.
+        resumed: what `place.state()` returned once: the dataset is given its state back.
+    """
+
+    # What `last` says of a stream's batches is known beforehand here.
+    last = None
+
+    def __init__(
+        self,
+        dataset: Any,
+        sampler: str,
+        auto_collation: bool,
+        collate_fn: Callable[[Any], Any],
+        seeding: Seeding | None = None,
+        resumed: dict[str, Any] | None = None,
+    ) -> None:
+        self.dataset = dataset
+        self.sampler = sampler
+        self.auto_collation = auto_collation
+        is_torchs = auto_collation and stacks_as_torch(collate_fn)
+        self.collate_fn = own_collate(dataset, collate_fn) if is_torchs else collate_fn
+        self.seeding = seeding
+        if resumed and "thing" in resumed["state"]:
+            restore(dataset, resumed["state"]["thing"])
+        # No method of this fetcher, which the place would then keep.
+        self.place = Place((lambda: {"thing": dataset.state_dict()}) if is_stateful(dataset) else None)
+
+    def fetch(self, index: Any) -> Any:
+        """The batch at `index`.
+
+        Raises:
+            IndexError: (or what the dataset raises) the dataset has no such sample; the text names index and sampler.
+            RuntimeError: (or what `collate_fn` raises) the samples can't be stacked; the text names two that differ.
+        """
+        failed = _Failed(index)
+        try:
+            samples = self._samples(index, failed)
+        except Exception as error:
+            add_note(error, f"raised by {failed.in_words()} of the dataset")
+            if not isinstance(error, (IndexError, ValueError)) or (text := self._place(error, index)) is None:
+                raise
+            raise type(error)(text) from error
+        try:
+            return self.collate_fn(samples)
+        except Exception as error:
+            add_note(error, f"raised while collating the batch at {indices_in_words(index)}")
+            if not isinstance(error, RuntimeError) or (text := self._unequal_shapes(error, index, samples)) is None:
+                raise
+            raise RuntimeError(text) from error
+
+    def _samples(self, index: Any, failed: _Failed) -> Any:
+        if self.seeding is None:
+            return self._unseeded_samples(index, failed)
+        seed = self.seeding.sample
+        if not self.auto_collation:
+            seed(index)
+            return self.dataset[index]
+        index = list(index)
+        if _fetches_many(self.dataset):
+            # It fetches them all in one call: they share the generators of the first one.
+            for first in index[:1]:
+                seed(first)
+            return self.dataset.__getitems__(index)
+        samples = []
+        for failed.index in index:
+            seed(failed.index)
+            samples.append(self.dataset[failed.index])
+        return samples
+
+    def _unseeded_samples(self, index: Any, failed: _Failed) -> Any:
+        if not self.auto_collation:
+            return self.dataset[index]
+        if _has_getitems(self.dataset):
+            return self.dataset.__getitems__(index)
+        samples = []
+        for failed.index in index:
+            samples.append(self.dataset[failed.index])
+        return samples
+
+    def _place(self, error: IndexError | ValueError, index: Any) -> str | None:
+        """What to say of `error`: which index of which sampler is out of range; None when it is something else."""
+        indices = index if isinstance(index, (list, tuple)) else [index]
+        try:
+            length = len(self.dataset)
+        except Exception:  # The dataset's error is what counts, not that it has no length.
+            return None
+        wrong = [each for each in indices if type(each) is int and not -length <= each < length]
+        if type(error) not in (IndexError, ValueError) or not wrong:
+            return None
+        return (
+            f"{error} (index {wrong[0]} came from {self.sampler}, but the dataset, a "
+            f"{type(self.dataset).__name__}, has {length} samples: build the sampler from this dataset, or its length)"
+        )
+
+    def _unequal_shapes(self, error: RuntimeError, index: Any, samples: Any) -> str | None:
+        """What to say of `error`: which two samples have unequal shapes; None when it is about something else."""
+        if type(error) is not RuntimeError or "stack expects each tensor to be equal size" not in str(error):
+            return None
+        indices = list(index) if isinstance(index, (list, tuple)) else None
+        if indices is None or not isinstance(samples, list) or len(indices) != len(samples):
+            return None
+        try:
+            shapes = [shapes_of(sample) for sample in samples]
+        except Exception:  # A user's own sample type; the error of the collate function is what counts.
+            return None
+        other = next((place for place, shape in enumerate(shapes) if shape != shapes[0]), None)
+        if other is None:
+            return None
+        return (
+            f"{error} (the sample at index {indices[0]} has {shapes_in_words(shapes[0])}, the sample at index "
+            f"{indices[other]} has {shapes_in_words(shapes[other])}: bring them to one shape in the dataset, or give a "
+            "collate_fn that pads)"
+        )
