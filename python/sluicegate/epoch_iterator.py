@@ -42,6 +42,9 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         loader: where the arguments are read, now.
     """
 
+    # Whether the sampler is not to be asked yet.
+    _is_asked_later = False
+
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._progress: Progress = _begun(loader)
         self._seeding: Seeding | None = None
@@ -54,7 +57,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         self._sample_id = loader._loader_sample_id
         self._ordering = Ordering.of(loader)
         self._requests: Iterator[BatchIds] = iter(())
-        with _drawing(loader):
+        with self._drawing():
             super().__init__(loader)
         self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
         resumed = self._progress.resumed
@@ -70,6 +73,30 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._seed_pipe()
         self._tell_base_seed()
         self._progress.draws_after_iter = self._progress.take_draws()
+
+    @contextlib.contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """Around torch's draws: in seed mode nothing comes of them, and the generator is left where it was."""
+        if self._seed is None:
+            yield
+            return
+        self._is_asked_later = True
+        with torch.random.fork_rng(devices=[]):
+            yield
+        self._is_asked_later = False
+
+    @property
+    def _index_sampler(self) -> Any:
+        """The loader's batch sampler, or its sampler when batches are not made.
+
+        Torch asks it for an iterator at once. What a sampler draws there would not follow from the seed, so in seed
+        mode it is asked when the first batch is, and torch finds nothing here.
+        """
+        return () if self._is_asked_later else self._loaders_index_sampler
+
+    @_index_sampler.setter
+    def _index_sampler(self, sampler: Any) -> None:
+        self._loaders_index_sampler = sampler
 
     def _seed_pipe(self) -> None:
         """Has a DataPipe shuffle by the loader's seed, and not by what torch has drawn."""
@@ -92,7 +119,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._sample_id = loader._loader_sample_id
             self._ordering = Ordering.of(loader)
             self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
-        with _drawing(loader):
+        with self._drawing():
             super()._reset(loader, first_iter)
         if loader.seed is not None:
             self._seed_pipe()
@@ -106,7 +133,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if self._ordering is not None:
             self._requests = planned(progress, self._seeding, self._ordering)
         elif self._dataset_kind == _torch.DatasetKind.Iterable:
-            self._requests = of_stream(progress, self._sampler_iter)
+            self._requests = of_stream(progress, iter(self._index_sampler))
         else:
             self._requests = drawn(
                 progress,
@@ -212,11 +239,6 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
 def _has_begun(place: dict[str, Any]) -> bool:
     return not place["over"] and bool(place["state"]) and place["state"]["thing"]["inner"] is not None
-
-
-def _drawing(loader: DataLoader[Any]) -> contextlib.AbstractContextManager[None]:
-    """Around torch's draws: in seed mode nothing comes of them, and the generator is left where it was."""
-    return contextlib.nullcontext() if loader.seed is None else torch.random.fork_rng(devices=[])
 
 
 def _begun(loader: DataLoader[Any]) -> Progress:

@@ -56,7 +56,7 @@ def drawn(
         seed: the loader's.
         seeding: what is told which epoch it is.
         index_sampler: the loader's batch sampler, or its sampler when batches are not made.
-        sampler_iter: `iter(index_sampler)`, not begun.
+        sampler_iter: `iter(index_sampler)`, not begun; with a seed it is called here.
         engine: where permutations live.
         auto_collation: whether a request is a batch of indices.
         is_drawn: whether the order was drawn when the state was taken: then it is drawn, and `BEGUN` yielded, first.
@@ -74,6 +74,8 @@ def drawn(
                 with keeping_generators():  # What the epoch before has drawn is no part of this one.
                     leave_epoch(index_sampler, before)
                 sampler_iter = iter(index_sampler)  # Torch has called it before that.
+            elif draws is not None:
+                sampler_iter = iter(index_sampler)
             state = progress.sampler_state() if past else None
             before = progress.what_sampler_left()
             stream = SamplerStream(index_sampler, sampler_iter, state, past, progress.order, before)

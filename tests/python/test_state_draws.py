@@ -156,3 +156,87 @@ def test_a_list_that_a_sampler_uses_again_is_what_it_was(workers: dict[str, Any]
     assert [ids.sample_indices.tolist() for _, ids in pairs] == [batch for batch, _ in pairs]
     loader.skip_samples([8])
     assert [batch.tolist() for batch in loader][3:6] == [[6, 7], [9], [10, 11]]
+
+
+class DrawingStream(torch.utils.data.IterableDataset[int]):
+    """Draws its order in `__iter__` itself, which is no generator."""
+
+    def __init__(self, draw: str) -> None:
+        self.draw = draw
+
+    def __iter__(self) -> Iterator[int]:
+        order = numpy.random.permutation(9) if self.draw == "numpy" else torch.randperm(9)
+        return iter(order.tolist())
+
+
+@pytest.mark.filterwarnings("ignore:DrawingStream has no state_dict")
+@pytest.mark.parametrize("left", ["", "begun and left", "read in part"])
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("draw", ["torch", "numpy"])
+def test_a_stream_that_draws_its_order_in_iter_draws_it_again(draw: str, num_workers: int, left: str) -> None:
+    def make() -> Any:
+        return sluicegate.DataLoader(DrawingStream(draw), 2, num_workers=num_workers)
+
+    torch.manual_seed(3)
+    numpy.random.seed(3)
+    loader = make()
+    if left:
+        take(iter(loader), 1 if left == "read in part" else 0)
+    states, expected = [], []
+    iterator = iter(loader)
+    while batch := take(iterator, 1):
+        states.append(through_json(loader))
+        expected += batch
+    assert len(states) >= 5
+    for received, state in enumerate(states, 1):
+        torch.manual_seed(99)
+        numpy.random.seed(99)
+        resumed = make()
+        resumed.load_state_dict(state)
+        assert take(resumed) == expected[received:], received
+
+
+class DrawingSampler(torch.utils.data.Sampler[Any]):
+    """Draws its order in `__iter__` itself: of indices, or of batches of them."""
+
+    def __init__(self, batched: bool) -> None:
+        self.batched = batched
+        self.asked = 0
+
+    def __len__(self) -> int:
+        return 4 if self.batched else 12
+
+    def __iter__(self) -> Iterator[Any]:
+        self.asked += 1
+        order = torch.randperm(12).tolist()
+        return iter([order[at : at + 3] for at in range(0, 12, 3)] if self.batched else order)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("batched", [False, True], ids=["sampler", "batch_sampler"])
+def test_what_a_sampler_draws_in_iter_follows_from_the_seed(batched: bool, num_workers: int) -> None:
+    def make(seed: int = 7) -> Any:
+        sampler = DrawingSampler(batched)
+        arguments: Any = {"batch_sampler": sampler} if batched else {"batch_size": None, "sampler": sampler}
+        return sluicegate.DataLoader(Indices(12), seed=seed, num_workers=num_workers, **arguments)
+
+    def epochs(loader: Any) -> Any:
+        return [[torch.as_tensor(batch).tolist() for batch in loader] for _ in range(2)]
+
+    torch.manual_seed(1)
+    loader = make()
+    first = epochs(loader)
+    asked = (loader.batch_sampler if batched else loader.sampler).asked
+    assert asked == 2, "once an epoch"
+    torch.manual_seed(2)
+    assert epochs(make()) == first
+    assert epochs(make(8)) != first
+    assert first[0] != first[1]
+    loader = make()
+    iterator = iter(loader)
+    next(iterator)
+    state = through_json(loader)
+    torch.manual_seed(3)
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert epochs(resumed) == [first[0][1:], first[1]]
