@@ -12,7 +12,7 @@ export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 CRATE_FEATURES := futures,image,ndarray,parquet
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
 # With BEHIND=nice the build of the extension module and the Python tests, which take longest, come before all other builds. No
-# tests are put behind: those of time would fail.
+# tests are put behind: those of time would fail. Nor do builds share the slots of make's jobs, which they would keep from tests.
 BEHIND :=
 
 .PHONY: help demo test test-rust test-python test-tight test-cuda examples lint lint-rust lint-python format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
@@ -45,11 +45,11 @@ demo: $(VENV)/.built ## Train on real photographs with torch's loader and with o
 test: test-rust test-python ## Run all tests
 
 test-rust: $(VENV)/.installed $(NASM)
-	+$(BEHIND) cargo test --locked --quiet --features $(CRATE_FEATURES) --no-run
-	+cargo test --locked --quiet --features $(CRATE_FEATURES)
-	+cargo run --locked --quiet --features $(CRATE_FEATURES) --example ndarray
-	+cargo run --locked --quiet --features $(CRATE_FEATURES) --example arrow
-	+RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom $(BEHIND) cargo test --locked --quiet --release --lib loom
+	$(BEHIND) cargo test --locked --quiet --features $(CRATE_FEATURES) --no-run
+	cargo test --locked --quiet --features $(CRATE_FEATURES)
+	cargo run --locked --quiet --features $(CRATE_FEATURES) --example ndarray
+	cargo run --locked --quiet --features $(CRATE_FEATURES) --example arrow
+	RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom $(BEHIND) cargo test --locked --quiet --release --lib loom
 
 test-python: $(VENV)/.built
 	$(BIN)/python -m pytest --quiet
@@ -97,9 +97,9 @@ lint: lint-rust lint-python ## Check formatting, lints, types, the stub and the 
 # Without the extension module, so that it need not wait for its build.
 lint-rust: $(VENV)/.installed $(NASM)
 	cargo fmt --check
-	+$(BEHIND) cargo clippy --locked --quiet --all-targets -- --deny warnings
-	+$(BEHIND) cargo clippy --locked --quiet --all-targets --features futures,ndarray,python -- --deny warnings
-	+RUSTDOCFLAGS='--deny warnings' $(BEHIND) cargo doc --locked --quiet --no-deps --features $(CRATE_FEATURES)
+	$(BEHIND) cargo clippy --locked --quiet --all-targets -- --deny warnings
+	$(BEHIND) cargo clippy --locked --quiet --all-targets --features futures,ndarray,python -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' $(BEHIND) cargo doc --locked --quiet --no-deps --features $(CRATE_FEATURES)
 	@! cargo tree --locked --edges normal | grep pyo3 || (echo 'the core must not depend on pyo3' && false)
 
 lint-python: $(VENV)/.built

@@ -81,9 +81,11 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             yield
             return
         self._is_asked_later = True
-        with torch.random.fork_rng(devices=[]):
-            yield
-        self._is_asked_later = False
+        try:
+            with torch.random.fork_rng(devices=[]):
+                yield
+        finally:
+            self._is_asked_later = False
 
     @property
     def _index_sampler(self) -> Any:
