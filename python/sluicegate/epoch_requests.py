@@ -73,9 +73,8 @@ def drawn(
             if (before := progress.sampler_state_before()) is not None:
                 with keeping_generators():  # What the epoch before has drawn is no part of this one.
                     leave_epoch(index_sampler, before)
-                sampler_iter = iter(index_sampler)  # Torch has called it before that.
-            elif draws is not None:
-                sampler_iter = iter(index_sampler)
+            if before is not None or draws is not None:
+                sampler_iter = iter(index_sampler)  # Torch has called it before that; or not at all, with a seed.
             state = progress.sampler_state() if past else None
             before = progress.what_sampler_left()
             stream = SamplerStream(index_sampler, sampler_iter, state, past, progress.order, before)
