@@ -303,6 +303,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._loader_pending = state
         self._loader_epochs.next = state["epoch"]
         self._loader_left_out = left_out
+        if (told := state.get("epoch_told")) is not None:
+            self._tell_epoch(told)
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the epoch that begins next number `epoch`; those after it count up.
@@ -316,7 +318,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if type(epoch) is bool or not hasattr(epoch, "__index__") or not 0 <= epoch < 2**63:
             raise ValueError(f"set_epoch: an epoch is an integer from 0 to 2**63 - 1, not {epoch!r}")
         self._loader_epochs.next = int(epoch)
-        self._loader_epochs.is_set = True
+        self._tell_epoch(int(epoch))
+
+    def _tell_epoch(self, epoch: int) -> None:
+        self._loader_epochs.told = epoch
         sampler = self._index_sampler
         told: list[Any] = [sampler, getattr(sampler, "sampler", None), self.dataset]
         for each in told:

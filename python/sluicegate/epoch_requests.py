@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -14,14 +15,16 @@ from .plan import Ordering, make_plan
 from .progress import Progress
 from .requests import Slice, planned_of, size_of, without
 from .sampler_stream import SamplerStream, leave_epoch
-from .stream_seeding import Seeding, StreamSeeding
+from .stream_seeding import Seeding, StreamSeeding, sampler_seeding
 from .torch_order import known_requests
 
 
 def planned(progress: Progress, seeding: Seeding | None, ordering: Ordering) -> Iterator[BatchIds]:
     """The batches of an order that is arithmetic, from where `progress` is on."""
     epoch = _begin(progress, seeding)
-    plan = make_plan(ordering, epoch, progress.start)
+    plan = make_plan(ordering, epoch, progress.start, functools.partial(_listed, progress))
+    if progress.sampler_stream is not None:
+        progress.sampler_end = progress.sampler_stream.state()
     progress.set_plan(plan)
     first, rank, is_single = progress.received, plan.rank, ordering.is_single
     left_out, ahead = progress.left_out, progress.ahead
@@ -30,6 +33,32 @@ def planned(progress: Progress, seeding: Seeding | None, ordering: Ordering) -> 
         ids = BatchIds(first + batch, epoch, plan.position_after(batch) + rank, request)
         if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
             yield ids
+
+
+def _listed(progress: Progress, sampler: Any) -> Iterator[Any]:
+    """A pass over a sampler of the user's that is asked for its whole epoch at once.
+
+    Where it is in the midst of that says nothing then: to list it again it is brought to where the epoch before left
+    it, which is what states say of it until the epoch ends.
+
+    Raises:
+        ValueError: the state was saved where the sampler was asked batch by batch.
+    """
+    if progress.sampler_state() is not None:
+        raise ValueError(
+            f"the state was saved without a shard, in the midst of what {type(sampler).__name__} yields, and with one "
+            "it is asked for its whole epoch at once: go on without a shard to the end of this epoch"
+        )
+    if (before := progress.sampler_state_before()) is not None:
+        with keeping_generators():
+            leave_epoch(sampler, before)
+    else:
+        progress.sampler_untold = before = progress.what_sampler_left()
+    stream = SamplerStream(sampler, iter(sampler), None, 0, None, before)
+    if not stream.is_stateful:
+        return stream.indices
+    progress.sampler_stream = stream
+    return stream
 
 
 def of_stream(progress: Progress, sampler_iter: Iterator[Any]) -> Iterator[BatchIds]:
@@ -67,7 +96,7 @@ def drawn(
     stream: Any = None if seed is not None else known_requests(index_sampler, engine, past, progress.order)
     is_known = stream is not None
     # What a sampler of the user's draws in seed mode follows from the seed too.
-    draws = None if seed is None else StreamSeeding(seed, True, _SAMPLER, epoch)
+    draws = None if seed is None else sampler_seeding(seed, epoch)
     if not is_known:
         with contextlib.nullcontext() if draws is None else draws.batch():
             if (before := progress.sampler_state_before()) is not None:
@@ -114,8 +143,6 @@ def _seeded(stream: Iterator[Any], draws: StreamSeeding) -> Iterator[Any]:
 _END = object()
 # What `drawn` yields when it has done all that comes before the first batch.
 BEGUN: Any = object()
-# In the place of a worker's number: the sampler's own draws.
-_SAMPLER = 2**32
 
 
 def _begin(progress: Progress, seeding: Seeding | None) -> int:

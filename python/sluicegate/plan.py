@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ from . import _core, _torch, sampler
 from .consumer import checked_shard
 from .sampler.identity import identity_of
 from .sampler.translation import translated
+from .stream_seeding import sampler_seeding
 from .torch_order import is_torchs
 
 if TYPE_CHECKING:
@@ -115,8 +118,14 @@ def check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: 
         checked_shard(shard)
 
 
-def make_plan(ordering: Ordering, epoch: int, start: int) -> _core.Plan:
+def make_plan(ordering: Ordering, epoch: int, start: int, ask: Callable[[Any], Iterator[Any]] = iter) -> _core.Plan:
     """The plan of this rank's batches of `epoch`, from global position `start` on.
+
+    Args:
+        ordering: what shapes the order.
+        epoch: counted from 0.
+        start: how far all ranks are.
+        ask: begins a pass over a sampler of the user's, which is listed: nobody else knows what it yields.
 
     Raises:
         ValueError: a shard of an order that the ranks do not agree on, or that is a shard already.
@@ -130,9 +139,12 @@ def make_plan(ordering: Ordering, epoch: int, start: int) -> _core.Plan:
     if _makes_batches(each):
         source = each.batches(epoch, seed)
     elif each is ordering.index_sampler and ordering.auto_collation:
-        source = _batches_of(each)
+        if isinstance(each, sampler.Positional) and (seed is not None or has_order(each)):
+            each.core(seed)  # One that repeats batches has no positions, and says so.
+        with _drawing(seed, epoch):
+            source = _batches_of(each, ask)
     else:
-        source = _order_of(each, epoch, seed)
+        source = _order_of(each, epoch, seed, ask)
     shard = resolved_shard(whole.shard)
     return _core.Plan(source, whole.batch_size, whole.drop_last, shard, whole.remainder, start)
 
@@ -192,7 +204,7 @@ def _is_translatable(each: Any) -> bool:
     return translated(each) is not None or is_torchs(each, DistributedSampler)
 
 
-def _order_of(each: Any, epoch: int, seed: int | None) -> _core.Order:
+def _order_of(each: Any, epoch: int, seed: int | None, ask: Callable[[Any], Iterator[Any]]) -> _core.Order:
     """The order of `epoch` that `each`, a sampler of anybody's, stands for."""
     if is_torchs(each, SequentialSampler):
         return _core.sequential_sampler(len(each.data_source)).order(epoch)
@@ -207,7 +219,13 @@ def _order_of(each: Any, epoch: int, seed: int | None) -> _core.Order:
             f"shard: each rank would shuffle in an order of its own, for {type(each).__name__} draws from a generator "
             "that the ranks do not share: give seed= to the loader, or a generator that is seeded alike on every rank"
         )
-    return _explicit(each)
+    with _drawing(seed, epoch):
+        return _explicit(each, ask)
+
+
+def _drawing(seed: int | None, epoch: int) -> contextlib.AbstractContextManager[None]:
+    """Around what lists a sampler of the user's: with a seed what it draws follows from it, the same on every rank."""
+    return contextlib.nullcontext() if seed is None else sampler_seeding(seed, epoch).batch()
 
 
 def _own(each: Any) -> sampler.Positional | None:
@@ -227,16 +245,16 @@ def is_random(each: Any) -> bool:
     return isinstance(each, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler))
 
 
-def _explicit(each: Any) -> _core.Order:
-    indices = _int64(list(_bounded(each)), each)
+def _explicit(each: Any, ask: Callable[[Any], Iterator[Any]]) -> _core.Order:
+    indices = _int64(list(_bounded(each, ask)), each)
     order = _core.explicit_order(indices)
     if order is None:
         raise ValueError(f"shard: {type(each).__name__} yields negative indices, which count from the end")
     return order
 
 
-def _batches_of(batch_sampler: Any) -> _core.Batches:
-    batches = [list(batch) for batch in _bounded(batch_sampler)]
+def _batches_of(batch_sampler: Any, ask: Callable[[Any], Iterator[Any]]) -> _core.Batches:
+    batches = [list(batch) for batch in _bounded(batch_sampler, ask)]
     indices = _int64(list(itertools.chain.from_iterable(batches)), batch_sampler)
     cut = _core.explicit_batches(indices, [len(batch) for batch in batches])
     if cut is None:
@@ -244,7 +262,7 @@ def _batches_of(batch_sampler: Any) -> _core.Batches:
     return cut
 
 
-def _bounded(each: Any) -> Any:
+def _bounded(each: Any, ask: Callable[[Any], Iterator[Any]]) -> Any:
     """What `each` yields: no more than it says, for a sampler may go on for ever."""
     try:
         length = len(each)
@@ -253,7 +271,7 @@ def _bounded(each: Any) -> Any:
             f"shard: {type(each).__name__} has no length, so no rank could tell what its part of it is: give it "
             "__len__, or let it shard by itself"
         ) from error
-    return itertools.islice(iter(each), length)
+    return itertools.islice(ask(each), length)
 
 
 def _int64(indices: list[Any], each: Any) -> _core.Indices:

@@ -21,8 +21,9 @@ class Epochs:
 
     def __init__(self) -> None:
         self.next = 0
-        # Whether somebody has set one: then the dataset is told of it, wherever it is.
-        self.is_set = False
+        # Which one somebody set last: what has a `set_epoch` was told of it. From then on the dataset is told of each
+        # that begins, wherever it is.
+        self.told: int | None = None
         # Whether somebody was told that a dataset draws what no seed reaches.
         self.has_warned = False
 
@@ -113,6 +114,7 @@ class Progress:
         self.draws: dict[str, str] | None = None
         # Of one that nothing was drawn of yet it is the next one's, which trainers may still set.
         self._number: int | None = resumed["epoch"] if resumed is not None and resumed["drawn"] else None
+        self._told: int | None = None
         # How many batches were received before this iterator's first one, and which beyond them.
         self.first = 0 if resumed is None else int(resumed["batches_received"])
         self.ahead: set[int] = set() if resumed is None else _numbers(resumed["received_ahead"])
@@ -163,9 +165,14 @@ class Progress:
         return self._epochs.next if self._number is None else self._number
 
     @property
+    def epoch_told(self) -> int | None:
+        """Which epoch was set last when this one began, or will have been; None where nobody has ever set one."""
+        return self._told if self.is_drawn else self._epochs.told
+
+    @property
     def is_epoch_set(self) -> bool:
         """Whether somebody has ever set an epoch."""
-        return self._epochs.is_set
+        return self._epochs.told is not None
 
     def begin(self) -> int:
         """Takes note that the first batch is asked for, and returns the epoch's number, fixed from now on."""
@@ -177,6 +184,7 @@ class Progress:
             # Trainers set generators between `iter` and the first batch; the workers' seed was drawn before that.
             self.draws, self.begins_iterator = now, False
         self.is_drawn = True
+        self._told = self._epochs.told
         return self._number
 
     def fix_epoch(self) -> None:

@@ -54,7 +54,8 @@ class SamplerStream:
         self._place = StreamPlace(
             thing, resumed, None if before is None else _place(before), iterator=begun, is_asked=is_asked
         )
-        self._indices = self._place.take_iterator()
+        # What gives one index after the other, or whole batches where they are the sampler's.
+        self.indices = self._place.take_iterator()
         self.is_stateful = self._place.is_stateful
         # How large the next batch is: read when the first one is asked for, and before every other that may be smaller.
         self._size: int | None = 0
@@ -102,7 +103,7 @@ class SamplerStream:
         self._has_ended |= self._place.samples == self._length
 
     def _next_index(self) -> Any:
-        index = next(self._indices, _END)
+        index = next(self.indices, _END)
         if index is _END:
             self._place.ended = True
             raise StopIteration
@@ -115,7 +116,7 @@ class SamplerStream:
             self._drops_last = self._batches.drop_last
         if self._size == 0 or not self._drops_last:
             self._size = self._batches.batch_size
-        batch = list(itertools.islice(self._indices, self._size))
+        batch = list(itertools.islice(self.indices, self._size))
         if not batch:
             self._place.ended = True
             raise StopIteration

@@ -77,6 +77,8 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
             "finished": False,
             "in_epoch": True,
         }
+    # What a sampler of the user's, or a dataset, was told: the loader's own count says nothing to them.
+    state["epoch_told"] = loader._loader_epochs.told if progress is None or progress.finished else progress.epoch_told
     state["left_out"] = loader._loader_left_out.state()
     # Of batches that were received out of turn, or that are to be left out, only their numbers are known: they mean the
     # same in one layout alone.

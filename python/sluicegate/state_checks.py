@@ -106,8 +106,9 @@ def check_loader_state(state: Mapping[str, Any]) -> None:
             check_number("layout", number, least=1)
     for name in ("draws", "rng"):
         check_pairs(name, state[name])
-    if state["base_seed"] is not None:
-        check_number("base_seed", state["base_seed"])
+    for name in ("base_seed", "epoch_told"):
+        if state.get(name) is not None:  # Older states do not say what was told.
+            check_number(name, state[name])
     if state["order"] is not None and not isinstance(state["order"], str):
         raise was_changed("order", state["order"], "should be the state of a generator, as text")
     check_number("replay", state.get("replay", 0))

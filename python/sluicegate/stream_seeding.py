@@ -17,6 +17,8 @@ _STREAMS = 2**64 - 2
 _READERS = 2**64 - 3
 # Of the loader's seed, behind every index: the streams with images, which are the same for all workers.
 _IMAGES = 2**63
+# In the place of a worker's number: what a sampler of the user's draws.
+_SAMPLER = 2**32
 
 
 class ImageSeeding(NamedTuple):
@@ -150,6 +152,11 @@ def _reading(seeding: StreamSeeding | None) -> Iterator[None]:
         yield
     finally:
         _current.seeding = outer
+
+
+def sampler_seeding(seed: int, epoch: int) -> StreamSeeding:
+    """What a sampler of the user's draws from in `epoch` of a loader with this seed."""
+    return StreamSeeding(seed, True, _SAMPLER, epoch)
 
 
 def current_stream() -> StreamSeeding | None:

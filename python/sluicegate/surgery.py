@@ -57,7 +57,7 @@ def _planned(loader: DataLoader[Any], ordering: Ordering, batch_index: int, epoc
         # After a resume with other ranks, or another batch size, batches are counted on from there.
         plan, first = progress.plan, progress.plan_first
     if plan is None or batch_index < first:
-        plan, first = make_plan(ordering, epoch, 0), 0
+        plan, first = make_plan(ordering, epoch, 0, _given), 0
     is_there = batch_index - first < len(plan)
     return Planned(plan, batch_index - first, ordering.is_single) if is_there else None
 
@@ -71,11 +71,7 @@ def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int) -> Any:
         last = None if progress is None else progress.last_ids
         if last is not None and (last.epoch, last.batch_index) == (epoch, batch_index):
             return last.request
-        raise ValueError(
-            f"samples_of: only {type(inner).__name__} knows what it yields, and asking it would disturb it, so the "
-            "batch that was received last is all that is known: look at with_ids() while the epoch runs, or use one of "
-            "sluicegate's samplers with seed="
-        )
+        raise _only_it_knows(inner)
     draws_nothing = _is_given(inner) or is_torchs(inner, torch.utils.data.SequentialSampler)
     if is_torchs(inner, torch.utils.data.DistributedSampler):
         # It draws from its own seed and epoch, which is set before each as that of the loader is counted.
@@ -105,6 +101,21 @@ def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int) -> Any:
 def _is_given(sampler: Any) -> bool:
     """Whether these are indices, or batches of them, that can be gone through at any time."""
     return isinstance(sampler, (list, tuple, range, np.ndarray, torch.Tensor))
+
+
+def _given(sampler: Any) -> Iterator[Any]:
+    """A pass over indices, or batches of them, that were given as they are; ValueError for anything else."""
+    if not _is_given(sampler):
+        raise _only_it_knows(sampler)
+    return iter(sampler)
+
+
+def _only_it_knows(sampler: Any) -> ValueError:
+    return ValueError(
+        f"samples_of: only {type(sampler).__name__} knows what it yields, and asking it would disturb it, so the "
+        "batch that was received last is all that is known: look at with_ids() while the epoch runs, or use one of "
+        "sluicegate's samplers with seed="
+    )
 
 
 @contextlib.contextmanager

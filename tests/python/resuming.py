@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -83,6 +84,11 @@ def plain(value: Any) -> Any:
 def take(iterator: Any, count: int | None = None) -> list[Any]:
     """The next `count` batches of an iterator or loader, or all."""
     return [plain(batch) for batch in islice(iterator, count)]
+
+
+def through_json(loader: Any) -> Any:
+    """The loader's state, as a file would give it back."""
+    return json.loads(json.dumps(loader.state_dict()))
 
 
 def ends(kind: str, num_workers: int, **changes: Any) -> Iterator[tuple[int, dict[str, Any], list[Any]]]:

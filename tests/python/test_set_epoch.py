@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.data
 
-from sluicegate import DataLoader, Dataset, IterableDataset, RandomSampler, ShuffleBuffer
+from resuming import take, through_json
+from sluicegate import DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler, ShuffleBuffer
 
 
 class EpochRows(Dataset[Any]):
@@ -110,3 +112,75 @@ def test_a_sampler_is_told_too() -> None:
     loader.set_epoch(4)
     assert sampler.epoch == 4
     assert torch.cat(list(loader)).tolist() == list(sampler)
+
+
+class EpochSampler(torch.utils.data.Sampler[int]):
+    """Its order follows from the epoch that it was told."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return 12
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(torch.randperm(12, generator=torch.Generator().manual_seed(self.epoch)).tolist())
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+SAMPLERS = {
+    "torch's": lambda: torch.utils.data.DistributedSampler(range(12), 1, 0),
+    "ours": lambda: DistributedSampler(range(12), 1, 0),
+    "the user's": EpochSampler,
+}
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_state_says_what_samplers_were_told(name: str, seed: int | None) -> None:
+    def make() -> Any:
+        return DataLoader(torch.arange(12), 3, sampler=SAMPLERS[name](), seed=seed)
+
+    loader = make()
+    loader.set_epoch(3)
+    expected = [take(loader), take(loader)]
+    loader.set_epoch(3)
+    iterator = iter(loader)
+    for received in range(4):
+        resumed = make()
+        resumed.load_state_dict(through_json(loader))
+        assert [take(resumed), take(resumed)] == [expected[0][received:], expected[1]]
+        next(iterator)
+    resumed = make()
+    resumed.load_state_dict(through_json(loader))
+    resumed.set_epoch(3)  # As trainers do it: the state is of an epoch that has begun, so this is said of it.
+    assert take(resumed) == expected[0][4:]
+
+
+def test_what_was_set_for_the_next_epoch_is_not_told_of_the_running_one() -> None:
+    def make() -> Any:
+        return DataLoader(torch.arange(12), 3, sampler=EpochSampler())
+
+    loader = make()
+    iterator = iter(loader)
+    batches = [next(iterator)]
+    loader.set_epoch(5)
+    state = through_json(loader)
+    batches += iterator
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert take(resumed) == [batch.tolist() for batch in batches[1:]]
+
+
+@WORKERS
+@pytest.mark.parametrize("dataset", [EpochRows, EpochStream])
+@pytest.mark.filterwarnings("ignore:EpochStream has no state_dict")
+def test_a_state_says_what_a_dataset_was_told(dataset: Any, arguments: dict[str, Any]) -> None:
+    loader: Any = DataLoader(dataset(), **arguments)
+    loader.set_epoch(3)
+    next(iter(loader))
+    resumed: Any = DataLoader(dataset(), **arguments)
+    resumed.load_state_dict(through_json(loader))
+    assert [seen(resumed), seen(resumed)] == [{3}, {4}]

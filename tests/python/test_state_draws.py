@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,14 +11,10 @@ import pytest
 import torch
 
 import sluicegate
-from resuming import take
+from resuming import take, through_json
 from stateful import Indices
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
-
-
-def through_json(loader: Any) -> Any:
-    return json.loads(json.dumps(loader.state_dict()))
 
 
 @pytest.mark.parametrize("batches", [None, 0, 99], ids=["before iter", "before the first batch", "at the end"])

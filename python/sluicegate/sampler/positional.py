@@ -198,7 +198,9 @@ def core_of(sampler: Any, seed: int | None) -> _core.Sampler:
     own = sampler if isinstance(sampler, Positional) else translated(sampler)
     if own is None:
         name = type(sampler).__name__
-        raise ValueError(f"positions of a {name} can't be computed: in seed mode use a sampler of sluicegate's")
+        raise ValueError(
+            f"positions of a {name} can't be computed: in seed mode use one of sluicegate's samplers of indices"
+        )
     return own.core(seed)
 
 

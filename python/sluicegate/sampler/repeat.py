@@ -83,7 +83,7 @@ class RepeatSampler(Positional, data.Sampler[int]):
         yield from itertools.islice(repeated, self.num_samples)
 
     def _has_seed(self) -> bool:
-        return isinstance(self.sampler, Positional) and (self.seed is not None or self.sampler._has_seed())
+        return self.seed is not None or (isinstance(self.sampler, Positional) and self.sampler._has_seed())
 
     def _is_random(self) -> bool:
         # Its sampler says so itself.
