@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import sluicegate
+from resuming import take
 from sluicegate import DataLoader, ShuffleBuffer, shard_iterable, split_by_class
 from streams import GeneratorStream, Plain
 
@@ -52,6 +53,7 @@ ANYWHERE: list[tuple[tuple[Any, ...], list[Any]]] = [
     (("begins_iterator",), NO_FLAGS),
     (("sampler_is_over",), NO_FLAGS),
     (("base_seed",), [-1, "x", 1.5, [], True]),
+    (("epoch_told",), [-1, "x", 1.5, [], True, 2**63]),
     (("order",), [3, [], {}]),
     (("sampler",), [3, [], {}, "x"]),
     (("layout",), [3, [3], "x", [3, -1]]),
@@ -138,8 +140,18 @@ def test_no_part_of_another_kind_is_taken(case: tuple[str, dict[str, Any]]) -> N
 def test_every_part_that_is_lost_is_named(case: tuple[str, dict[str, Any]]) -> None:
     name, state = case
     loader = LOADERS[name]()
-    for key in state.keys() - {"version"}:
+    for key in state.keys() - {"version", "epoch_told"}:
         refuse(loader, {other: value for other, value in state.items() if other != key}, key)
+
+
+def test_a_state_that_does_not_say_what_was_told_is_an_older_one(case: tuple[str, dict[str, Any]]) -> None:
+    name, state = case
+    rests = []
+    for older in (state, {key: value for key, value in state.items() if key != "epoch_told"}):
+        loader = LOADERS[name]()
+        loader.load_state_dict(older)
+        rests.append(take(loader))
+    assert rests[0] == rests[1] != []
 
 
 @pytest.mark.parametrize("name", BEYOND)
