@@ -49,7 +49,7 @@ test-rust: $(VENV)/.installed $(NASM)
 	cargo test --locked --quiet --features $(CRATE_FEATURES)
 	cargo run --locked --quiet --features $(CRATE_FEATURES) --example ndarray
 	cargo run --locked --quiet --features $(CRATE_FEATURES) --example arrow
-	RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom $(BEHIND) cargo test --locked --quiet --release --lib loom
+	RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom $(BEHIND) cargo test --locked --quiet --lib loom
 
 test-python: $(VENV)/.built
 	$(BIN)/python -m pytest --quiet

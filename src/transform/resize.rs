@@ -112,21 +112,34 @@ fn convolve<P: PixelTrait>(
     algorithm: ResizeAlg,
 ) -> Result<(), Reason> {
     let options = ResizeOptions::new().resize_alg(algorithm).use_alpha(false);
-    let words = |error: fast_image_resize::ResizeError| error.to_string();
-    RESIZER.with_borrow_mut(|resizer| match part {
-        Part::Whole(Region { left, top, width, height }) => {
-            let [left, top, width, height] = [left, top, width, height].map(narrow);
-            let view =
-                TypedCroppedImage::from_ref(from, left, top, width, height).map_err(|error| error.to_string())?;
-            resizer.resize_typed(&view, between, &options).map_err(words)?;
-            resizer.resize_typed(between, into, &options).map_err(words)
-        }
+    let (region, [across, down]) = match part {
+        Part::Whole(region) => (region, [options; 2]),
         Part::Fraction { left, top, width, height } => {
             let (rows, columns) = (f64::from(from.height()), f64::from(between.width()));
-            resizer.resize_typed(from, between, &options.crop(left, 0.0, width, rows)).map_err(words)?;
-            resizer.resize_typed(between, into, &options.crop(0.0, top, columns, height)).map_err(words)
+            (all_of(from), [options.crop(left, 0.0, width, rows), options.crop(0.0, top, columns, height)])
         }
-    })
+    };
+    pass(from, region, between, &across)?;
+    let between = TypedImageRef::new(between.width(), between.height(), between.pixels());
+    let between = between.map_err(|error| error.to_string())?;
+    pass(&between, all_of(&between), into, &down)
+}
+
+/// Fills `into` with `region` of `from`. Always from and to the same types: for each pair of them the crate is compiled anew, and
+/// that was a third of what takes time to compile here.
+fn pass<P: PixelTrait>(
+    from: &TypedImageRef<'_, P>,
+    Region { left, top, width, height }: Region,
+    into: &mut TypedImage<'_, P>,
+    options: &ResizeOptions,
+) -> Result<(), Reason> {
+    let [left, top, width, height] = [left, top, width, height].map(narrow);
+    let view = TypedCroppedImage::from_ref(from, left, top, width, height).map_err(|error| error.to_string())?;
+    RESIZER.with_borrow_mut(|resizer| resizer.resize_typed(&view, into, options)).map_err(|error| error.to_string())
+}
+
+fn all_of<P: PixelTrait>(image: &TypedImageRef<'_, P>) -> Region {
+    Region { left: 0, top: 0, width: image.width() as usize, height: image.height() as usize }
 }
 
 impl Part {
