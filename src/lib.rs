@@ -130,7 +130,7 @@ pub use sampler::{
     WeightedRandomSampler,
 };
 pub use shard::{Remainder, Shard, ShardPosition};
-pub use state::LoaderState;
+pub use state::{LoaderState, StreamState};
 #[cfg(feature = "image")]
 pub use transform::{
     Antialias, AnyPicture, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, DecodeOptions, Eraser,

@@ -1,6 +1,7 @@
 //! [`LoaderState`]: what a loader needs to go on where it was left.
 
 mod package_state;
+mod stream_state;
 
 use std::collections::BTreeSet;
 
@@ -8,6 +9,8 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use self::package_state::PackageState;
+pub use self::stream_state::StreamState;
+pub(crate) use self::stream_state::{ShuffledOrder, ShuffledPlace};
 use crate::{Error, Result};
 
 /// The version of the states that this crate writes. A reader refuses a newer one.
@@ -70,6 +73,20 @@ pub(crate) struct Cut {
     pub(crate) batch_size: Option<usize>,
     pub(crate) rank: usize,
     pub(crate) world_size: usize,
+}
+
+fn unreadable(error: serde_json::Error) -> Error {
+    Error::State { reason: error.to_string() }
+}
+
+/// Reads of a state what comes first: what a newer version has beside it is not known here, and refused.
+fn read_version(json: &str) -> Result<Version> {
+    let read: Version = serde_json::from_str(json).map_err(unreadable)?;
+    if read.version > VERSION {
+        let reason = format!("it has version {}, this crate reads {VERSION}: update sluicegate", read.version);
+        return Err(Error::State { reason });
+    }
+    Ok(read)
 }
 
 impl LoaderState {
@@ -135,14 +152,7 @@ impl LoaderState {
     /// # Errors
     /// [`Error::State`] when it is not such a state, or one of a newer version of this crate.
     pub fn from_json(json: &str) -> Result<Self> {
-        let unreadable = |error: serde_json::Error| Error::State { reason: error.to_string() };
-        // The version comes first: what a newer one has beside it is not known here.
-        let Version { version, fingerprint } = serde_json::from_str(json).map_err(unreadable)?;
-        if version > VERSION {
-            let reason = format!("it has version {version}, this crate reads {VERSION}: update sluicegate");
-            return Err(Error::State { reason });
-        }
-        let state: Self = match fingerprint {
+        let state: Self = match read_version(json)?.fingerprint {
             None => serde_json::from_str(json).map_err(unreadable)?,
             Some(_) => serde_json::from_str::<PackageState>(json).map_err(unreadable)?.into_state()?,
         };

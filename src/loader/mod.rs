@@ -9,6 +9,7 @@ mod epochs;
 mod items;
 mod items_builder;
 mod settings;
+mod shuffled_stream;
 mod stream_batches;
 
 use std::sync::Arc;

@@ -5,11 +5,13 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::shuffled_stream::ShuffledStream;
 use crate::memory::Slab;
 use crate::sampler::check_batch_size;
+use crate::state::{ShuffledOrder, ShuffledPlace};
 use crate::{
-    Batch, BufferBound, Collate, IterableDataset, LastBatch, ReadAhead, Result, ShuffleBuffer, ShuffledSamples,
-    StackSamples, StreamPart, StreamPosition,
+    Batch, BufferBound, Collate, IterableDataset, LastBatch, ReadAhead, Result, StackSamples, StreamPart,
+    StreamPosition, StreamState,
 };
 
 /// So many bytes are read ahead, unless the caller says otherwise: 16 MiB.
@@ -24,13 +26,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Example
 /// ```
-/// use sluicegate::{StreamBatches, StreamDataset, StreamFormat, StreamPosition, StreamSource};
+/// use sluicegate::{StreamBatches, StreamDataset, StreamFormat, StreamSource, StreamState};
 ///
 /// let lines = StreamDataset::new(vec![StreamSource::Command("seq 5".into())], StreamFormat::JsonLines(None));
 /// let mut batches = StreamBatches::new(lines.clone(), 2)?;
 /// assert_eq!(batches.next().expect("five samples")?.sample(0, 1), b"2");
-/// let position: StreamPosition = batches.position().expect("they are not shuffled");
-/// let rest = StreamBatches::new(lines, 2)?.start_at(position);
+/// let state: StreamState = batches.state().expect("nothing has failed");
+/// let rest = StreamBatches::new(lines, 2)?.resume(&state)?;
 /// assert_eq!(rest.map(|batch| batch.map(|batch| batch.samples())).collect::<Result<Vec<_>, _>>()?, [2, 1]);
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
@@ -43,15 +45,17 @@ pub struct StreamBatches {
     collate: Arc<dyn Collate>,
     bytes_ahead: usize,
     shuffle: Option<(BufferBound, u64, u64)>,
+    /// What is to be held when it begins.
+    resumed: Option<ShuffledPlace>,
     slab: Slab,
     pass: Pass,
 }
 
 enum Pass {
     Before,
-    Begun(Box<ReadAhead>, Option<Box<(ShuffleBuffer, ShuffledSamples)>>),
-    /// With the lines of damage that nobody has asked for yet.
-    Over(Vec<String>),
+    Begun(Box<ReadAhead>, Option<Box<ShuffledStream>>),
+    /// With the lines of damage that nobody has asked for yet, and where the consumer is, if anybody knows.
+    Over(Vec<String>, Option<StreamState>),
 }
 
 impl StreamBatches {
@@ -70,6 +74,7 @@ impl StreamBatches {
             collate: Arc::new(StackSamples),
             bytes_ahead: BYTES_AHEAD,
             shuffle: None,
+            resumed: None,
             slab: Slab::new(FREE_SLOTS),
             pass: Pass::Before,
         })
@@ -105,11 +110,34 @@ impl StreamBatches {
         Self { bytes_ahead: bytes, ..self }
     }
 
-    /// Samples come through a buffer of `bound`, as a [`ShuffleBuffer`] of (`seed`, `epoch`) and this part's rank and worker
-    /// draws them. A pass that is to be resumed keeps [`ShuffledSamples`] itself.
+    /// Samples come through a buffer of `bound`, as a [`ShuffleBuffer`](crate::ShuffleBuffer) of (`seed`, `epoch`) and this part's
+    /// rank and worker draws them.
     #[must_use]
     pub fn shuffle(self, bound: BufferBound, seed: u64, epoch: u64) -> Self {
         Self { shuffle: Some((bound, seed, epoch)), ..self }
+    }
+
+    /// Goes on where `state` was saved, by a pass over the same part of the same stream, shuffled as this one: give those first.
+    /// The batches may have another size. A shuffled pass reads what it held again, and no more than that lies between.
+    ///
+    /// # Errors
+    /// [`Error::State`](crate::Error::State) when it was shuffled in another way. The first batch is that error where the stream
+    /// has become shorter.
+    pub fn resume(self, state: &StreamState) -> Result<Self> {
+        let resumed = state.go_on(self.order())?;
+        Ok(Self { position: state.position(), resumed, ..self })
+    }
+
+    /// Where the consumer is, behind the batches that came; nothing after an error of a shuffled pass, where samples that were
+    /// drawn are lost.
+    #[must_use]
+    pub fn state(&self) -> Option<StreamState> {
+        match &self.pass {
+            Pass::Before => Some(StreamState::new(self.position, self.place())),
+            Pass::Begun(_, Some(shuffled)) => Some(shuffled.state()),
+            Pass::Begun(_, None) => Some(StreamState::new(self.position, None)),
+            Pass::Over(_, state) => state.clone(),
+        }
     }
 
     /// Where the stream is behind the batches that came; nothing where they are shuffled, and no place says which did.
@@ -122,26 +150,39 @@ impl StreamBatches {
     pub fn left_out(&mut self) -> Vec<String> {
         match &mut self.pass {
             Pass::Begun(ahead, _) => ahead.left_out(),
-            Pass::Over(lines) => mem::take(lines),
+            Pass::Over(lines, _) => mem::take(lines),
             Pass::Before => Vec::new(),
         }
     }
 
+    fn order(&self) -> Option<ShuffledOrder> {
+        let (rank, worker) = (self.part.split.rank, self.part.worker);
+        self.shuffle.map(|(bound, seed, epoch)| ShuffledOrder { bound, seed, epoch, rank, worker })
+    }
+
+    /// What is held before the first batch.
+    fn place(&self) -> Option<ShuffledPlace> {
+        let nothing = |order| ShuffledPlace { order, since: 0, read: 0, held: Vec::new(), has_ended: false };
+        self.resumed.clone().or_else(|| self.order().map(nothing))
+    }
+
+    fn begin(&self) -> Result<Pass> {
+        let mut ahead = ReadAhead::new(Arc::clone(&self.dataset), self.part.clone(), self.position, self.bytes_ahead);
+        let shuffled = match (&self.resumed, self.order()) {
+            (Some(place), _) => Some(ShuffledStream::resume(place, self.position, &mut ahead, PATIENCE)?),
+            (None, order) => order.map(|order| ShuffledStream::new(order, self.position)),
+        };
+        Ok(Pass::Begun(Box::new(ahead), shuffled.map(Box::new)))
+    }
+
     fn advance(&mut self) -> Result<Option<Batch>> {
         if matches!(self.pass, Pass::Before) {
-            let dataset = Arc::clone(&self.dataset);
-            let ahead = ReadAhead::new(dataset, self.part.clone(), self.position, self.bytes_ahead);
-            let shuffled = self.shuffle.map(|(bound, seed, epoch)| {
-                let buffer = ShuffleBuffer::new(bound, seed, epoch, self.part.split.rank, self.part.worker);
-                // Nobody asks for the places that it passes.
-                Box::new((buffer, ShuffledSamples::new(0, self.position, u64::MAX, u64::MAX)))
-            });
-            self.pass = Pass::Begun(Box::new(ahead), shuffled);
+            self.pass = self.begin()?;
         }
         let Pass::Begun(ahead, shuffled) = &mut self.pass else { return Ok(None) };
         let samples = loop {
             let there = match shuffled.as_deref_mut() {
-                Some((buffer, samples)) => samples.draw(ahead, buffer, self.batch_size, PATIENCE)?,
+                Some(shuffled) => shuffled.draw(ahead, self.batch_size, PATIENCE)?,
                 None => ahead.wait(self.batch_size, PATIENCE)?.map(|there| there.min(self.batch_size)),
             };
             if let Some(there) = there {
@@ -154,9 +195,8 @@ impl StreamBatches {
             ahead.wait(1, Duration::ZERO)?;
             return Ok(None);
         }
-        if let Some((_, samples)) = shuffled.as_deref_mut() {
-            let (batch, _) = samples.batch(ahead.schema(), &*self.collate, &self.slab)?;
-            return Ok(Some(batch));
+        if let Some(shuffled) = shuffled.as_deref_mut() {
+            return Ok(Some(shuffled.batch(ahead, &*self.collate, &self.slab)?));
         }
         let (batch, positions) = ahead.batch(samples, &*self.collate, &self.slab)?;
         ahead.take(samples);
@@ -171,7 +211,9 @@ impl Iterator for StreamBatches {
     fn next(&mut self) -> Option<Self::Item> {
         let outcome = self.advance().transpose();
         if !matches!(outcome, Some(Ok(_))) {
-            self.pass = Pass::Over(self.left_out());
+            // Some of what a shuffled pass has drawn since its last batch came to nobody.
+            let state = self.state().filter(|_| outcome.is_none() || self.shuffle.is_none());
+            self.pass = Pass::Over(self.left_out(), state);
         }
         outcome
     }

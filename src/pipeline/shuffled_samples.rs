@@ -13,7 +13,8 @@ use crate::{Error, Result, SampleBlock, Schema};
 /// So many samples are waited for at once.
 const AT_ONCE: usize = 1024;
 
-/// What a [`ShuffleBuffer`] decides about, by its slots: samples that were read and did not come yet.
+/// What a [`ShuffleBuffer`] decides about, by its slots: samples that were read and did not come yet. Where that counts bytes, they
+/// are those of a sample's values.
 ///
 /// Each is a copy of its bytes: what it was read with goes, and the memory is that of what is held.
 ///
@@ -105,8 +106,8 @@ impl ShuffledSamples {
                 let needed = buffer.room().saturating_add(samples - self.drawn.len() - 1);
                 let Some(held) = self.read_one(ahead, needed, limit)? else { return Ok(None) };
                 if let Some(held) = held {
+                    buffer.put(held.bytes.len() as u64);
                     self.held.push(held);
-                    buffer.put(0);
                 }
             }
             let Some(slot) = buffer.take() else { break };
@@ -139,6 +140,12 @@ impl ShuffledSamples {
         self.again.sort_unstable_by_key(|(slot, _)| *slot);
         self.held = self.again.drain(..).map(|(_, sample)| sample).collect();
         Ok(Some(true))
+    }
+
+    /// How many bytes each sample that is held has, by slot: what [`ShuffleBuffer::resume`] asks for.
+    #[must_use]
+    pub fn sizes(&self) -> Vec<u64> {
+        self.held.iter().map(|held| held.bytes.len() as u64).collect()
     }
 
     /// Takes note that the stream has ended behind what was read.

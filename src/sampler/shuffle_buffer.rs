@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::rng::BufferDraws;
 
@@ -47,7 +49,7 @@ pub struct ShuffleBuffer {
 }
 
 /// How much a [`ShuffleBuffer`] holds: it is full at so many samples, or at so many bytes, whichever comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferBound {
     samples: usize,
     bytes: u64,

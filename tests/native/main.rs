@@ -75,6 +75,7 @@ mod states;
 mod stream;
 mod stream_adaptor;
 mod stream_prefetch;
+mod stream_state;
 mod tar;
 mod tfrecord;
 mod tokens;

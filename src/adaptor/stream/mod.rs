@@ -32,8 +32,8 @@ use crate::{Result, TypedField};
 /// goes on at a position says the same as without the adaptor. Windows and batches have ordinals of their own.
 ///
 /// A panic in a closure is [`Error::Panic`](crate::Error::Panic), with the ordinal of its sample. None of these shuffles: a position
-/// of a shuffled stream is more than a place in it. [`StreamBatches::shuffle`](crate::StreamBatches::shuffle) does, and
-/// [`ShuffledSamples`](crate::ShuffledSamples) for a pass that is to be resumed.
+/// of a shuffled stream is more than a place in it. [`StreamBatches::shuffle`](crate::StreamBatches::shuffle) does, whose
+/// [`StreamState`](crate::StreamState) has all of it.
 ///
 /// # Example
 /// ```
