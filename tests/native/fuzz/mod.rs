@@ -57,6 +57,7 @@ pub(crate) const TARGETS: &[Target] = &[
     ("raw_stream", streams::raw),
     ("safetensors", rows::safetensors),
     ("state", state::state),
+    ("stream_state", state::stream_state),
     ("tar", tar::tar),
     ("tar_gz", tar::tar_gz),
     ("tar_offsets", offsets::tar_offsets),
