@@ -60,14 +60,14 @@ examples: ## Train on the demo's photographs in Rust, with candle and with burn,
 	cargo run --locked --quiet --release --features burn-flex,candle --example burn
 
 # What knows nothing of slots is not run again with few of them; nor is how workers are started, which takes seconds each time.
-SLOTLESS := sampler* rng global_generators torchdata_state golden torch_order shard_iterable shuffle_buffer split_by_class split_state \
-	readme cli demo_resume surface construction payload unpicklable shared_list state_errors \
-	state_process state_property resume_property shard shard_ranks class_loaders torchdata_resume \
-	stream_place sampler_stream raw folder tokens pack paths safetensors json_lines tfrecord csv mds formats_spawn \
-	tar write_tar conformance packed_source write_tokens write_parquet sharded_output tar_listing native_stream \
-	native_stream_damage bad_files parquet parquet_files arrow hugging_face blocks parquet_pages \
-	nested_columns write_parquet_nested bad_structure left_out many_files image image_folder image_operations \
-	transforms* cuda crate_state
+SLOTLESS := sampler* rng randomness seed_mode stream_seeding state_draws global_generators torchdata_state \
+	golden torch_order shard_iterable shuffle_buffer split_by_class split_state readme cli demo_resume surface \
+	construction payload unpicklable shared_list state_errors state_process state_property resume_property shard \
+	shard_ranks class_loaders torchdata_resume stream_place sampler_stream raw folder tokens pack paths \
+	safetensors json_lines tfrecord csv mds formats_spawn tar write_tar conformance packed_source write_tokens \
+	write_parquet sharded_output tar_listing native_stream native_stream_damage bad_files parquet parquet_files \
+	arrow hugging_face blocks parquet_pages nested_columns write_parquet_nested bad_structure left_out many_files \
+	image image_folder image_operations transforms* cuda crate_state
 
 test-tight: $(VENV)/.built ## Run the Python tests with two slots and a prefetch of one
 	SLUICEGATE_SOAK_SECONDS=10 $(BIN)/python -m pytest --quiet --tight tests/python \
@@ -106,7 +106,7 @@ lint-python: $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest sluicegate._core
+	$(BIN)/python -m mypy.stubtest sluicegate._core --mypy-config-file tests/python/stubtest.ini
 
 format: $(VENV)/.installed ## Format all code
 	cargo fmt
