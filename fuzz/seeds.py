@@ -132,14 +132,17 @@ def texts() -> None:
     shuffled = {"sampler": "RandomSampler(seed=7, replacement=false, len=10)", "batch_size": None}
     put("state", "shuffled", json.dumps(state | shuffled).encode())
     position = {"ordinal": 16, "source": 0, "first_of_source": 0, "offset": 38}
-    put("stream_state", "in-order", json.dumps({"version": 1, "position": position, "shuffled": None}).encode())
+    whole = {"split": {"rank": 0, "world_size": 1, "num_workers": 1, "run": 1}, "worker": 0, "consumed": []}
+    in_order = {"version": 1, "part": whole, "position": position, "shuffled": None}
+    put("stream_state", "in-order", json.dumps(in_order).encode())
     for name, bound, read, held in (
         ("samples", {"samples": 10, "bytes": 2**64 - 1}, 25, [0, 18, 23, 3, 20, 11, 22, 24, 8]),
         ("bytes", {"samples": 50, "bytes": 20}, 34, [0, 15, 28, 24, 27, 33, 23, 32, 25, 30]),
         ("ended", {"samples": 50, "bytes": 20}, 40, []),
     ):
-        place = {"bound": bound, "seed": 7, "epoch": 0, "rank": 0, "worker": 0, "since": 0, "read": read, "held": held}
-        begin = {"version": 1, "position": dict.fromkeys(position, 0), "shuffled": place | {"has_ended": read == 40}}
+        place = {"bound": bound, "seed": 7, "epoch": 0, "since": 0, "read": read, "held": held}
+        shuffled = place | {"has_ended": read == 40}
+        begin = in_order | {"position": dict.fromkeys(position, 0), "shuffled": shuffled}
         put("stream_state", name, json.dumps(begin).encode())
 
 

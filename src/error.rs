@@ -186,9 +186,11 @@ pub enum Error {
         reason: String,
     },
 
-    /// A fetch panicked: a defect of the dataset that it read, of what collates its samples, or of this crate.
+    /// A fetch panicked: a defect of the dataset that it read, of what collates its samples, of the sampler whose order it asked
+    /// for, or of this crate.
     #[error(
-        "{what} panicked: {message}: this is a bug in the dataset's `read` or its collate, please report it to its author",
+        "{what} panicked: {message}: this is a bug in the dataset's `read`, in its collate or in the sampler, please report it to \
+         its author",
         what = .index.map_or_else(|| "a fetch".to_owned(), |index| format!("reading sample {index}"))
     )]
     Panic {

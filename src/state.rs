@@ -55,6 +55,16 @@ struct Version {
     version: u32,
     /// The Python package's states alone have one by this name.
     fingerprint: Option<IgnoredAny>,
+    /// The crate's states of loaders alone have one.
+    sampler: Option<IgnoredAny>,
+    /// States of passes over streams alone have one.
+    part: Option<IgnoredAny>,
+}
+
+impl Version {
+    fn is_of_loader(&self) -> bool {
+        self.sampler.is_some() || self.fingerprint.is_some()
+    }
 }
 
 /// What shapes the order of an epoch: a state goes on only where all of it is the same.
@@ -82,11 +92,16 @@ fn unreadable(error: serde_json::Error) -> Error {
 /// Reads of a state what comes first: what a newer version has beside it is not known here, and refused.
 fn read_version(json: &str) -> Result<Version> {
     let read: Version = serde_json::from_str(json).map_err(unreadable)?;
-    if read.version > VERSION {
-        let reason = format!("it has version {}, this crate reads {VERSION}: update sluicegate", read.version);
-        return Err(Error::State { reason });
-    }
+    check_version(read.version)?;
     Ok(read)
+}
+
+fn check_version(version: u32) -> Result<()> {
+    if version <= VERSION {
+        return Ok(());
+    }
+    let reason = format!("it has version {version}, this crate reads {VERSION}: update sluicegate");
+    Err(Error::State { reason })
 }
 
 impl LoaderState {
@@ -152,7 +167,12 @@ impl LoaderState {
     /// # Errors
     /// [`Error::State`] when it is not such a state, or one of a newer version of this crate.
     pub fn from_json(json: &str) -> Result<Self> {
-        let state: Self = match read_version(json)?.fingerprint {
+        let version = read_version(json)?;
+        if version.part.is_some() {
+            let reason = "it is the state of a pass over a stream: read it with StreamState".to_owned();
+            return Err(Error::State { reason });
+        }
+        let state: Self = match version.fingerprint {
             None => serde_json::from_str(json).map_err(unreadable)?,
             Some(_) => serde_json::from_str::<PackageState>(json).map_err(unreadable)?.into_state()?,
         };

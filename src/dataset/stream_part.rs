@@ -1,7 +1,13 @@
 //! [`StreamPart`]: which samples of a stream one of its readers owns.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
 /// How a stream is split: among ranks sample by sample, and what a rank has among its workers, in runs of so many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamSplit {
     /// The rank that reads, below `world_size`.
     pub rank: u64,
@@ -27,7 +33,7 @@ impl StreamSplit {
 }
 
 /// What the workers of a rank had read when another number of them went on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsumedSamples {
     /// How the stream was split among them.
     pub split: StreamSplit,
@@ -58,7 +64,7 @@ impl ConsumedSamples {
 /// let consumed = vec![ConsumedSamples { split: two, until: vec![5, 0], held: Vec::new() }];
 /// assert_eq!(owned(&StreamPart { consumed, ..StreamPart::WHOLE }), [1, 3, 5, 6, 7]);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamPart {
     /// How the stream is split.
     pub split: StreamSplit,
@@ -82,6 +88,30 @@ impl StreamPart {
     #[must_use]
     pub fn owns(&self, ordinal: u64) -> bool {
         self.split.worker_of(ordinal) == Some(self.worker) && !self.consumed.iter().any(|samples| samples.has(ordinal))
+    }
+}
+
+impl StreamPart {
+    /// # Errors
+    /// [`Error::InvalidArgument`] when there is no such rank, or no such worker: it would be the part of nobody.
+    pub(crate) fn check(&self) -> Result<()> {
+        let StreamSplit { rank, world_size, num_workers, .. } = self.split;
+        if rank < world_size && self.worker < num_workers {
+            return Ok(());
+        }
+        let reason = format!("there is no {self}: ranks and workers are counted from 0");
+        Err(Error::InvalidArgument { argument: "part", reason })
+    }
+}
+
+impl fmt::Display for StreamPart {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StreamSplit { rank, world_size, num_workers, run } = self.split;
+        write!(formatter, "rank {rank} of {world_size}, worker {} of {num_workers} with {run} in a row", self.worker)?;
+        if !self.consumed.is_empty() {
+            write!(formatter, ", but for what {} other splits had read", self.consumed.len())?;
+        }
+        Ok(())
     }
 }
 

@@ -9,7 +9,8 @@ use crate::error::catch;
 use crate::{Batch, EpochPlan, Error, IndexBatch, LoaderState, Party, PlannedBatch, Prefetch, Result};
 
 /// The batches of one epoch: [`Batch`]es of fields, or what the collate of an [`ItemLoader`](crate::ItemLoader) makes. A batch
-/// that could not be fetched is an error in its place, and the next one follows.
+/// that could not be fetched is an error in its place, and the next one follows. Where the order of the epoch can't be asked for, or
+/// threads can't be started, the error comes behind the batches that were asked for before, and is the last.
 ///
 /// Dropping it cancels what no thread has begun, and waits for what some have, so that nothing reads the dataset afterwards
 /// for it. Dropped on one of the fetching threads it waits for nothing: it may run on top of what it would wait for.
@@ -25,9 +26,11 @@ pub struct Batches<'scope, B = Batch> {
     /// The next batch of the plan to ask for.
     next: usize,
     /// How many batches are still to come.
-    left: usize,
-    state: LoaderState,
+    pub(super) left: usize,
+    pub(super) state: LoaderState,
     last_ids: Option<BatchIds>,
+    /// Why nothing more can be asked for: it comes behind what was.
+    failure: Option<Error>,
 }
 
 /// Which samples are in a batch.
@@ -60,7 +63,7 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
         let first = state.first_missing();
         let end = first.saturating_add(plan.len() as u64);
         let left = plan.len() - state.received_between(first, end);
-        Self { plan, first, window, ahead, party, next: 0, left, state, last_ids: None }
+        Self { plan, first, window, ahead, party, next: 0, left, state, last_ids: None, failure: None }
     }
 
     /// Where the consumer is now.
@@ -102,14 +105,29 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
         BatchesWithIds(self)
     }
 
-    fn ask(&mut self) -> Result<()> {
+    /// Asks for as many batches as there is room for. When that fails the epoch ends behind those, and its state stays good.
+    fn ask(&mut self) {
+        if let Err(error) = self.try_ask() {
+            self.next = self.plan.len();
+            self.left = self.window.len() + 1;
+            self.failure = Some(error);
+        }
+    }
+
+    fn try_ask(&mut self) -> Result<()> {
         while self.next < self.plan.len() && self.window.len() < self.room() {
             let batch_in_epoch = self.first + self.next as u64;
             if !self.state.has_received(batch_in_epoch) {
                 let mut indices = Vec::new();
-                catch(|| {
+                let order = catch(|| {
                     self.plan.batch(self.next, &mut indices);
                     Ok(())
+                });
+                order.map_err(|error| match error {
+                    Error::Panic { index, message } => {
+                        Error::Panic { index, message: format!("the order of batch {batch_in_epoch}: {message}") }
+                    }
+                    error => error,
                 })?;
                 self.window.push(IndexBatch { epoch: self.state.epoch(), batch_in_epoch, indices })?;
                 self.window.look_ahead(self.next, |batch, into| self.plan.some_of(batch, into));
@@ -123,18 +141,18 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
         self.party.as_ref().map_or(self.ahead, |party| party.room().min(self.ahead))
     }
 
-    /// Without threads no later batch can be asked for either: the epoch ends here, and its state stays good.
-    fn give_up(&mut self, error: Error) -> Error {
-        self.next = self.plan.len();
-        self.left = self.window.len();
-        error
+    /// What comes when there is no batch left.
+    fn end(&mut self) -> Option<Result<B>> {
+        self.party = None;
+        self.left = 0;
+        self.failure.take().map(Err)
     }
 
     fn hand_over(&mut self, (asked, batch): (IndexBatch, Result<B>)) -> Result<B> {
         self.deliver(asked);
         if self.ahead > 1 && self.window.is_empty() {
-            // It was alone until its size was known. Should the others fail, they do so when they are asked for again.
-            let _ = self.ask();
+            // It was alone until its size was known.
+            self.ask();
         }
         batch
     }
@@ -142,16 +160,11 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
     /// As [`next`](Iterator::next) without waiting: `context` is woken when the next batch has come.
     #[cfg(feature = "futures")]
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<B>>> {
-        if let Err(error) = self.ask() {
-            return Poll::Ready(Some(Err(self.give_up(error))));
-        }
+        self.ask();
         match self.window.poll_pop(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(popped)) => Poll::Ready(Some(self.hand_over(popped))),
-            Poll::Ready(None) => {
-                self.party = None;
-                Poll::Ready(None)
-            }
+            Poll::Ready(None) => Poll::Ready(self.end()),
         }
     }
 
@@ -170,16 +183,13 @@ impl<'scope, B: Send + 'scope> Iterator for Batches<'scope, B> {
     type Item = Result<B>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Err(error) = self.ask() {
-            return Some(Err(self.give_up(error)));
-        }
+        self.ask();
         while !self.window.is_empty() {
             if let Some(popped) = self.window.pop(Duration::from_secs(60)) {
                 return Some(self.hand_over(popped));
             }
         }
-        self.party = None;
-        None
+        self.end()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -5,6 +5,7 @@
 mod batch_stream;
 mod batches;
 mod builder;
+mod debug;
 mod epochs;
 mod items;
 mod items_builder;

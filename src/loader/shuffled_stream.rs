@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::memory::Slab;
 use crate::state::{ShuffledOrder, ShuffledPlace};
 use crate::{
-    Batch, BufferPosition, Collate, Error, ReadAhead, Result, ShuffleBuffer, ShuffledSamples, StreamPosition,
-    StreamState,
+    Batch, BufferPosition, Collate, Error, ReadAhead, Result, ShuffleBuffer, ShuffledSamples, StreamPart,
+    StreamPosition,
 };
 
 /// So many samples lie between two places where reading may begin again.
@@ -22,16 +22,12 @@ pub(super) struct ShuffledStream {
 }
 
 impl ShuffledStream {
-    /// A pass from `position` on, which holds nothing.
-    pub(super) fn new(order: ShuffledOrder, position: StreamPosition) -> Self {
-        Self::read_up_to(order, 0, position)
-    }
-
-    fn read_up_to(order: ShuffledOrder, read: u64, position: StreamPosition) -> Self {
-        let ShuffledOrder { bound, seed, epoch, rank, worker } = order;
+    /// A pass over `part` from `position` on, which holds nothing; up to there `read` samples had been read.
+    pub(super) fn new(order: ShuffledOrder, part: &StreamPart, read: u64, position: StreamPosition) -> Self {
+        let ShuffledOrder { bound, seed, epoch } = order;
         Self {
             order,
-            buffer: ShuffleBuffer::new(bound, seed, epoch, rank, worker),
+            buffer: ShuffleBuffer::new(bound, seed, epoch, part.split.rank, part.worker),
             samples: ShuffledSamples::new(read, position, MARK_EVERY, read.saturating_add(MARK_EVERY)),
             marks: VecDeque::from([(read, position)]),
         }
@@ -43,11 +39,12 @@ impl ShuffledStream {
     /// Those of `ahead`; [`Error::State`] when the stream ends before that.
     pub(super) fn resume(
         place: &ShuffledPlace,
+        part: &StreamPart,
         position: StreamPosition,
         ahead: &mut ReadAhead,
         patience: Duration,
     ) -> Result<Self> {
-        let mut stream = Self::read_up_to(place.order, place.since, position);
+        let mut stream = Self::new(place.order, part, place.since, position);
         let read = place.read;
         let is_there = loop {
             if let Some(is_there) = stream.samples.read_again(ahead, read, &place.held, patience)? {
@@ -101,11 +98,36 @@ impl ShuffledStream {
         self.marks.iter().rposition(|(read, _)| *read <= oldest).unwrap_or(0)
     }
 
-    /// Where the consumer is, between two batches.
-    pub(super) fn state(&self) -> StreamState {
+    /// Where the consumer is, between two batches: where reading begins again, and what is held.
+    pub(super) fn place(&self) -> (StreamPosition, ShuffledPlace) {
         let (since, position) = self.marks[self.last_mark()];
         let BufferPosition { read, held } = self.buffer.position();
         let (.., has_ended) = self.samples.place();
-        StreamState::new(position, Some(ShuffledPlace { order: self.order, since, read, held, has_ended }))
+        (position, ShuffledPlace { order: self.order, since, read, held, has_ended })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{BufferBound, StackSamples, StreamDataset, StreamFormat, StreamSource};
+
+    #[test]
+    fn places_before_all_that_is_held_are_forgotten() -> Result<()> {
+        let lines = StreamDataset::new(vec![StreamSource::Command("seq 40000".into())], StreamFormat::JsonLines(None));
+        let mut ahead = ReadAhead::new(Arc::new(lines), StreamPart::WHOLE, StreamPosition::default(), 1 << 20);
+        let order = ShuffledOrder { bound: BufferBound::of_samples(500)?, seed: 7, epoch: 0 };
+        let mut stream = ShuffledStream::new(order, &StreamPart::WHOLE, 0, StreamPosition::default());
+        let slab = Slab::new(1);
+        for _ in 0..400 {
+            while stream.draw(&mut ahead, 100, Duration::from_secs(10))?.is_none() {}
+            stream.batch(&ahead, &StackSamples, &slab)?;
+            // Of 39. A sample has no bound to how long it waits, but it is hardly ever many lengths of the buffer.
+            assert!(stream.marks.len() < 10, "{} places", stream.marks.len());
+        }
+        assert_eq!(stream.place().1.read, 40_000);
+        Ok(())
     }
 }

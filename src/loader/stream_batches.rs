@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::shuffled_stream::ShuffledStream;
+use crate::error::catch;
 use crate::memory::Slab;
 use crate::sampler::check_batch_size;
 use crate::state::{ShuffledOrder, ShuffledPlace};
 use crate::{
-    Batch, BufferBound, Collate, IterableDataset, LastBatch, ReadAhead, Result, StackSamples, StreamPart,
+    Batch, BufferBound, Collate, Error, IterableDataset, LastBatch, ReadAhead, Result, StackSamples, StreamPart,
     StreamPosition, StreamState,
 };
 
@@ -22,7 +23,9 @@ const FREE_SLOTS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The batches of one pass over an [`IterableDataset`], which is read ahead on a thread of its own. The thread begins with
-/// the first batch that is asked for; dropping this has it end, and waits for that for 10 seconds at most. An error ends the pass.
+/// the first batch that is asked for; dropping this has it end, and waits for that for 10 seconds at most. An error ends the pass,
+/// and so does, as [`Error::InvalidArgument`], what is set too late: `part`, `start_at`, `shuffle` and `bytes_ahead` come before
+/// the first batch.
 ///
 /// # Example
 /// ```
@@ -40,15 +43,17 @@ pub struct StreamBatches {
     dataset: Arc<dyn IterableDataset>,
     part: StreamPart,
     position: StreamPosition,
-    batch_size: usize,
+    pub(super) batch_size: usize,
     last_batch: LastBatch,
     collate: Arc<dyn Collate>,
     bytes_ahead: usize,
     shuffle: Option<(BufferBound, u64, u64)>,
-    /// What is to be held when it begins.
-    resumed: Option<ShuffledPlace>,
+    /// Where it goes on; until it begins.
+    resumed: Option<StreamState>,
     slab: Slab,
     pass: Pass,
+    /// What was asked for when it had begun.
+    late: Option<&'static str>,
 }
 
 enum Pass {
@@ -77,19 +82,23 @@ impl StreamBatches {
             resumed: None,
             slab: Slab::new(FREE_SLOTS),
             pass: Pass::Before,
+            late: None,
         })
     }
 
     /// Of the samples of this part only. Default: all.
     #[must_use]
     pub fn part(self, part: StreamPart) -> Self {
-        Self { part, ..self }
+        self.before_it_begins("part", |batches| batches.part = part)
     }
 
-    /// Goes on behind what led to `position`. Default: from the beginning.
+    /// Goes on behind what led to `position`, and not where a state was saved. Default: from the beginning.
     #[must_use]
     pub fn start_at(self, position: StreamPosition) -> Self {
-        Self { position, ..self }
+        self.before_it_begins("position", |batches| {
+            batches.position = position;
+            batches.resumed = None;
+        })
     }
 
     /// What becomes of a last batch that is smaller. Default: it comes.
@@ -107,46 +116,67 @@ impl StreamBatches {
     /// About so many bytes are read ahead. Default: 16 MiB.
     #[must_use]
     pub fn bytes_ahead(self, bytes: usize) -> Self {
-        Self { bytes_ahead: bytes, ..self }
+        self.before_it_begins("bytes_ahead", |batches| batches.bytes_ahead = bytes)
     }
 
     /// Samples come through a buffer of `bound`, as a [`ShuffleBuffer`](crate::ShuffleBuffer) of (`seed`, `epoch`) and this part's
-    /// rank and worker draws them.
+    /// rank and worker draws them. An error of the stream ends the pass: what is held then does not come.
     #[must_use]
     pub fn shuffle(self, bound: BufferBound, seed: u64, epoch: u64) -> Self {
-        Self { shuffle: Some((bound, seed, epoch)), ..self }
+        self.before_it_begins("shuffle", |batches| batches.shuffle = Some((bound, seed, epoch)))
     }
 
     /// Goes on where `state` was saved, by a pass over the same part of the same stream, shuffled as this one: give those first.
-    /// The batches may have another size. A shuffled pass reads what it held again, and no more than that lies between.
+    /// The batches may have another size. A shuffled pass reads the stream again from the oldest sample that it held on, or
+    /// from up to 1,023 samples before that: damages that lie there are told of again.
     ///
     /// # Errors
-    /// [`Error::State`](crate::Error::State) when it was shuffled in another way. The first batch is that error where the stream
-    /// has become shorter.
+    /// [`Error::State`] when it was saved by a pass over another part or in another order, when this one has begun, or when the
+    /// stream can be read only once. The first batch is that error where files of a stream have become shorter than what was read
+    /// of them, and where `part` or `shuffle` are given others afterwards. What else has changed in them is not found out.
     pub fn resume(self, state: &StreamState) -> Result<Self> {
-        let resumed = state.go_on(self.order())?;
-        Ok(Self { position: state.position(), resumed, ..self })
+        if !matches!(self.pass, Pass::Before) {
+            let reason = "the pass that is to go on there has begun: make a new one".to_owned();
+            return Err(Error::State { reason });
+        }
+        if !self.dataset.is_repeatable() {
+            let reason = "the stream can be read only once, so nothing leads back to where it was".to_owned();
+            return Err(Error::State { reason });
+        }
+        state.check(&self.part, self.order())?;
+        Ok(Self { position: state.position(), resumed: Some(state.clone()), ..self })
     }
 
-    /// Where the consumer is, behind the batches that came; nothing after an error of a shuffled pass, where samples that were
-    /// drawn are lost.
+    /// Where the consumer is: behind the batches that came, and behind the stream's end where it came to that. Nothing where the
+    /// stream can be read only once, and after an error of a shuffled pass, where samples that were drawn are lost.
     #[must_use]
     pub fn state(&self) -> Option<StreamState> {
-        match &self.pass {
-            Pass::Before => Some(StreamState::new(self.position, self.place())),
-            Pass::Begun(_, Some(shuffled)) => Some(shuffled.state()),
-            Pass::Begun(_, None) => Some(StreamState::new(self.position, None)),
-            Pass::Over(_, state) => state.clone(),
+        if !self.dataset.is_repeatable() {
+            return None;
         }
+        let (position, shuffled) = match &self.pass {
+            Pass::Before => match &self.resumed {
+                Some(state) => return Some(state.clone()),
+                None => (self.position, self.order().map(nothing_read)),
+            },
+            Pass::Begun(_, Some(shuffled)) => {
+                let (position, place) = shuffled.place();
+                (position, Some(place))
+            }
+            Pass::Begun(_, None) => (self.position, None),
+            Pass::Over(_, state) => return state.clone(),
+        };
+        Some(StreamState::new(self.part.clone(), position, shuffled))
     }
 
-    /// Where the stream is behind the batches that came; nothing where they are shuffled, and no place says which did.
+    /// Where the stream is behind the batches that came, and behind its end where it came to that; nothing where they are shuffled, and no place says which did.
     #[must_use]
     pub fn position(&self) -> Option<StreamPosition> {
         self.shuffle.is_none().then_some(self.position)
     }
 
-    /// What was left out of what has come since this was asked last, a line for each damage.
+    /// What was left out of what was read since this was asked last, a line for each damage. That may be behind the batches that
+    /// came, in a block of up to 1,024 samples: a pass that goes on from a state may tell some of it again.
     pub fn left_out(&mut self) -> Vec<String> {
         match &mut self.pass {
             Pass::Begun(ahead, _) => ahead.left_out(),
@@ -155,29 +185,49 @@ impl StreamBatches {
         }
     }
 
+    fn before_it_begins(mut self, argument: &'static str, set: impl FnOnce(&mut Self)) -> Self {
+        match self.pass {
+            Pass::Before => set(&mut self),
+            _ => self.late = Some(argument),
+        }
+        self
+    }
+
     fn order(&self) -> Option<ShuffledOrder> {
-        let (rank, worker) = (self.part.split.rank, self.part.worker);
-        self.shuffle.map(|(bound, seed, epoch)| ShuffledOrder { bound, seed, epoch, rank, worker })
+        self.shuffle.map(|(bound, seed, epoch)| ShuffledOrder { bound, seed, epoch })
     }
 
-    /// What is held before the first batch.
-    fn place(&self) -> Option<ShuffledPlace> {
-        let nothing = |order| ShuffledPlace { order, since: 0, read: 0, held: Vec::new(), has_ended: false };
-        self.resumed.clone().or_else(|| self.order().map(nothing))
-    }
-
-    fn begin(&self) -> Result<Pass> {
+    fn begin(&mut self) -> Result<()> {
+        self.part.check()?;
+        if let Some(state) = &self.resumed {
+            state.check(&self.part, self.order())?;
+        }
         let mut ahead = ReadAhead::new(Arc::clone(&self.dataset), self.part.clone(), self.position, self.bytes_ahead);
-        let shuffled = match (&self.resumed, self.order()) {
-            (Some(place), _) => Some(ShuffledStream::resume(place, self.position, &mut ahead, PATIENCE)?),
-            (None, order) => order.map(|order| ShuffledStream::new(order, self.position)),
+        let place = self.resumed.as_ref().and_then(StreamState::shuffled);
+        let shuffled = match (place, self.order()) {
+            (Some(place), _) => {
+                ShuffledStream::resume(place, &self.part, self.position, &mut ahead, PATIENCE).map(Some)
+            }
+            (None, order) => Ok(order.map(|order| ShuffledStream::new(order, &self.part, 0, self.position))),
         };
-        Ok(Pass::Begun(Box::new(ahead), shuffled.map(Box::new)))
+        self.pass = match shuffled {
+            Ok(shuffled) => Pass::Begun(Box::new(ahead), shuffled.map(Box::new)),
+            Err(error) => {
+                self.pass = Pass::Over(ahead.left_out(), self.state());
+                return Err(error);
+            }
+        };
+        self.resumed = None;
+        Ok(())
     }
 
     fn advance(&mut self) -> Result<Option<Batch>> {
+        if let Some(argument) = self.late.take() {
+            let reason = "the pass has begun: it can be set only before the first batch".to_owned();
+            return Err(Error::InvalidArgument { argument, reason });
+        }
         if matches!(self.pass, Pass::Before) {
-            self.pass = self.begin()?;
+            self.begin()?;
         }
         let Pass::Begun(ahead, shuffled) = &mut self.pass else { return Ok(None) };
         let samples = loop {
@@ -190,19 +240,29 @@ impl StreamBatches {
             }
         };
         if samples == 0 || (samples < self.batch_size && self.last_batch == LastBatch::Drop) {
-            // What came before an error comes first; here is nothing left that could.
-            ahead.take(samples);
+            let mut behind = self.position;
+            while let Some((block, row)) = ahead.next() {
+                behind = block.position(row);
+                ahead.take(1);
+            }
+            // What came before an error comes first; here is nothing left that could. Without one, what is dropped lies before the end.
             ahead.wait(1, Duration::ZERO)?;
+            self.position = behind;
             return Ok(None);
         }
         if let Some(shuffled) = shuffled.as_deref_mut() {
-            return Ok(Some(shuffled.batch(ahead, &*self.collate, &self.slab)?));
+            return catch(|| shuffled.batch(ahead, &*self.collate, &self.slab)).map(Some);
         }
-        let (batch, positions) = ahead.batch(samples, &*self.collate, &self.slab)?;
+        let (batch, positions) = catch(|| ahead.batch(samples, &*self.collate, &self.slab))?;
         ahead.take(samples);
         self.position = positions.last().copied().unwrap_or(self.position);
         Ok(Some(batch))
     }
+}
+
+/// Before the first sample.
+fn nothing_read(order: ShuffledOrder) -> ShuffledPlace {
+    ShuffledPlace { order, since: 0, read: 0, held: Vec::new(), has_ended: false }
 }
 
 impl Iterator for StreamBatches {
@@ -210,9 +270,10 @@ impl Iterator for StreamBatches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let outcome = self.advance().transpose();
-        if !matches!(outcome, Some(Ok(_))) {
+        if !matches!(outcome, Some(Ok(_))) && !matches!(self.pass, Pass::Over(..)) {
             // Some of what a shuffled pass has drawn since its last batch came to nobody.
-            let state = self.state().filter(|_| outcome.is_none() || self.shuffle.is_none());
+            let is_lost = outcome.is_some() && matches!(self.pass, Pass::Begun(_, Some(_)));
+            let state = self.state().filter(|_| !is_lost);
             self.pass = Pass::Over(self.left_out(), state);
         }
         outcome

@@ -259,7 +259,7 @@ impl ReadAhead {
     }
 
     /// The next sample, where there is one: the block that it is in, and its row.
-    pub(super) fn next(&self) -> Option<(&SampleBlock, usize)> {
+    pub(crate) fn next(&self) -> Option<(&SampleBlock, usize)> {
         self.blocks.iter().find(|block| !block.is_empty()).map(|block| (block, self.taken))
     }
 

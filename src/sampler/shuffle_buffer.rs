@@ -1,6 +1,7 @@
 //! [`ShuffleBuffer`]: a random order for a stream whose samples can't be asked for by index.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -50,9 +51,25 @@ pub struct ShuffleBuffer {
 
 /// How much a [`ShuffleBuffer`] holds: it is full at so many samples, or at so many bytes, whichever comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Numbers")]
 pub struct BufferBound {
     samples: usize,
     bytes: u64,
+}
+
+/// Those of a [`BufferBound`], as they are read: 0 is none.
+#[derive(Deserialize)]
+struct Numbers {
+    samples: usize,
+    bytes: u64,
+}
+
+impl TryFrom<Numbers> for BufferBound {
+    type Error = Error;
+
+    fn try_from(numbers: Numbers) -> Result<Self> {
+        Self::new(numbers.samples, numbers.bytes)
+    }
 }
 
 /// Where a [`ShuffleBuffer`] is in its stream: the samples that were read and did not come yet, by their ordinals.
@@ -94,6 +111,16 @@ impl BufferBound {
             }
         }
         Ok(BufferBound { samples, bytes })
+    }
+}
+
+impl fmt::Display for BufferBound {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.samples, self.bytes) {
+            (samples, u64::MAX) => write!(formatter, "{samples} samples"),
+            (usize::MAX, bytes) => write!(formatter, "{bytes} bytes"),
+            (samples, bytes) => write!(formatter, "{samples} samples or {bytes} bytes"),
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! [`StreamState`]: what a pass over a stream needs to go on where it was left.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{VERSION, read_version, unreadable};
-use crate::dataset::StreamPosition;
+use super::{VERSION, check_version, read_version, unreadable};
+use crate::dataset::{StreamPart, StreamPosition};
 use crate::sampler::BufferBound;
 use crate::{Error, Result};
 
@@ -29,26 +30,31 @@ use crate::{Error, Result};
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StreamState {
+#[serde(try_from = "Saved", into = "Saved")]
+pub struct StreamState(Saved);
+
+/// What is in it, not yet checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Saved {
     version: u32,
-    /// Behind the samples that came; where they are shuffled, before all that are held.
+    /// Whose samples are counted.
+    part: StreamPart,
+    /// Behind the samples that came; where they are shuffled, at or before the oldest sample that is held.
     position: StreamPosition,
-    /// A state says so where there is none, and does not leave it out.
+    /// `null` where they are not. It has to be there, so that a key that was lost is an error.
     #[serde(deserialize_with = "Option::deserialize")]
     shuffled: Option<ShuffledPlace>,
 }
 
-/// What shapes the order of a shuffled stream: a state goes on only where all of it is the same.
+/// What shapes the order of a shuffled part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ShuffledOrder {
     pub(crate) bound: BufferBound,
     pub(crate) seed: u64,
     pub(crate) epoch: u64,
-    pub(crate) rank: u64,
-    pub(crate) worker: u64,
 }
 
-/// Which samples were read from a stream and did not come yet.
+/// Which samples of a part were read and did not come yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ShuffledPlace {
     #[serde(flatten)]
@@ -59,13 +65,13 @@ pub(crate) struct ShuffledPlace {
     pub(crate) read: u64,
     /// Those of them that are held, by slot, as they were counted when they were read.
     pub(crate) held: Vec<u64>,
-    /// Whether they were all.
+    /// Whether the stream had ended behind them.
     pub(crate) has_ended: bool,
 }
 
 impl StreamState {
-    pub(crate) fn new(position: StreamPosition, shuffled: Option<ShuffledPlace>) -> Self {
-        Self { version: VERSION, position, shuffled }
+    pub(crate) fn new(part: StreamPart, position: StreamPosition, shuffled: Option<ShuffledPlace>) -> Self {
+        Self(Saved { version: VERSION, part, position, shuffled })
     }
 
     /// The state as JSON.
@@ -79,37 +85,78 @@ impl StreamState {
     /// # Errors
     /// [`Error::State`] when it is not such a state, or one of a newer version of this crate.
     pub fn from_json(json: &str) -> Result<Self> {
-        read_version(json)?;
-        let state: Self = serde_json::from_str(json).map_err(unreadable)?;
-        if let Some(ShuffledPlace { since, read, held, .. }) = &state.shuffled {
-            let distinct: HashSet<&u64> = held.iter().collect();
-            let is_one = distinct.len() == held.len() && held.iter().all(|ordinal| (since..read).contains(&ordinal));
-            if since > read || !is_one {
-                let reason = format!(
-                    "it holds {} samples with {} different numbers, not all of them from {since} to below {read}: it was \
-                     changed by hand",
-                    held.len(),
-                    distinct.len()
-                );
-                return Err(Error::State { reason });
-            }
+        if read_version(json)?.is_of_loader() {
+            let reason = "it is the state of a loader: read it with LoaderState".to_owned();
+            return Err(Error::State { reason });
         }
-        Ok(state)
+        serde_json::from_str::<Saved>(json).map_err(unreadable)?.try_into()
     }
 
     /// Where reading begins.
     pub(crate) fn position(&self) -> StreamPosition {
-        self.position
+        self.0.position
     }
 
-    /// What is to be held again, for a pass of this order; nothing where it is not shuffled.
-    pub(crate) fn go_on(&self, order: Option<ShuffledOrder>) -> Result<Option<ShuffledPlace>> {
-        let saved = self.shuffled.as_ref().map(|place| place.order);
-        if saved == order {
-            return Ok(self.shuffled.clone());
+    /// What is to be held again; nothing where it is not shuffled.
+    pub(crate) fn shuffled(&self) -> Option<&ShuffledPlace> {
+        self.0.shuffled.as_ref()
+    }
+
+    /// # Errors
+    /// [`Error::State`] when it is not one of this part in this order: its numbers would be those of other samples.
+    pub(crate) fn check(&self, part: &StreamPart, order: Option<ShuffledOrder>) -> Result<()> {
+        let mut differences = Vec::new();
+        if self.0.part != *part {
+            differences.push(format!("part {}, here {part}", self.0.part));
         }
-        let words = |order: Option<ShuffledOrder>| order.map_or("no shuffling".into(), |order| format!("{order:?}"));
-        let reason = format!("it was saved with {}, here with {}; shuffle as it was", words(saved), words(order));
+        let saved = self.shuffled().map(|place| place.order);
+        if saved != order {
+            let words = |order: Option<ShuffledOrder>| order.map_or("no shuffling".into(), |order| order.to_string());
+            differences.push(format!("{}, here {}", words(saved), words(order)));
+        }
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let reason =
+            format!("it was saved with {}; give part and shuffle as they were", differences.join(", and with "));
         Err(Error::State { reason })
+    }
+}
+
+impl TryFrom<Saved> for StreamState {
+    type Error = Error;
+
+    fn try_from(saved: Saved) -> Result<Self> {
+        check_version(saved.version)?;
+        // So that what is counted from there on never overflows.
+        let read = saved.shuffled.as_ref().map_or(0, |place| place.read);
+        if let Some(many) = [read, saved.position.ordinal].into_iter().find(|&samples| samples > i64::MAX as u64) {
+            let reason = format!("no stream has {many} samples: it was changed by hand");
+            return Err(Error::State { reason });
+        }
+        let Some(ShuffledPlace { since, read, held, .. }) = &saved.shuffled else { return Ok(Self(saved)) };
+        let distinct: HashSet<&u64> = held.iter().collect();
+        let reason = if since > read {
+            format!("since={since} is more than read={read}")
+        } else if let Some(other) = held.iter().find(|ordinal| !(since..read).contains(ordinal)) {
+            format!("held has {other}, which is not from since={since} to below read={read}")
+        } else if distinct.len() < held.len() {
+            format!("held has {} numbers, of which {} are different", held.len(), distinct.len())
+        } else {
+            return Ok(Self(saved));
+        };
+        Err(Error::State { reason: format!("{reason}: it was changed by hand") })
+    }
+}
+
+impl From<StreamState> for Saved {
+    fn from(state: StreamState) -> Self {
+        state.0
+    }
+}
+
+impl fmt::Display for ShuffledOrder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a buffer of {}, seed {}, epoch {}", self.bound, self.seed, self.epoch)
     }
 }

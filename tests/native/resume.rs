@@ -153,7 +153,7 @@ fn loader(batch_size: usize) -> DataLoaderBuilder {
 }
 
 fn refusal(loader: DataLoaderBuilder, state: &LoaderState) -> String {
-    let error = loader.build().unwrap().resume(state).err().expect("it was accepted");
+    let error = loader.build().unwrap().resume(state).expect_err("it was accepted");
     assert!(matches!(error, Error::State { .. }), "{error:?}");
     error.to_string()
 }
@@ -241,7 +241,7 @@ fn a_sampler_of_batches_leaves_nothing_to_decide() {
         (builder().shuffle(7), "sampler or shuffle is given too"),
     ];
     for (builder, reason) in others {
-        let error = builder.build().err().expect("it was accepted");
+        let error = builder.build().expect_err("it was accepted");
         assert!(matches!(error, Error::InvalidArgument { argument: "batches", .. }), "{error:?}");
         assert!(error.to_string().contains(reason), "{error}");
     }

@@ -9,7 +9,8 @@ use super::index_file::digest_of;
 use super::source_files::SourceFile;
 
 /// Below so many bytes in all files it costs less to look through them than to keep in a file what was found.
-pub(super) const SMALL: u64 = 4 << 20;
+/// A fuzzer is to spend its time on indices, not on reading files that are large enough to have one.
+pub(super) const SMALL: u64 = if cfg!(fuzzing) { 4 << 10 } else { 4 << 20 };
 
 /// Where an index is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

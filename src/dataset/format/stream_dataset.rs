@@ -177,7 +177,18 @@ impl Samples {
         if self.parse.needs_look() {
             self.look()?;
         }
-        let Some(source) = self.dataset.sources.get(self.at.source as usize).cloned() else { return Ok(()) };
+        let sources = self.dataset.sources.len();
+        let Some(source) = self.dataset.sources.get(self.at.source as usize).cloned() else {
+            // Behind the last sample there may be the place where a next source would begin, and nothing else.
+            if self.at.source > sources as u64 || self.at.ordinal > self.at.first_of_source {
+                let reason = format!(
+                    "it is in source {} of the stream, which has {sources} now: resume with the data that the state was made with",
+                    self.at.source.saturating_add(1)
+                );
+                return Err(Error::State { reason });
+            }
+            return Ok(());
+        };
         if !source.is_repeatable() || self.at.ordinal <= self.at.first_of_source {
             return Ok(());
         }

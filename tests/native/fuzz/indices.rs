@@ -104,8 +104,8 @@ thread_local! {
     static BROKEN: RefCell<Option<Indexed>> = const { RefCell::new(None) };
 }
 
-/// Below this size of all files no index of lines or of TFRecord is kept.
-const SMALL: usize = 4 << 20;
+/// Below this size of all files no index of lines or of TFRecord is kept. A fuzzer would spend its time on reading them.
+const SMALL: usize = if cfg!(fuzzing) { 4 << 10 } else { 4 << 20 };
 
 fn open_tar(indexed: &Indexed) {
     let fields = || {
