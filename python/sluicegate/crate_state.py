@@ -64,7 +64,7 @@ def of_crate(loader: DataLoader[Any], state: Mapping[str, Any], fingerprint: dic
         "finished": False,
         "in_epoch": True,
         "left_out": {"batches": [], "samples": []},
-        **dict.fromkeys(("draws", "rng", "sampler", "order", "base_seed")),
+        **dict.fromkeys(("draws", "rng", "sampler", "order", "base_seed", "requests_drawn")),
         "sampler_is_over": False,
         "num_workers": loader.num_workers,
         "begins_iterator": True,

@@ -287,8 +287,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
         For map-style datasets the number of workers may be another; in seed mode the number of ranks and the batch size
         too. In torch mode the generators, the global ones among them, are put to where they were when the state was
-        taken: later epochs are drawn from them. States of torchdata's `StatefulDataLoader` are read too, and those of
-        the Rust crate where the order follows from seeds.
+        taken: later epochs are drawn from them. Samplers and datasets with a `set_epoch` are told what this loader's
+        `set_epoch` had told them before the state's epoch; where nobody had called it, they are left as they are. A
+        `shard` needs a fresh sampler, where that is one of the user's with a state of its own. States of torchdata's
+        `StatefulDataLoader` are read too, and those of the Rust crate where the order follows from seeds.
 
         Args:
             state_dict: what `state_dict` returned.
@@ -298,13 +300,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             ValueError: no such state, one of a newer version, or of a loader of another order; the text names both.
         """
         state = loaded(self, state_dict, strict)
-        left_out = LeftOut.of(state["left_out"])  # First: a state that can't be read changes nothing.
+        left_out = LeftOut.of(state["left_out"])
+        if (told := state.get("epoch_told")) is not None:
+            self._tell_epoch(told)
+        # Last: a state that can't be read changes nothing.
         self._iterator = None
         self._loader_pending = state
         self._loader_epochs.next = state["epoch"]
         self._loader_left_out = left_out
-        if (told := state.get("epoch_told")) is not None:
-            self._tell_epoch(told)
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the epoch that begins next number `epoch`; those after it count up.

@@ -54,7 +54,7 @@ def checked_prefetch_bytes(prefetch_bytes: int | None) -> int | None:
 
 def _size(loader: DataLoader[Any]) -> tuple[int, int, int | None]:
     slots = (loader.prefetch_factor or 1) * max(loader.num_workers, 1) + _SPARE_SLOTS
-    return loader.num_workers, slots, loader.prefetch_bytes
+    return loader.num_workers or 0, slots, loader.prefetch_bytes  # Torch takes 0.0 for none, too.
 
 
 def _keep(loader: DataLoader[Any], size: tuple[int, int, int | None], engine: _core.Engine) -> None:

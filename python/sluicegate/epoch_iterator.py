@@ -219,10 +219,13 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
         Args:
             ask_ahead: asks the sampler for what workers fetch ahead. What it draws lies before that place, but not
-                where the state was taken by a loader that had asked for nothing yet: then it goes on from there.
+                where the state was taken by a loader that had asked for nothing yet, nor where what that had asked for
+                was drawn again: then it goes on from there.
         """
         resumed, outer = self._progress.resumed, self._progress.outer
         has_asked = resumed is None or not resumed["in_epoch"] or bool(resumed["drawn"]) or outer is not None
+        if outer is None and resumed is not None and resumed.get("requests_drawn") is not None:
+            has_asked = False
         if ask_ahead is not None and has_asked:
             ask_ahead()
         if outer is not None:

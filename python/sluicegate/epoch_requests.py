@@ -88,7 +88,8 @@ def drawn(
         sampler_iter: `iter(index_sampler)`, not begun; with a seed it is called here.
         engine: where permutations live.
         auto_collation: whether a request is a batch of indices.
-        is_drawn: whether the order was drawn when the state was taken: then it is drawn, and `BEGUN` yielded, first.
+        is_drawn: whether the order was drawn when the state was taken: first, as much of it is drawn then, and `BEGUN`
+            yielded.
     """
     epoch = _begin(progress, seeding)
     past, position = progress.received, progress.start
@@ -109,16 +110,19 @@ def drawn(
             stream = SamplerStream(index_sampler, sampler_iter, state, past, progress.order, before)
             progress.sampler_stream = stream if stream.is_stateful else None
     requests: Iterator[Any] = stream if draws is None else _seeded(stream, draws)
+    told = _told(requests, None if is_known else stream)
     if is_drawn:
         # Now, and not at the first `next`: the generators are where they were when this was drawn. Torch's samplers
-        # draw when they are asked for the first index; others for every one, so those of the next batch must wait.
-        if not past and (is_known or not stream.is_stateful):
-            requests = itertools.chain(list(itertools.islice(requests, 1)), requests)
+        # draw when they are asked for the first index; others for every one, so none is asked for that had not been.
+        if progress.requests_drawn is not None:
+            count = max(progress.requests_drawn - past, 0)
+        else:
+            count = int(not past and (is_known or not stream.is_stateful))
+        told = itertools.chain(list(itertools.islice(told, count)), told)
         yield BEGUN
-    for number, request in enumerate(requests, past):
-        if type(request) is list:
-            # A sampler may use its list again before this batch is fetched, or its ids are asked for.
-            request = request.copy()
+    for number, (request, sampler_state) in enumerate(told, past):
+        if draws is None and not is_known:
+            progress.requests_drawn = max(progress.requests_drawn or 0, number + 1)
         if type(request) is Slice:  # What `size_of` says, without the call.
             end = position + request.stop - request.start
         else:
@@ -126,9 +130,17 @@ def drawn(
         ids = BatchIds(number, epoch, position, request, end)
         position = end
         if not is_known:
-            ids.sampler_state = progress.sampler_end = stream.state()
+            ids.sampler_state = progress.sampler_end = sampler_state
         if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
             yield ids
+
+
+def _told(requests: Iterator[Any], stream: SamplerStream | None) -> Iterator[tuple[Any, bytes | None]]:
+    """Each request, and what the sampler, if it is the user's, says of itself behind it."""
+    for request in requests:
+        # A sampler may use its list again before this batch is fetched, or its ids are asked for.
+        own = request.copy() if type(request) is list else request
+        yield own, None if stream is None else stream.state()
 
 
 def _seeded(stream: Iterator[Any], draws: StreamSeeding) -> Iterator[Any]:

@@ -8,6 +8,8 @@ import os
 import resource
 from collections.abc import Iterator
 
+from .exception_parts import as_text
+
 
 def limits_in_words() -> str:
     """The limits of this process that loading may run into, and how much of them is used.
@@ -46,7 +48,7 @@ def descriptor_limit_named(count: int) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:
-        if getattr(error, "errno", None) not in (errno.EMFILE, errno.ENFILE) and "ulimit -n" not in str(error):
+        if getattr(error, "errno", None) not in (errno.EMFILE, errno.ENFILE) and "ulimit -n" not in as_text(error):
             raise
         raise RuntimeError(
             f"Too many open files: {count} workers take about {8 + 4 * count} ({error}; {limits_in_words()}). Please "

@@ -118,7 +118,7 @@ def check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: 
         checked_shard(shard)
 
 
-def make_plan(ordering: Ordering, epoch: int, start: int, ask: Callable[[Any], Iterator[Any]] = iter) -> _core.Plan:
+def make_plan(ordering: Ordering, epoch: int, start: int, ask: Callable[[Any], Iterator[Any]]) -> _core.Plan:
     """The plan of this rank's batches of `epoch`, from global position `start` on.
 
     Args:
@@ -266,7 +266,7 @@ def _bounded(each: Any, ask: Callable[[Any], Iterator[Any]]) -> Any:
     """What `each` yields: no more than it says, for a sampler may go on for ever."""
     try:
         length = len(each)
-    except TypeError as error:
+    except (TypeError, NotImplementedError) as error:
         raise TypeError(
             f"shard: {type(each).__name__} has no length, so no rank could tell what its part of it is: give it "
             "__len__, or let it shard by itself"

@@ -326,6 +326,8 @@ class ProcessWorkers:
     def close(self, patience: float | None = None) -> None:
         """Ends the workers: in good order, and by force when they take too long. May be called again.
 
+        What interrupts it, as Ctrl-C does, has it wait no longer, and is raised when they have ended.
+
         Args:
             patience: seconds to wait for what they are doing. Default `GRACE_SECONDS`.
         """
@@ -335,26 +337,32 @@ class ProcessWorkers:
         if self.is_foreign:
             return
         self._memory.stop()
-        left = _joined(self.workers, GRACE_SECONDS if patience is None else patience)
+        interrupts: list[BaseException] = []
+        left = _joined(self.workers, GRACE_SECONDS if patience is None else patience, interrupts)
         for process in left:
             process.terminate()
-        left = _joined(left, _TERMINATION_SECONDS)
+        left = _joined(left, _TERMINATION_SECONDS, interrupts)
         for process in left:
             process.kill()
-        left = _joined(left, _TERMINATION_SECONDS)
+        left = _joined(left, _TERMINATION_SECONDS, interrupts)
         for worker, descriptor in enumerate(self._pidfds):
             if descriptor is not None:
                 self._forget(worker, descriptor)
         self.inbox.clear()
         if not left and self._reusable:  # Else somebody may still write there.
             give_back(self._loader(), self._memory)
+        for interrupt in interrupts:
+            raise interrupt
 
 
-def _joined(processes: list[Any], seconds: float) -> list[Any]:
-    """Those of `processes` that have not ended when `seconds` have passed."""
+def _joined(processes: list[Any], seconds: float, interrupts: list[BaseException]) -> list[Any]:
+    """Those of `processes` that have not ended in `seconds`, or when this was interrupted: see `interrupts` then."""
     deadline = time.monotonic() + seconds
-    for process in processes:
-        process.join(max(0.0, deadline - time.monotonic()))
+    try:
+        for process in processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+    except BaseException as interrupt:  # What a handler of a signal raises.
+        interrupts.append(interrupt)
     return [process for process in processes if process.is_alive()]
 
 

@@ -148,6 +148,8 @@ class Progress:
         # How to ask where the stream of this one was left, where it must be asked before another epoch begins.
         self.leave: Callable[[], dict[str, Any] | None] = lambda: None
         self.last_ids: BatchIds | None = None
+        # How many requests a sampler of the user's was asked for, where that may have moved the generators.
+        self.requests_drawn: int | None = None if resumed is None else resumed.get("requests_drawn")
         # Whether the sampler was asked for its first batch, and whether the epoch has ended.
         self.is_drawn = resumed is not None and bool(resumed["drawn"])
         self.finished = False
@@ -166,7 +168,7 @@ class Progress:
 
     @property
     def epoch_told(self) -> int | None:
-        """Which epoch was set last when this one began, or will have been; None where nobody has ever set one."""
+        """What `set_epoch` was given last before this epoch began, or before now where it has not; None for nothing."""
         return self._told if self.is_drawn else self._epochs.told
 
     @property

@@ -92,6 +92,8 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
     state |= _sampler_state(progress)
     state["num_workers"] = loader.num_workers
     state["order"] = None if progress is None or progress.finished else progress.order
+    # Between these and the received ones lies what was drawn ahead, before the generators came to where they are.
+    state["requests_drawn"] = None if progress is None or progress.finished else progress.requests_drawn
     state["base_seed"] = None if progress is None else progress.base_seed
     state["begins_iterator"] = progress is None or progress.begins_iterator
     if progress is not None and progress.finished:

@@ -106,9 +106,11 @@ def check_loader_state(state: Mapping[str, Any]) -> None:
             check_number("layout", number, least=1)
     for name in ("draws", "rng"):
         check_pairs(name, state[name])
-    for name in ("base_seed", "epoch_told"):
-        if state.get(name) is not None:  # Older states do not say what was told.
+    for name in ("base_seed", "epoch_told", "requests_drawn"):
+        if state.get(name) is not None:  # Older states do not say what was told, nor what was drawn ahead.
             check_number(name, state[name])
+    if (state.get("requests_drawn") or 0) - state["batches_received"] > _MOST_AHEAD:
+        raise was_changed("requests_drawn", state["requests_drawn"], "no loader is so far ahead")
     if state["order"] is not None and not isinstance(state["order"], str):
         raise was_changed("order", state["order"], "should be the state of a generator, as text")
     check_number("replay", state.get("replay", 0))

@@ -106,7 +106,10 @@ def _is_given(sampler: Any) -> bool:
 def _given(sampler: Any) -> Iterator[Any]:
     """A pass over indices, or batches of them, that were given as they are; ValueError for anything else."""
     if not _is_given(sampler):
-        raise _only_it_knows(sampler)
+        raise ValueError(
+            f"samples_of: with a shard, all batches of the running epoch are known, and only {type(sampler).__name__} "
+            "knows what it yields in others: asking it would disturb it. Use one of sluicegate's samplers with seed="
+        )
     return iter(sampler)
 
 

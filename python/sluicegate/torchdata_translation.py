@@ -57,6 +57,7 @@ def translated(loader: DataLoader[Any], facts: TorchdataState) -> dict[str, Any]
         "sampler": None if is_over else state or None,
         "sampler_is_over": False,
         "num_workers": facts.num_workers,
+        "requests_drawn": None,
         "order": None if order is None else generator_state(_generator(loader, own, order, is_over)),
         "base_seed": facts.base_seed,
         "begins_iterator": True,

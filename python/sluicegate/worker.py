@@ -21,6 +21,7 @@ from torch.utils.data.graph_settings import apply_random_seed
 from . import _core, _torch, envelope, worker_error
 from .collate import KINDS
 from .error_note import add_note
+from .exception_parts import as_text
 from .fetch import make_fetcher
 from .global_generators import set_global_state
 from .limits import limits_in_words
@@ -181,7 +182,7 @@ class _Loop:
 
     def _packed(self, error: Exception) -> bytes:
         # Torch's allocator raises RuntimeError when it gets no memory.
-        if isinstance(error, (MemoryError, OSError)) or "allocate memory" in str(error):
+        if isinstance(error, (MemoryError, OSError)) or "allocate memory" in as_text(error):
             add_note(error, limits_in_words())
         return worker_error.pack(error, self.where)
 

@@ -286,6 +286,17 @@ def coded_error(index: int) -> Exception:
     return CodedError(index, where="here")
 
 
+class TextlessError(Exception):
+    """Its text can't be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def textless_error(index: int) -> Exception:
+    return TextlessError(index)
+
+
 def locked_error(index: int) -> Exception:
     return LockedError(f"sample {index} is broken")
 

@@ -122,6 +122,11 @@ def test_false_flags_may_be_given_explicitly_without_workers(data: ModuleType) -
     assert len(list(loader)) == 2
 
 
+@pytest.mark.parametrize("dataset", [range(4), torch.arange(4)], ids=["python", "native"])
+def test_no_workers_may_be_a_float(data: ModuleType, dataset: Any) -> None:
+    assert [int(batch) for batch in data.DataLoader(dataset, num_workers=0.0)] == [0, 1, 2, 3]
+
+
 def test_iterable_dataset_accepts_false_shuffle(data: ModuleType) -> None:
     assert len(list(data.DataLoader(SizedStream(3), shuffle=False))) == 3
 

@@ -221,6 +221,31 @@ def test_deleting_an_iterator_does_not_wait_for_a_worker_that_sleeps(run: Run) -
     run(source).check()
 
 
+def test_an_interrupt_while_an_iterator_is_closed_ends_a_worker_that_sleeps(run: Run, data: ModuleType) -> None:
+    source = """
+    import threading
+    before = Resources.now()
+    reader, writer = os.pipe()
+    for _ in range(2):
+        loader = data.DataLoader(faulty.Stuck(100, 1, writer), batch_size=None, num_workers=2)
+        iterator = iter(loader)
+        next(iterator)
+        os.read(reader, 1)
+        workers = list(iterator._workers)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            iterator._shutdown_workers()
+            time.sleep(5)  # where that takes less
+        except KeyboardInterrupt:
+            pass
+        assert not any(worker.is_alive() for worker in workers)
+        workers = iterator = loader = None
+    os.close(reader), os.close(writer)
+    before.check(15)
+    """
+    run(source).check()
+
+
 def test_an_error_that_ends_the_program_is_all_that_is_said(run: Run, data: ModuleType) -> None:
     source = """
     for batch in data.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2):

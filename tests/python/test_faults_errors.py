@@ -139,6 +139,14 @@ def test_any_error_keeps_its_type_and_the_epoch_goes_on(kind: str) -> None:
         next(iterator)
 
 
+def test_an_error_without_a_text_keeps_its_type_and_the_epoch_goes_on() -> None:
+    iterator = iter(sluicegate.DataLoader(faulty.Raising(8, {4}, faulty.textless_error), batch_size=2, num_workers=1))
+    assert [int(next(iterator)[0, 0]) for _ in range(2)] == [0, 2]
+    with pytest.raises(faulty.TextlessError):
+        next(iterator)
+    assert int(next(iterator)[0, 0]) == 6
+
+
 def test_a_class_made_before_the_fork_is_the_same_class_at_the_consumer() -> None:
     class LocalError(Exception):
         pass

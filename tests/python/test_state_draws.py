@@ -235,3 +235,44 @@ def test_what_a_sampler_draws_in_iter_follows_from_the_seed(batched: bool, num_w
     resumed = make()
     resumed.load_state_dict(state)
     assert epochs(resumed) == [first[0][1:], first[1]]
+
+
+class EachIndexDrawn(torch.utils.data.Sampler[int]):
+    """Draws every index when it is asked for it."""
+
+    def __len__(self) -> int:
+        return 20
+
+    def __iter__(self) -> Iterator[int]:
+        for _ in range(20):
+            yield int(torch.randint(20, ()))
+
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "none": {"num_workers": 0},
+    "1": {"num_workers": 1},
+    "1 far ahead": {"num_workers": 1, "prefetch_factor": 5},
+    "2": {"num_workers": 2},
+}
+
+
+@pytest.mark.parametrize("after", LAYOUTS)
+@pytest.mark.parametrize("before", LAYOUTS)
+@pytest.mark.parametrize("native", [False, True], ids=["python", "native"])
+def test_what_was_drawn_ahead_is_drawn_again_for_any_number_of_workers(native: bool, before: str, after: str) -> None:
+    def make(layout: str) -> Any:
+        dataset: Any = torch.arange(20) if native else Indices(20)
+        return sluicegate.DataLoader(dataset, sampler=EachIndexDrawn(), **LAYOUTS[layout])
+
+    for received in (0, 3, 18, 20):
+        torch.manual_seed(1)
+        loader = make(before)
+        iterator = iter(loader)
+        for _ in range(received):
+            next(iterator)
+        state = through_json(loader)
+        rest = [take(iterator), take(loader)]
+        torch.manual_seed(2)
+        resumed = make(after)
+        resumed.load_state_dict(state)
+        assert [take(resumed), take(resumed)] == rest, received
