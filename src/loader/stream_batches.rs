@@ -169,7 +169,8 @@ impl StreamBatches {
         Some(StreamState::new(self.part.clone(), position, shuffled))
     }
 
-    /// Where the stream is behind the batches that came, and behind its end where it came to that; nothing where they are shuffled, and no place says which did.
+    /// Where the stream is behind the batches that came, and behind its end where it came to that; nothing where they are shuffled,
+    /// and no place says which did.
     #[must_use]
     pub fn position(&self) -> Option<StreamPosition> {
         self.shuffle.is_none().then_some(self.position)
