@@ -15,6 +15,7 @@ const DECODE: Duration = Duration::from_micros(300);
 const FAST_PART: u64 = 3;
 /// How long a slow sample takes, and how many there is one among.
 const SLOW: Duration = Duration::from_millis(10);
+const SLOWER: Duration = Duration::from_millis(30);
 const ONE_IN: usize = 100;
 /// Bytes of a sample that is made by work.
 const MADE_BYTES: usize = 3 * 32 * 32;
@@ -31,10 +32,13 @@ pub enum Kind {
     Slow,
     /// The same, but the slow ones are the first of the dataset, and its order is kept, as for validation.
     SlowFirst,
+    /// The same, but they sleep for 30 ms.
+    SlowerFirst,
 }
 
 impl Kind {
-    pub const ALL: [Self; 5] = [Self::Small, Self::Mapped, Self::Decode, Self::Slow, Self::SlowFirst];
+    pub const ALL: [Self; 6] =
+        [Self::Small, Self::Mapped, Self::Decode, Self::Slow, Self::SlowFirst, Self::SlowerFirst];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -43,6 +47,7 @@ impl Kind {
             Self::Decode => "decode",
             Self::Slow => "slow",
             Self::SlowFirst => "slow-first",
+            Self::SlowerFirst => "slower-first",
         }
     }
 
@@ -54,12 +59,13 @@ impl Kind {
             Self::Decode => "Decode: 300 µs of CPU a sample, batches of 32",
             Self::Slow => "Head of line: 100 µs of CPU a sample, one in a hundred sleeps 10 ms, batches of 32",
             Self::SlowFirst => "The same, unshuffled, and the slow samples are the first of the dataset",
+            Self::SlowerFirst => "The same, and each of them sleeps 30 ms",
         }
     }
 
     /// The order in which it is measured.
     pub fn order(self) -> Order {
-        if self == Self::SlowFirst { Order::Sequential } else { Order::Shuffled }
+        if matches!(self, Self::SlowFirst | Self::SlowerFirst) { Order::Sequential } else { Order::Shuffled }
     }
 }
 
@@ -128,7 +134,7 @@ impl Workload {
             Kind::Small => (60_000, 256, 28 * 28),
             Kind::Mapped => (65_536, 256, 4 * 1024),
             Kind::Decode => (4_000, 32, MADE_BYTES),
-            Kind::Slow | Kind::SlowFirst => (6_400, 32, MADE_BYTES),
+            Kind::Slow | Kind::SlowFirst | Kind::SlowerFirst => (6_400, 32, MADE_BYTES),
         };
         let (stored, path) = match kind {
             Kind::Small => (Stored::InMemory(LazyLock::new(small_images)), None),
@@ -144,7 +150,7 @@ impl Workload {
                 let map = unsafe { memmap2::Mmap::map(&file) }.expect("it can be mapped");
                 (Stored::Mapped(map), Some(path))
             }
-            Kind::Decode | Kind::Slow | Kind::SlowFirst => (Stored::Nowhere, None),
+            Kind::Decode | Kind::Slow | Kind::SlowFirst | Kind::SlowerFirst => (Stored::Nowhere, None),
         };
         Box::leak(Box::new(Self { kind, len, batch_size, sample_bytes, stored, path, spins }))
     }
@@ -163,7 +169,7 @@ impl Workload {
     pub fn sample(&'static self, index: usize) -> Sample {
         let bytes = match self.kind {
             Kind::Small | Kind::Mapped => Cow::Borrowed(self.stored(index)),
-            Kind::Decode | Kind::Slow | Kind::SlowFirst => {
+            Kind::Decode | Kind::Slow | Kind::SlowFirst | Kind::SlowerFirst => {
                 let mut bytes = vec![0; self.sample_bytes];
                 self.make(index, &mut bytes);
                 Cow::Owned(bytes)
@@ -174,13 +180,15 @@ impl Workload {
 
     /// Makes the bytes of a sample that is not stored.
     pub fn make(&self, index: usize, into: &mut [u8]) {
-        let (is_slow, rounds) = match self.kind {
-            Kind::Slow => (index.is_multiple_of(ONE_IN), self.spins / FAST_PART),
-            Kind::SlowFirst => (index < self.len / ONE_IN, self.spins / FAST_PART),
-            Kind::Small | Kind::Mapped | Kind::Decode => (false, self.spins),
+        let is_first = index < self.len / ONE_IN;
+        let (slow, rounds) = match self.kind {
+            Kind::Slow => (index.is_multiple_of(ONE_IN).then_some(SLOW), self.spins / FAST_PART),
+            Kind::SlowFirst => (is_first.then_some(SLOW), self.spins / FAST_PART),
+            Kind::SlowerFirst => (is_first.then_some(SLOWER), self.spins / FAST_PART),
+            Kind::Small | Kind::Mapped | Kind::Decode => (None, self.spins),
         };
-        if is_slow {
-            thread::sleep(SLOW);
+        if let Some(slow) = slow {
+            thread::sleep(slow);
         }
         into.fill(spin(rounds, index as u64) as u8);
     }

@@ -39,7 +39,7 @@ fn dataset(workload: &'static Workload) -> Result<Arc<dyn Dataset>> {
             let row = Field::new("x", DType::Float32, [workload.sample_bytes / 4]);
             Arc::new(Raw::open(path, 0, workload.sample_bytes, vec![RawField::new(row, 0)])?)
         }
-        Kind::Decode | Kind::Slow | Kind::SlowFirst => {
+        Kind::Decode | Kind::Slow | Kind::SlowFirst | Kind::SlowerFirst => {
             let fields = [Field::new("x", DType::UInt8, [workload.sample_bytes]), Field::new("y", DType::Int64, [])];
             return Ok(Arc::new(Made { workload, schema: Schema::new(fields) }));
         }
