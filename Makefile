@@ -61,7 +61,8 @@ examples: ## Train on the demo's photographs in Rust, with candle and with burn,
 
 # What knows nothing of slots is not run again with few of them, nor what streams draw; nor is how workers are started, which takes
 # seconds each time.
-SLOTLESS := sampler* rng stream_seeding state_draws global_generators torchdata_state golden torch_order shard_iterable shuffle_buffer split_by_class split_state readme cli demo_resume surface \
+SLOTLESS := sampler* rng stream_seeding state_draws global_generators torchdata_state golden torch_order \
+	shard_iterable shuffle_buffer split_by_class split_state readme cli demo_resume surface \
 	construction payload unpicklable shared_list state_errors state_process state_property resume_property shard \
 	shard_ranks class_loaders torchdata_resume stream_place sampler_stream raw folder tokens pack paths \
 	safetensors json_lines tfrecord csv mds formats_spawn tar write_tar conformance packed_source write_tokens \

@@ -223,16 +223,16 @@ class EpochIterator(_torch.BaseDataLoaderIter):
                 was drawn again: then it goes on from there.
         """
         resumed, outer = self._progress.resumed, self._progress.outer
+        is_drawn_again = outer is None and resumed is not None and resumed.get("requests_drawn") is not None
         has_asked = resumed is None or not resumed["in_epoch"] or bool(resumed["drawn"]) or outer is not None
-        if outer is None and resumed is not None and resumed.get("requests_drawn") is not None:
-            has_asked = False
-        if ask_ahead is not None and has_asked:
+        lies_before = has_asked and not is_drawn_again
+        if ask_ahead is not None and lies_before:
             ask_ahead()
         if outer is not None:
             set_global_state(outer)
         elif resumed is not None and resumed["in_epoch"] and resumed["rng"] is not None and self._seed is None:
             set_global_state(resumed["rng"])
-        if ask_ahead is not None and not has_asked:
+        if ask_ahead is not None and not lies_before:
             ask_ahead()
 
     def _waits_for_epoch(self) -> bool:

@@ -110,18 +110,21 @@ def drawn(
             stream = SamplerStream(index_sampler, sampler_iter, state, past, progress.order, before)
             progress.sampler_stream = stream if stream.is_stateful else None
     requests: Iterator[Any] = stream if draws is None else _seeded(stream, draws)
-    told = _told(requests, None if is_known else stream)
+    # What a sampler draws that says where it is follows from that.
+    is_counted = draws is None and not is_known and not stream.is_stateful
     if is_drawn:
         # Now, and not at the first `next`: the generators are where they were when this was drawn. Torch's samplers
         # draw when they are asked for the first index; others for every one, so none is asked for that had not been.
-        if progress.requests_drawn is not None:
+        count = int(not past and (is_known or not stream.is_stateful))
+        if is_counted and progress.requests_drawn is not None:
             count = max(progress.requests_drawn - past, 0)
-        else:
-            count = int(not past and (is_known or not stream.is_stateful))
-        told = itertools.chain(list(itertools.islice(told, count)), told)
+        first = [_own(request) for request in itertools.islice(requests, count)]
+        requests = itertools.chain(first, requests)
         yield BEGUN
-    for number, (request, sampler_state) in enumerate(told, past):
-        if draws is None and not is_known:
+    for number, request in enumerate(requests, past):
+        if type(request) is list:
+            request = _own(request)
+        if is_counted:
             progress.requests_drawn = max(progress.requests_drawn or 0, number + 1)
         if type(request) is Slice:  # What `size_of` says, without the call.
             end = position + request.stop - request.start
@@ -130,17 +133,14 @@ def drawn(
         ids = BatchIds(number, epoch, position, request, end)
         position = end
         if not is_known:
-            ids.sampler_state = progress.sampler_end = sampler_state
+            ids.sampler_state = progress.sampler_end = stream.state()
         if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
             yield ids
 
 
-def _told(requests: Iterator[Any], stream: SamplerStream | None) -> Iterator[tuple[Any, bytes | None]]:
-    """Each request, and what the sampler, if it is the user's, says of itself behind it."""
-    for request in requests:
-        # A sampler may use its list again before this batch is fetched, or its ids are asked for.
-        own = request.copy() if type(request) is list else request
-        yield own, None if stream is None else stream.state()
+def _own(request: Any) -> Any:
+    """A sampler may use its list again before this batch is fetched, or its ids are asked for."""
+    return request.copy() if type(request) is list else request
 
 
 def _seeded(stream: Iterator[Any], draws: StreamSeeding) -> Iterator[Any]:
