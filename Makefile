@@ -11,11 +11,16 @@ export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 # What the crate has without Python, but for candle and burn, which take minutes to build: make examples.
 CRATE_FEATURES := futures,image,ndarray,parquet
 SOURCES := $(shell find src -name '*.rs') Cargo.toml Cargo.lock pyproject.toml
-# With BEHIND=nice the build of the extension module and the Python tests, which take longest, come before all other builds. No
-# tests are put behind: those of time would fail. Nor do builds share the slots of make's jobs, which they would keep from tests.
+# What clippy and rustdoc read: all of that, and the binding.
+CHECK_FEATURES := futures,ndarray,python
+# With BEHIND=nice the build of the extension module and the Python tests, which take longest, run before all other builds.
+# Tests are not niced; the timing tests would fail.
 BEHIND :=
+# Processes that run Python tests: more than processors, because tests mostly wait.
+PYTEST_JOBS := 4
+PYTEST := $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal
 
-.PHONY: help dev demo test test-rust test-python test-tight test-cuda examples lint lint-rust lint-python format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
+.PHONY: help dev demo test test-rust test-python check test-tight test-loom test-soak test-cuda examples lint lint-rust lint-python format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -47,37 +52,35 @@ dev: $(VENV)/.installed $(NASM) ## Build the extension module for daily work: in
 demo: $(VENV)/.built ## Train on real photographs with torch's loader and with ours, kill, resume, and compare
 	$(BIN)/python -m sluicegate demo
 
-test: test-rust test-python ## Run all tests
+test: test-rust test-python ## What every change must pass: native tests, doctests, Python tests, README examples
 
 test-rust: $(VENV)/.installed $(NASM)
 	$(BEHIND) cargo test --locked --quiet --features $(CRATE_FEATURES) --no-run
 	cargo test --locked --quiet --features $(CRATE_FEATURES)
 	cargo run --locked --quiet --features $(CRATE_FEATURES) --example ndarray
 	cargo run --locked --quiet --features $(CRATE_FEATURES) --example arrow
-	RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom $(BEHIND) cargo test --locked --quiet --lib loom
 
 test-python: $(VENV)/.built
-	$(BIN)/python -m pytest --quiet
+	$(PYTEST)
+
+check: lint test-tight test-loom test-soak fuzz ## What CI runs besides make test: lints, few slots, loom, soak, a minute per fuzzer
 
 examples: ## Train on the demo's photographs in Rust, with candle and with burn, and test what connects them
 	cargo test --locked --quiet --release --features burn-flex,candle integration
 	cargo run --locked --quiet --release --features burn-flex,candle --example candle
 	cargo run --locked --quiet --release --features burn-flex,candle --example burn
 
-# What knows nothing of slots is not run again with few of them, nor what streams draw; nor is how workers are started, which takes
-# seconds each time.
-SLOTLESS := sampler* rng stream_seeding state_draws global_generators torchdata_state golden torch_order \
-	shard_iterable shuffle_buffer split_by_class split_state readme cli demo_resume surface \
-	construction payload unpicklable shared_list state_errors state_process state_property resume_property shard \
-	shard_ranks class_loaders torchdata_resume stream_place sampler_stream raw folder tokens pack paths \
-	safetensors json_lines tfrecord csv mds formats_spawn tar write_tar conformance packed_source write_tokens \
-	write_parquet sharded_output tar_listing native_stream native_stream_damage bad_files parquet parquet_files \
-	arrow hugging_face blocks parquet_pages nested_columns write_parquet_nested bad_structure left_out many_files \
-	image image_folder image_operations transforms* cuda crate_state
+test-tight: $(VENV)/.built ## Run the tests that depend on slots with two of them and a prefetch of one
+	$(PYTEST) --tight tests/python
 
-test-tight: $(VENV)/.built ## Run the Python tests with two slots and a prefetch of one
-	SLUICEGATE_SOAK_SECONDS=10 $(BIN)/python -m pytest --quiet --tight tests/python \
-		-k 'not spawn and not forkserver' $(SLOTLESS:%=--ignore-glob='*/test_%.py')
+test-loom: $(VENV)/.installed ## Check the rings and bells in every interleaving
+	RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom $(BEHIND) cargo test --locked --quiet --lib loom
+
+# An hour finds more: make test-soak SOAK_SECONDS=3600
+SOAK_SECONDS := 60
+
+test-soak: $(VENV)/.built ## Open loaders and kill their workers for a minute
+	SLUICEGATE_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest --quiet tests/python/test_soak.py
 
 # Where there is a GPU there need be no compiler and no network: a wheel that was built elsewhere, and a Python that has torch
 # and pytest.
@@ -103,9 +106,9 @@ lint: lint-rust lint-python ## Check formatting, lints, types, the stub and the 
 # Without the extension module, so that it need not wait for its build.
 lint-rust: $(VENV)/.installed $(NASM)
 	cargo fmt --check
-	$(BEHIND) cargo clippy --locked --quiet --all-targets -- --deny warnings
-	$(BEHIND) cargo clippy --locked --quiet --all-targets --features futures,ndarray,python -- --deny warnings
-	RUSTDOCFLAGS='--deny warnings' $(BEHIND) cargo doc --locked --quiet --no-deps --features $(CRATE_FEATURES)
+	$(BEHIND) cargo clippy --locked --quiet --lib -- --deny warnings
+	$(BEHIND) cargo clippy --locked --quiet --all-targets --features $(CHECK_FEATURES) -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' $(BEHIND) cargo doc --locked --quiet --no-deps --features $(CHECK_FEATURES)
 	@! cargo tree --locked --edges normal | grep pyo3 || (echo 'the core must not depend on pyo3' && false)
 
 lint-python: $(VENV)/.built

@@ -30,14 +30,15 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "cuda: needs a GPU; make test-cuda runs it")
     config.addinivalue_line("markers", "prefetch: the outcome depends on prefetch_factor; left out with --tight")
+    config.addinivalue_line("markers", "slots: depends on slots or prefetching; all that --tight runs")
     if config.getoption("--tight"):
         tighten()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--tight"):
-        config.hook.pytest_deselected(items=[item for item in items if is_of_torch_alone(item)])
-        items[:] = [item for item in items if not is_of_torch_alone(item)]
+        config.hook.pytest_deselected(items=[item for item in items if not is_run_tight(item)])
+        items[:] = [item for item in items if is_run_tight(item)]
         for item in items:
             if item.get_closest_marker("prefetch"):
                 item.add_marker(pytest.mark.skip("with another prefetch the outcome is another"))
@@ -53,10 +54,12 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()  # Else modules that look for what is left at the end of the interpreter would complain.
 
 
-def is_of_torch_alone(item: pytest.Item) -> bool:
-    """Whether a test is about torch's loader, which has no slots and is as it was without `--tight`."""
+def is_run_tight(item: pytest.Item) -> bool:
+    """True if a test depends on slots: torch's own loader has none, and how workers start takes seconds each time."""
     parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
-    return any(each is torch.utils.data or each is torch.utils.data.DataLoader for each in parameters)
+    is_of_torch_alone = any(each is torch.utils.data or each is torch.utils.data.DataLoader for each in parameters)
+    starts_slowly = "spawn" in item.nodeid or "forkserver" in item.nodeid
+    return item.get_closest_marker("slots") is not None and not is_of_torch_alone and not starts_slowly
 
 
 def tighten() -> None:

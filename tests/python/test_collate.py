@@ -15,6 +15,8 @@ import torch
 from doubles import Items, Nested, Point, Record, Tags, clone_all
 from equality import assert_same, error_of
 
+pytestmark = pytest.mark.slots
+
 NUMPY_SCALARS = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 NESTED_IS_NEW = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
 NOT_WRITABLE = "ignore:The given NumPy array is not writable"

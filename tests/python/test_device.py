@@ -21,7 +21,7 @@ from sluicegate.device_copies import DeviceCopies
 from sluicegate.moved_batch import hides_tensors, moved, tensors_of
 from stand_in_device import StandInDevice, StandInMemory, use_device, use_pinned_memory
 
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
 WORKERS: list[dict[str, Any]] = [
     {},

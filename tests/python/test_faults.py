@@ -18,7 +18,11 @@ from equality import assert_same, error_of
 from programs import Run
 from resources import memory_group, remove_group
 
-pytestmark = [pytest.mark.filterwarnings("ignore:This DataLoader will create"), pytest.mark.timeout(45)]
+pytestmark = [
+    pytest.mark.slots,
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.timeout(45),
+]
 
 METHODS = pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 DEATHS = {

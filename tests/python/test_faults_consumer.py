@@ -9,6 +9,8 @@ import pytest
 import sluicegate
 from programs import Run
 
+pytestmark = pytest.mark.slots
+
 METHODS = pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 TWO_SECONDS = 2.0
 

@@ -18,7 +18,11 @@ import sluicegate
 from endings import ended_workers, read_until_error, story
 from equality import assert_same, error_of
 
-pytestmark = [pytest.mark.filterwarnings("ignore:This DataLoader will create"), pytest.mark.timeout(45)]
+pytestmark = [
+    pytest.mark.slots,
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.timeout(45),
+]
 
 LOADERS: dict[str, Callable[[ModuleType], Any]] = {
     "__getitem__": lambda door: door.DataLoader(

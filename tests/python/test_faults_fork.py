@@ -6,6 +6,8 @@ import pytest
 
 from programs import Run
 
+pytestmark = pytest.mark.slots
+
 FORKS = {
     "os._exit": "os._exit(0)",
     "a normal end": "sys.exit(0)",

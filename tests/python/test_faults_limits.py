@@ -9,6 +9,8 @@ import pytest
 
 from programs import Ended, Run
 
+pytestmark = pytest.mark.slots
+
 MEBIBYTE = 1 << 20
 
 

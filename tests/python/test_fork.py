@@ -14,6 +14,8 @@ import torch
 from equality import assert_same
 from sluicegate import DataLoader, TensorDataset
 
+pytestmark = pytest.mark.slots
+
 DEADLINE = 30  # seconds; a child that hangs is killed by its alarm
 
 

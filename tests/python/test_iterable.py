@@ -12,7 +12,7 @@ import torch
 from doubles import BrokenStream, Plain, SizedStream, Stream, UnevenStream, UninitialisedStream
 from equality import assert_same, error_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
 SIZES = [0, 4, 20]
 

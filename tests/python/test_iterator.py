@@ -19,6 +19,8 @@ import torch
 from equality import assert_same, error_of
 from sluicegate import DataLoader, TensorDataset
 
+pytestmark = pytest.mark.slots
+
 
 def numbers(batches: Any) -> list[list[int]]:
     return [batch[0].tolist() for batch in batches]

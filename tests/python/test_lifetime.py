@@ -18,6 +18,8 @@ import torch
 
 from equality import assert_same, bits
 
+pytestmark = pytest.mark.slots
+
 NUM_WORKERS = pytest.mark.parametrize("num_workers", [0, 1])
 
 

@@ -18,6 +18,7 @@ from doubles import Marked, OwnTensorDataset, summed
 from equality import assert_same, assert_same_outcome, outcome_of
 
 pytestmark = [
+    pytest.mark.slots,
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental"),
     pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),

@@ -19,6 +19,8 @@ from sluicegate import _core
 from sluicegate.dataset import native_source
 from sluicegate.native_dataset import Kind, NativeDataset, fill_bytes, native_format
 
+pytestmark = pytest.mark.slots
+
 
 @native_format
 class Ragged(NativeDataset):

@@ -11,7 +11,7 @@ import torch
 from doubles import BatchedRows, IndexTypes, Plain, Rows, WorkerProbe
 from equality import assert_same
 
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
 WORKERS = [{}, {"num_workers": 4}, {"num_workers": 2, "prefetch_factor": 3}]
 

@@ -19,7 +19,7 @@ from equality import assert_same
 from sluicegate import DataLoader, IterableDataset, TensorDataset, class_loaders, sample_rng
 from sluicegate.batch_bytes import bytes_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
 MIB = 1 << 20
 WORKERS = [

@@ -21,6 +21,7 @@ DRAWS = int(os.environ.get("SLUICEGATE_PROPERTY_DRAWS", "2000"))
 CHUNKS = 20
 
 pytestmark = [
+    pytest.mark.slots,
     pytest.mark.timeout(1800),
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
     pytest.mark.filterwarnings("ignore:.*Triggered internally at"),

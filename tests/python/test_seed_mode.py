@@ -147,7 +147,9 @@ def test_any_kind_of_workers_draws_the_same(persistent_workers: bool, in_order: 
         assert by_index(take(made)) == by_index(take(plain_loader))
 
 
-@pytest.mark.parametrize("changes", [{}, {"batch_size": None}, {"collate_fn": noisy}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"batch_size": None}, {"collate_fn": noisy}], ids=["default", "unbatched", "collate_fn"]
+)
 @pytest.mark.parametrize("dataset", [DrawingRows, BatchedDrawingRows])
 def test_collate_and_unbatched_samples_are_bit_equal_too(dataset: type[Any], changes: dict[str, Any]) -> None:
     seed_globals(1)
@@ -160,7 +162,9 @@ def test_collate_and_unbatched_samples_are_bit_equal_too(dataset: type[Any], cha
 @pytest.mark.parametrize(
     "dataset", [DrawingRows, BatchedDrawingRows, torch.arange(SIZE)], ids=["rows", "batch", "native"]
 )
-@pytest.mark.parametrize("changes", [{}, {"batch_size": None}, {"collate_fn": noisy}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"batch_size": None}, {"collate_fn": noisy}], ids=["default", "unbatched", "collate_fn"]
+)
 def test_without_workers_the_global_generators_are_put_back(dataset: Any, changes: dict[str, Any]) -> None:
     made = loader(dataset if isinstance(dataset, torch.Tensor) else dataset(SIZE), **changes)
     seed_globals(3)

@@ -20,6 +20,8 @@ import torch
 import sluicegate
 from resuming import plain, take
 
+pytestmark = pytest.mark.slots
+
 LABELS = [index * index % 7 % 4 for index in range(60)]  # Classes 0, 1, 2 of unequal size.
 # The last sample of its class: not fetched ahead at once.
 DEADLY = max(index for index, label in enumerate(LABELS) if label == 0)

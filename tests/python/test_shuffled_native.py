@@ -16,7 +16,7 @@ from resuming import take
 from sluicegate import DataLoader, JsonLinesStream, ShuffleBuffer
 from test_native_stream import CASES, Case, json_lines, tar
 
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
 
 @pytest.fixture(params=CASES, ids=lambda make: make.__name__)

@@ -9,7 +9,9 @@ import pytest
 
 from programs import Run
 
-SECONDS = float(os.environ.get("SLUICEGATE_SOAK_SECONDS", "20"))
+pytestmark = pytest.mark.slots
+
+SECONDS = float(os.environ.get("SLUICEGATE_SOAK_SECONDS", "10"))
 SEED = int(os.environ.get("SLUICEGATE_SOAK_SEED", random.SystemRandom().randrange(1 << 32)))
 SPARE = 90  # for the last round on a busy machine, and for everything to settle
 

@@ -22,6 +22,8 @@ from equality import assert_same, assert_same_outcome, outcome_of
 from sluicegate import _core
 from sluicegate.collate import KINDS, SCALARS, stacking
 
+pytestmark = pytest.mark.slots
+
 SIDE = 64  # Tensors of fewer bytes than 64 * 64 * 4 are stacked by torch.
 NESTED_IS_NEW = "ignore:The PyTorch API of nested tensors is in prototype stage"
 HAS_EXCHANGE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")

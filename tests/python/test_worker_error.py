@@ -18,6 +18,8 @@ import torch
 
 from sluicegate.worker_error import WorkerTraceback, pack, unpack
 
+pytestmark = pytest.mark.slots
+
 WHERE = "in DataLoader worker process 0"
 # Where Python has them.
 GROUP: Any = getattr(builtins, "ExceptionGroup", None)

@@ -18,6 +18,8 @@ from doubles import Rows
 from equality import error_of
 from sluicegate import DataLoader
 
+pytestmark = pytest.mark.slots
+
 
 class Alarm(Exception):
     """What the handler raises."""

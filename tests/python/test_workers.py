@@ -22,7 +22,7 @@ import sluicegate
 from doubles import Failing, Growing, Rows, WorkerProbe, broken_init
 from equality import assert_same, error_of, outcome_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
 PERSISTENT = pytest.mark.parametrize("persistent_workers", [False, True])
 needs_fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="inherits by fork")
