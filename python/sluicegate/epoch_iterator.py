@@ -16,7 +16,7 @@ from torch.utils.data.graph_settings import apply_random_seed
 from . import _core, _torch, draws
 from .destination import destination_of
 from .epoch_requests import BEGUN, drawn, of_stream, planned
-from .global_generators import global_state, set_global_state
+from .global_generators import global_state, keeping_generators, set_global_state
 from .ids import BatchIds
 from .native_stream import NativeStream
 from .plan import Ordering
@@ -44,6 +44,8 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     # Whether the sampler is not to be asked yet.
     _is_asked_later = False
+    # True if a resumed epoch, which was drawn before, is drawn again at the first `next`.
+    _is_drawn_late = False
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._progress: Progress = _begun(loader)
@@ -130,6 +132,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     def _open(self, engine: _core.Engine) -> None:
         """Makes the requests of the epoch. The sampler is asked for the first one when that is asked for here."""
         progress = self._progress
+        self._is_drawn_late = False
         is_drawn = progress.resumed is not None and bool(progress.resumed["drawn"])
         # Functions, and no methods: a generator of this iterator's own would keep it, and its workers, alive.
         if self._ordering is not None:
@@ -147,10 +150,12 @@ class EpochIterator(_torch.BaseDataLoaderIter):
                 self._auto_collation,
                 is_drawn,
             )
-        if is_drawn:
-            first = next(self._requests, None)
-            if first is not BEGUN:
-                self._requests = iter(()) if first is None else itertools.chain((first,), self._requests)
+        if is_drawn and waits_for_epoch(self._index_sampler):
+            # Lightning calls `iter`, then `sampler.set_epoch`, then `next`: only then the sampler knows its epoch.
+            self._is_drawn_late = True
+            self._requests = _begun_late(self._requests, global_state() if self._seed is None else None)
+        elif is_drawn:
+            self._requests = _begun_requests(self._requests)
 
     def _tells_epoch(self) -> bool:
         """Whether the dataset is told which epoch begins: torch's loader does not, so not where it would matter."""
@@ -238,8 +243,27 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     def _waits_for_epoch(self) -> bool:
         """Whether trainers may yet set the epoch between `iter` and `next`: not of one that had begun."""
         if self._progress.is_drawn:
-            return False
+            return self._is_drawn_late
         return self._seed is not None or self._ordering is not None or waits_for_epoch(self._index_sampler)
+
+
+def _begun_requests(requests: Iterator[BatchIds]) -> Iterator[BatchIds]:
+    """Draws what had been drawn when the state was taken; returns the requests after that."""
+    first = next(requests, None)
+    if first is BEGUN:
+        return requests
+    return iter(()) if first is None else itertools.chain((first,), requests)
+
+
+def _begun_late(requests: Iterator[BatchIds], generators: dict[str, str] | None) -> Iterator[BatchIds]:
+    """As `_begun_requests`, at the first `next`; from global `generators`, which are then put back."""
+    if generators is None:
+        yield from _begun_requests(requests)
+        return
+    with keeping_generators():
+        set_global_state(generators)
+        begun = _begun_requests(requests)
+    yield from begun
 
 
 def _has_begun(place: dict[str, Any]) -> bool:

@@ -184,3 +184,53 @@ def test_a_state_says_what_a_dataset_was_told(dataset: Any, arguments: dict[str,
     resumed: Any = DataLoader(dataset(), **arguments)
     resumed.load_state_dict(through_json(loader))
     assert [seen(resumed), seen(resumed)] == [{3}, {4}]
+
+
+class DrawingEpochSampler(EpochSampler):
+    """Draws from the global generator too, as it goes along."""
+
+    def __iter__(self) -> Iterator[int]:
+        for index in list(super().__iter__()):
+            yield (index + int(torch.randint(12, ()))) % 12
+
+
+# What trainers do: the state of rank 0 is loaded on every rank, `iter`, `set_epoch` of the sampler, and `next`.
+RESUMED: dict[str, Any] = {
+    "torch's": lambda rank: torch.utils.data.DistributedSampler(range(40), 2, rank),
+    "ours": lambda rank: DistributedSampler(range(40), 2, rank),
+    "the user's": lambda rank: EpochSampler(),
+    "the user's, drawing": lambda rank: DrawingEpochSampler(),
+}
+
+
+@pytest.mark.parametrize("arguments", [{}, {"num_workers": 2}, {"num_workers": 2, "worker_type": "thread"}])
+@pytest.mark.parametrize("kind", ["native", "python"])
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("name", RESUMED)
+def test_an_epoch_is_set_between_iter_and_next_of_a_resumed_loader(
+    name: str, seed: int | None, kind: str, arguments: dict[str, Any]
+) -> None:
+    dataset: Any = torch.arange(40) if kind == "native" else [*range(40)]
+
+    def make(rank: int) -> Any:
+        return DataLoader(dataset, 2, sampler=RESUMED[name](rank), seed=seed, **arguments)
+
+    def begun(loader: Any, epoch: int) -> Iterator[Any]:
+        iterator = iter(loader)
+        loader.sampler.set_epoch(epoch)
+        return iterator
+
+    for rank in range(2):
+        torch.manual_seed(5)
+        loader = make(rank)
+        [*begun(loader, 0)]
+        iterator = begun(loader, 1)
+        received = [next(iterator) for _ in range(2)]
+        state = through_json(loader)
+        expected = [[batch.tolist() for batch in iterator], [batch.tolist() for batch in begun(loader, 2)]]
+        torch.manual_seed(6)
+        resumed = make(rank)
+        resumed.load_state_dict(state)
+        found = [[batch.tolist() for batch in begun(resumed, 1)], [batch.tolist() for batch in begun(resumed, 2)]]
+        assert found == expected
+        assert len(received) == 2

@@ -1,0 +1,89 @@
+"""Lightning's trainer with two processes: killed within an epoch, and resumed from its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAMPLES = 40
+
+# One rank: trains, and dies when it has saved a checkpoint after step 7 of epoch 1; or resumes from that.
+PROGRAM = """
+import json, logging, os, sys, warnings
+import lightning, torch
+import sluicegate
+
+warnings.filterwarnings("ignore")
+logging.disable()
+folder, rank, num_workers, order, is_resumed = sys.argv[1], *map(json.loads, sys.argv[2:])
+dataset = torch.arange(40.0).reshape(40, 1)
+
+
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+
+    def training_step(self, batch, number):
+        with open(f"{folder}/{int(is_resumed)}-{rank}.jsonl", "a") as file:
+            print(json.dumps([self.trainer.current_epoch, batch.flatten().int().tolist()]), file=file)
+        return self.layer(batch).sum() * 0
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+class Killed(lightning.Callback):
+    def on_train_batch_end(self, trainer, model, outputs, batch, number):
+        if (trainer.current_epoch, number) == (1, 6):
+            trainer.save_checkpoint(f"{folder}/saved.ckpt")
+            os._exit(0)
+
+
+arguments = {"seed": 7, "shuffle": True, "shard": "auto"}
+if order == "sampler":
+    arguments = {"sampler": torch.utils.data.DistributedSampler(dataset, 2, rank)}
+loader = sluicegate.DataLoader(dataset, 2, num_workers=num_workers, **arguments)
+trainer = lightning.Trainer(
+    max_epochs=2, accelerator="cpu", devices=2, strategy="ddp", use_distributed_sampler=False, logger=False,
+    enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+    callbacks=[] if is_resumed else [Killed()],
+)
+trainer.fit(Model(), loader, ckpt_path=f"{folder}/saved.ckpt" if is_resumed else None)
+"""
+
+
+def train(folder: Path, num_workers: int, order: str, is_resumed: bool) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ranks = []
+    for rank in range(2):
+        environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "NODE_RANK": "0"}
+        environment |= {"LOCAL_RANK": str(rank), "RANK": str(rank), "OMP_NUM_THREADS": "1"}
+        values = map(json.dumps, (rank, num_workers, order, is_resumed))
+        command = [sys.executable, "-c", PROGRAM, str(folder), *values]
+        ranks.append(subprocess.Popen(command, env=os.environ | environment))
+    try:
+        assert [process.wait(timeout=240) for process in ranks] == [0, 0]
+    finally:
+        for process in ranks:
+            process.kill()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("num_workers", "order"), [(0, "sampler"), (2, "sampler"), (2, "seed")])
+def test_the_resumed_epoch_has_every_sample_once(tmp_path: Path, num_workers: int, order: str) -> None:
+    for is_resumed in (False, True):
+        train(tmp_path, num_workers, order, is_resumed)
+    lines = [json.loads(line) for path in sorted(tmp_path.glob("*.jsonl")) for line in path.read_text().splitlines()]
+    for epoch in range(2):
+        assert sorted(index for number, batch in lines if number == epoch for index in batch) == [*range(SAMPLES)]
+    resumed = [batch for path in tmp_path.glob("1-*.jsonl") for batch in path.read_text().splitlines()]
+    assert len(resumed) == 2 * (10 - 7)
