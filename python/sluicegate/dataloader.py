@@ -19,7 +19,9 @@ from .device import checked_device, checked_device_prefetch, checked_device_tran
 from .engine import checked_prefetch_bytes, engine_of
 from .ids import BatchIds, with_ids_of
 from .iterator import PythonIterator
+from .loader_order import LoaderOrder, taken_over
 from .native_iterator import NativeIterator
+from .ordered_sampler import without_view
 from .plan import Ordering, check_order, planned_len
 from .progress import Epochs, LeftOut, Progress
 from .requests import array_of
@@ -153,9 +155,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if worker_type not in ("process", "thread"):
             raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
         seed = checked_seed(seed)
+        sampler, batch_sampler, order = taken_over(sampler, batch_sampler)
+        if order is not None:
+            seed = order.settings.seed if seed is None else seed
+            if shard is None:
+                shard, remainder = order.settings.shard, order.settings.remainder
         check_order(seed, generator, shard, remainder, dataset)
         # Before torch's constructor, which sets `_iterator`. Names that no subclass has for something of its own.
-        self._loader_epochs = Epochs()
+        self._loader_epochs = Epochs(0 if order is None else order.next_epoch)
+        self._loader_order: LoaderOrder | None = None
         self._loader_left_out = LeftOut()
         self._loader_progress: Progress | None = None
         self._loader_pending: dict[str, Any] | None = None
@@ -190,13 +198,72 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         )
         if sampler is None and batch_sampler is None:
             self._use_own_sampler()
+        self._order()
 
     def _use_own_sampler(self) -> None:
         """Puts our class in the place of the sampler that torch's constructor made: users ask `isinstance` of it."""
-        sampler = own_sampler(self.sampler)
-        self.__dict__["sampler"] = sampler  # Torch's own `__setattr__` refuses another one from now on.
-        if self.batch_sampler is not None:
-            vars(self.batch_sampler)["sampler"] = sampler
+        given = self.__dict__  # Torch's own `__setattr__` refuses another one from now on.
+        given["sampler"] = own_sampler(given["sampler"])
+        if given["batch_sampler"] is not None:
+            given["batch_sampler"].sampler = given["sampler"]
+
+    @property
+    def sampler(self) -> Any:
+        """The sampler; iterated by other code, it gives the order of the loader's next epoch, seed and shard included.
+
+        With a `seed`, a `shard`, or a sampler with a seed of its own, each pass counts as an epoch of the loader, from
+        its first `next` on, and `sampler.set_epoch` sets the loader's epoch.
+
+        Raises:
+            ValueError: while iterating: batches or samples of the epoch are left out, a loaded state is to be resumed
+                in the middle of the epoch, or other code shards the order again.
+        """
+        return self._order().sampler(self, self._given("sampler"))
+
+    @sampler.setter
+    def sampler(self, sampler: Any) -> None:
+        self.__dict__["sampler"] = sampler
+
+    @property
+    def batch_sampler(self) -> Any:
+        """The batch sampler, exactly torch's `BatchSampler` where the loader made it; None without batches.
+
+        Iterated by other code (`accelerate.skip_first_batches`), it gives the loader's batches of its next epoch, as
+        `sampler` does.
+        """
+        given = self._given("batch_sampler")
+        return None if given is None else self._order().batch_sampler(self, given)
+
+    @batch_sampler.setter
+    def batch_sampler(self, batch_sampler: Any) -> None:
+        self.__dict__["batch_sampler"] = batch_sampler
+
+    def _given(self, name: str) -> Any:
+        """What the loader itself reads, which may be shown to other code as something else."""
+        try:
+            return self.__dict__[name]
+        except KeyError:  # Before torch's constructor.
+            raise AttributeError(f"{type(self).__name__} has no {name} yet") from None
+
+    def _order(self) -> LoaderOrder:
+        order = self.__dict__.get("_loader_order")
+        if order is None or not order.is_of(self):  # Of a copy.
+            self.__dict__["_loader_order"] = order = LoaderOrder(self)
+        return order
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self._given("batch_sampler") is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        """What the loader itself asks for indices."""
+        if not self._auto_collation:
+            return self._given("sampler")
+        if self.batch_size is not None:
+            # Other code may look at it at any time, which puts a view inside: not below an iterator that is running.
+            self._order().batch_sampler(self, self._given("batch_sampler"))
+        return without_view(self._given("batch_sampler"))
 
     def __iter__(self) -> Any:
         pending = self._loader_pending
@@ -244,6 +311,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         own = {
             "_loader_epochs": copy.copy(self._loader_epochs),
             "_loader_left_out": LeftOut.of(self._loader_left_out.state()),
+            "_loader_order": None,
+            "batch_sampler": without_view(self._given("batch_sampler")),
         }
         return self.__dict__ | own | {"_loader_kept": None, "_loader_current": _nothing, "_loader_progress": None}
 
@@ -278,8 +347,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         size does not grow with the dataset. It may be asked for at any time, starts nothing and draws nothing.
 
         Raises:
-            RuntimeError: a dataset, an iterator or a sampler of the user's could not say where it is.
+            RuntimeError: a dataset, an iterator or a sampler of the user's could not say where it is, or other code is
+                in the middle of a pass over the `sampler` or `batch_sampler`.
         """
+        if self._order().is_being_read:
+            raise RuntimeError(
+                "state_dict: other code is iterating over the loader's sampler or batch_sampler, so it is unknown "
+                "which batches were received. Save how many there were, and skip them with loader.skip(range(n)) "
+                "or accelerate.skip_first_batches after set_epoch; or iterate over the loader itself"
+            )
         return state_of(self)
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:

@@ -25,6 +25,7 @@ from . import _core, _torch, sampler
 from .consumer import checked_shard
 from .sampler.identity import identity_of
 from .sampler.translation import translated
+from .sharded_twice import sharding
 from .stream_seeding import sampler_seeding
 from .torch_order import is_torchs
 
@@ -46,7 +47,7 @@ class Ordering:
     def of(cls, loader: DataLoader[Any]) -> Ordering | None:
         """That of `loader` where its batches follow from arithmetic, and not from what a sampler yields one by one."""
         ordering = cls.configured(loader)
-        return ordering if loader._dataset_kind == _torch.DatasetKind.Map and ordering._is_arithmetic() else None
+        return ordering if loader._dataset_kind == _torch.DatasetKind.Map and ordering.is_arithmetic else None
 
     @classmethod
     def configured(cls, loader: DataLoader[Any]) -> Ordering:
@@ -58,7 +59,9 @@ class Ordering:
         """Whether a request is one index by itself: a sampler of batches makes lists of them without collation too."""
         return not self.auto_collation and _cut_of(self) is None and not _makes_batches(self.index_sampler)
 
-    def _is_arithmetic(self) -> bool:
+    @property
+    def is_arithmetic(self) -> bool:
+        """True if the batches follow from arithmetic, and not from what a sampler yields one by one."""
         if self.shard is not None:
             return True
         cut = _cut_of(self)
@@ -262,7 +265,7 @@ def _batches_of(batch_sampler: Any, ask: Callable[[Any], Iterator[Any]]) -> _cor
     return cut
 
 
-def _bounded(each: Any, ask: Callable[[Any], Iterator[Any]]) -> Any:
+def _bounded(each: Any, ask: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
     """What `each` yields: no more than it says, for a sampler may go on for ever."""
     try:
         length = len(each)
@@ -271,7 +274,8 @@ def _bounded(each: Any, ask: Callable[[Any], Iterator[Any]]) -> Any:
             f"shard: {type(each).__name__} has no length, so no rank could tell what its part of it is: give it "
             "__len__, or let it shard by itself"
         ) from error
-    return itertools.islice(ask(each), length)
+    with sharding():
+        yield from itertools.islice(ask(each), length)
 
 
 def _int64(indices: list[Any], each: Any) -> _core.Indices:

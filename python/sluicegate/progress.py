@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Epochs:
     """Which epoch is next: epochs count up, unless somebody sets one."""
 
-    def __init__(self) -> None:
-        self.next = 0
+    def __init__(self, first: int = 0) -> None:
+        self.next = first
         # Which one somebody set last: what has a `set_epoch` was told of it. From then on the dataset is told of each
         # that begins, wherever it is.
         self.told: int | None = None

@@ -8,13 +8,17 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler
 
+from .stateful import attribute
+
 # So many indices are named in a message; a batch may have thousands.
 _NAMED_INDICES = 16
 
 
 def sampler_name(index_sampler: Any) -> str:
     """The class that is to blame for an index: a BatchSampler only cuts what another sampler yields."""
-    return type(index_sampler.sampler if isinstance(index_sampler, BatchSampler) else index_sampler).__name__
+    inner = attribute(index_sampler, "sampler") if isinstance(index_sampler, BatchSampler) else None
+    # Accelerate's batch samplers are subclasses that hold a batch sampler instead.
+    return type(index_sampler if inner is None else inner).__name__
 
 
 def indices_in_words(index: Any) -> str:

@@ -123,6 +123,7 @@ def test_rows_are_those_of_the_definition_and_of_python(
         loader = make(DataLoader, num_workers=num_workers)
         assert is_native(loader)
         batches = list(loader)
+        loader.set_epoch(0)
         expected = [
             defined(lists, indices, length, pad_token, shift_labels=shift_labels) for indices in loader.batch_sampler
         ]
