@@ -24,7 +24,7 @@ from .native_iterator import NativeIterator
 from .ordered_sampler import without_view
 from .plan import Ordering, check_order, planned_len
 from .progress import Epochs, LeftOut, Progress
-from .requests import array_of
+from .requests import own_array_of
 from .sampler.seed import checked_seed
 from .state import loaded, state_of
 from .stats import LoaderStats, stats_of
@@ -330,7 +330,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def _native_source(self) -> BatchSource | None:
         if not self._auto_collation or self._dataset_kind != _torch.DatasetKind.Map:
             return None
-        if self.worker_init_fn is not None:
+        if self.worker_init_fn is not None or self._loader_sample_id is not None:
             return None
         return batch_source(self.dataset, self.collate_fn, in_worker=self.num_workers > 0, seed=self.seed)
 
@@ -411,8 +411,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """One epoch, as `iter` gives it, of pairs: a batch, and which samples are in it.
 
         Args:
-            sample_id: for iterable-style datasets, what tells a sample: a function of it, or the name (or place) of a
-                field. `ids.sample_ids` has it then. Default None: samples are told by worker and ordinal.
+            sample_id: what identifies a sample: a function of it, or the name (or place) of a field, asked before the
+                samples are collated. `ids.sample_ids` has the answers. A dataset that the core reads is read in Python
+                for that. Default None: samples are known by index, those of a stream by worker and ordinal.
+
+        Raises:
+            TypeError: while iterating: with `sample_id`, a dataset whose `__getitems__` returns no list with one sample
+                per index, or an answer that can't be pickled in a worker process.
 
         Example:
             >>> from sluicegate import DataLoader
@@ -452,7 +457,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             IndexError: no such batch.
             ValueError: an epoch whose order can't be known, or an iterable-style dataset.
         """
-        return array_of(request_of(self, batch_index, epoch))
+        return own_array_of(request_of(self, batch_index, epoch))
 
     def replay(self, batch_index: int, epoch: int | None = None) -> Any:
         """Loads one batch again, on the calling thread; the running epoch is not disturbed.

@@ -39,13 +39,13 @@ def make_fetcher(
         sampler: the name of the sampler, for messages.
         seeding: sets the generators for each sample.
         resumed: what `place.state()` of such a fetcher returned once, to go on from there.
-        sample_id: what tells a sample of a stream.
+        sample_id: what identifies a sample: a function of it, or the name or place of a field.
         before: where the last epoch of a stream was left, if that is known.
         every: after how many batches a stream may be asked for its state; 0 for once an epoch.
         run: how many samples in a row belong to one worker, of a stream that the core reads.
     """
     if kind == _torch.DatasetKind.Map:
-        return MapFetcher(dataset, sampler, auto_collation, collate_fn, seeding, resumed)
+        return MapFetcher(dataset, sampler, auto_collation, collate_fn, seeding, resumed, sample_id)
     return StreamFetcher(
         dataset, auto_collation, collate_fn, drop_last, seeding, resumed, sample_id, before, every, run
     )

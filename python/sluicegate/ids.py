@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-from .requests import Remaining, Slice, array_of, is_part_of_epoch, size_of
+from .requests import Remaining, Slice, is_part_of_epoch, own_array_of, size_of
 
 
 class BatchIds:
@@ -25,7 +26,7 @@ class BatchIds:
         position: how many samples of the epoch's global order come before its first one. With a batch sampler in seed
             mode, how many batches; for a stream, how many samples of the same worker.
         worker: which worker fetched it; 0 without workers, and where threads of the core read.
-        sample_ids: what `sample_id` made of each sample, for a stream; None where it was not given.
+        sample_ids: what `sample_id` made of each sample; None where it was not given.
 
     Example:
         >>> from sluicegate import DataLoader
@@ -72,10 +73,10 @@ class BatchIds:
         Indices that are no integers (a sampler may yield anything) come as an array of objects.
         """
         if self._indices is None:
-            self._indices = array_of(self.request)
+            self._indices = own_array_of(self.request)
             if type(self.request) is Slice:
-                # Whoever keeps this does not keep the order of the whole epoch.
-                self.request = Remaining(self._indices, np.ones(len(self._indices), np.bool_))
+                # These ids, when they are kept, must not keep the order of the whole epoch.
+                self.request = Remaining(self._indices.copy(), np.ones(len(self._indices), np.bool_))
         return self._indices
 
     @property
@@ -86,12 +87,20 @@ class BatchIds:
         return is_part_of_epoch(self.request)
 
     @property
-    def batch_id(self) -> str:
-        """A name for this batch, the same in every run of the same order: epoch, batch, and a digest of the indices."""
-        indices = self.sample_indices
-        content = indices.tobytes() if indices.dtype == np.int64 else repr(indices.tolist()).encode()
-        stream = b"%d" % self.worker if self.is_of_stream else b""
-        digest = hashlib.blake2b(content, digest_size=6, person=stream).hexdigest()
+    def batch_id(self) -> str | None:
+        """A name for this batch, the same in every run of the same order: epoch, batch, and a digest of its samples.
+
+        The digest is of the indices; for a stream, of the `sample_ids`, and None without those: ordinals do not say
+        what is in the batch of another stream, or with another number of workers.
+        """
+        if self.is_of_stream:
+            if self.sample_ids is None:
+                return None
+            content = repr([_plain(each) for each in self.sample_ids]).encode()
+        else:
+            indices = self.sample_indices
+            content = indices.tobytes() if indices.dtype == np.int64 else repr(indices.tolist()).encode()
+        digest = hashlib.blake2b(content, digest_size=6).hexdigest()
         return f"{self.epoch}-{self.batch_index}-{digest}"
 
     def set_stream(self, first: int, count: int, sample_ids: list[Any] | None) -> None:
@@ -108,8 +117,16 @@ class BatchIds:
     def __repr__(self) -> str:
         return (
             f"BatchIds(batch_index={self.batch_index}, epoch={self.epoch}, position={self.position}, "
-            f"worker={self.worker}, sample_indices={self.sample_indices!r})"
+            f"worker={self.worker}, sample_indices={self.sample_indices!r}, valid={self.valid!r}, "
+            f"sample_ids={self.sample_ids!r}, batch_id={self.batch_id!r})"
         )
+
+
+def _plain(sample_id: Any) -> Any:
+    """`sample_id` in types whose `repr` has all of it: that of an array leaves out the middle of many numbers."""
+    if isinstance(sample_id, (np.ndarray, np.generic, torch.Tensor)):
+        return sample_id.tolist()
+    return [_plain(each) for each in sample_id] if isinstance(sample_id, (list, tuple)) else sample_id
 
 
 def with_ids_of(iterator: Iterator[Any], place: Any) -> Iterator[tuple[Any, BatchIds]]:

@@ -113,6 +113,8 @@ class PythonIterator(EpochIterator):
             # It counts as received though it can't be fetched: the next one is another. Not so when Ctrl-C was pressed.
             self._progress.deliver(ids)
             raise
+        if self._sample_id is not None:
+            ids.sample_ids = self._dataset_fetcher.last[2]
         self._progress.deliver(ids)
         return batch
 

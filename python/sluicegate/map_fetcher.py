@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -55,10 +56,8 @@ class MapFetcher:
         collate_fn: makes a batch of the samples.
         seeding: sets the generators for each sample.
         resumed: what `place.state()` returned once: the dataset is given its state back.
+        sample_id: what identifies a sample: a function of it, or the name or place of a field.
     """
-
-    # What `last` says of a stream's batches is known beforehand here.
-    last = None
 
     def __init__(
         self,
@@ -68,8 +67,12 @@ class MapFetcher:
         collate_fn: Callable[[Any], Any],
         seeding: Seeding | None = None,
         resumed: dict[str, Any] | None = None,
+        sample_id: Any = None,
     ) -> None:
         self.dataset = dataset
+        self._sample_id = sample_id if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
+        # As that of a stream, whose batches are numbered by who reads them: only what identifies the samples is news.
+        self.last: tuple[int, int, list[Any] | None] | None = None
         self.sampler = sampler
         self.auto_collation = auto_collation
         is_torchs = auto_collation and stacks_as_torch(collate_fn)
@@ -88,6 +91,7 @@ class MapFetcher:
             RuntimeError: (or what `collate_fn` raises) the samples can't be stacked; the text names two that differ.
         """
         failed = _Failed(index)
+        self.last = None
         try:
             samples = self._samples(index, failed)
         except Exception as error:
@@ -95,6 +99,8 @@ class MapFetcher:
             if not isinstance(error, (IndexError, ValueError)) or (text := self._place(error, index)) is None:
                 raise
             raise type(error)(text) from error
+        if self._sample_id is not None:
+            self._identify(index, samples)
         try:
             return self.collate_fn(samples)
         except Exception as error:
@@ -102,6 +108,15 @@ class MapFetcher:
             if not isinstance(error, RuntimeError) or (text := self._unequal_shapes(error, index, samples)) is None:
                 raise
             raise RuntimeError(text) from error
+
+    def _identify(self, index: Any, samples: Any) -> None:
+        each = samples if self.auto_collation else [samples]
+        if self.auto_collation and (not isinstance(samples, (list, tuple)) or len(samples) != len(index)):
+            raise TypeError(
+                f"sample_id: {type(self.dataset).__name__}.__getitems__ returned a {type(samples).__name__}, which is "
+                "not a list with one sample per index: leave out sample_id, and use ids.sample_indices"
+            )
+        self.last = 0, len(each), [self._sample_id(sample) for sample in each]
 
     def _samples(self, index: Any, failed: _Failed) -> Any:
         if self.seeding is None:

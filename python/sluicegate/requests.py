@@ -123,6 +123,12 @@ def array_of(request: Any) -> npt.NDArray[Any]:
     return array
 
 
+def own_array_of(request: Any) -> npt.NDArray[Any]:
+    """As `array_of`, for users: an array of their own, which torch indexes with without a warning."""
+    array = array_of(request)
+    return array if array.base is None and type(request) is not Remaining else array.copy()
+
+
 def size_of(request: Any) -> int:
     """How many samples `request` asks for."""
     kind = type(request)

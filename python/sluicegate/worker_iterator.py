@@ -259,11 +259,14 @@ class WorkerIterator(EpochIterator):
             last, untold = self._reports.deliver(worker, answer.report), None
             if self._is_stream:
                 ids.batch_index = self._progress.received
-                if last is not None:
-                    first, count, told = last
-                    if isinstance(told, Untold):
-                        untold, told = told, None
+            if last is not None:
+                first, count, told = last
+                if isinstance(told, Untold):
+                    untold, told = told, None
+                if self._is_stream:
                     ids.set_stream(first, count, told)
+                else:
+                    ids.sample_ids = told
             self._progress.deliver(ids)
             if untold is not None:
                 reason = untold.reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -157,7 +158,7 @@ def test_ids_of_a_stream_are_worker_and_ordinal(kind: str, num_workers: int) -> 
         assert ids.valid.all()
         assert ids.sample_ids is None
     assert [ids.batch_index for _, ids in found] == list(range(len(found)))
-    assert len({ids.batch_id for _, ids in found}) == len(found)
+    assert {ids.batch_id for _, ids in found} == {None}
 
 
 @pytest.mark.parametrize("num_workers", [0, 3])
@@ -188,6 +189,119 @@ def test_a_stream_may_tell_its_samples_itself(num_workers: int, batch_size: int 
         for batch, ids in found:
             assert isinstance(ids.sample_ids, list)
             assert ids.sample_ids == flat(batch["name"])
+            assert isinstance(ids.batch_id, str)
+
+
+def test_the_batch_id_of_a_stream_identifies_its_samples() -> None:
+    def by_content(stream: Any, **more: Any) -> dict[str | None, Any]:
+        loader = sluicegate.DataLoader(stream, 2, **more)
+        return {ids.batch_id: plain(batch) for batch, ids in loader.with_ids(sample_id=torch.tensor)}
+
+    first = by_content(GeneratorStream([6]))
+    assert first == by_content(GeneratorStream([6]))
+    assert len(first) == 3
+    for other in (by_content(GeneratorStream([5])), by_content(GeneratorStream([4, 4]), num_workers=2)):
+        assert all(other[name] == first[name] for name in first.keys() & other.keys())
+
+
+class ManyNumbers(torch.utils.data.IterableDataset[Any]):
+    def __init__(self, middle: int) -> None:
+        self.middle = middle
+
+    def __iter__(self) -> Iterator[Any]:
+        array = numpy.zeros(5000)
+        array[2500] = self.middle
+        yield array
+
+
+def test_the_batch_id_of_a_stream_is_of_all_of_its_sample_ids() -> None:
+    names = {ids.batch_id for n in (1, 2) for _, ids in sluicegate.DataLoader(ManyNumbers(n)).with_ids(lambda x: x)}
+    assert len(names) == 2
+
+
+class NamedRows(torch.utils.data.Dataset[Any]):
+    def __len__(self) -> int:
+        return 7
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"name": f"row {index}", "value": torch.tensor(index)}
+
+
+class ManyNamedRows(NamedRows):
+    def __getitems__(self, indices: list[int]) -> list[dict[str, Any]]:
+        return [self[index] for index in indices]
+
+
+@pytest.mark.parametrize("workers", [{}, {"num_workers": 2}, {"num_workers": 2, "worker_type": "thread"}], ids=str)
+@pytest.mark.parametrize("batch_size", [None, 3])
+@pytest.mark.parametrize("rows", [NamedRows, ManyNamedRows])
+@pytest.mark.parametrize("by", ["function", "field"])
+def test_map_style_samples_are_identified_as_those_of_a_stream(
+    workers: dict[str, Any], batch_size: int | None, rows: Any, by: str
+) -> None:
+    loader = sluicegate.DataLoader(rows(), batch_size, shuffle=True, seed=3, **workers)
+    found = list(loader.with_ids(sample_id=name_of if by == "function" else "name"))
+    for batch, ids in found:
+        assert ids.sample_ids == flat(batch["name"]) == [f"row {index}" for index in ids.sample_indices]
+    assert [ids.sample_ids for _, ids in loader.with_ids()] == [None] * len(found)
+
+
+@pytest.mark.parametrize("workers", [{}, {"num_workers": 2}, {"num_workers": 1, "persistent_workers": True}], ids=str)
+def test_samples_of_a_native_dataset_are_identified_too(workers: dict[str, Any]) -> None:
+    dataset = sluicegate.TensorDataset(torch.arange(14).reshape(7, 2), torch.arange(7))
+    loader = sluicegate.DataLoader(dataset, 3, **workers)
+    expected = [plain(batch) for batch in loader]
+    found = list(loader.with_ids(sample_id=1))
+    assert [plain(batch) for batch, _ in found] == expected
+    for (_, labels), ids in found:
+        assert [int(each) for each in ids.sample_ids] == labels.tolist()
+    assert [plain(batch) for batch in loader] == expected
+
+
+class Whole(NamedRows):
+    def __getitems__(self, indices: list[int]) -> Any:
+        return {"name": indices}
+
+
+def test_what_has_no_samples_cannot_be_identified() -> None:
+    loader = sluicegate.DataLoader(Whole(), 3, collate_fn=dict)
+    with pytest.raises(TypeError, match=r"sample_id: Whole.__getitems__ returned a dict"):
+        next(loader.with_ids(sample_id="name"))
+
+
+def test_indices_can_be_used_by_torch_without_a_warning() -> None:
+    features = torch.randn(20, 3)
+    samplers: list[Any] = [
+        {"shuffle": True},
+        {"sampler": range(19)},
+        {"seed": 7, "shuffle": True},
+        {"seed": 7, "shard": (1, 2)},
+        {"sampler": sluicegate.RandomSampler(features, seed=3)},
+    ]
+    for arguments in samplers:
+        loader = sluicegate.DataLoader(features, 4, **arguments)
+        loader.skip_samples([5])
+        for batch, ids in loader.with_ids():
+            assert torch.equal(batch, features[ids.sample_indices])
+            indices = loader.samples_of(ids.batch_index, ids.epoch)
+            assert torch.equal(features[indices], batch)
+            expected = ids.batch_id
+            indices[:] = 0
+            assert ids.batch_id == expected
+    batches = sluicegate.BalancedBatchSampler([0, 1] * 10, 2, 2, seed=1)
+    cut = sluicegate.BatchSampler(sluicegate.RandomSampler(features, seed=3), 4, False)
+    assert features[batches.batch_at(0)].shape == features[cut.batch_at(0)].shape == (4, 3)
+    assert features[batches.index.samples_of(0)].shape == (10, 3)
+
+
+def test_the_repr_of_ids_has_all_of_them() -> None:
+    ((_, ids),) = sluicegate.DataLoader(["a", "b"], 2).with_ids(sample_id=str.upper)
+    shown = repr(ids)
+    public = [name for name in dir(ids) if not name.startswith("_") and not callable(getattr(ids, name))]
+    told = {"request", "end", "is_of_stream", "sampler_state"}
+    assert all(f"{name}=" in shown for name in set(public) - told)
+    assert "sample_ids=['A', 'B']" in shown
+    assert f"batch_id={ids.batch_id!r}" in shown
 
 
 class Unpicklable:

@@ -63,7 +63,7 @@ class BatchSampler(data.BatchSampler):
         return _core.batch_sampler(core, self.batch_size, self.drop_last).batches(epoch)
 
     def batch_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The indices of the batch at `position` of the current epoch, in seed mode: int64, not to be written to.
+        """The indices of the batch at `position` of the current epoch, in seed mode: int64.
 
         Raises:
             IndexError: there is no such batch.
@@ -72,7 +72,7 @@ class BatchSampler(data.BatchSampler):
         asked = core_of(self.sampler, self.seed), self.batch_size, self.drop_last, self._current_epoch()
         if self._asked is None or self._asked[0] is not asked[0] or self._asked[1:4] != asked[1:]:
             self._asked = (*asked, self.batches(asked[3]))
-        return array(self._asked[4].indices(position))
+        return array(self._asked[4].indices(position)).copy()
 
     def index_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """`batch_at`, by the name that all samplers have: of this one a position is that of a batch."""
