@@ -113,15 +113,30 @@ PLACE = ("state", "at", "samples", "ended", "rng", "over")
 
 
 def _packed(state: dict[str, Any]) -> dict[str, Any]:
-    """`state` with the same keys at any time: what comes and goes is in lists, which checkpoints keep whole."""
-    workers = [None if place is None else _packed_place(place) for place in state["workers"]]
-    return state | {"workers": workers, "draws": _pairs(state["draws"]), "rng": _pairs(state["rng"])}
+    """`state` with the same keys at any time.
+
+    `torch.distributed.checkpoint` loads the keys that a fresh state has, and takes mappings, and lists that hold some,
+    apart. What user-defined objects say has any keys, so it is in tuples, which are kept whole.
+    """
+    workers: Any = [None if place is None else _packed_place(place) for place in state["workers"]]
+    if any(place is not None and place["state"] for place in state["workers"]):
+        workers = tuple(workers)
+    sampler = None if state["sampler"] is None else (state["sampler"],)
+    pairs = {"draws": _pairs(state["draws"]), "rng": _pairs(state["rng"])}
+    return state | {"workers": workers, "sampler": sampler} | pairs
 
 
 def _unpacked(state: dict[str, Any]) -> dict[str, Any]:
     """What `_packed` was given."""
     workers = [None if packed is None else _unpacked_place(packed) for packed in state["workers"]]
     return state | {"workers": workers, "draws": _mapping(state["draws"]), "rng": _mapping(state["rng"])}
+
+
+def _unwrapped(state: Any) -> Any:
+    """`state` with what the sampler said; older states have no tuple, and in JSON a tuple is a list."""
+    if isinstance(state, Mapping) and isinstance(sampler := state.get("sampler"), (list, tuple)) and len(sampler) == 1:
+        return {**state, "sampler": sampler[0]}
+    return state
 
 
 def _packed_place(place: dict[str, Any]) -> list[Any]:
@@ -251,6 +266,7 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
             f"load_state_dict: the state has version {state['version']}, and this is sluicegate with states of version "
             f"{VERSION}: update sluicegate"
         )
+    state = _unwrapped(state)
     lost = sorted(_KEYS - set(state))
     if lost:
         raise ValueError(f"load_state_dict: the state has lost {', '.join(lost)}: give what state_dict() returned")

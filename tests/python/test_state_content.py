@@ -267,7 +267,8 @@ def test_states_go_through_json(kind: str, num_workers: int) -> None:
         pytest.skip("is as with the others")
     for number, state, rest in ends(kind, num_workers):
         text = json.dumps(state)
-        assert json.loads(text) == state
+        tuples = {name: list(value) for name, value in state.items() if isinstance(value, tuple)}
+        assert json.loads(text) == state | tuples
         if number in (0, 1, 4):
             fresh = make(kind, num_workers)
             fresh.load_state_dict(json.loads(text))
