@@ -44,7 +44,7 @@ from torch.utils.data import (
     runtime_validation_disabled,
 )
 
-from . import transforms
+from . import _utils, distributed, transforms
 from ._core import __version__
 from .arrow import ArrowDataset
 from .class_loaders import ClassLoaders, class_loaders
@@ -99,6 +99,9 @@ from .write_parquet import write_parquet
 from .write_tar import write_tar
 from .write_tokens import write_tokens
 
+# Its name in torchdata.
+StatefulDataLoader = DataLoader
+
 __all__ = [
     "ArrowDataset",
     "BalancedBatchSampler",
@@ -143,6 +146,7 @@ __all__ = [
     "SharedList",
     "ShuffleBuffer",
     "StackDataset",
+    "StatefulDataLoader",
     "StopCriteria",
     "StratifiedBatchSampler",
     "StreamSplit",
@@ -158,11 +162,13 @@ __all__ = [
     "WeightedRandomSampler",
     "_DatasetKind",
     "__version__",
+    "_utils",
     "argument_validation",
     "class_loaders",
     "decode_image",
     "default_collate",
     "default_convert",
+    "distributed",
     "functional_datapipe",
     "get_worker_info",
     "guaranteed_datapipes_determinism",

@@ -46,6 +46,7 @@ OWN_NAMES = [
     "SafetensorsDataset",
     "SharedList",
     "ShuffleBuffer",
+    "StatefulDataLoader",
     "StopCriteria",
     "StratifiedBatchSampler",
     "StreamSplit",
@@ -56,8 +57,10 @@ OWN_NAMES = [
     "TarDataset",
     "TarStream",
     "__version__",
+    "_utils",
     "class_loaders",
     "decode_image",
+    "distributed",
     "sample_rng",
     "shard_iterable",
     "split_by_class",
@@ -309,3 +312,12 @@ def test_a_native_loader_may_be_iterated_inside_another(data: ModuleType) -> Non
             return 4
 
     assert_same(list(data.DataLoader(Outer(), batch_size=4)), [torch.arange(4)])
+
+
+def test_names_of_torchs_modules_are_where_they_are_in_torch() -> None:
+    assert sluicegate.StatefulDataLoader is sluicegate.DataLoader
+    assert issubclass(sluicegate.distributed.DistributedSampler, torch.utils.data.distributed.DistributedSampler)
+    theirs = vars(torch.utils.data._utils.collate)
+    names = {name for name in theirs if "collate" in name or name == "default_convert"}
+    assert names == set(sluicegate._utils.collate.__all__)
+    assert all(getattr(sluicegate._utils.collate, name) is theirs[name] for name in names)
