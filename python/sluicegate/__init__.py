@@ -52,6 +52,7 @@ from .csv import CsvDataset
 from .csv_labels import CsvLabels
 from .csv_stream import CsvStream
 from .dataloader import DataLoader
+from .explanation import Explanation
 from .folder import FolderDataset
 from .ids import BatchIds
 from .image import decode_image
@@ -120,6 +121,7 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "Explanation",
     "FolderDataset",
     "ImageField",
     "ImageFolderDataset",

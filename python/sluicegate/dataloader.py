@@ -14,9 +14,9 @@ import torch.utils.data
 from torch.utils.data import Dataset, Sampler
 
 from . import _torch
-from .batch_source import BatchSource, batch_source
 from .device import checked_device, checked_device_prefetch, checked_device_transform
 from .engine import checked_prefetch_bytes, engine_of
+from .explanation import Explanation, decided, log
 from .ids import BatchIds, with_ids_of
 from .iterator import PythonIterator
 from .loader_order import LoaderOrder, taken_over
@@ -318,7 +318,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def _get_iterator(self) -> Any:
         # The configuration is read now, at the start of an epoch: trainers swap samplers and functions until then.
-        source = self._native_source()
+        source, explanation = decided(self)
+        if not self._loader_epochs.is_explained:
+            self._loader_epochs.is_explained = True
+            log(explanation, self)
         if source is not None:
             self.check_worker_number_rationality()
             return NativeIterator(self, source, engine_of(self))
@@ -327,12 +330,22 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.check_worker_number_rationality()
         return WorkerIterator(self)
 
-    def _native_source(self) -> BatchSource | None:
-        if not self._auto_collation or self._dataset_kind != _torch.DatasetKind.Map:
-            return None
-        if self.worker_init_fn is not None or self._loader_sample_id is not None:
-            return None
-        return batch_source(self.dataset, self.collate_fn, in_worker=self.num_workers > 0, seed=self.seed)
+    def explain(self) -> Explanation:
+        """Returns which engine reads, and the first reason why it is not the one in Rust. Starts nothing.
+
+        The loader is looked at as it is configured now. `repr` shows it too, and the logger "sluicegate" has it at
+        debug level when the first iterator begins.
+
+        Example:
+            >>> from sluicegate import DataLoader
+            >>> DataLoader([0, 10, 20]).explain().reason
+            'dataset class list is not recognized'
+        """
+        return decided(self)[1]
+
+    def __repr__(self) -> str:
+        dataset = type(self.dataset).__name__
+        return f"<{type(self).__name__} of {dataset}, num_workers={self.num_workers}, engine: {self.explain()}>"
 
     def __len__(self) -> int:
         ordering = Ordering.of(self)

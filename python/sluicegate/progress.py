@@ -26,6 +26,8 @@ class Epochs:
         self.told: int | None = None
         # Whether somebody was told that a dataset draws what no seed reaches.
         self.has_warned = False
+        # True once it was logged which engine reads.
+        self.is_explained = False
 
 
 class LeftOut:

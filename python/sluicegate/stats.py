@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .engine import engine_of
 from .epoch_iterator import EpochIterator
+from .explanation import Explanation, decided
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -25,6 +26,7 @@ class LoaderStats:
         bytes_ahead: their bytes; of batches that Python made in threads, those of their tensors, arrays and texts.
         bytes_ahead_high_water: the most that `bytes_ahead` ever was, since the loader had its workers: when another
             number of them, `prefetch_factor` or `prefetch_bytes` is set, it is counted anew.
+        explanation: which engine reads, as `DataLoader.explain` says.
 
     Example:
         >>> import torch
@@ -44,6 +46,7 @@ class LoaderStats:
     batches_ahead: int
     bytes_ahead: int
     bytes_ahead_high_water: int
+    explanation: Explanation
 
 
 def stats_of(loader: DataLoader[Any]) -> LoaderStats:
@@ -54,4 +57,4 @@ def stats_of(loader: DataLoader[Any]) -> LoaderStats:
     # Of the running epoch, should another number of workers have been set since it began.
     engine: _core.Engine | None = getattr(running, "_engine", None)
     ahead = (engine or engine_of(loader)).bytes_ahead
-    return LoaderStats(ahead.bound, ahead.largest, ahead.batches, ahead.bytes, ahead.high_water)
+    return LoaderStats(ahead.bound, ahead.largest, ahead.batches, ahead.bytes, ahead.high_water, decided(loader)[1])

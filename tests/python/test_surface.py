@@ -27,6 +27,7 @@ OWN_NAMES = [
     "CsvDataset",
     "CsvLabels",
     "CsvStream",
+    "Explanation",
     "FolderDataset",
     "ImageField",
     "ImageFolderDataset",

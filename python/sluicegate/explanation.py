@@ -1,0 +1,104 @@
+"""`Explanation`: which engine reads a loader's samples, and why it is not the one in Rust."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import _torch
+from .batch_source import BatchSource, batch_source
+from .dataset import is_untouched
+from .native_dataset import NativeDataset
+from .native_stream import NativeStream
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
+_logger = logging.getLogger("sluicegate")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Which engine reads a loader's samples.
+
+    Attributes:
+        engine: "rust", on the calling thread or in `num_workers` threads; "python", on the calling thread;
+            "python processes", in worker processes; or "python threads".
+        reason: the first reason why it is not "rust"; None where it is.
+        remedy: what to change, so that it is; None where nothing can be.
+
+    Example:
+        >>> from sluicegate import DataLoader
+        >>> print(DataLoader([1, 2], num_workers=2).explain())
+        python processes (dataset class list is not recognized; use a native dataset)
+    """
+
+    engine: str
+    reason: str | None = None
+    remedy: str | None = None
+
+    def __str__(self) -> str:
+        remedy = "" if self.remedy is None else f"; {self.remedy}"
+        return self.engine if self.reason is None else f"{self.engine} ({self.reason}{remedy})"
+
+
+def decided(loader: DataLoader[Any]) -> tuple[BatchSource | None, Explanation]:
+    """What the core reads of `loader`, as it is configured now, or None; and the explanation for that."""
+    refused, source = _refused(loader), None
+    if refused is None and loader._dataset_kind == _torch.DatasetKind.Map:
+        in_worker = loader.num_workers > 0
+        source = batch_source(loader.dataset, loader.collate_fn, in_worker=in_worker, seed=loader.seed)
+        if source is None:
+            refused = _unread(loader)
+    if refused is None:
+        return source, Explanation("rust")
+    return None, Explanation(_python(loader), *refused)
+
+
+def log(explanation: Explanation, loader: DataLoader[Any]) -> None:
+    """Logs which engine reads, at debug level."""
+    _logger.debug("%s of %s: read by %s", type(loader).__name__, type(loader.dataset).__name__, explanation)
+
+
+def _python(loader: DataLoader[Any]) -> str:
+    if not loader.num_workers:
+        return "python"
+    return "python threads" if loader.worker_type == "thread" else "python processes"
+
+
+def _refused(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
+    """The reason and the remedy where the arguments alone decide for Python; None where they do not."""
+    if loader._dataset_kind != _torch.DatasetKind.Map:
+        if isinstance(loader.dataset, NativeStream):
+            return None
+        return f"iterable-style dataset class {type(loader.dataset).__name__} is iterated in Python", None
+    if not loader._auto_collation:
+        return "batch_size is None, so samples are not collated", "give batch_size"
+    if loader.worker_init_fn is not None:
+        return "worker_init_fn is given", "leave out worker_init_fn"
+    if loader._loader_sample_id is not None:
+        return "with_ids(sample_id=...) looks at each sample", "use ids.sample_indices"
+    return None
+
+
+def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:
+    """Why `batch_source` returned None."""
+    dataset, name = loader.dataset, type(loader.dataset).__name__
+    if _torch.modes_are_active():
+        return "a torch function or dispatch mode is active", "leave the mode before iterating"
+    if not _torch.collate_is_default(loader.collate_fn):
+        return "collate_fn is not torch's default", "leave out collate_fn"
+    told = getattr(type(dataset), "python_reason", None)
+    if told is not None:
+        told = getattr(dataset, "python_reason", None)
+        told = told() if callable(told) else told
+    if isinstance(told, str):
+        return told, None
+    if isinstance(dataset, NativeDataset):
+        if dataset.is_native and loader.seed is None:
+            return f"{name} draws random values, which Python draws without a seed", "give seed= to the loader"
+        return f"{name} has a part that Python runs", None
+    if is_untouched(dataset) or type(dataset).__module__ == "datasets.arrow_dataset":
+        return f"{name} has a form or a part that the core does not read", None
+    return f"dataset class {name} is not recognized", "use a native dataset"

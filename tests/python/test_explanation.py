@@ -1,0 +1,83 @@
+"""A loader says which engine reads, and why it is not the one in Rust."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.utils.data
+
+from doubles import Rows, Stream
+from sluicegate import DataLoader, JsonLinesStream
+from sluicegate.native_iterator import NativeIterator
+
+NATIVE = torch.arange(6)
+
+
+class Reasoned(Rows):
+    python_reason = "transform Lambda is not recognized"
+
+
+class Asked(Rows):
+    def python_reason(self) -> str | None:
+        return "it says so"
+
+
+class Silent(Rows):
+    python_reason = None
+
+
+CASES: list[tuple[Any, dict[str, Any], str, str | None]] = [
+    (NATIVE, {}, "rust", None),
+    (NATIVE, {"num_workers": 2}, "rust", None),
+    (NATIVE, {"collate_fn": list}, "python", "collate_fn is not torch's default"),
+    (NATIVE, {"worker_init_fn": print}, "python", "worker_init_fn is given"),
+    (NATIVE, {"batch_size": None}, "python", "batch_size is None, so samples are not collated"),
+    ([1, 2], {"num_workers": 2}, "python processes", "dataset class list is not recognized"),
+    ([1, 2], {"num_workers": 2, "worker_type": "thread"}, "python threads", "dataset class list is not recognized"),
+    (Rows(3), {}, "python", "dataset class Rows is not recognized"),
+    (Reasoned(3), {}, "python", "transform Lambda is not recognized"),
+    (Asked(3), {}, "python", "it says so"),
+    (Silent(3), {}, "python", "dataset class Silent is not recognized"),
+    (torch.utils.data.Subset(Rows(3), [0]), {}, "python", "Subset has a form or a part that the core does not read"),
+    (Stream(3), {}, "python", "iterable-style dataset class Stream is iterated in Python"),
+]
+
+
+@pytest.mark.parametrize(("dataset", "arguments", "engine", "reason"), CASES)
+def test_the_explanation_is_what_happens(
+    dataset: Any, arguments: dict[str, Any], engine: str, reason: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = DataLoader(dataset, **arguments)
+    explanation = loader.explain()
+    assert (explanation.engine, explanation.reason) == (engine, reason)
+    assert loader.stats().explanation == explanation
+    assert str(explanation) in repr(loader)
+    assert reason is None or reason in repr(loader)
+    with caplog.at_level(logging.DEBUG, "sluicegate"):
+        iterator = iter(loader)
+        assert isinstance(iterator, NativeIterator) == (engine == "rust")
+        del iterator
+        iter(loader)
+    assert [record.getMessage().endswith(f"read by {explanation}") for record in caplog.records] == [True]
+
+
+def test_a_stream_that_rust_reads_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"x": 1}\n')
+    assert DataLoader(JsonLinesStream(tmp_path / "a.jsonl")).explain().engine == "rust"
+
+
+def test_looking_at_samples_is_done_in_python() -> None:
+    loader = DataLoader(NATIVE, 2)
+    assert not isinstance(loader.with_ids(sample_id=int), NativeIterator)
+    assert [ids.sample_ids for _, ids in loader.with_ids(sample_id=int)] == [[0, 1], [2, 3], [4, 5]]
+    assert loader.explain().engine == "rust"
+
+
+def test_an_explanation_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        DataLoader(NATIVE).explain().engine = "python"  # type: ignore[misc]
