@@ -16,8 +16,8 @@ from .stream_fetcher import StreamFetcher
 _SIZE = struct.Struct("=I")
 
 # Of a stream: the ordinal of the first sample of the batch, how many it has, and what tells them. Then the state of the
-# dataset, pickled; the global generators; and what they were when the epoch began.
-Report: TypeAlias = tuple[tuple[int, int, "list[Any] | Untold | None"] | None, bytes | None, Any, Any]
+# dataset, pickled; the global generators; and what they were when the epoch began. Last, a warning for the user.
+Report: TypeAlias = tuple[tuple[int, int, "list[Any] | Untold | None"] | None, bytes | None, Any, Any, "str | None"]
 
 
 class Reporter:
@@ -36,6 +36,8 @@ class Reporter:
         # What the dataset said last, and after how many samples of the stream.
         self._told: dict[str, Any] | None = None
         self._start: Any = None
+        # For the next report.
+        self.warning: str | None = None
 
     def generators(self) -> Any:
         """The global generators as they are; None where they are not watched."""
@@ -74,9 +76,10 @@ class Reporter:
         if isinstance(fetcher, StreamFetcher) or (fetcher is not None and fetcher.place.tell is not None):
             state = pickled(lambda: self._state(fetcher))
         start, self._start = self._start, None
-        if state is None and generators is None and last is None and start is None:
+        warning, self.warning = self.warning, None
+        if state is None and generators is None and last is None and start is None and warning is None:
             return None
-        return last, state, generators, start
+        return last, state, generators, start, warning
 
     def _state(self, fetcher: MapFetcher | StreamFetcher) -> dict[str, Any] | None:
         if isinstance(fetcher, MapFetcher):

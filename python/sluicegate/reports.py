@@ -26,6 +26,8 @@ class Reports:
         # The generators when the worker began the epoch, of those that worked in one before.
         self._starts: list[Any] = [None] * num_workers
         self._next = next_worker
+        # What a worker warns of, until the user is told.
+        self.warning: str | None = None
         # Those whose stream has ended, and who are not asked any more.
         self.retired = {worker for worker, place in enumerate(places) if place is not None and place.get("retired")}
 
@@ -34,7 +36,8 @@ class Reports:
         self._next = (worker + 1) % len(self._places)
         if report is None:
             return None
-        last, state, generators, start = report
+        last, state, generators, start, warning = report
+        self.warning = warning if warning is not None else self.warning
         self._starts[worker] = start if start is not None else self._starts[worker]
         self._states[worker] = state if state is not None else self._states[worker]
         self._generators[worker] = generators if generators is not None else self._generators[worker]

@@ -24,6 +24,7 @@ from .error_note import add_note
 from .exception_parts import as_text
 from .fetch import make_fetcher
 from .global_generators import set_global_state
+from .inherited_files import InheritedFiles
 from .limits import limits_in_words
 from .map_fetcher import MapFetcher
 from .payload import Payload
@@ -92,6 +93,8 @@ def run_worker(payload: Payload, channel: Channel, duty: Duty, worker: int) -> N
     """Fetches batches until the consumer says stop, or is gone."""
     # Until there is a handler: else the signal would end the process.
     signal.signal(STACK_SIGNAL, signal.SIG_IGN)
+    # Before anything is read. Spawned workers share no files, but the server of a forkserver may have opened some.
+    files = InheritedFiles()
     # Before all that can fail: from now on whatever fails is told to the consumer.
     end = channel.open(worker)
     # Ctrl-C reaches every process of the terminal; it is the consumer who decides what becomes of it. A handler, and
@@ -99,7 +102,7 @@ def run_worker(payload: Payload, channel: Channel, duty: Duty, worker: int) -> N
     signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
-        _Loop(payload, end, channel, duty, worker).run()
+        _Loop(payload, end, channel, duty, worker, files).run()
     except KeyboardInterrupt:
         pass  # The user's code raised it; the consumer sees that this worker is gone.
     finally:
@@ -115,8 +118,17 @@ def _write_stack_on_demand(memory: int) -> None:
 class _Loop:
     """Task by task, with the fetcher of the running epoch."""
 
-    def __init__(self, payload: Payload, end: _core.WorkerEnd, channel: Channel, duty: Duty, worker: int) -> None:
+    def __init__(
+        self,
+        payload: Payload,
+        end: _core.WorkerEnd,
+        channel: Channel,
+        duty: Duty,
+        worker: int,
+        files: InheritedFiles,
+    ) -> None:
         self.end = end
+        self.files = files
         self.duty = duty
         self.where = f"in DataLoader worker process {worker}"
         self.fetcher: MapFetcher | StreamFetcher | None = None
@@ -288,7 +300,10 @@ class _Loop:
                 epoch, request = request
                 self.seeding.begin(epoch)
                 self._tell_epoch(epoch)
-            batch = self.fetcher.fetch(request)
+            try:
+                batch = self.fetcher.fetch(request)
+            finally:
+                self.reporter.warning = self.files.check()
             text = envelope.write(batch, self.end)
         except Exception as error:
             if isinstance(error, StopIteration) and self.is_stream:

@@ -51,6 +51,7 @@ class WorkerIterator(EpochIterator):
         self._party: _core.Party | None = None
         self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
         self._epoch = 0
+        self._warned_of: set[str] = set()
         # Whether an epoch begins with the dataset as the last one left it: threads read that of this process.
         self._are_threads = loader.worker_type == "thread"
         self._goes_on = self._persistent_workers or self._are_threads
@@ -268,6 +269,8 @@ class WorkerIterator(EpochIterator):
                 else:
                     ids.sample_ids = told
             self._progress.deliver(ids)
+            if self._reports.warning is not None:
+                self._warn_for_worker()
             if untold is not None:
                 reason = untold.reason
                 raise TypeError(f"sample_id: what tells a sample must be picklable where processes work: {reason}")
@@ -308,6 +311,12 @@ class WorkerIterator(EpochIterator):
                 UserWarning,
                 stacklevel=4,
             )
+
+    def _warn_for_worker(self) -> None:
+        text, self._reports.warning = self._reports.warning, None
+        if text is not None and text not in self._warned_of:  # Every worker may say so.
+            self._warned_of.add(text)
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
 
     def _is_left_out(self, number: int, worker: int, ids: BatchIds) -> bool:
         """Whether the batch, or a sample of it, was left out after it was asked for; of the rest a new one is made."""
