@@ -174,6 +174,13 @@ pub enum Error {
         reason: String,
     },
 
+    /// Other code of this process has closed a file descriptor of this crate.
+    #[error(
+        "other code in this process closed a file descriptor of this package: close only descriptors that you opened \
+         (os.closerange closes those of others, too)"
+    )]
+    Closed,
+
     /// The threads that fetch could not be started.
     #[error(
         "{threads} fetching threads could not be started ({reason}): lower num_workers, or raise the limit (ulimit -u, \

@@ -115,7 +115,7 @@ pub use loader::{
     BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder, ItemLoader, ItemLoaderBuilder, StreamBatches,
 };
 pub use pipeline::{
-    Answer, Batch, BatchNumber, BytesAhead, Delivery, Fetch, FetchPacked, FetchSamples, FieldView, Heard, Held,
+    Answer, AnswerWait, Batch, BatchNumber, BytesAhead, Delivery, Fetch, FetchPacked, FetchSamples, FieldView, Held,
     IndexBatch, Outcome, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy, Task, TaskKind,
     WorkerEnd, Workers, end_with,
 };

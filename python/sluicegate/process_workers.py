@@ -14,7 +14,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch.multiprocessing
 
@@ -23,45 +23,39 @@ from .ids import BatchIds
 from .limits import descriptor_limit_named
 from .payload import Payload, preload
 from .process_answer import ProcessAnswer
+from .process_end import events, joined, wait_for_end
 from .requests import indices_of, pickled_request, portable
 from .sample_words import indices_in_words, sampler_name
 from .worker import STACK_SIGNAL, Channel, Duty, run_worker
+from .worker_death import advice, exited, killed
 from .worker_memory import give_back, lend
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
     from .worker_iterator import WorkerIterator
 
-# How long workers may take to end what they are doing, in seconds, before they are ended.
+# How long workers may take to end what they are doing, in seconds, before they are ended; then once more by a signal.
 GRACE_SECONDS = 5.0
-# And how long, once they were told by a signal.
 _TERMINATION_SECONDS = 1.0
 # And how long the others get when one has died: the consumer is to hear of it soon.
 _DEATH_SECONDS = 0.3
 # How long a worker may take to write down its stack.
 _STACK_SECONDS = 1.0
 
-# What usually ends a process by this signal.
-_CAUSES: dict[int, str] = {
-    signal.SIGKILL: "usually the kernel, because the machine or its cgroup ran out of memory: use fewer workers, "
-    "a smaller batch_size or prefetch_factor, and see `dmesg` or `memory.events`",
-    signal.SIGBUS: "usually a shared memory file system that is full (the dataset or the collate_fn put tensors into "
-    "/dev/shm: raise its size, --shm-size in containers), or a mapped file that was cut",
-    signal.SIGSEGV: "usually a native extension that the dataset uses, which may not survive a fork: try "
-    "multiprocessing_context='spawn', or num_workers=0 to see it in this process",
-    signal.SIGABRT: "usually a native extension that gave up; its last words are on stderr",
-    signal.SIGTERM: "somebody asked it to end, a scheduler perhaps",
-}
-
-
 # Which iterator an answer is for, of those that share workers, is told by its epoch: above these bits.
 EPOCH_BITS = 32
 
 
-def _is_readable(descriptor: int) -> bool:
-    one = select.poll()
-    one.register(descriptor, select.POLLIN)
-    return bool(one.poll(0))
+# What `receive` of the core returns for an answer, and when a descriptor was closed.
+_HEARD, _CLOSED = -1, -2
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class ProcessWorkers:
@@ -84,7 +78,9 @@ class ProcessWorkers:
         self._heard: deque[Any] = deque()
         self._owner = os.getpid()
         self._pidfds: list[int | None] = []
-        self._poll = select.poll()
+        # Workers that have answered.
+        self._begun: set[int] = set()
+        self._method = ""
         count = loader.num_workers
         self._requests: list[deque[tuple[int, int, Any]]] = [deque() for _ in range(count)]
         under_way = count * iterator._prefetch_factor
@@ -93,6 +89,7 @@ class ProcessWorkers:
         self.tells_epoch = loader.seed is not None and iterator._dataset_kind == _torch.DatasetKind.Map
         with descriptor_limit_named(count):
             self._memory = lend(loader, count, under_way, iterator._bytes_ahead)
+        self._memory_file = _identity(self._memory.descriptors[0])
         self._memory.pin(iterator._destination.memory)
         _live.add(self)
         try:
@@ -106,7 +103,8 @@ class ProcessWorkers:
 
     def _start(self, iterator: WorkerIterator, loader: DataLoader[Any]) -> None:
         context: Any = loader.multiprocessing_context or torch.multiprocessing
-        if context.get_start_method() == "forkserver":
+        self._method = context.get_start_method()
+        if self._method == "forkserver":
             preload()
         duty = Duty(
             dataset_kind=iterator._dataset_kind,
@@ -130,7 +128,6 @@ class ProcessWorkers:
                     self.workers.append(process)
                     descriptor = os.pidfd_open(process.pid)
                     self._pidfds.append(descriptor)
-                    self._poll.register(descriptor, select.POLLIN)
         finally:
             payload.close()
             os.close(own)
@@ -193,9 +190,9 @@ class ProcessWorkers:
             self._forget(worker, descriptor)
 
     def _forget(self, worker: int, descriptor: int) -> None:
-        self._poll.unregister(descriptor)
         self._pidfds[worker] = None
-        os.close(descriptor)
+        with contextlib.suppress(OSError):  # Closed by other code.
+            os.close(descriptor)
 
     def check(self) -> None:
         """Raises when a worker has died, or when these workers are another process's."""
@@ -203,17 +200,10 @@ class ProcessWorkers:
             _stay_silent_at_exit()
             return
         self._refuse_foreign()
-        for descriptor in self._ended():
-            if descriptor in self._pidfds:
-                self._raise_death(self._pidfds.index(descriptor))
-
-    def _ended(self) -> list[int]:
-        """The descriptors of workers that have ended."""
-        try:
-            return [descriptor for descriptor, _ in self._poll.poll(0)]
-        except OSError:
-            # More workers than files may be open, since that limit was lowered.
-            return [each for each in self._pidfds if each is not None and _is_readable(each)]
+        for worker, happened in events(self._pidfds).items():
+            if happened & select.POLLNVAL:
+                self._raise_closed()
+            self._raise_death(worker)
 
     def receive(self, timeout: float | None) -> bool:
         """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first.
@@ -227,6 +217,8 @@ class ProcessWorkers:
             heard = self._memory.receive([each for _, each in watched], timeout, self._heard.append)
             if heard is None:
                 return False
+            if heard == _CLOSED:
+                self._raise_closed()
             if heard >= 0:
                 self._raise_death(watched[heard][0])
             self._unpack()
@@ -234,7 +226,7 @@ class ProcessWorkers:
 
     def gather(self) -> None:
         """Takes in what has come, without waiting; whether a worker has died is for `receive` to find out."""
-        while self._memory.receive([], 0.0, self._heard.append) is not None:
+        while self._memory.receive([], 0.0, self._heard.append) == _HEARD:
             pass
         self._unpack()
 
@@ -246,6 +238,7 @@ class ProcessWorkers:
         """Brings what was heard into the inbox. Should a signal's exception interrupt it, it is begun again."""
         while self._heard:
             answer = ProcessAnswer(*self._heard[0])
+            self._begun.add(answer.worker)
             requests, answered = self._requests[answer.worker], (answer.epoch, answer.number)
             if any(request[:2] == answered for request in requests):
                 while requests.popleft()[:2] != answered:
@@ -263,7 +256,7 @@ class ProcessWorkers:
         text = f"{told} has been busy for {seconds:.1f} seconds with {self._working_on(worker)}"
         # Only now: a process that has not begun has no handler for this signal, and would be ended by it.
         stack = self._stack_of(worker)
-        return f"{text}; its Python stack:\n{stack}\n" if stack else text
+        return f"{text}; its Python stack:\n{stack}\n{advice(stack, self._method)}" if stack else text
 
     def _working_on(self, worker: int) -> str:
         for epoch, number, request in self._requests[worker]:
@@ -279,6 +272,8 @@ class ProcessWorkers:
             return ""
         offset, size = self._memory.call_stack(worker)
         file = self._memory.descriptors[0]
+        if _identity(file) != self._memory_file:
+            return ""  # Closed by other code; another file may have its number.
         with contextlib.suppress(OSError):
             os.pwrite(file, bytes(size), offset)
             # The workers have this very file open, so they write where it stands.
@@ -295,20 +290,28 @@ class ProcessWorkers:
             _stay_silent_at_exit()
             raise StopIteration
         process = self.workers[worker]
-        process.join(_TERMINATION_SECONDS)
+        if not wait_for_end(process, time.monotonic() + _TERMINATION_SECONDS):
+            self._raise_closed()
         code = process.exitcode
         doing = f"Worker {worker} was working on {self._working_on(worker)}"
+        has_begun = worker in self._begun or bool(self._memory.busy_since(worker)) or code != 1
         self.close(patience=_DEATH_SECONDS)
         if code is not None and code < 0:
-            known = signal.strsignal(-code) or f"signal {-code}"
-            cause = _CAUSES.get(-code)
-            raise RuntimeError(
-                f"DataLoader worker (pid {process.pid}) is killed by signal: {known}. {doing}. Signal {-code}: "
-                f"{cause or 'sent by another process, or by the worker itself'}"
-            )
+            raise RuntimeError(killed(process.pid, code, doing))
+        raise RuntimeError(exited(process.pid, code, doing, has_begun, self._method))
+
+    def _raise_closed(self) -> NoReturn:
+        """Ends the workers, which live, because nothing tells any more when one dies."""
+        if self.closed:  # By another thread, and so were the descriptors.
+            _stay_silent_at_exit()
+            raise StopIteration
+        # The numbers may be other files' by now.
+        self._pidfds = [None] * len(self._pidfds)
+        self._reusable = False
+        self.close()
         raise RuntimeError(
-            f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly with exit code {code}. {doing}. Something "
-            "in it called os._exit or sys.exit, or it could not start: see what it wrote to stderr"
+            "other code in this process closed file descriptors that this DataLoader watches its worker processes "
+            "with: close only descriptors that you opened (os.closerange closes all), or do so before iter(loader)"
         )
 
     @property
@@ -323,13 +326,14 @@ class ProcessWorkers:
                 f"it, process {os.getpid()}: iterate over the loader anew here"
             )
 
-    def close(self, patience: float | None = None) -> None:
+    def close(self, patience: float | None = None, is_hurried: Callable[[], bool] | None = None) -> None:
         """Ends the workers: in good order, and by force when they take too long. May be called again.
 
         What interrupts it, as Ctrl-C does, has it wait no longer, and is raised when they have ended.
 
         Args:
             patience: seconds to wait for what they are doing. Default `GRACE_SECONDS`.
+            is_hurried: asked while it waits; True ends the patience.
         """
         if self.closed:
             return
@@ -338,13 +342,13 @@ class ProcessWorkers:
             return
         self._memory.stop()
         interrupts: list[BaseException] = []
-        left = _joined(self.workers, GRACE_SECONDS if patience is None else patience, interrupts)
+        left = joined(self.workers, GRACE_SECONDS if patience is None else patience, interrupts, is_hurried)
         for process in left:
             process.terminate()
-        left = _joined(left, _TERMINATION_SECONDS, interrupts)
+        left = joined(left, _TERMINATION_SECONDS, interrupts)
         for process in left:
             process.kill()
-        left = _joined(left, _TERMINATION_SECONDS, interrupts)
+        left = joined(left, _TERMINATION_SECONDS, interrupts)
         for worker, descriptor in enumerate(self._pidfds):
             if descriptor is not None:
                 self._forget(worker, descriptor)
@@ -353,17 +357,6 @@ class ProcessWorkers:
             give_back(self._loader(), self._memory)
         for interrupt in interrupts:
             raise interrupt
-
-
-def _joined(processes: list[Any], seconds: float, interrupts: list[BaseException]) -> list[Any]:
-    """Those of `processes` that have not ended in `seconds`, or when this was interrupted: see `interrupts` then."""
-    deadline = time.monotonic() + seconds
-    try:
-        for process in processes:
-            process.join(max(0.0, deadline - time.monotonic()))
-    except BaseException as interrupt:  # What a handler of a signal raises.
-        interrupts.append(interrupt)
-    return [process for process in processes if process.is_alive()]
 
 
 _live: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()

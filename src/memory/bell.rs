@@ -46,6 +46,8 @@ pub enum EventWoken {
     TimedOut,
     /// A signal came, and there is no work: the caller runs its handlers and waits again.
     Interrupted,
+    /// Other code of this process has closed the bell's descriptor or that of a process, and there is no work.
+    Closed,
 }
 
 /// A moment that is computed once, so that waking for nothing does not put it off.
@@ -55,6 +57,10 @@ impl Deadline {
     /// A moment too far away to be counted is never.
     fn after(timeout: Option<Duration>) -> Self {
         Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_some_and(|deadline| deadline <= Instant::now())
     }
 
     fn remaining(&self) -> Option<Duration> {
@@ -164,10 +170,11 @@ impl EventBell {
     }
 
     /// Wakes the sleeper, if there is one. What was pushed before is seen by it.
-    pub fn ring(&self) {
-        if is_announced(&self.words) {
-            self.event.set();
-        }
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when other code of this process has closed the bell's descriptor.
+    pub fn ring(&self) -> Result<()> {
+        if !is_announced(&self.words) || self.event.set() { Ok(()) } else { Err(Error::Closed) }
     }
 
     /// Sleeps until `has_work` is true or one of `processes` (pidfds) has ended. One thread of one process may wait.
@@ -189,6 +196,9 @@ impl EventBell {
                 Some(Polled::Ready(Some(process))) => return EventWoken::Died(process),
                 Some(Polled::TimedOut) => return EventWoken::TimedOut,
                 Some(Polled::Interrupted) => return EventWoken::Interrupted,
+                Some(Polled::Closed) => return EventWoken::Closed,
+                // Another file under the bell's number may be readable for ever.
+                Some(Polled::Ready(None)) if deadline.is_over() => return EventWoken::TimedOut,
                 // An old ring for work that is done already.
                 Some(Polled::Ready(None)) | None => {}
             }
@@ -259,7 +269,7 @@ mod loom_tests {
             let ringing = thread::spawn(move || {
                 for work in made.iter() {
                     work.store(true, Ordering::Relaxed);
-                    ringer.ring();
+                    ringer.ring().unwrap();
                 }
             });
             for work in work.iter() {
@@ -279,7 +289,7 @@ mod loom_tests {
                     let (bell, work) = (Arc::clone(&bell), Arc::clone(&work));
                     thread::spawn(move || {
                         work[ringer].store(true, Ordering::Relaxed);
-                        bell.ring();
+                        bell.ring().unwrap();
                     })
                 })
                 .collect();

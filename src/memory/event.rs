@@ -6,12 +6,14 @@ pub(super) use model::Event;
 pub(super) use system::Event;
 
 /// Why a wait for an event ended.
-#[cfg_attr(loom, expect(dead_code, reason = "a model knows neither timeouts nor signals"))]
+#[cfg_attr(loom, expect(dead_code, reason = "a model knows neither timeouts, nor signals, nor descriptors"))]
 pub(super) enum Polled {
     /// The event was set (and is not any more), or the process at this position has ended, or both.
     Ready(Option<usize>),
     TimedOut,
     Interrupted,
+    /// One of the descriptors is none any more: other code has closed it.
+    Closed,
 }
 
 #[cfg(not(loom))]
@@ -41,9 +43,10 @@ mod system {
             self.0.as_fd()
         }
 
-        pub(in crate::memory) fn set(&self) {
-            // The only refusal is of a counter that is full, and then the event is set.
-            let _ = write(&self.0, &1_u64.to_ne_bytes());
+        /// Sets the event; false when other code has closed its descriptor.
+        pub(in crate::memory) fn set(&self) -> bool {
+            // A counter that is full is refused, too, and then the event is set.
+            write(&self.0, &1_u64.to_ne_bytes()) != Err(Errno::BADF)
         }
 
         /// Waits until the event is set or one of `processes` has ended.
@@ -61,6 +64,7 @@ mod system {
             }
             match polled {
                 Ok(0) => Polled::TimedOut,
+                Ok(_) if files.iter().any(|file| file.revents().contains(PollFlags::NVAL)) => Polled::Closed,
                 Ok(_) => {
                     if !files[0].revents().is_empty() {
                         let _ = read(&self.0, &mut [0_u8; 8]);
@@ -104,9 +108,10 @@ mod model {
             unimplemented!("a model has no file")
         }
 
-        pub(in crate::memory) fn set(&self) {
+        pub(in crate::memory) fn set(&self) -> bool {
             *self.is_set.lock().expect("no thread of a model panics") = true;
             self.sleepers.notify_all();
+            true
         }
 
         pub(in crate::memory) fn wait(&self, _processes: &[BorrowedFd<'_>], _timeout: Option<Duration>) -> Polled {

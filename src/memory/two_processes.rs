@@ -94,7 +94,7 @@ impl Lane {
         for _ in 0..requests {
             assert_eq!(self.request_bell.wait(|| !self.requests.is_empty(), PATIENCE), Woken::Work);
             assert!(self.answers.push(answer(self.requests.pop().unwrap())));
-            self.answer_bell.ring();
+            self.answer_bell.ring().unwrap();
         }
     }
 }
@@ -210,8 +210,21 @@ fn timeouts_are_kept_and_old_rings_do_not_shorten_or_stretch_them() {
         }
     }
     assert_eq!(lane.request_bell.wait(|| true, Some(Duration::MAX)), Woken::Work);
-    lane.answer_bell.ring();
+    lane.answer_bell.ring().unwrap();
     assert_eq!(lane.answer_bell.wait(|| true, &[], Some(Duration::MAX)), EventWoken::Work);
+}
+
+#[test]
+fn a_wait_ends_when_other_code_has_closed_a_descriptor_or_put_another_file_in_its_place() {
+    let lane = Lane::new();
+    // SAFETY: no descriptor has this number, and polling it says so.
+    let none = unsafe { BorrowedFd::borrow_raw(1 << 29) };
+    assert_eq!(lane.answer_bell.wait(|| false, &[none], PATIENCE), EventWoken::Closed);
+    assert_eq!(lane.answer_bell.wait(|| true, &[none], PATIENCE), EventWoken::Work);
+    let segment = Arc::new(Segment::shared(EventBell::BYTES).unwrap().0);
+    let always_readable = std::fs::File::open("/dev/zero").unwrap().into();
+    let bell = EventBell::attach(segment, 0, always_readable);
+    assert_eq!(bell.wait(|| false, &[], Some(Duration::from_millis(20))), EventWoken::TimedOut);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! need read ahead. [`Workers`] and [`WorkerEnd`] are the two ends of what a consumer shares with worker processes, which
 //! run other people's code.
 
+mod answer_wait;
 mod batch;
 mod blocks_ahead;
 mod bytes_ahead;
@@ -31,6 +32,7 @@ mod worker_end;
 mod worker_layout;
 mod workers;
 
+pub use answer_wait::AnswerWait;
 pub use batch::Batch;
 pub use bytes_ahead::{BytesAhead, Held, Party};
 pub use fetch::{Fetch, FetchSamples, IndexBatch};
@@ -48,4 +50,4 @@ pub use slot_copy::SlotCopy;
 pub(crate) use spawn::Spawn;
 pub use watch::end_with;
 pub use worker_end::{Task, WorkerEnd};
-pub use workers::{Answer, Heard, Workers};
+pub use workers::{Answer, Workers};

@@ -194,8 +194,7 @@ impl WorkerEnd {
         if !self.answers.push(reply.to_words()) {
             return Err(Error::Worker { reason: "more answers than were asked for".into() });
         }
-        self.consumer.ring();
-        Ok(())
+        self.consumer.ring()
     }
 }
 

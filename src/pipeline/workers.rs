@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::answer_wait::AnswerWait;
 use super::field_table::{PlacedField, decode};
 use super::message::{BatchNumber, Outcome, Reply, Request, TaskKind};
 use super::worker_end::WorkerEnd;
 use super::worker_layout::WorkerLayout;
 use super::{BytesAhead, Held};
-use crate::memory::{Arena, Bell, EventBell, EventWoken, Grant, Lease, Ring, Segment, SharedWord, Slab, spare_for};
+use crate::memory::{Arena, Bell, EventBell, Grant, Lease, Ring, Segment, SharedWord, Slab, spare_for};
 use crate::{Error, Result};
 
 /// A worker may find one batch this much of its memory large before anybody knows how large they are.
@@ -20,19 +20,6 @@ const SPARE: usize = 4;
 const SMALLEST_LANE: usize = 4 << 20;
 /// Address space is not memory, but 47 bits are all there is of it.
 const LARGEST_SEGMENT: usize = 1 << 44;
-
-/// What the consumer hears.
-#[derive(Debug)]
-pub enum Heard {
-    /// A worker answered.
-    Answer(Answer),
-    /// No worker has an answer, and the process at this place of the list has ended.
-    Died(usize),
-    /// The time is over.
-    TimedOut,
-    /// A signal came.
-    Interrupted,
-}
 
 /// The answer to one request.
 #[derive(Debug)]
@@ -61,7 +48,7 @@ pub struct Workers {
     layout: WorkerLayout,
     segment: Arc<Segment>,
     file: OwnedFd,
-    bell: EventBell,
+    bell: Arc<EventBell>,
     stop: SharedWord,
     lanes: Vec<Lane>,
     /// Answers that were taken off the rings and not asked for yet, the oldest first.
@@ -112,7 +99,7 @@ impl Workers {
         let lanes = (0..workers).map(|worker| Lane::new(&layout, &segment, worker, free_slots)).collect();
         Ok(Self {
             layout,
-            bell: EventBell::new(Arc::clone(&segment), layout.consumer_bell())?,
+            bell: Arc::new(EventBell::new(Arc::clone(&segment), layout.consumer_bell())?),
             stop: SharedWord::new(&segment, layout.stop()),
             lanes,
             segment,
@@ -242,26 +229,21 @@ impl Workers {
         }
     }
 
-    /// Waits for an answer of any worker, while the processes live whose descriptors (pidfds) are given.
+    /// What waits for answers. One thread at a time may wait, and it needs none of this meanwhile.
+    #[must_use]
+    pub fn answer_wait(&self) -> AnswerWait {
+        let ring = |worker| Ring::new(Arc::clone(&self.segment), self.layout.answers(worker), self.layout.capacity);
+        AnswerWait::new(Arc::clone(&self.bell), (0..self.layout.workers).map(ring).collect())
+    }
+
+    /// The oldest answer that nobody has taken, if there is one. Waits for none.
     ///
     /// # Errors
     /// [`Error::Worker`] when an answer makes no sense.
-    pub fn receive(&mut self, processes: &[BorrowedFd<'_>], timeout: Option<Duration>) -> Result<Heard> {
+    pub fn take(&mut self) -> Result<Option<Answer>> {
         // All that there is, so that it is counted.
         self.listen()?;
-        if let Some((_, answer)) = self.heard.pop_front() {
-            return Ok(Heard::Answer(answer));
-        }
-        let lanes = &self.lanes;
-        match self.bell.wait(|| lanes.iter().any(|lane| !lane.answers.is_empty()), processes, timeout) {
-            EventWoken::Work => {
-                self.listen()?;
-                Ok(self.heard.pop_front().map_or(Heard::Interrupted, |(_, answer)| Heard::Answer(answer)))
-            }
-            EventWoken::Died(place) => Ok(Heard::Died(place)),
-            EventWoken::TimedOut => Ok(Heard::TimedOut),
-            EventWoken::Interrupted => Ok(Heard::Interrupted),
-        }
+        Ok(self.heard.pop_front().map(|(_, answer)| answer))
     }
 
     /// Takes all answers off the rings. Waits for none.

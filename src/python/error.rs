@@ -30,6 +30,7 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
         | Error::SharedMemory { .. }
         | Error::SlotTooSmall { .. }
         | Error::Worker { .. }
+        | Error::Closed
         | Error::Threads { .. }
         | Error::Panic { .. } => PyRuntimeError::new_err(message),
     }

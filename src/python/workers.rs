@@ -16,20 +16,25 @@ use super::pinned_copy::PinnedCopy;
 use super::stack::Kinds;
 use super::worker_end::WorkerEnd;
 use crate::Pool;
-use crate::memory::Lease;
-use crate::pipeline::{Answer, BatchNumber, Heard, Outcome, PlacedField, SlotCopy};
+use crate::memory::{EventWoken, Lease};
+use crate::pipeline::{Answer, AnswerWait, BatchNumber, Outcome, PlacedField, SlotCopy};
 
 /// The longest sleep between two looks for Ctrl-C. A signal wakes the sleeper, but for one that comes in the moment
 /// before it sleeps.
 pub(super) const SIGNAL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// What `receive` returns when other code has closed a descriptor.
+const CLOSED: isize = -2;
+
 /// A batch that was not copied.
 type Unpinned = (Lease, Vec<PlacedField>);
 
-/// Shared memory, and what is under way in it. One thread at a time.
+/// Shared memory, and what is under way in it. Thread-safe: while one thread waits for answers, others may send requests.
 #[pyclass(frozen, module = "sluicegate._core")]
 pub(super) struct Workers {
     workers: Mutex<crate::pipeline::Workers>,
+    /// Of the thread that waits for answers: the others use `workers` meanwhile.
+    wait: Mutex<AnswerWait>,
     under_way: usize,
     kinds: Py<Kinds>,
     /// What gives pinned blocks, where batches are to be copied to such.
@@ -56,7 +61,9 @@ impl Workers {
         }
         let mut workers = detach(py, || crate::pipeline::Workers::new(workers, under_way, free_slots))?;
         workers.count_in(Arc::clone(&bytes_ahead.0));
-        Ok(Self { workers: Mutex::new(workers), under_way, kinds, allocate: Mutex::default(), pool: Pool::new(1) })
+        let wait = Mutex::new(workers.answer_wait());
+        let workers = Mutex::new(workers);
+        Ok(Self { workers, wait, under_way, kinds, allocate: Mutex::default(), pool: Pool::new(1) })
     }
 
     /// What a worker has to be told to find its place.
@@ -107,12 +114,9 @@ impl Workers {
         })
     }
 
-    /// Counts the answers that are there; not while another thread waits for some, which counts them itself.
+    /// Counts the answers that are there.
     fn listen(&self, py: Python<'_>) -> PyResult<()> {
-        detach(py, || match self.workers.try_lock() {
-            Ok(mut workers) => workers.listen(),
-            Err(_) => Ok(()),
-        })
+        detach(py, || self.lock().listen())
     }
 
     /// Asks `worker` to do a task ("fetch", "resume" or "stop") with a payload. Returns at once.
@@ -141,7 +145,8 @@ impl Workers {
 
     /// Waits up to `timeout` seconds (None: for ever) for an answer, while the processes live whose descriptors (pidfds) are
     /// given, and passes it to `hear`: (worker, epoch, batch in epoch, outcome, tensors, envelope, what counts it). -1 then; None when
-    /// the time is over; the place in `processes` of one that has ended, when there are no answers.
+    /// the time is over; the place in `processes` of one that has ended, when there are no answers; -2 when other code has
+    /// closed one of the descriptors.
     fn receive(
         &self,
         py: Python<'_>,
@@ -151,18 +156,27 @@ impl Workers {
     ) -> PyResult<Option<isize>> {
         let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut woken = EventWoken::Work;
         loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let patience = left.map_or(SIGNAL_INTERVAL, |left| left.min(SIGNAL_INTERVAL));
-            match detach(py, || self.lock().receive(&descriptors(&processes), Some(patience)))? {
-                Heard::Answer(answer) => return self.hand_over(py, answer, hear).map(|()| Some(-1)),
-                Heard::Died(place) => return Ok(Some(place as isize)),
-                Heard::TimedOut | Heard::Interrupted => py.check_signals()?,
+            // After every wait, whatever ended it: what a process answered before it ended comes first.
+            if let Some(answer) = detach(py, || self.lock().take())? {
+                return self.hand_over(py, answer, hear).map(|()| Some(-1));
+            }
+            match woken {
+                EventWoken::Died(place) => return Ok(Some(place as isize)),
+                EventWoken::Closed => return Ok(Some(CLOSED)),
+                EventWoken::Work | EventWoken::TimedOut | EventWoken::Interrupted => py.check_signals()?,
             }
             // Also where every wait is interrupted.
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Ok(None);
             }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let patience = left.map_or(SIGNAL_INTERVAL, |left| left.min(SIGNAL_INTERVAL));
+            woken = detach(py, || {
+                let mut wait = self.wait.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(wait.wait(&descriptors(&processes), Some(patience)))
+            })?;
         }
     }
 

@@ -4,7 +4,8 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluicegate::{Answer, BatchNumber, DType, Heard, Outcome, TaskKind, WorkerEnd, Workers};
+use sluicegate::memory::EventWoken;
+use sluicegate::{Answer, BatchNumber, DType, Outcome, TaskKind, WorkerEnd, Workers};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -46,9 +47,12 @@ fn payload(sizes: &[usize]) -> Vec<u8> {
 }
 
 fn hear(workers: &mut Workers) -> Answer {
-    match workers.receive(&[], Some(SOON)).unwrap() {
-        Heard::Answer(answer) => answer,
-        other => panic!("{other:?}"),
+    let mut wait = workers.answer_wait();
+    loop {
+        if let Some(answer) = workers.take().unwrap() {
+            return answer;
+        }
+        assert_eq!(wait.wait(&[], Some(SOON)), EventWoken::Work);
     }
 }
 
@@ -156,7 +160,7 @@ fn an_epoch_that_is_left_does_not_get_into_the_next_one() {
 fn waiting_ends_in_time_and_too_many_requests_are_refused() {
     let mut workers = Workers::new(2, 1, 2).unwrap();
     let begin = Instant::now();
-    assert!(matches!(workers.receive(&[], Some(Duration::from_millis(30))).unwrap(), Heard::TimedOut));
+    assert_eq!(workers.answer_wait().wait(&[], Some(Duration::from_millis(30))), EventWoken::TimedOut);
     assert!(begin.elapsed() >= Duration::from_millis(30));
     assert_eq!(workers.busy_since(0), 0);
     let sent =

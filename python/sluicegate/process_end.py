@@ -1,0 +1,89 @@
+"""Waits for the end of processes, whatever other code has done to their descriptors."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+# The longest sleep between two looks at a process whose end is not reported.
+_LOOK_SECONDS = 0.05
+# And the shortest, where its descriptor is ready for something else.
+_PAUSE_SECONDS = 0.005
+
+
+def wait_for_end(process: Any, deadline: float, is_hurried: Callable[[], bool] | None = None) -> bool:
+    """Waits until a child process has ended; False when `deadline` comes first, or `is_hurried` says so.
+
+    `Process.join(timeout)` asks the process's sentinel, and waits forever without it: where other code has closed that
+    descriptor, or opened another file under its number.
+
+    Args:
+        process: a `multiprocessing.Process` that was started by this process.
+        deadline: in seconds of `time.monotonic()`.
+        is_hurried: asked about 20 times a second.
+    """
+    while process.is_alive():
+        left = deadline - time.monotonic()
+        if left <= 0 or (is_hurried is not None and is_hurried()):
+            return False
+        if _is_ready(process.sentinel, min(left, _LOOK_SECONDS)) and process.is_alive():
+            time.sleep(min(left, _PAUSE_SECONDS))
+    return True
+
+
+def joined(
+    processes: list[Any],
+    seconds: float,
+    interrupts: list[BaseException],
+    is_hurried: Callable[[], bool] | None = None,
+) -> list[Any]:
+    """Waits for the end of all `processes`, and returns those that have not ended.
+
+    Args:
+        processes: as `wait_for_end` takes them.
+        seconds: to wait at most.
+        interrupts: what a signal handler raises ends the wait, and is added here.
+        is_hurried: as `wait_for_end` takes it.
+    """
+    deadline = time.monotonic() + seconds
+    try:
+        for process in processes:
+            wait_for_end(process, deadline, is_hurried)
+    except BaseException as interrupt:
+        interrupts.append(interrupt)
+    return [process for process in processes if process.is_alive()]
+
+
+def events(descriptors: Sequence[int | None]) -> dict[int, int]:
+    """By position: the events of those pidfds that have any, `select.POLLNVAL` for one that was closed."""
+    # Of this call alone: a poll object can't be used by two threads at once.
+    poll = select.poll()
+    for descriptor in descriptors:
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
+    try:
+        found = dict(poll.poll(0))
+    except OSError:
+        # More processes than files may be open, since that limit was lowered.
+        found = dict(_each(descriptors))
+    if not found:
+        return {}
+    return {place: found[each] for place, each in enumerate(descriptors) if each is not None and each in found}
+
+
+def _each(descriptors: Iterable[int | None]) -> list[tuple[int, int]]:
+    found = []
+    for descriptor in descriptors:
+        if descriptor is not None:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            found += poll.poll(0)
+    return found
+
+
+def _is_ready(descriptor: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

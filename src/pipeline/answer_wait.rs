@@ -1,0 +1,26 @@
+//! [`AnswerWait`]: a consumer's sleep until a worker has answered.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::memory::{EventBell, EventWoken, Ring};
+
+/// Waits for answers of worker processes, apart from [`Workers`](super::Workers), so that other threads can send requests
+/// and tell workers to stop while one sleeps.
+pub struct AnswerWait {
+    bell: Arc<EventBell>,
+    answers: Vec<Ring>,
+}
+
+impl AnswerWait {
+    pub(super) fn new(bell: Arc<EventBell>, answers: Vec<Ring>) -> Self {
+        Self { bell, answers }
+    }
+
+    /// Waits for an answer of any worker, while the processes live whose descriptors (pidfds) are given. What a process
+    /// answered before it ended comes first.
+    pub fn wait(&mut self, processes: &[BorrowedFd<'_>], timeout: Option<Duration>) -> EventWoken {
+        self.bell.wait(|| self.answers.iter().any(|ring| !ring.is_empty()), processes, timeout)
+    }
+}
