@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -48,6 +50,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     _is_drawn_late = False
 
     def __init__(self, loader: DataLoader[Any]) -> None:
+        self._next_lock, self._next_process = threading.RLock(), os.getpid()
         self._progress: Progress = _begun(loader)
         self._seeding: Seeding | None = None
         if loader.seed is not None:
@@ -75,6 +78,18 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._seed_pipe()
         self._tell_base_seed()
         self._progress.draws_after_iter = self._progress.take_draws()
+
+    def __next__(self) -> Any:
+        """Returns the next batch; threads that share the iterator take turns, and each batch goes to one of them."""
+        with self._taking_turns():
+            return super().__next__()
+
+    def _taking_turns(self) -> contextlib.AbstractContextManager[Any]:
+        """The lock of whoever asks for a batch. Reentrant: a signal handler may ask for one, too."""
+        if self._next_process != os.getpid():
+            # The thread that held it was not forked.
+            self._next_lock, self._next_process = threading.RLock(), os.getpid()
+        return self._next_lock
 
     @contextlib.contextmanager
     def _drawing(self) -> Iterator[None]:

@@ -94,10 +94,11 @@ class NativeIterator(EpochIterator):
 
     def __next__(self) -> Any:
         """The next batch; torch's profiler sees it under the name of this class."""
-        if not _torch.profiler_enabled():
-            return self._next_data()
-        with torch.autograd.profiler.record_function(self._profile_name):
-            return self._next_data()
+        with self._taking_turns():
+            if not _torch.profiler_enabled():
+                return self._next_data()
+            with torch.autograd.profiler.record_function(self._profile_name):
+                return self._next_data()
 
     def _next_data(self) -> Any:
         self._destination.check()
