@@ -180,15 +180,15 @@ class SharedWorkers:
                 share.has_left = True  # As of workers of one's own: it is said once, and then there is nothing more.
             raise
 
-    def leave(self, share: WorkerShare) -> None:
-        """Takes note that nobody waits for `share` any more; the last one ends the workers."""
+    def leave(self, share: WorkerShare, is_hurried: Callable[[], bool] | None) -> None:
+        """Takes note that nobody waits for `share` any more; the last one ends the workers, as their `close` does."""
         with self._come:
             self._shares.pop(share.number, None)
             is_last = share.group is self._group and not self._shares
             if is_last:
                 self._group = None  # Whoever comes while they end has others.
         if is_last:
-            share.group.close()
+            share.group.close(is_hurried=is_hurried)
 
 
 class WorkerShare:
@@ -286,14 +286,14 @@ class WorkerShare:
         """What `worker` has been doing, and for how long; with its Python stack."""
         return self.group.report(worker)
 
-    def close(self) -> None:
+    def close(self, is_hurried: Callable[[], bool] | None = None) -> None:
         """Leaves the workers to the others; the last one ends them. May be called again."""
         if self.has_left:
             return
         self.has_left = True
         self.inbox.clear()
         if not self.is_foreign:
-            self._shared.leave(self)
+            self._shared.leave(self, is_hurried)
 
 
 def _terms(iterator: WorkerIterator, loader: DataLoader[Any]) -> tuple[Any, ...]:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # How long a thread may take to end what it is doing, in seconds; it can't be ended from outside.
 GRACE_SECONDS = 5.0
+# The longest sleep of a wait that may be hurried.
+_LOOK_SECONDS = 0.05
 
 
 class ThreadAnswer:
@@ -238,8 +240,12 @@ class ThreadWorkers:
         frame = sys._current_frames().get(thread.ident or 0)
         return f"{text}; its Python stack:\n{''.join(traceback.format_stack(frame))}" if frame else text
 
-    def close(self) -> None:
-        """Ends the workers, after what they are doing. May be called again."""
+    def close(self, is_hurried: Callable[[], bool] | None = None) -> None:
+        """Ends the workers, after what they are doing. May be called again.
+
+        Args:
+            is_hurried: asked while it waits for them; True ends the wait.
+        """
         if self.closed:
             return
         self.closed = True
@@ -253,7 +259,7 @@ class ThreadWorkers:
         deadline = time.monotonic() + GRACE_SECONDS
         for thread in self.workers:
             if thread.ident is not None and thread is not threading.current_thread():
-                thread.join(max(0.0, deadline - time.monotonic()))
+                _join(thread, deadline, is_hurried)
         self.inbox.clear()
 
     def _answer(self, answer: ThreadAnswer) -> None:
@@ -261,6 +267,13 @@ class ThreadWorkers:
             self._unanswered[answer.worker] -= 1
             self.inbox.append(answer)
             self._come.notify()
+
+
+def _join(thread: threading.Thread, deadline: float, is_hurried: Callable[[], bool] | None) -> None:
+    while thread.is_alive() and (left := deadline - time.monotonic()) > 0:
+        if is_hurried is not None and is_hurried():
+            return
+        thread.join(min(left, _LOOK_SECONDS))
 
 
 class _Lane:

@@ -12,6 +12,7 @@ from torch.utils.data import IterDataPipe, MapDataPipe
 from . import _core, _torch
 from .assignment import Assignment
 from .collate import stacking
+from .deferred_signals import DeferredSignals
 from .engine import engine_of
 from .epoch_iterator import EpochIterator
 from .ids import BatchIds
@@ -414,5 +415,14 @@ class WorkerIterator(EpochIterator):
 
     def __del__(self) -> None:
         """Ends the workers with their iterator."""
-        if group := getattr(self, "_group", None):
-            group.close()
+        if (held := self.__dict__).get("_group") is None or self._group.closed:
+            return
+        # Kept until this returns: then the signals that came arrive again.
+        signals = DeferredSignals()
+        try:
+            self._group.close(is_hurried=lambda: signals.hurries)
+            # Their own finalizers, and those of processes, run Python code: a signal must not arrive there, either.
+            held.pop("_group")
+            held.pop("_workers", None)
+        finally:
+            signals.restore()
