@@ -20,6 +20,7 @@ from torch.utils.data.graph_settings import apply_random_seed
 
 from . import _core, _torch, envelope, worker_error
 from .collate import KINDS
+from .dask_scheduler import make_dask_synchronous
 from .error_note import add_note
 from .exception_parts import as_text
 from .fetch import make_fetcher
@@ -182,6 +183,7 @@ class _Loop:
         torch.manual_seed(seed)
         np.random.seed(_torch.numpy_seed(self.duty.base_seed, worker))
         needs = payload.load()
+        make_dask_synchronous()
         self.dataset, init_fn = needs["dataset"], needs["worker_init_fn"]
         self.collate_fn: Callable[[Any], Any] = needs["collate_fn"]
         self.sample_id = needs["sample_id"]
