@@ -14,6 +14,7 @@ from typing import Any
 # Its import registers how tensors go to other processes: in shared memory.
 import torch.multiprocessing.reductions
 
+from .missing_definition import explain_missing
 from .unpicklable import explain
 
 
@@ -59,6 +60,9 @@ class Payload:
             try:
                 with mmap.mmap(descriptor, 0, prot=mmap.PROT_READ) as pickled:
                     self._objects = pickle.loads(pickled)
+            except AttributeError as error:
+                explain_missing(error)
+                raise
             finally:
                 os.close(descriptor)
         if self._objects is None:
