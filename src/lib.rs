@@ -133,8 +133,8 @@ pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::{LoaderState, StreamState};
 #[cfg(feature = "image")]
 pub use transform::{
-    Antialias, AnyPicture, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, DecodeOptions, Eraser,
-    ErasingValue, Frame, Image, ImageCache, ImageForm, ImageMode, ImagePipeline, ImageShape, ImageTransform,
-    Interpolation, JpegScale, MaskValue, Moves, Operation, Orientation, PaddingMode, Picture, ResizeTo, SmallImage,
-    TransformedImage, Truncated, Values, decode_image, fixed_size, image_size,
+    Antialias, AnyPicture, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, CropDraws,
+    DecodeOptions, Eraser, ErasingValue, Frame, Image, ImageCache, ImageForm, ImageMode, ImagePipeline, ImageShape,
+    ImageTransform, Interpolation, JpegScale, MaskValue, Moves, Operation, Orientation, PaddingMode, Picture, ResizeTo,
+    SmallImage, TransformedImage, Truncated, Values, decode_image, fixed_size, image_size,
 };

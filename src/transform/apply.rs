@@ -5,7 +5,7 @@ use super::picture::{AnyPicture, Picture};
 use super::pixels::resample::OfImages;
 use super::pixels::{
     autocontrast, brightness, contrast, convert, equalize, erase, gaussian_blur, grayscale, hue, invert, normalize,
-    permute_channels, posterize, saturation, sharpness, solarize,
+    permute_channels, posterize, repeat_channels, saturation, sharpness, solarize,
 };
 use super::{Operation, Reason, Values};
 use crate::DType;
@@ -69,6 +69,7 @@ impl Operation {
             Self::Sharpness { factor } => sharpness::adjust(&mut picture, *factor)?,
             Self::Hue { factor } => hue::adjust(&mut picture, *factor)?,
             Self::Grayscale { channels } => return grayscale::grayscale(picture, *channels),
+            Self::RepeatChannels { channels } => return repeat_channels::repeat(picture, *channels),
             Self::PermuteChannels { order } => permute_channels::permute(&mut picture, order)?,
             Self::GaussianBlur { kernel_size, sigma } => gaussian_blur::blur(&mut picture, *kernel_size, *sigma)?,
             Self::Invert => invert::invert(&mut picture),
@@ -84,6 +85,9 @@ impl Operation {
 
 fn to_dtype(picture: AnyPicture, dtype: DType, values: Values) -> Result<AnyPicture, Reason> {
     match (dtype, picture) {
+        (DType::UInt8, AnyPicture::Floats(_)) if values == Values::Divided => {
+            Err("only bytes are divided by 255: floats become bytes by `kept` or `scaled`".into())
+        }
         (DType::UInt8, AnyPicture::Floats(picture)) => Ok(AnyPicture::Bytes(convert::convert(&picture, values))),
         (DType::Float32, AnyPicture::Bytes(picture)) => Ok(AnyPicture::Floats(convert::convert(&picture, values))),
         (DType::UInt8 | DType::Float32, picture) => Ok(picture),

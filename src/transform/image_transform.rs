@@ -45,6 +45,18 @@ pub enum SmallImage {
     Padded,
 }
 
+/// In which directions [`ImageTransform::RandomCrop`] draws a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum CropDraws {
+    /// In those in which there is a choice.
+    #[default]
+    #[serde(rename = "needed")]
+    Needed,
+    /// In both, unless the image has the size of the crop: `torchvision.transforms` (v1).
+    #[serde(rename = "both")]
+    Both,
+}
+
 /// What [`ImageTransform::RandomErasing`] writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ErasingValue {
@@ -103,6 +115,8 @@ pub enum ImageTransform {
         small_image: SmallImage,
         fill: Vec<f32>,
         padding_mode: PaddingMode,
+        #[serde(default)]
+        draws: CropDraws,
     },
     RandomResizedCrop {
         size: [usize; 2],
@@ -219,7 +233,13 @@ pub enum ImageTransform {
         hue: [f64; 2],
         p: f64,
     },
+    /// Three channels, whether there was one or three.
+    #[serde(rename = "RGB")]
+    Rgb,
     Compose {
+        transforms: Vec<ImageTransform>,
+    },
+    RandomOrder {
         transforms: Vec<ImageTransform>,
     },
     RandomApply {
@@ -251,8 +271,9 @@ impl ImageTransform {
                 into.push(resize(shape, *size, *interpolation, *antialias)?);
             }
             Self::CenterCrop { size } => into.extend(crop::center(shape, *size)),
-            Self::RandomCrop { size, padding, small_image, fill, padding_mode } => {
-                crop::random(shape, *size, (*padding, *small_image), (fill, *padding_mode), generator, into)?;
+            Self::RandomCrop { size, padding, small_image, fill, padding_mode, draws } => {
+                let around = (*padding, *small_image);
+                crop::random(shape, (*size, *draws), around, (fill, *padding_mode), generator, into)?;
             }
             Self::RandomResizedCrop { size, scale, ratio, interpolation, antialias } => {
                 into.push(resized_crop::draw(shape, *scale, *ratio, generator)?);
@@ -277,7 +298,10 @@ impl ImageTransform {
                     into.extend(erase::draw(shape, *scale, *ratio, value, generator)?);
                 }
             }
-            Self::Normalize { mean, std } => into.push(Operation::Normalize { mean: mean.clone(), std: std.clone() }),
+            Self::Normalize { mean, std } => {
+                into.extend(color::broadcast(shape.channels, mean.len().max(std.len())));
+                into.push(Operation::Normalize { mean: mean.clone(), std: std.clone() });
+            }
             Self::ToDtype { dtype, values } => into.push(Operation::ToDtype { dtype: *dtype, values: *values }),
             Self::ToImage => {}
             Self::RandomRotation { degrees, interpolation, frame, center, fill } => {
@@ -313,6 +337,11 @@ impl ImageTransform {
             Self::RandomPhotometricDistort { brightness, contrast, saturation, hue, p } => {
                 let ranges = [*brightness, *contrast, *saturation, *hue];
                 color::distort(shape.channels, ranges, *p, generator, into)?;
+            }
+            Self::Rgb => into.extend(color::broadcast(shape.channels, 3)),
+            Self::RandomOrder { transforms } => {
+                let order = color::permuted(transforms.len(), generator)?;
+                return order.into_iter().try_for_each(|which| transforms[which].draw(shape, generator, into));
             }
             Self::Compose { transforms } => return draw_all(transforms, shape, generator, into),
             Self::RandomApply { transforms, p } => {

@@ -40,7 +40,7 @@ pub use image::Image;
 pub use image_cache::ImageCache;
 pub use image_mode::ImageMode;
 pub use image_pipeline::{ImageForm, ImagePipeline, TransformedImage};
-pub use image_transform::{AugmentPolicy, ErasingValue, ImageShape, ImageTransform, ResizeTo, SmallImage};
+pub use image_transform::{AugmentPolicy, CropDraws, ErasingValue, ImageShape, ImageTransform, ResizeTo, SmallImage};
 pub use mask::MaskValue;
 pub use moves::Moves;
 pub use operation::{Antialias, Eraser, Frame, Interpolation, Operation, PaddingMode, Values};

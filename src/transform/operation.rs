@@ -83,6 +83,9 @@ pub enum Values {
     /// What was white becomes what is white there: 255 in bytes, 1 in floats.
     #[serde(rename = "scaled")]
     Scaled,
+    /// Bytes become floats as `ToTensor` has it: divided by 255, which differs from `Scaled` in the last bit.
+    #[serde(rename = "divided")]
+    Divided,
 }
 
 /// What [`Operation::Erase`] writes.
@@ -128,6 +131,8 @@ pub enum Operation {
     Sharpness { factor: f64 },
     /// As `rgb_to_grayscale`, with 1 or 3 channels.
     Grayscale { channels: usize },
+    /// The one channel of a gray image repeated, as torch broadcasts it.
+    RepeatChannels { channels: usize },
     /// The channels in another order: channel c is what channel `order[c]` was.
     PermuteChannels { order: Vec<usize> },
     /// As `gaussian_blur`; sizes and deviations are (horizontal, vertical).

@@ -43,7 +43,7 @@ impl ImageShape {
     pub(super) fn follow(&mut self, operation: &Operation) {
         (self.height, self.width) = operation.size_after(self.height, self.width);
         match operation {
-            Operation::Grayscale { channels } => self.channels = *channels,
+            Operation::Grayscale { channels } | Operation::RepeatChannels { channels } => self.channels = *channels,
             Operation::ToDtype { dtype, .. } => self.dtype = *dtype,
             _ => {}
         }
@@ -68,6 +68,7 @@ impl ImageTransform {
             | Self::Grayscale { .. }
             | Self::Normalize { .. }
             | Self::ToDtype { .. }
+            | Self::Rgb
             | Self::ToImage => false,
             Self::Compose { transforms } => transforms.iter().any(Self::is_random),
             _ => true,
@@ -91,7 +92,19 @@ impl ImageTransform {
         match self {
             Self::Grayscale { num_output_channels } => Ok((*num_output_channels, dtype)),
             Self::ToDtype { dtype, .. } => Ok((channels, *dtype)),
-            Self::Normalize { mean, std } => check_normalize(mean, std, channels, dtype).map(|()| (channels, dtype)),
+            Self::Normalize { mean, std } => {
+                let channels = broadcast(channels, mean.len().max(std.len()));
+                check_normalize(mean, std, channels, dtype).map(|()| (channels, dtype))
+            }
+            Self::Rgb => Ok((broadcast(channels, 3), dtype)),
+            Self::RandomOrder { transforms } => {
+                match transforms.iter().all(|each| each.output(channels, dtype) == Ok((channels, dtype))) {
+                    true => Ok((channels, dtype)),
+                    false => Err("RandomOrder has a transform that changes channels or data type, at a place that is \
+                                  drawn: put it before or after"
+                        .into()),
+                }
+            }
             Self::Compose { transforms } => {
                 transforms.iter().try_fold((channels, dtype), |(channels, dtype), each| each.output(channels, dtype))
             }
@@ -113,6 +126,12 @@ impl ImageTransform {
         }
     }
 
+    /// Whether an image of any size stays as large as it is.
+    fn keeps_size(&self) -> bool {
+        // No size that a transform names is both of these.
+        [[97, 101], [64, 48]].into_iter().all(|size| self.size_after(Some(size)) == Some(size))
+    }
+
     /// The height and the width behind the transform of an image with these, as far as they are known.
     fn size_after(&self, size: Option<[usize; 2]>) -> Option<[usize; 2]> {
         match self {
@@ -124,6 +143,15 @@ impl ImageTransform {
             Self::Pad { padding, .. } => size.and_then(|[height, width]| padded_size(height, width, *padding).ok()),
             Self::RandomRotation { frame: Frame::Expanded, .. } => None,
             Self::Compose { transforms } => transforms.iter().fold(size, |size, each| each.size_after(size)),
+            Self::RandomOrder { transforms } => {
+                let mut others = transforms.iter().filter(|each| !each.keeps_size());
+                match (others.next(), others.next()) {
+                    (None, _) => size,
+                    (Some(only), None) => only.size_after(size),
+                    // The order, which is drawn, says what comes out.
+                    _ => None,
+                }
+            }
             Self::RandomApply { transforms, .. } => {
                 let inside = transforms.iter().fold(size, |size, each| each.size_after(size));
                 size.filter(|_| inside == size)
@@ -131,6 +159,11 @@ impl ImageTransform {
             _ => size,
         }
     }
+}
+
+/// How many channels there are behind what takes `wanted` of them: those of a gray image are repeated.
+fn broadcast(channels: usize, wanted: usize) -> usize {
+    if channels == 1 { wanted.max(1) } else { channels }
 }
 
 /// The height and the width that every image ends with behind `transforms`, whatever it began with; none where that

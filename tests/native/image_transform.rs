@@ -1,8 +1,8 @@
 //! Transforms draw what torchvision 0.29.2 draws with torch 2.15's generator of the same seed, and say what they make.
 
 use sluicegate::{
-    Antialias, AugmentPolicy, DType, ErasingValue, Frame, ImageShape, ImageTransform, Interpolation, Operation,
-    PaddingMode, ResizeTo, SmallImage, TorchGenerator, Values, fixed_size,
+    Antialias, AugmentPolicy, CropDraws, DType, ErasingValue, Frame, ImageShape, ImageTransform, Interpolation,
+    Operation, PaddingMode, ResizeTo, SmallImage, TorchGenerator, Values, fixed_size,
 };
 
 const PHOTOGRAPH: ImageShape = ImageShape { height: 400, width: 500, channels: 3, dtype: DType::UInt8 };
@@ -24,7 +24,14 @@ fn resized_crop(size: [usize; 2]) -> ImageTransform {
 }
 
 fn random_crop(size: [usize; 2], padding: Option<[i64; 4]>, small_image: SmallImage) -> ImageTransform {
-    ImageTransform::RandomCrop { size, padding, small_image, fill: vec![0.0], padding_mode: PaddingMode::Constant }
+    ImageTransform::RandomCrop {
+        size,
+        padding,
+        small_image,
+        fill: vec![0.0],
+        padding_mode: PaddingMode::Constant,
+        draws: CropDraws::Needed,
+    }
 }
 
 #[test]
@@ -140,4 +147,55 @@ fn a_samples_generator_is_the_one_that_python_has() {
     let mut generator = TorchGenerator::of_key(123_456_789);
     generator.skip(700); // Past the words that it began with.
     assert_eq!(generator.random_int64(), 5_458_487_866_989_402_005);
+}
+
+#[test]
+fn a_crop_of_torchvisions_first_version_draws_in_both_directions() {
+    let draws_of = |draws, size| {
+        let ImageTransform::RandomCrop { small_image, fill, padding, padding_mode, .. } =
+            random_crop(size, None, SmallImage::Refused)
+        else {
+            unreachable!()
+        };
+        let crop = ImageTransform::RandomCrop { size, padding, small_image, fill, padding_mode, draws };
+        let mut generator = TorchGenerator::new(5);
+        crop.draw(&mut { PHOTOGRAPH }, &mut generator, &mut Vec::new()).unwrap();
+        let mut other = TorchGenerator::new(5);
+        let next = generator.random_u32();
+        (0..4).find(|_| other.random_u32() == next).unwrap()
+    };
+    assert_eq!([[200, 300], [400, 300], [400, 500]].map(|size| draws_of(CropDraws::Needed, size)), [2, 1, 0]);
+    assert_eq!([[200, 300], [400, 300], [400, 500]].map(|size| draws_of(CropDraws::Both, size)), [2, 2, 0]);
+}
+
+#[test]
+fn an_order_is_drawn_and_says_what_it_makes() {
+    let crop = random_crop([32, 32], None, SmallImage::Refused);
+    let flip = ImageTransform::RandomHorizontalFlip { p: 1.0 };
+    let any = ImageTransform::RandomOrder { transforms: vec![crop.clone(), flip.clone()] };
+    let orders: std::collections::HashSet<bool> =
+        (0..20).map(|seed| drawn(&any, seed).0[0] == Operation::HorizontalFlip).collect();
+    assert_eq!(orders.len(), 2);
+    assert_eq!(fixed_size(std::slice::from_ref(&any)), Some([32, 32]));
+    let resize = ImageTransform::Resize {
+        size: ResizeTo::Shorter { length: 40, max_size: None },
+        interpolation: Interpolation::Bilinear,
+        antialias: Antialias::On,
+    };
+    assert_eq!(fixed_size(&[ImageTransform::RandomOrder { transforms: vec![resize, crop] }]), None);
+    let to_floats = ImageTransform::ToDtype { dtype: DType::Float32, values: Values::Scaled };
+    let refused = ImageTransform::RandomOrder { transforms: vec![to_floats, flip] }.output(3, DType::UInt8);
+    assert!(refused.unwrap_err().contains("before or after"));
+}
+
+#[test]
+fn three_means_make_three_channels_of_a_gray_image() {
+    let normalize = ImageTransform::Normalize { mean: vec![0.1, 0.2, 0.3], std: vec![0.5] };
+    assert_eq!(normalize.output(1, DType::Float32), Ok((3, DType::Float32)));
+    assert_eq!(ImageTransform::Rgb.output(1, DType::UInt8), Ok((3, DType::UInt8)));
+    let mut gray = ImageShape { channels: 1, ..PHOTOGRAPH };
+    let mut operations = Vec::new();
+    normalize.draw(&mut gray, &mut TorchGenerator::new(0), &mut operations).unwrap();
+    assert_eq!(operations[0], Operation::RepeatChannels { channels: 3 });
+    assert_eq!(gray.channels, 3);
 }

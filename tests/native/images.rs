@@ -139,6 +139,7 @@ proptest! {
             small_image: sluicegate::SmallImage::Refused,
             fill: vec![],
             padding_mode: sluicegate::PaddingMode::Constant,
+            draws: sluicegate::CropDraws::Needed,
         };
         let mut generator = TorchGenerator::new(seed);
         let top = if height < 47 { generator.random_below((47 - height + 1) as u64) as usize } else { 0 };

@@ -19,13 +19,27 @@ impl<A: Level, B: Level> Kernel for Times<'_, A, B> {
     }
 }
 
+/// Each value divided by white, in another type.
+struct Over<'a, A, B>(&'a [A], &'a mut [B]);
+
+impl<A: Level, B: Level> Kernel for Over<'_, A, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: MultiplyAdd>(self) {
+        for (from, into) in self.0.iter().zip(self.1) {
+            *into = B::from_float(from.to_float() / 255.0);
+        }
+    }
+}
+
 /// The picture in the other type.
 pub(in super::super) fn convert<A: Level, B: Level>(picture: &Picture<A>, values: Values) -> Picture<B> {
-    let factor = match values {
-        Values::Kept => 1.0,
-        Values::Scaled => A::TO_UNIT * B::FROM_UNIT,
-    };
     let mut pixels = vec![B::default(); picture.pixels.len()];
-    run_on_vectors(Times(&picture.pixels, factor, &mut pixels));
+    match values {
+        Values::Kept => run_on_vectors(Times(&picture.pixels, 1.0, &mut pixels)),
+        Values::Scaled => run_on_vectors(Times(&picture.pixels, A::TO_UNIT * B::FROM_UNIT, &mut pixels)),
+        Values::Divided => run_on_vectors(Over(&picture.pixels, &mut pixels)),
+    }
     Picture::new(picture.width, picture.height, picture.channels, pixels)
 }

@@ -21,6 +21,7 @@ pub(super) mod permute_channels;
 mod planes;
 pub(super) mod posterize;
 pub(super) mod quarter_turn;
+pub(super) mod repeat_channels;
 pub(super) mod resample;
 pub(super) mod saturation;
 pub(super) mod sharpness;

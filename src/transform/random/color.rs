@@ -5,6 +5,11 @@ use super::super::operation::Operation;
 use super::{gate, uniform};
 use crate::{TorchGenerator, randperm};
 
+/// What makes `wanted` channels of a gray image; nothing of others.
+pub(in super::super) fn broadcast(channels: usize, wanted: usize) -> Option<Operation> {
+    (channels == 1 && wanted > 1).then_some(Operation::RepeatChannels { channels: wanted })
+}
+
 /// Brightness, contrast, saturation and hue, in an order that is drawn.
 pub(in super::super) fn jitter(
     ranges: [Option<[f64; 2]>; 4],
@@ -55,7 +60,8 @@ pub(in super::super) fn permutation(channels: usize, generator: &mut TorchGenera
     Ok(Operation::PermuteChannels { order: permuted(channels, generator)? })
 }
 
-fn permuted(len: usize, generator: &mut TorchGenerator) -> Result<Vec<usize>, Reason> {
+/// An order, as `torch.randperm` draws it.
+pub(in super::super) fn permuted(len: usize, generator: &mut TorchGenerator) -> Result<Vec<usize>, Reason> {
     randperm(len, generator).map_err(|error| error.to_string())
 }
 

@@ -1,7 +1,7 @@
 //! `CenterCrop`, `RandomCrop` and `Pad`.
 
 use super::super::Reason;
-use super::super::image_transform::{ImageShape, SmallImage};
+use super::super::image_transform::{CropDraws, ImageShape, SmallImage};
 use super::super::operation::{Operation, PaddingMode};
 use crate::TorchGenerator;
 
@@ -27,7 +27,7 @@ pub(in super::super) fn pad([left, top, right, bottom]: [i64; 4], fill: &[f32], 
 
 pub(in super::super) fn random(
     shape: &ImageShape,
-    [height, width]: [usize; 2],
+    ([height, width], draws): ([usize; 2], CropDraws),
     (padding, small_image): (Option<[i64; 4]>, SmallImage),
     (fill, mode): (&[f32], PaddingMode),
     generator: &mut TorchGenerator,
@@ -57,7 +57,9 @@ pub(in super::super) fn random(
         into.push(pad([left, top, right, bottom], fill, mode));
     }
     // Where there is no choice nothing is drawn.
-    let mut draw = |spare: i64| if spare > 0 { generator.random_below(spare as u64 + 1) as i64 } else { 0 };
+    let draws_both = draws == CropDraws::Both && (spare_rows > 0 || spare_columns > 0);
+    let mut draw =
+        |spare: i64| if spare > 0 || draws_both { generator.random_below(spare as u64 + 1) as i64 } else { 0 };
     let (crop_top, crop_left) = (draw(spare_rows), draw(spare_columns));
     if spare_rows > 0 || spare_columns > 0 {
         into.push(Operation::Crop { top: crop_top, left: crop_left, height, width });

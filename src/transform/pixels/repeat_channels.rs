@@ -1,0 +1,14 @@
+//! A gray image in several channels.
+
+use super::Reason;
+use super::level::Level;
+use super::picture::Picture;
+
+/// The picture with its one channel `channels` times.
+pub(in super::super) fn repeat<T: Level>(picture: Picture<T>, channels: usize) -> Result<Picture<T>, Reason> {
+    if picture.channels != 1 {
+        return Err(format!("only gray images are repeated, and this one has {} channels", picture.channels));
+    }
+    let pixels = picture.pixels.iter().flat_map(|&gray| std::iter::repeat_n(gray, channels)).collect();
+    Ok(Picture::new(picture.width, picture.height, channels, pixels))
+}
