@@ -49,9 +49,11 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
         {"size": 8, "max_size": 9, "antialias": None},
     ],
     "ToDtype": [{"dtype": torch.float32, "scale": True}, {"dtype": torch.uint8}],
+    "ToPILImage": [{}, {"mode": "RGB"}],
     "ToTensor": [],
 }
-NAMES = sorted(name for name in ours.__all__ if name not in ("Compose", "RandomApply", "Transform", "recognise"))
+OF_OTHERS = ("Compose", "RandomApply", "RandomChoice", "RandomOrder")
+NAMES = sorted(name for name in ours.__all__ if name not in (*OF_OTHERS, "Transform", "recognise"))
 CASES = [(name, arguments) for name in NAMES for arguments in ARGUMENTS.get(name, [{}])]
 
 
@@ -75,12 +77,22 @@ def test_arguments_are_kept_shown_and_pickled_as_torchvisions(name: str, argumen
 
 def test_several_are_shown_as_torchvisions() -> None:
     def pipeline(module: Any) -> Any:
-        return module.Compose([module.CenterCrop(3), module.RandomApply([module.Grayscale(), module.RandomInvert()])])
+        return module.Compose(
+            [
+                module.CenterCrop(3),
+                module.RandomApply([module.Grayscale(), module.RandomInvert()]),
+                module.RandomChoice([module.RandomInvert(), module.RandomEqualize()], p=[1, 3]),
+                module.RandomOrder([module.RandomInvert(), module.RandomEqualize()]),
+            ]
+        )
 
     assert repr(pipeline(ours)) == repr(pipeline(v2))
 
 
-@pytest.mark.parametrize(("name", "arguments"), [case for case in CASES if case[0] not in ("MixUp", "CutMix")])
+NOT_RECOGNIZED = ("MixUp", "CutMix", "ToPILImage")
+
+
+@pytest.mark.parametrize(("name", "arguments"), [case for case in CASES if case[0] not in NOT_RECOGNIZED])
 def test_torchvisions_are_recognised(name: str, arguments: dict[str, Any]) -> None:
     own, other = getattr(ours, name)(**arguments), getattr(v2, name)(**arguments)
     assert ours.recognise(own) == own.spec()
@@ -200,12 +212,14 @@ def test_what_torchvision_refuses_is_refused_by_the_same_type(name: str, argumen
 
 def test_several_need_one() -> None:
     for module in (v2, ours):
-        for several in (module.Compose, module.RandomApply):
+        for several in (module.Compose, module.RandomApply, module.RandomChoice, module.RandomOrder):
             with pytest.raises(TypeError):
                 several(iter([module.CenterCrop(1)]))
             with pytest.raises(ValueError):
                 several([])
         with pytest.raises(ValueError):
             module.RandomApply([module.CenterCrop(1)], p=-0.1)
+        with pytest.raises(ValueError):
+            module.RandomChoice([module.CenterCrop(1)], p=[0.5, 0.5])
         with pytest.raises(ValueError):
             module.AutoAugment(policy="mine")

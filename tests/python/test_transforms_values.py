@@ -188,7 +188,6 @@ def test_images_of_pillow_and_arrays_become_tensors() -> None:
             found, expected = (getattr(module, name)()(image) for module in (ours, v2))
             assert type(found) is type(expected)
             torch.testing.assert_close(found, expected)
-        assert ours.CenterCrop(9)(image).shape[-2:] == (9, 9)
     assert torch.equal(ours.ToImage()(array), v2.ToImage()(array))
     assert torch.equal(ours.ToTensor()(array), v2.ToTensor()(array))
 

@@ -18,6 +18,7 @@ Torchvision itself is not needed.
 
 from .augment import AutoAugment, RandAugment, TrivialAugmentWide
 from .color import (
+    RGB,
     ColorJitter,
     Grayscale,
     RandomAdjustSharpness,
@@ -30,8 +31,8 @@ from .color import (
     RandomPosterize,
     RandomSolarize,
 )
-from .container import Compose, RandomApply
-from .conversion import ConvertImageDtype, PILToTensor, ToDtype, ToImage, ToTensor
+from .container import Compose, RandomApply, RandomChoice, RandomOrder
+from .conversion import ConvertImageDtype, PILToTensor, ToDtype, ToImage, ToPILImage, ToPureTensor, ToTensor
 from .geometry import (
     CenterCrop,
     Pad,
@@ -41,6 +42,7 @@ from .geometry import (
     RandomVerticalFlip,
     Resize,
 )
+from .identity import Identity
 from .mix import CutMix, MixUp
 from .recognise import recognise
 from .transform import Transform
@@ -48,6 +50,7 @@ from .values import GaussianBlur, Normalize, RandomErasing
 from .warp import RandomAffine, RandomRotation
 
 __all__ = [
+    "RGB",
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",
@@ -56,6 +59,7 @@ __all__ = [
     "CutMix",
     "GaussianBlur",
     "Grayscale",
+    "Identity",
     "MixUp",
     "Normalize",
     "PILToTensor",
@@ -66,12 +70,14 @@ __all__ = [
     "RandomApply",
     "RandomAutocontrast",
     "RandomChannelPermutation",
+    "RandomChoice",
     "RandomCrop",
     "RandomEqualize",
     "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomOrder",
     "RandomPhotometricDistort",
     "RandomPosterize",
     "RandomResizedCrop",
@@ -81,6 +87,8 @@ __all__ = [
     "Resize",
     "ToDtype",
     "ToImage",
+    "ToPILImage",
+    "ToPureTensor",
     "ToTensor",
     "Transform",
     "TrivialAugmentWide",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from .transform import OptionalTransform, Transform, check_probability
 
 __all__ = [
+    "RGB",
     "ColorJitter",
     "Grayscale",
     "RandomAdjustSharpness",
@@ -74,7 +75,9 @@ def _range(value: Any, name: str, center: float, bounds: tuple[float, float]) ->
 
 
 class Grayscale(Transform):
-    """Grey, in `num_output_channels` channels, 1 or 3."""
+    """Grey, in `num_output_channels` channels, 1 or 3. Videos stay as they are, as with torchvision."""
+
+    passes: ClassVar[tuple[str, ...]] = ("Video",)
 
     def __init__(self, num_output_channels: int = 1) -> None:
         self.num_output_channels = num_output_channels
@@ -85,10 +88,29 @@ class Grayscale(Transform):
 
 
 class RandomGrayscale(OptionalTransform):
-    """Grey, in as many channels as there were, with probability `p`."""
+    """Grey, in as many channels as there were, with probability `p`. Videos stay as they are, as with torchvision."""
+
+    passes: ClassVar[tuple[str, ...]] = ("Video",)
 
     def __init__(self, p: float = 0.1) -> None:
         super().__init__(p)
+
+
+class RGB(Transform):
+    """Three channels: the one of a gray image repeated; others stay. Videos stay as they are, as with torchvision.
+
+    Example:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> transforms.RGB()(torch.zeros(1, 5, 7, dtype=torch.uint8)).shape
+        torch.Size([3, 5, 7])
+    """
+
+    passes: ClassVar[tuple[str, ...]] = ("Video",)
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return ["RGB"]
 
 
 class RandomChannelPermutation(Transform):

@@ -1,4 +1,4 @@
-"""Transforms of transforms: `Compose` and `RandomApply`."""
+"""Transforms of transforms: `Compose`, `RandomApply`, `RandomChoice` and `RandomOrder`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .drawing import current_generator
 from .running import run
 from .transform import Transform, check_probability
 
-__all__ = ["Compose", "RandomApply"]
+__all__ = ["Compose", "RandomApply", "RandomChoice", "RandomOrder"]
 
 
 class _Several(Transform):
@@ -44,27 +44,25 @@ class _Several(Transform):
         """One after the other; neighbours that the core knows are one call of it."""
         sample = inputs if len(inputs) > 1 else inputs[0]
         for step in self._steps():
-            if isinstance(step, tuple):
-                specs, mask_specs = step
-                sample = run(specs, mask_specs, sample)
-            else:
-                sample = step(*sample) if len(inputs) > 1 else step(sample)
+            if isinstance(step, list):
+                sample = run(step, sample)
+                continue
+            sample = step(*sample) if len(inputs) > 1 else step(sample)
         return sample
 
     def _steps(self) -> Iterator[Any]:
-        specs: list[Any] = []
-        mask_specs: list[Any] = []
+        """Lists of neighbors that are one call of the core, and what is called by itself."""
+        together: list[Transform] = []
         for transform in self.transforms:
-            if _fuses(transform, not specs):
-                specs += transform.spec() or []
-                mask_specs += transform.mask_spec() or []
+            if _fuses(transform, not together):
+                together.append(transform)
                 continue
-            if specs:
-                yield specs, mask_specs
-                specs, mask_specs = [], []
+            if together:
+                yield together
+                together = []
             yield transform
-        if specs:
-            yield specs, mask_specs
+        if together:
+            yield together
 
 
 def _fuses(transform: Any, is_first: bool) -> TypeGuard[Transform]:
@@ -134,3 +132,78 @@ class RandomApply(_Several):
         if bool(torch.rand(1, generator=current_generator()) >= self.p):
             return inputs if len(inputs) > 1 else inputs[0]
         return self._run(inputs)
+
+
+class RandomChoice(_Several):
+    """One of the transforms, which is drawn.
+
+    The core does not run it: the choice is torch's `multinomial`, whose draws depend on how torch was built.
+
+    Args:
+        transforms: a sequence of transforms.
+        p: the probability of each; they are divided by their sum. None for the same for all.
+
+    Raises:
+        TypeError: `transforms` is not a sequence.
+        ValueError: it is empty, or `p` has another length.
+    """
+
+    def __init__(self, transforms: Sequence[Callable[..., Any]], p: Sequence[float] | None = None) -> None:
+        super().__init__(transforms)
+        if p is None:
+            p = [1] * len(transforms)
+        elif len(p) != len(transforms):
+            raise ValueError(f"p: expected {len(transforms)} probabilities, one for each transform, but got {p!r}")
+        self.p = [each / sum(p) for each in p]
+
+    def spec(self) -> list[Any] | None:
+        """Returns None: only Python can do it."""
+        return None
+
+    def fuses(self, is_first: bool) -> bool:
+        """Never: the choice is drawn in Python."""
+        return False
+
+    def extra_repr(self) -> str:
+        """The public arguments, as torchvision shows them."""
+        return Transform.extra_repr(self)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What becomes of the sample."""
+        drawn = torch.multinomial(torch.tensor(self.p), 1, generator=current_generator())
+        return self.transforms[int(drawn)](*inputs)
+
+
+class RandomOrder(_Several):
+    """All of the transforms, in an order that is drawn.
+
+    Raises:
+        TypeError: `transforms` is not a sequence.
+        ValueError: it is empty.
+    """
+
+    def spec(self) -> list[Any] | None:
+        """The transforms in words that the core knows; None where it does not know one of them."""
+        return self._ordered("spec")
+
+    def mask_spec(self) -> list[Any] | None:
+        """The same for masks."""
+        return self._ordered("mask_spec")
+
+    def _ordered(self, name: str) -> list[Any] | None:
+        each = [Compose([transform])._specs(name) for transform in self.transforms]
+        if None in each:
+            return None
+        return [{"RandomOrder": {"transforms": [{"Compose": {"transforms": specs}} for specs in each]}}]
+
+    def extra_repr(self) -> str:
+        """The public arguments, as torchvision shows them."""
+        return Transform.extra_repr(self)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What becomes of the sample."""
+        outputs: Any = inputs if len(inputs) > 1 else inputs[0]
+        for drawn in torch.randperm(len(self.transforms), generator=current_generator()).tolist():
+            transform = self.transforms[drawn]
+            outputs = transform(*outputs) if len(inputs) > 1 else transform(outputs)
+        return outputs

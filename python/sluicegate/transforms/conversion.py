@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+from .leaves import MARKED, flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+from .pillow_image import of_pillow, pillow_image
 from .transform import Transform
 
-__all__ = ["ConvertImageDtype", "PILToTensor", "ToDtype", "ToImage", "ToTensor"]
+__all__ = ["ConvertImageDtype", "PILToTensor", "ToDtype", "ToImage", "ToPILImage", "ToPureTensor", "ToTensor"]
 
 _FLOAT_KINDS = ("tensor", "Image", "Video")
 # What a value is multiplied by, so that as many floats fall on each integer: those just below 1 become the greatest.
@@ -31,7 +32,7 @@ class ToImage(Transform):
 
     _meant: tuple[str, ...] = ("tensor", "PIL", "array")
 
-    def spec(self) -> list[Any]:
+    def spec(self) -> list[Any] | None:
         """The transform in words that the core knows."""
         return ["ToImage"]
 
@@ -69,18 +70,55 @@ class PILToTensor(ToImage):
 class ToTensor(ToImage):
     """Images of Pillow's and arrays (height, width, channels) as tensors (channels, height, width).
 
-    Bytes become float32 from 0 to 1.
+    Bytes are divided by 255 and become floats from 0 to 1, in torch's default data type. Tensors stay as they are, as
+    with torchvision; in the pipeline of an `ImageField` the image counts as one of Pillow's.
     """
 
     _meant = ("PIL", "array")
 
-    def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
-        return ["ToImage", {"ToDtype": {"dtype": "float32", "values": "scaled"}}]
+    def spec(self) -> list[Any] | None:
+        """The transform in words that the core knows; None where torch's default data type is another."""
+        if torch.get_default_dtype() != torch.float32:
+            return None
+        return ["ToImage", {"ToDtype": {"dtype": "float32", "values": "divided"}}]
 
     def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
-        tensor = tensor_of(leaf)
-        return tensor.to(torch.float32).div_(255) if tensor.dtype == torch.uint8 else tensor
+        tensor = of_pillow(leaf) if kind == "PIL" else tensor_of(leaf)
+        return divided(tensor) if tensor.dtype == torch.uint8 else tensor
+
+
+class ToPILImage(ToImage):
+    """Tensors (channels, height, width) and arrays (height, width, channels) as images of Pillow's.
+
+    Floats are multiplied by 255 and cut off to bytes, unless `mode` is "F".
+
+    Args:
+        mode: Pillow's mode; None for the one that channels and data type have: "L", "LA", "RGB", "RGBA" of bytes,
+            "I;16" and "I" of one channel of 16 and 32 bits.
+
+    Raises:
+        ModuleNotFoundError: when called, Pillow is not installed.
+        TypeError: when called, values of a data type that Pillow does not have.
+        ValueError: when called, more than four channels, or a mode that does not fit.
+    """
+
+    _meant = ("tensor", "Image", "array")
+
+    def __init__(self, mode: str | None = None) -> None:
+        self.mode = mode
+
+    def _convert(self, leaf: Any, kind: str) -> Any:
+        return pillow_image(leaf, self.mode)
+
+
+class ToPureTensor(ToImage):
+    """Marked tensors (torchvision's `tv_tensors`) as plain ones. Values and everything else stay as they are."""
+
+    _meant = MARKED
+
+    def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
+        tensor: torch.Tensor = leaf.as_subclass(torch.Tensor)
+        return tensor
 
 
 class ToDtype(Transform):
@@ -138,7 +176,10 @@ class ToDtype(Transform):
 
 
 class ConvertImageDtype(Transform):
-    """Images in another data type, white as white: `ToDtype(dtype, scale=True)`."""
+    """Images in another data type, white as white: `ToDtype(dtype, scale=True)`.
+
+    Masks, boxes and key points get the data type too, and keep their values, as with torchvision.
+    """
 
     def __init__(self, dtype: torch.dtype = torch.float32) -> None:
         self.dtype = dtype
@@ -148,12 +189,17 @@ class ConvertImageDtype(Transform):
         return ToDtype(self.dtype, scale=True).spec()
 
     def fuses(self, is_first: bool) -> bool:
-        """Where the image is one that the core takes already."""
-        return ToDtype(self.dtype, scale=True).fuses(is_first)
+        """Never: it is no operation on pixels alone."""
+        return False
 
     def __call__(self, *inputs: Any) -> Any:
         """What becomes of the sample."""
-        return ToDtype(self.dtype, scale=True)(*inputs)
+        return ToDtype({torch.Tensor: self.dtype, "others": self.dtype}, scale=True)(*inputs)
+
+
+def divided(image: torch.Tensor) -> torch.Tensor:
+    """Bytes as floats from 0 to 1, in torch's default data type."""
+    return image.to(torch.get_default_dtype()).div(255)
 
 
 def converted(image: torch.Tensor, dtype: torch.dtype, *, scale: bool) -> torch.Tensor:

@@ -144,14 +144,21 @@ class RandomCrop(FilledTransform):
         self.fill = fill
         self.padding_mode = padding_mode
 
+    def arguments(self) -> dict[str, Any]:
+        """Returns what makes a transform like this one, by the names of the constructor's arguments."""
+        return {**super().arguments(), "padding": self._sides()}
+
+    def _sides(self) -> list[int] | None:
+        """Left, top, right, bottom: in the order of the argument, which is not that of the attribute."""
+        if self.padding is None:
+            return None
+        left, right, top, bottom = self.padding
+        return [left, top, right, bottom]
+
     def _spec(self, kind: str) -> list[Any]:
-        padding = None
-        if self.padding is not None:
-            left, right, top, bottom = self.padding
-            padding = [left, top, right, bottom]
         arguments = {
             "size": list(self.size),
-            "padding": padding,
+            "padding": self._sides(),
             "small_image": "padded" if self.pad_if_needed else "refused",
             "fill": fill_of(self.fill, kind, [0.0]),
             "padding_mode": self.padding_mode,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["flatten", "kind_of", "tensor_of", "to_transform", "unflatten", "wrapped"]
+__all__ = ["MARKED", "flatten", "kind_of", "tensor_of", "to_transform", "unflatten", "wrapped"]
 
 # What torchvision calls its tensors that say what they are.
-_MARKED = ("Image", "Video", "BoundingBoxes", "Mask", "KeyPoints")
+MARKED = ("Image", "Video", "BoundingBoxes", "Mask", "KeyPoints")
 
 
 def flatten(sample: Any) -> list[Any]:
@@ -46,7 +46,7 @@ def kind_of(leaf: Any) -> str | None:
     if isinstance(leaf, torch.Tensor):
         marked = sys.modules.get("torchvision.tv_tensors")
         if marked is not None and isinstance(leaf, marked.TVTensor):
-            return next((name for name in _MARKED if isinstance(leaf, getattr(marked, name, ()))), None)
+            return next((name for name in MARKED if isinstance(leaf, getattr(marked, name, ()))), None)
         return "tensor"
     if isinstance(leaf, np.ndarray):
         return "array"

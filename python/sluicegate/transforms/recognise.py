@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from . import augment, color, container, conversion, geometry, values, warp
+from . import augment, color, container, conversion, geometry, identity, values, warp
 from .transform import Transform
 
 __all__ = ["recognise"]
 
-_MODULES = (geometry, warp, color, values, conversion, augment, container)
+_MODULES = (geometry, warp, color, values, conversion, augment, container, identity)
 _OURS = {name: getattr(module, name) for module in _MODULES for name in module.__all__}
 # What every module has.
 _MODULE = frozenset(vars(torch.nn.Module()))

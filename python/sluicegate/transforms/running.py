@@ -14,41 +14,50 @@ from sluicegate import _core
 from .boxes import FORMATS, moved_boxes
 from .drawing import drawn
 from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+from .pillow import on_pillow
 
 __all__ = ["check_policies", "moved_mask", "run"]
 
-_IMAGES = ("Image", "Video", "PIL", "tensor")
+_IMAGES = ("Image", "Video", "tensor")
 _MEANT = (*_IMAGES, "BoundingBoxes", "Mask", "KeyPoints")
 _DTYPES = {torch.uint8: "uint8", torch.float32: "float32"}
 _POLICIES = ("TrivialAugmentWide", "RandAugment", "AutoAugment")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def run(specs: Sequence[Any], mask_specs: Sequence[Any], sample: Any) -> Any:
-    """`sample` after the transforms that `specs` describes; masks are filled as `mask_specs` says."""
+def run(transforms: Sequence[Any], sample: Any) -> Any:
+    """`sample` after these transforms, which are one call of the core where the sample allows it."""
     if isinstance(sample, np.ndarray):
-        return _array_of(run(specs, mask_specs, tensor_of(sample)), sample.ndim)
+        return _array_of(run(transforms, tensor_of(sample)), sample.ndim)
     leaves = flatten(sample)
     kinds = [kind_of(leaf) for leaf in leaves]
+    if "PIL" in kinds:
+        for transform in transforms:
+            sample = on_pillow(transform, sample)
+        return sample
+    if "Video" in kinds and len(transforms) > 1:
+        # Some of them leave videos alone.
+        for transform in transforms:
+            sample = run([transform], sample)
+        return sample
     chosen = to_transform(kinds, _MEANT)
-    leaves = [
-        tensor_of(leaf) if kind == "PIL" and is_chosen else leaf
-        for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True)
-    ]
     meant = [(leaf, str(kind)) for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True) if is_chosen]
     shape, dtype = _shape(meant)
+    specs = [spec for transform in transforms for spec in transform.spec() or []]
+    mask_specs = [spec for transform in transforms for spec in transform.mask_spec() or []]
     _check_normalize(specs, dtype)
-    transforms = json.dumps(specs)
+    text = json.dumps(specs)
     if any(kind not in _IMAGES for _, kind in meant):
-        check_policies(transforms)
-    for_images, for_masks = drawn(transforms, json.dumps(mask_specs), shape, dtype)
+        check_policies(text)
+    for_images, for_masks = drawn(text, json.dumps(mask_specs), shape, dtype)
     if for_images == "[]":
         return unflatten(sample, iter(leaves))
     operations = _core.ImageOperations(for_images)
     on_masks = operations if for_masks == for_images else _core.ImageOperations(for_masks)
+    passed = {kind for transform in transforms for kind in transform.passes}
     after = []
     for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True):
-        if not is_chosen:
+        if not is_chosen or kind in passed:
             after.append(leaf)
         elif kind == "BoundingBoxes":
             after.append(_boxes(leaf, operations))
@@ -56,7 +65,7 @@ def run(specs: Sequence[Any], mask_specs: Sequence[Any], sample: Any) -> Any:
             after.append(wrapped(_planes(leaf, on_masks.mask), leaf))
         else:
             image = _planes(leaf, operations.apply)
-            after.append(image if kind in ("PIL", "tensor") else wrapped(image, leaf))
+            after.append(image if kind == "tensor" else wrapped(image, leaf))
     return unflatten(sample, iter(after))
 
 

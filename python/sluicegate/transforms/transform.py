@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+import inspect
+from typing import Any, ClassVar
 
 from .running import run
 
@@ -16,8 +17,9 @@ class Transform:
     Called with a sample, it gives the sample transformed: an image (a uint8 or float32 tensor of shape (..., channels,
     height, width)), or dictionaries, lists and tuples with images, masks and bounding boxes in them, marked by
     torchvision's `tv_tensors`, which are all transformed by one draw. Of unmarked tensors the first is the image, where
-    none is marked as such. Pillow's images become tensors. An array of NumPy's alone, (height, width, channels) or
-    (height, width), is an image, too, and stays an array.
+    none is marked as such. A sample with Pillow's images is transformed by torchvision's transform of the same name,
+    which must be installed for it, and has Pillow's values. An array of NumPy's alone, (height, width, channels) or
+    (height, width), is an image, too, and stays an array; torchvision's transforms leave arrays alone.
 
     What is random is drawn from torch's default generator, as torchvision does it: after the same `torch.manual_seed`
     the same comes out. While a `sluicegate.DataLoader` with a seed fetches a sample, it is drawn from
@@ -25,6 +27,9 @@ class Transform:
 
     Threads may share a transform, and it can be pickled.
     """
+
+    # Kinds of leaves that torchvision's transform of this name returns as they are.
+    passes: ClassVar[tuple[str, ...]] = ()
 
     def spec(self) -> list[Any] | None:
         """The transform in words that the core knows, a list for JSON; None where only Python can do it."""
@@ -40,11 +45,12 @@ class Transform:
 
     def __call__(self, *inputs: Any) -> Any:
         """What becomes of the sample, or of several parts of one."""
-        sample = inputs if len(inputs) > 1 else inputs[0]
-        specs, mask_specs = self.spec(), self.mask_spec()
-        assert specs is not None
-        assert mask_specs is not None
-        return run(specs, mask_specs, sample)
+        return run([self], inputs if len(inputs) > 1 else inputs[0])
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns what makes a transform like this one, by the names of the constructor's arguments."""
+        kind = next(each for each in type(self).__mro__ if each.__module__.rpartition(".")[0] == __package__)
+        return {name: getattr(self, name) for name in inspect.signature(kind).parameters}
 
     def forward(self, *inputs: Any) -> Any:
         """The same as a call."""

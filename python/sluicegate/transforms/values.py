@@ -17,7 +17,8 @@ class Normalize(Transform):
     """Of each channel (value - mean) / std, of an image of floats.
 
     Args:
-        mean, std: one number for each channel, or one for all.
+        mean, std: one number for each channel, or one for all. Of a gray image and several numbers as many channels
+            come out.
         inplace: torchvision's; the result is a new tensor either way.
 
     Raises:
@@ -115,6 +116,10 @@ class RandomErasing(OptionalTransform):
         self.ratio = ratio
         self.value = _colour(value)
         self.inplace = inplace
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns what makes a transform like this one, by the names of the constructor's arguments."""
+        return {**super().arguments(), "value": "random" if self.value is None else self.value}
 
     def spec(self) -> list[Any]:
         """The transform in words that the core knows."""

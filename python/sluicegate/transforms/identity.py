@@ -1,0 +1,31 @@
+"""`Identity`: a transform that changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .transform import Transform
+
+__all__ = ["Identity"]
+
+
+class Identity(Transform):
+    """Leave the sample as it is.
+
+    Example:
+        >>> from sluicegate import transforms
+        >>> transforms.Identity()("anything")
+        'anything'
+    """
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        return []
+
+    def fuses(self, is_first: bool) -> bool:
+        """Never: the sample may hold anything."""
+        return False
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Return the sample."""
+        return inputs if len(inputs) > 1 else inputs[0]

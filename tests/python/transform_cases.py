@@ -1,0 +1,123 @@
+"""Every transform of `sluicegate.transforms` with arguments, for tests that try each in every way it may be used."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from photographs import photograph
+from sluicegate import transforms
+
+Made = Callable[[Any], Any]
+
+FLOATS = {"dtype": torch.float32, "scale": True}
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
+ARGUMENTS: dict[str, list[dict[str, Any]]] = {
+    "AutoAugment": [{}],
+    "CenterCrop": [{"size": 40}, {"size": (90, 30)}],
+    "ColorJitter": [{"brightness": 0.4, "contrast": 0.4}, {"saturation": 0.4}, {"hue": 0.1}],
+    "ConvertImageDtype": [{"dtype": torch.float32}],
+    "GaussianBlur": [{"kernel_size": (5, 3)}],
+    "Grayscale": [{}, {"num_output_channels": 3}],
+    "Identity": [{}],
+    "Normalize": [{"mean": MEAN, "std": STD}],
+    "PILToTensor": [{}],
+    "Pad": [{"padding": 3}, {"padding": (1, 2), "padding_mode": "reflect"}, {"padding": 2, "fill": (1, 2, 3)}],
+    "RGB": [{}],
+    "RandAugment": [{}],
+    "RandomAdjustSharpness": [{"sharpness_factor": 2}],
+    "RandomAffine": [{"degrees": 20, "translate": (0.1, 0.2)}],
+    "RandomAutocontrast": [{}],
+    "RandomChannelPermutation": [{}],
+    "RandomCrop": [{"size": 32, "padding": 4}, {"size": (60, 20)}, {"size": 90, "pad_if_needed": True}],
+    "RandomEqualize": [{}],
+    "RandomErasing": [{"p": 0.8}],
+    "RandomGrayscale": [{"p": 0.5}],
+    "RandomHorizontalFlip": [{}],
+    "RandomInvert": [{}],
+    "RandomPhotometricDistort": [{}],
+    "RandomPosterize": [{"bits": 3}],
+    "RandomResizedCrop": [{"size": 32}, {"size": 24, "interpolation": 3}],
+    "RandomRotation": [{"degrees": 30}, {"degrees": 30, "expand": True, "interpolation": 2}],
+    "RandomSolarize": [{"threshold": 128}],
+    "RandomVerticalFlip": [{}],
+    "Resize": [{"size": 40}, {"size": (33, 50), "interpolation": 3}, {"size": 30, "interpolation": 0}],
+    "ToDtype": [FLOATS],
+    "ToImage": [{}],
+    "ToPILImage": [{}],
+    "ToPureTensor": [{}],
+    "ToTensor": [{}],
+    "TrivialAugmentWide": [{}],
+}
+# Those that are called with batches, and what is no transform.
+NO_TRANSFORMS = ("CutMix", "MixUp", "Transform", "recognise")
+CONTAINERS: dict[str, Made] = {
+    "Compose": lambda module: module.Compose([module.CenterCrop(40), module.RandomInvert()]),
+    "RandomApply": lambda module: module.RandomApply([module.RandomInvert(), module.Pad(1)], p=0.5),
+    "RandomChoice": lambda module: module.RandomChoice(
+        [module.RandomInvert(), module.Pad(1), module.Pad(2)], p=[1, 2, 3]
+    ),
+    "RandomOrder": lambda module: module.RandomOrder([module.RandomInvert(), module.CenterCrop(20), module.Pad(1)]),
+}
+# Pixels on the border between two are the one or the other.
+WARPS = ("AutoAugment", "RandAugment", "RandomAffine", "RandomRotation", "TrivialAugmentWide")
+
+
+def _made(name: str, arguments: dict[str, Any]) -> Made:
+    return lambda module: getattr(module, name)(**arguments)
+
+
+CASES: list[tuple[str, str, Made]] = [
+    (name, f"{name}-{number}", _made(name, arguments))
+    for name, each in ARGUMENTS.items()
+    for number, arguments in enumerate(each)
+] + [(name, name, made) for name, made in CONTAINERS.items()]
+
+assert {name for name, *_ in CASES} | set(NO_TRANSFORMS) == set(transforms.__all__)
+
+
+def random_pipeline(generator: random.Random, names: list[str]) -> list[Made]:
+    """Two to six transforms of these names, in any order that torchvision takes for tensors."""
+    chosen = [case for case in CASES if case[0] in names]
+    return [generator.choice(chosen)[2] for _ in range(generator.randrange(2, 7))]
+
+
+def drawn(seed: int, call: Any, *inputs: Any) -> tuple[Any, torch.Tensor]:
+    """What comes out, or the error's type, and the state of the generator then."""
+    torch.manual_seed(seed)
+    try:
+        made = call(*inputs)
+    except (TypeError, ValueError, RuntimeError, OSError) as error:
+        return type(error), torch.zeros(0)
+    return made, torch.get_rng_state()
+
+
+def tensor(value: Any) -> torch.Tensor:
+    """The values (channels, height, width) of an image of Pillow's, or those of a tensor or an array."""
+    if not isinstance(value, Image.Image):
+        return torch.as_tensor(value).as_subclass(torch.Tensor)
+    array = np.array(value)
+    return torch.from_numpy(array[:, :, None] if array.ndim == 2 else array).permute(2, 0, 1)
+
+
+def assert_close(found: Any, expected: Any, is_warp: bool = False, levels: float = 1.0, deviation: float = 1.0) -> None:
+    """The same type, data type and shape, and values within so many levels of 256."""
+    assert type(found) is type(expected)
+    if isinstance(expected, type):
+        return
+    if isinstance(expected, Image.Image):
+        assert found.mode == expected.mode
+    found, expected = tensor(found), tensor(expected)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    level = 1 if not found.is_floating_point() else 1 / 255
+    far = (found.double() - expected.double()).abs() > levels * level / deviation + 1e-4
+    assert far.double().mean() <= (0.01 if is_warp else 0.0)
+
+
+IMAGES = [photograph(number, 50 + 9 * number, 60 + 4 * number) for number in range(4)]
