@@ -14,11 +14,11 @@ from . import _core
 from .checked_number import checked_number
 from .global_generators import torch_door
 from .image import MAX_PIXELS, Mode, Truncated, image_decoder
-from .marked import Marks, plain
+from .marked import Marks, plain, without_mark
 from .paths import user_cache_folder
 from .transforms.boxes import FORMATS, moved_boxes
 from .transforms.drawing import current_generator
-from .transforms.recognise import recognise
+from .transforms.recognise import divide
 from .transforms.running import check_policies, moved_mask
 
 # What a cache may hold by default.
@@ -35,10 +35,18 @@ class ImageField:
 
     Transforms of `sluicegate.transforms`, and torchvision's (v2) where there is one of that name here, are done in
     Rust, in one go with decoding: of a JPEG only the part is decoded that a crop leaves, and flips, conversion and
-    normalisation are done while the tensor is written. Anything else is called with the decoded image. Where they end
+    normalisation are done while the tensor is written. So are those of `torchvision.transforms` (v1) that give an image
+    of Pillow's the same values, within the rounding of each step (up to two levels of 256). Where they end
     with a fixed size, a `sluicegate.DataLoader` makes whole batches in its threads, without Python; random ones with
     `seed=` only, because in torch's order what is drawn for a sample depends on all that were drawn before: those go
     through worker processes, as with torch, and draw what torchvision's would.
+
+    **Anything else is called,** in Python, with what the transforms before it have made in Rust, and so are those after
+    it; `python_reason` names it. It is called with a tensor (channels, height, width), of bytes until `ToTensor` or
+    `ToDtype` makes floats of them; or, in a pipeline with a v1 transform in it, with an image of Pillow's until
+    `ToTensor`, `PILToTensor` or `ToImage` makes a tensor of it, as from torchvision's `ImageFolder`. `ToTensor` makes
+    floats from 0 to 1 of both. Torchvision's transforms draw the same as where all is done in Rust, with a seed, too.
+    What they return marked as an image is unmarked, unless `tv_tensors` says otherwise.
 
     **Boxes and masks.** Other fields of a sample that say something of places in the image move with it, as with
     torchvision's transforms: `fields={"jpg": ImageField(transform, boxes="box.npy", masks="seg.png"), "box.npy":
@@ -52,14 +60,15 @@ class ImageField:
     It can be pickled, if `transform` can. Threads may share it.
 
     Args:
-        transform: is called with each image; or the transforms that are known.
+        transform: the transforms that are known, or anything that is called with an image.
         mode, exif_orientation, truncated, max_pixels: as of `decode_image`. With crops, a part of a damaged JPEG that
             is not needed is not looked at, but whether its end is there is.
         exact: whether a JPEG is always decoded at full size. Otherwise, where a transform makes it (or the part that is
             cut out of it) smaller, its blocks of 8x8 pixels are decoded to 4x4, 2x2 or one, as long as that covers what
             is asked for: less work, and values that differ by less than two grey levels in the mean.
         channels: "first" for tensors (channels, height, width); "last" for (height, width, channels), of which
-            `.permute(0, 3, 1, 2)` makes a batch in torch's channels-last layout without a copy.
+            `.permute(0, 3, 1, 2)` makes a batch in torch's channels-last layout without a copy; with transforms that
+            are recognized as a whole, or none.
         cache: "memory" or "disk" to keep images as they are before anything is drawn and before they become floats:
             decoded, and resized where that comes first (put `Resize` there, or whole images are kept). An epoch that
             finds them there decodes none, and reads no files either where nothing else is in them. Each dataset has a
@@ -80,9 +89,12 @@ class ImageField:
     Attributes:
         cached_bytes: how many bytes of images are in the cache.
         is_random: whether something is drawn by what is done in Rust.
+        python_reason: which transform is called and why; or that images have no fixed size; None where the core makes
+            whole batches.
 
     Raises:
-        ValueError: an argument is none of those named.
+        ValueError: an argument is none of those named; `channels="last"`, or boxes and masks with a v1 transform, where
+            transforms are called.
         TypeError: what `transform` does to images can't be done to boxes or masks (torchvision refuses it as well).
         ModuleNotFoundError: torchvision is needed for the marks, and is not installed.
 
@@ -113,8 +125,6 @@ class ImageField:
     ) -> None:
         if transform is not None and not callable(transform):
             raise TypeError(f"transform: expected something that is called with an image, but got {transform!r}")
-        if (boxes or masks) and channels == "last" and transform is not None and recognise(transform) is None:
-            raise ValueError("channels: images with boxes or masks go to a transform of your own channels first")
         if channels not in ("first", "last"):
             raise ValueError(f"channels: expected 'first' or 'last', but got {channels!r}")
         self.transform = transform
@@ -135,21 +145,35 @@ class ImageField:
         self.box_format = box_format
         self.tv_tensors = bool(tv_tensors)
         self._open(0)
+        if self._rest is not None and channels == "last":
+            raise ValueError(
+                f"channels: 'last' needs a transform that is recognized as a whole, because others take channels "
+                f"first, but got {self._reason}; call `.permute` after it yourself"
+            )
+        if self._rest is not None and self._rest.takes_pillow and (boxes or masks):
+            raise ValueError(
+                f"transform: torchvision.transforms (v1) does not take boxes and masks along, and it is called for "
+                f"{self._reason}: use those of torchvision.transforms.v2"
+            )
 
     def _open(self, images: int) -> None:
         self._decoder = image_decoder(self.mode, self.exif_orientation, self.truncated, self.max_pixels)
-        known = None if self.transform is None else recognise(self.transform)
-        self._is_called = self.transform is not None and known is None
+        has_places = bool(self.boxes or self.masks)
+        divided = None if self.transform is None else divide(self.transform, mode=self.mode, has_places=has_places)
+        native = [] if divided is None else divided.native
+        # What is called with what the core makes, and why.
+        self._rest, self._reason = (None, None) if divided is None else (divided.called, divided.reason)
         self._cache = self._made_cache(images) if images and self.cache is not None else None
         self._pipeline: _core.ImagePipeline | None = None
-        text = json.dumps(known or [])
-        has_places = bool(self.boxes or self.masks)
+        text = json.dumps(native)
+        self._moves_before = bool(native)
         if has_places:
             check_policies(text)
         self._marks: Marks | None = None
-        if self.tv_tensors or (has_places and self._is_called):
+        if self.tv_tensors or (has_places and self._rest is not None):
             self._marks = Marks("tv_tensors" if self.tv_tensors else f"transform: {self.transform!r}", self.box_format)
-        if known is not None or self.channels == "last" or self._cache is not None or has_places:
+        is_whole = self.transform is not None and self._rest is None
+        if native or is_whole or self.channels == "last" or self._cache is not None or has_places:
             self._pipeline = _core.ImagePipeline(text, self._decoder, self.exact, self.channels == "last", self._cache)
 
     def _made_cache(self, images: int) -> _core.ImageCache:
@@ -181,13 +205,25 @@ class ImageField:
 
     @property
     def is_called(self) -> bool:
-        """Whether `transform` is called, in Python."""
-        return self._is_called
+        """Whether `transform`, or a part of it, is called in Python."""
+        return self._rest is not None
+
+    @property
+    def python_reason(self) -> str | None:
+        """Why batches of its images are not made in the core alone: the first transform that is called, or their size.
+
+        None where they are. Example: "transform 3, `Lambda`: not recognized".
+        """
+        if self._reason is not None:
+            return self._reason
+        if self.pipeline is None:
+            return "images are of any size: end with a transform that gives them one"
+        return None
 
     @property
     def pipeline(self) -> _core.ImagePipeline | None:
         """What makes images of one form in the core; None where Python has a part in it, or they are of any size."""
-        if self._pipeline is None or self._is_called or self._pipeline.form is None:
+        if self._pipeline is None or self._rest is not None or self._pipeline.form is None:
             return None
         return self._pipeline
 
@@ -209,12 +245,25 @@ class ImageField:
         Raises:
             ValueError: it is no image, or is damaged; the message says what the decoder said.
         """
+        return self.finish(self.decode_native(encoded, number))
+
+    def decode_native(self, encoded: bytes, number: int = 0) -> torch.Tensor:
+        """What the core makes of the image that `encoded` is, as of `decode`: what is called is still to come.
+
+        Raises:
+            ValueError: as of `decode`.
+        """
         if self._pipeline is None:
-            image = self._decoder.decode(encoded)
-        else:
-            image = self._pipeline.decode(encoded, number, self._generator())
-        image = self._marked(image)
-        return self.transform(image) if self._is_called and self.transform is not None else image
+            return self._decoder.decode(encoded)
+        return self._pipeline.decode(encoded, number, self._generator())
+
+    def finish(self, image: torch.Tensor) -> Any:
+        """What the transforms that are called make of what the core has made."""
+        marked = self._marked(image)
+        if self._rest is None:
+            return marked
+        made = self._rest(marked)
+        return made if self.tv_tensors else without_mark(made)
 
     def decode_moved(
         self, encoded: bytes, number: int, boxes: Sequence[Any], masks: Sequence[Any]
@@ -232,26 +281,27 @@ class ImageField:
         """
         assert self._pipeline is not None
         image, operations, before = self._pipeline.decode_moved(encoded, number, self._generator())
-        if self._is_called:
+        if self._rest is not None and not self._moves_before:
             return self._called(image, boxes, masks)
         moved = [
             (None, before) if each is None else moved_boxes(each, self.box_format, operations, before) for each in boxes
         ]
         turned = [None if each is None else moved_mask(each, operations, before) for each in masks]
+        if self._rest is not None:
+            return self._called(image, [each for each, _ in moved], turned)
         if self.tv_tensors and self._marks is not None:
             marks = self._marks
             return self._marked(image), [marks.boxes(*each) for each in moved], [marks.mask(each) for each in turned]
         return image, [each for each, _ in moved], turned
 
     def _called(self, image: Any, boxes: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
-        """What `transform` makes of image, boxes and masks."""
+        """What the transforms that are called make of image, boxes and masks."""
         assert self._marks is not None
-        transform: Callable[..., Any] | None = self.transform
-        assert transform is not None
+        assert self._rest is not None
         size = (int(image.shape[-2]), int(image.shape[-1]))
         target = {name: self._marks.boxes(each, size) for name, each in zip(self.boxes, boxes, strict=True)}
         target |= {name: self._marks.mask(each) for name, each in zip(self.masks, masks, strict=True)}
-        image, target = transform(self._marks.image(image), target)
+        image, target = self._rest(self._marks.image(image), target)
         boxes, masks = [target[name] for name in self.boxes], [target[name] for name in self.masks]
         if self.tv_tensors:
             return image, boxes, masks

@@ -31,10 +31,11 @@ class ImageFolderDataset(NativeDataset):
     below the folder, or in it. With `labels=None` there are none, sample i is the image alone, and a batch is a tensor
     of images. The order is the same: files in the folder itself come first.
 
-    Transforms of `sluicegate.transforms`, and torchvision's (v2) where there is one of that name here, are done in
-    Rust, in one go with decoding, and where they end with a fixed size `sluicegate.DataLoader` makes whole batches
-    without Python, random ones with `seed=` (`ImageField` says more). Anything else is called with the decoded image,
-    in worker processes or threads.
+    Transforms of `sluicegate.transforms`, and torchvision's where they have the same values, are done in Rust, in one
+    go with decoding, and where they end with a fixed size `sluicegate.DataLoader` makes whole batches without Python,
+    random ones with `seed=`. Anything else is called with what those before it make, in worker processes or threads:
+    with a tensor, or in a pipeline of `torchvision.transforms` (v1) with an image of Pillow's (`ImageField` says more).
+    `repr` and `python_reason` say which transform is called, and why.
 
     The folder is listed in Rust, without a Python object that stays for each file; files are opened when they are asked
     for. It can be pickled: the arguments travel, and the folder is listed again on the other side, and its files are
@@ -73,6 +74,8 @@ class ImageFolderDataset(NativeDataset):
         samples, imgs: `(path, label)` of each image; a list that is made when it is asked for. The label of an image
             without one is None.
         targets: the label of each image; the same.
+        python_reason: why Python has a part in the samples, such as "transform 3, `Lambda`: not recognized"; transforms
+            are counted from 1, those inside of others as in "3.1". None where the core makes whole batches.
         damages: what was left out with `on_error="skip"`, one line for each file; the first 1,000.
 
     Raises:
@@ -267,6 +270,15 @@ class ImageFolderDataset(NativeDataset):
         return self._images[0].cached_bytes
 
     @property
+    def python_reason(self) -> str | None:
+        """Why Python has a part in its samples, and the core does not make batches alone; None where it does.
+
+        Example: "transform 3, `Lambda`: not recognized".
+        """
+        reason = self._field.python_reason
+        return "`target_transform` is called" if reason is None and self._target_transform is not None else reason
+
+    @property
     def samples(self) -> list[tuple[str, Any]]:
         """`(path, label)` of each image."""
         paths = self._files.paths()
@@ -284,9 +296,14 @@ class ImageFolderDataset(NativeDataset):
         return [None] * len(self) if self._labels is None else self._labels.to_list()
 
     def __repr__(self) -> str:
-        """The folder, and how many images of how many classes there are."""
+        """The folder, how many images of how many classes there are, and what is done in Rust and what in Python."""
         of = f" of {len(self.classes)} classes" if self.classes else ""
-        return f"ImageFolderDataset({self.root!r}, {len(self)} images{of})"
+        done = "decoded" if self.transform is None else "decoded and transformed"
+        if self._field.is_called:
+            done = f"decoded in Rust, transformed in Python from {self._field.python_reason}"
+        else:
+            done += " in Rust"
+        return f"ImageFolderDataset({self.root!r}, {len(self)} images{of}, {done})"
 
     _OPENED = (
         *NativeDataset._OPENED,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 import torch
@@ -44,6 +45,12 @@ class Marks:
     def mask(self, mask: Any) -> Any:
         """A mask (..., height, width); None where there is none."""
         return None if mask is None else self._tensors.Mask(torch.as_tensor(mask))
+
+
+def without_mark(image: Any) -> Any:
+    """`image` as a plain tensor where it is one marked as an image; anything else as it is."""
+    tensors = sys.modules.get("torchvision.tv_tensors")
+    return plain(image) if tensors is not None and isinstance(image, tensors.Image) else image
 
 
 def plain(tensor: Any) -> Any:

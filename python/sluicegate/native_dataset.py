@@ -109,6 +109,17 @@ class NativeDataset(Dataset[Any]):
         """Whether there are fields that are decoded."""
         return bool(self._images)
 
+    @property
+    def python_reason(self) -> str | None:
+        """Why Python has a part in its samples, and the core does not make batches alone; None where it does.
+
+        Example: "transform 3, `Lambda`: not recognized".
+        """
+        if self.is_native:
+            return None
+        reasons = [image.python_reason for image in self._images.values()]
+        return next((reason for reason in reasons if reason is not None), "its fields are not made in the core")
+
     def __len__(self) -> int:
         """The number of samples."""
         return len(self.core)

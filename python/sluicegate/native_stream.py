@@ -192,6 +192,15 @@ class NativeStream(ResumableStream[Any]):
             raise ValueError(reason)
         self._note_damages([reason])
 
+    @property
+    def python_reason(self) -> str | None:
+        """Why images of its samples are not made in the core alone; None where they are, or there are none.
+
+        Example: "transform 3, `Lambda`: not recognized".
+        """
+        reasons = (image.python_reason for image in self._images.values())
+        return next((reason for reason in reasons if reason is not None), None)
+
     def _hand_over(self, fields: Fields) -> tuple[_core.HandOver, int]:
         structure, kinds = self._shape_of(fields)
         images = {structure[name]: image for name, image in self._images.items()}

@@ -56,11 +56,6 @@ class StreamImages:
         self._samples: ImageSamples | None = None
         # What reading has raised behind samples that are still to be given.
         self._failure: Exception | None = None
-        # A transform in Python may raise whatever it likes: only what the core says of an image is about its file.
-        self._decoders = {
-            name: (image.with_transform(None), image.transform) if image.is_called else (image, None)
-            for name, image in stream._images.items()
-        }
 
     def decoded(self, encoded: EncodedSample) -> Any:
         """The sample, or `LEFT_OUT`.
@@ -77,15 +72,16 @@ class StreamImages:
         if self._moves:
             return self._moved(encoded)
         sample = dict(encoded.sample)
-        for name, (image, transform) in self._decoders.items():
+        for name, image in self.stream._images.items():
             if (file := sample[name]) is None:
                 continue
+            # A transform in Python may raise whatever it likes: only what the core says of an image is about its file.
             try:
-                made = image.decode(file)
+                made = image.decode_native(file)
             except ValueError as error:
                 self._refuse(encoded, name, error)
                 return LEFT_OUT
-            sample[name] = made if transform is None else transform(made)
+            sample[name] = image.finish(made)
         return sample
 
     def _moved(self, encoded: EncodedSample) -> Any:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import torch
 
-from .leaves import MARKED, flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+from .leaves import MARKED, flatten, kind_of, marked_image, tensor_of, to_transform, unflatten, wrapped
 from .pillow_image import of_pillow, pillow_image
 from .transform import Transform
 
@@ -53,9 +52,7 @@ class ToImage(Transform):
         return unflatten(sample, iter(after))
 
     def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
-        tensor: torch.Tensor = leaf if kind == "tensor" else tensor_of(leaf)
-        marked: Any = sys.modules.get("torchvision.tv_tensors")
-        return tensor if marked is None else marked.Image(tensor)
+        return marked_image(leaf if kind == "tensor" else tensor_of(leaf))
 
 
 class PILToTensor(ToImage):

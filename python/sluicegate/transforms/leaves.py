@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["MARKED", "flatten", "kind_of", "tensor_of", "to_transform", "unflatten", "wrapped"]
+__all__ = ["MARKED", "flatten", "kind_of", "marked_image", "tensor_of", "to_transform", "unflatten", "wrapped"]
 
 # What torchvision calls its tensors that say what they are.
 MARKED = ("Image", "Video", "BoundingBoxes", "Mask", "KeyPoints")
@@ -75,6 +75,12 @@ def tensor_of(image: Any) -> torch.Tensor:
     if array.ndim == 2:
         array = array[:, :, None]
     return torch.from_numpy(array).permute(2, 0, 1).contiguous()
+
+
+def marked_image(tensor: torch.Tensor) -> torch.Tensor:
+    """`tensor`, marked as torchvision's `tv_tensors.Image` where that is imported."""
+    marked: Any = sys.modules.get("torchvision.tv_tensors")
+    return tensor if marked is None else marked.Image(tensor)
 
 
 def wrapped(tensor: torch.Tensor, like: Any, **marks: Any) -> torch.Tensor:

@@ -2,30 +2,64 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
 
 from . import augment, color, container, conversion, geometry, identity, values, warp
+from .called import CalledTransforms, is_exactly
 from .transform import Transform
+from .v1 import applied_of_v1, as_of_pillow, inside, is_v1, own_of_v1
 
-__all__ = ["recognise"]
+__all__ = ["Divided", "divide", "recognise"]
 
-_MODULES = (geometry, warp, color, values, conversion, augment, container, identity)
+_MODULES = (
+    augment,
+    color,
+    container,
+    conversion,
+    geometry,
+    identity,
+    values,
+    warp,
+)
 _OURS = {name: getattr(module, name) for module in _MODULES for name in module.__all__}
+_CONTAINERS = ("Compose", "RandomApply", "RandomOrder")
 # What every module has.
 _MODULE = frozenset(vars(torch.nn.Module()))
 # Arguments that torchvision keeps under another form than it takes them.
 _KEPT = "_fill", "_log_ratio", "_policies"
+_V1, _V2 = "torchvision.transforms", "torchvision.transforms.v2"
+# Of others Pillow's images have other values: it multiplies colors by alpha where it resizes.
+_MODES_LIKE_PILLOW = ("RGB", "L")
+
+
+class Divided(NamedTuple):
+    """A transform, divided into what the core runs and what is called after it.
+
+    Attributes:
+        native: the transforms of the core, a list for JSON; empty where there are none.
+        called: what is called with the image that they make; None where they are all.
+        reason: which transform is the first that is called, and why; None where none is.
+    """
+
+    native: list[Any]
+    called: CalledTransforms | None
+    reason: str | None
+
+
+class _NotRecognizedError(Exception):
+    """Why the core does not run a transform."""
 
 
 def recognise(transform: Any) -> list[Any] | None:
     """The transform as a list for JSON that `_core.ImageTransforms` takes; None where the core does not know it.
 
-    Known are this package's transforms, those of `torchvision.transforms.v2` of the same names, `Compose` and
-    `RandomApply` of them: the very classes, not subclasses, which may do something else. Torchvision is not imported
-    for it: who has one of its transforms has imported it.
+    Known are this package's transforms, those of `torchvision.transforms.v2` of the same names, `Compose`,
+    `RandomApply` and `RandomOrder` of them, and those of `torchvision.transforms` (v1) whose values are the same on
+    Pillow's images within the rounding of each step: the very classes, not subclasses, which may do something else.
+    Torchvision is not imported for it: its transforms are there only if it is imported.
 
     Example:
         >>> from sluicegate import transforms
@@ -34,46 +68,121 @@ def recognise(transform: Any) -> list[Any] | None:
         >>> transforms.recognise(len) is None
         True
     """
-    own = _own(transform)
-    return None if own is None else own.spec()
+    found = divide(transform)
+    return found.native if found.called is None else None
 
 
-def _own(transform: Any) -> Transform | None:
-    """The transform of this package that does what `transform` does."""
-    kind = type(transform)
-    if kind in _OURS.values():
-        if kind not in (container.Compose, container.RandomApply):
-            return _known(transform)
-    elif not _is_torchvisions(kind):
-        return None
-    theirs = vars(transform)
-    if theirs.get("_forward_hooks") or theirs.get("_forward_pre_hooks") or "forward" in theirs:
-        return None
-    name = kind.__name__
-    if name in ("Compose", "RandomApply"):
-        inside = [_own(each) for each in transform.transforms]
-        if any(each is None for each in inside):
-            return None
-        known = [each for each in inside if each is not None]
-        return container.Compose(known) if name == "Compose" else container.RandomApply(known, transform.p)
-    ours: Transform = _OURS[name].__new__(_OURS[name])
-    for attribute, value in theirs.items():
-        if attribute not in _MODULE and attribute not in _KEPT:
-            setattr(ours, attribute, value)
-    return _known(ours)
+def divide(transform: Any, *, mode: str = "RGB", has_places: bool = False) -> Divided:
+    """Returns what of `transform` the core runs: the part before the first transform that it does not know.
+
+    Args:
+        transform: any callable.
+        mode: the mode that images are decoded in.
+        has_places: whether boxes or masks move with the image.
+    """
+    native: list[Any] = []
+    # Whether the image is one of Pillow's for the transforms, what made it one again, and whether it is marked.
+    is_pillow, to_pillow, is_marked = is_v1(transform), None, False
+    dtype = "uint8"
+    steps = list(_steps(transform, ""))
+    for number, (label, step) in enumerate(steps):
+        try:
+            own = _own(step, is_pillow)
+            _check(own, mode if is_pillow else None, dtype, has_places)
+        except _NotRecognizedError as error:
+            rest = [each for _, each in steps[number:]]
+            called = CalledTransforms(rest, takes_pillow=is_pillow, takes_marked=is_marked)
+            return Divided(native, called, f"{label}{_name_of(step)}: {error}")
+        native += own.spec() or []
+        if isinstance(own, conversion.ToPILImage):
+            is_pillow, to_pillow, is_marked = True, (label, step), False
+        elif isinstance(own, conversion.ToImage):
+            if not isinstance(own, conversion.ToPureTensor):
+                is_pillow, to_pillow = False, None
+            is_marked = type(own) is conversion.ToImage
+        dtypes = [spec["ToDtype"]["dtype"] for spec in own.spec() or [] if isinstance(spec, dict) and "ToDtype" in spec]
+        dtype = dtypes[-1] if dtypes else dtype
+    if to_pillow is not None:
+        label, step = to_pillow
+        called = CalledTransforms([step])
+        return Divided(native, called, f"{label}{_name_of(step)}: makes an image of Pillow's, in Python")
+    return Divided(native, None, None)
 
 
-def _is_torchvisions(kind: type) -> bool:
-    v2 = sys.modules.get("torchvision.transforms.v2")
-    return v2 is not None and kind.__name__ in _OURS and getattr(v2, kind.__name__, None) is kind
+def _steps(transform: Any, label: str) -> Iterator[tuple[str, Any]]:
+    """The transforms of a pipeline in their order, with their places in it, in words."""
+    if not any(is_exactly(transform, module, ("Compose",)) for module in (_V1, _V2, __package__)):
+        yield f"transform {label}, " if label else "", transform
+        return
+    for number, each in enumerate(transform.transforms, 1):
+        yield from _steps(each, f"{label}.{number}" if label else str(number))
 
 
-def _known(transform: Transform) -> Transform | None:
-    """`transform`, unless the core can't do what it does with these arguments."""
+def _name_of(transform: Any) -> str:
+    name = getattr(transform, "__qualname__", None)
+    return f"`{name if isinstance(name, str) else type(transform).__name__}`"
+
+
+def _own(transform: Any, is_pillow: bool) -> Transform:
+    """The transform of this package that does what `transform` does; a `_NotRecognizedError` where there is none."""
+    name = type(transform).__name__
+    origin = next((module for module in (__package__, _V2, _V1) if is_exactly(transform, module, tuple(_OURS))), None)
+    if origin is None:
+        raise _NotRecognizedError(_why_not(transform))
     try:
-        if transform.spec() is None or transform.mask_spec() != transform.spec():
-            return None
-    except (AttributeError, IndexError, TypeError, ValueError):
+        if name in _CONTAINERS and not (origin == _V1 and name == "RandomOrder"):
+            parts = [_own(each, False) for each in transform.transforms]
+            if name != "RandomApply":
+                own: Transform = _OURS[name](parts)
+            else:
+                apply = applied_of_v1 if origin == _V1 else container.RandomApply
+                own = apply(parts, transform.p)
+        elif origin == __package__:
+            own = transform
+        elif origin == _V1:
+            own = own_of_v1(transform, _OURS[name])
+        else:
+            own = _OURS[name].__new__(_OURS[name])
+            for attribute, value in vars(transform).items():
+                if attribute not in _MODULE and attribute not in _KEPT:
+                    setattr(own, attribute, value)
+        if is_pillow and not isinstance(own, conversion.ToImage):
+            own = as_of_pillow(own)
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise _NotRecognizedError(str(error)) from None
+    return own
+
+
+def _check(own: Transform, mode_of_pillow: str | None, dtype: str, has_places: bool) -> None:
+    """Raises `_NotRecognizedError` where the core can't do what `own` does to such an image."""
+    try:
+        spec, mask_spec = own.spec(), own.mask_spec()
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
         # Torchvision says so when it is called.
-        return None
-    return transform
+        raise _NotRecognizedError(str(error)) from None
+    if spec is None:
+        raise _NotRecognizedError("only Python can do it")
+    if spec != mask_spec:
+        raise _NotRecognizedError("it fills masks with other values than images")
+    is_conversion = isinstance(own, conversion.ToImage)
+    if mode_of_pillow not in (None, *_MODES_LIKE_PILLOW) and not is_conversion:
+        raise _NotRecognizedError(f"mode={mode_of_pillow!r}: Pillow's values differ")
+    if isinstance(own, conversion.ToPILImage) and (own.mode is not None or dtype != "uint8"):
+        raise _NotRecognizedError("it makes another image")
+    if has_places and any(isinstance(each, conversion.ConvertImageDtype) for each in _all(own)):
+        raise _NotRecognizedError("it changes the data type of boxes and masks, too")
+
+
+def _all(own: Transform) -> Iterator[Any]:
+    yield own
+    for each in inside(own):
+        yield from _all(each)
+
+
+def _why_not(transform: Any) -> str:
+    for kind in type(transform).__mro__:
+        if kind.__name__ in _OURS and kind.__module__.startswith(("torchvision.transforms", __package__)):
+            if kind is type(transform):
+                return "something is hooked to it"
+            return f"a subclass of `{kind.__name__}`, which may do something else"
+    return "not recognized"

@@ -1,0 +1,97 @@
+"""`CalledTransforms`: the transforms of a pipeline that are called in Python."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from . import container, conversion
+from .leaves import flatten, kind_of, marked_image, to_transform, unflatten
+from .pillow_image import pillow_image
+from .torch_draws import drawing_from_current
+
+__all__ = ["CalledTransforms", "is_exactly"]
+
+_CONTAINERS = ("Compose", "RandomApply", "RandomChoice", "RandomOrder")
+
+
+class CalledTransforms:
+    """Transforms that are called in Python with an image that the core has decoded, one after the other.
+
+    Torchvision's draw from the generator that the transforms before them, in the core, have drawn from. `ToTensor`
+    makes floats from 0 to 1 of the image, although it is a tensor already.
+
+    Args:
+        transforms: what is called.
+        takes_pillow: whether the image is one of Pillow's; else it is a tensor (channels, height, width).
+        takes_marked: whether the tensor is marked as `torchvision.tv_tensors.Image`, as a `ToImage` before them does.
+    """
+
+    def __init__(
+        self, transforms: Sequence[Callable[..., Any]], *, takes_pillow: bool = False, takes_marked: bool = False
+    ) -> None:
+        self.transforms = [_as_called(each) for each in transforms]
+        self.takes_pillow = takes_pillow
+        self.takes_marked = takes_marked
+
+    def __call__(self, image: Any, *targets: Any) -> Any:
+        """What becomes of the image, or of `(image, target)`."""
+        if self.takes_pillow and isinstance(image, torch.Tensor):
+            image = pillow_image(image)
+        elif self.takes_marked:
+            image = marked_image(image)
+        inputs: Any = (image, *targets)
+        for transform in self.transforms:
+            with _draws_of(transform):
+                outputs = transform(*inputs)
+            inputs = outputs if targets else (outputs,)
+        return outputs
+
+
+class _ToTensor:
+    """`transform`, a `ToTensor`, for an image that may be a tensor already."""
+
+    def __init__(self, transform: Callable[..., Any]) -> None:
+        self._transform = transform
+
+    def __call__(self, *inputs: Any) -> Any:
+        sample = inputs if len(inputs) > 1 else inputs[0]
+        leaves = flatten(sample)
+        chosen = to_transform([kind_of(leaf) for leaf in leaves], ("tensor", "Image"))
+        floats = [
+            conversion.divided(leaf.as_subclass(torch.Tensor)) if is_chosen and leaf.dtype == torch.uint8 else leaf
+            for leaf, is_chosen in zip(leaves, chosen, strict=True)
+        ]
+        return self._transform(unflatten(sample, iter(floats)))
+
+
+def is_exactly(transform: Any, module: str, names: Sequence[str]) -> bool:
+    """Returns whether it is an object of one of these classes of a module, which nothing is hooked to."""
+    kind = type(transform)
+    found = sys.modules.get(module)
+    if found is None or kind.__name__ not in names or getattr(found, kind.__name__, None) is not kind:
+        return False
+    own = vars(transform)
+    return not (own.get("_forward_hooks") or own.get("_forward_pre_hooks") or "forward" in own)
+
+
+def _as_called(transform: Any) -> Any:
+    modules = ("torchvision.transforms.v2", __package__)
+    if any(is_exactly(transform, module, ("ToTensor",)) for module in modules):
+        return _ToTensor(transform)
+    if not any(is_exactly(transform, module, _CONTAINERS) for module in modules):
+        return transform
+    parts = [_as_called(each) for each in transform.transforms]
+    if all(part is each for part, each in zip(parts, transform.transforms, strict=True)):
+        return transform
+    kind = getattr(container, type(transform).__name__)
+    return kind(parts) if kind in (container.Compose, container.RandomOrder) else kind(parts, transform.p)
+
+
+def _draws_of(transform: Any) -> AbstractContextManager[Any]:
+    of_torchvision = type(transform).__module__.startswith("torchvision.")
+    return drawing_from_current() if of_torchvision else nullcontext()

@@ -1,0 +1,136 @@
+"""Torchvision's first transforms (`torchvision.transforms`): which of them are the same as those of this package.
+
+They are made for images of Pillow's. A pipeline with one of them in it gets such an image, as from torchvision's
+`ImageFolder`, and is recognized as far as the values are the same within the rounding of each step, up to two levels of
+256; from the first tensor on they are those of this package.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import color, container, conversion, geometry, identity, values
+from .arguments import interpolation_of
+from .transform import Transform
+
+__all__ = ["as_of_pillow", "inside", "is_v1", "own_of_v1"]
+
+_MODULES = ("torchvision.transforms.transforms", "torchvision.transforms.autoaugment")
+# Their draws are others.
+_OTHERS = ("AutoAugment", "RandAugment", "TrivialAugmentWide", "RandomChoice", "RandomOrder")
+# Compared as Python's floats, where torchvision's second version compares as float32.
+_COMPARED_IN_PYTHON = (
+    "RandomAdjustSharpness",
+    "RandomAutocontrast",
+    "RandomEqualize",
+    "RandomInvert",
+    "RandomPosterize",
+    "RandomSolarize",
+)
+# What `torch.rand` gives are multiples of this.
+_STEP = 2.0**-24
+
+_THE_SAME = (
+    color.Grayscale,
+    color.RGB,
+    color.RandomAdjustSharpness,
+    color.RandomAutocontrast,
+    color.RandomChannelPermutation,
+    color.RandomEqualize,
+    color.RandomGrayscale,
+    color.RandomInvert,
+    color.RandomPosterize,
+    color.RandomSolarize,
+    geometry.CenterCrop,
+    geometry.Pad,
+    geometry.RandomCrop,
+    geometry.RandomHorizontalFlip,
+    geometry.RandomVerticalFlip,
+    identity.Identity,
+    values.GaussianBlur,
+    conversion.ToImage,
+)
+_RESIZING = (geometry.Resize, geometry.RandomResizedCrop)
+_SMOOTH = ("bilinear", "bicubic", "lanczos", "hamming")
+
+
+class _RandomCropOfV1(geometry.RandomCrop):
+    """Draws in both directions where torchvision's second version draws in those with a choice."""
+
+    def _spec(self, kind: str) -> list[Any]:
+        (spec,) = super()._spec(kind)
+        return [{"RandomCrop": {**spec["RandomCrop"], "draws": "both"}}]
+
+
+def inside(transform: Any) -> list[Any]:
+    """Returns the transforms that `transform` is made of; none where it is not made of any."""
+    parts = getattr(transform, "transforms", None)
+    if isinstance(parts, (list, tuple, torch.nn.ModuleList)):
+        return list(parts)
+    return list(transform.children()) if isinstance(transform, torch.nn.Module) else []
+
+
+def is_v1(transform: Any) -> bool:
+    """Returns whether it is one of torchvision's first transforms, or has one in it."""
+    return any(kind.__module__ in _MODULES for kind in type(transform).__mro__) or any(map(is_v1, inside(transform)))
+
+
+def own_of_v1(transform: Any, kind: type[Transform]) -> Transform:
+    """Returns the transform of this package that draws what `transform`, a v1 transform of the same name, draws.
+
+    Raises:
+        ValueError: there is none; the message says why.
+    """
+    name = type(transform).__name__
+    if name in _OTHERS:
+        raise ValueError("torchvision.transforms (v1) draws other values than torchvision.transforms.v2")
+    arguments = {each: getattr(transform, each) for each in inspect.signature(kind).parameters}
+    if name == "RandomCrop":
+        if transform.padding is not None and transform.pad_if_needed and transform.padding_mode != "constant":
+            raise ValueError("torchvision.transforms (v1) pads twice")
+        return _RandomCropOfV1(**arguments)
+    if name in _COMPARED_IN_PYTHON:
+        arguments["p"] = math.ceil(arguments["p"] / _STEP) * _STEP
+    return kind(**arguments)
+
+
+def applied_of_v1(transforms: list[Transform], p: float) -> Transform:
+    """Returns `RandomApply` as v1 draws it: also where the number drawn is `p` itself."""
+    apply = container.RandomApply(transforms, p)
+    apply.p = (math.floor(float(np.float32(p)) / _STEP) + 1) * _STEP
+    return apply
+
+
+def as_of_pillow(own: Transform) -> Transform:
+    """Returns `own` as it is done to an image of Pillow's.
+
+    Raises:
+        ValueError: its values would differ from Pillow's; the message says how.
+    """
+    if isinstance(own, _RESIZING):
+        if interpolation_of(own.interpolation) not in _SMOOTH:
+            raise ValueError(f"with interpolation={own.interpolation!r} Pillow takes other pixels")
+        filtered = copy.copy(own)
+        # Pillow always filters.
+        filtered.antialias = True
+        return filtered
+    if isinstance(own, color.ColorJitter):
+        if own.hue is not None:
+            raise ValueError("Pillow's hues differ")
+        return own
+    if isinstance(own, (container.Compose, container.RandomApply, container.RandomOrder)):
+        parts = [as_of_pillow(each) for each in own.transforms if isinstance(each, Transform)]
+        if any(isinstance(each, conversion.ToImage) for each in parts):
+            raise ValueError("it converts images inside of other transforms")
+        changed = copy.copy(own)
+        changed.transforms = parts
+        return changed
+    if not isinstance(own, _THE_SAME):
+        raise ValueError("Pillow's values differ, or it takes no image of Pillow's")
+    return own

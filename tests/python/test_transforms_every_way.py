@@ -1,0 +1,247 @@
+"""Every transform in a dataset of images, run by the core, in part or not at all, gives what torchvision's gives."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+import sluicegate.transforms as ours
+from sluicegate import DataLoader, ImageField, ImageFolderDataset
+from transform_cases import CASES, IMAGES, WARPS, Made, assert_close, drawn, random_pipeline, tensor
+
+v1 = pytest.importorskip("torchvision.transforms")
+v2 = pytest.importorskip("torchvision.transforms.v2")
+tv_tensors = pytest.importorskip("torchvision.tv_tensors")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The transform `ToTensor"),
+    pytest.mark.filterwarnings("ignore:RandomErasing"),
+]
+
+EVERY = pytest.mark.parametrize(
+    ("name", "made"), [(case[0], case[2]) for case in CASES], ids=[case[1] for case in CASES]
+)
+# Of these torchvision's transforms take floats alone.
+ON_FLOATS = ("Normalize",)
+
+
+def unknown(image: Any) -> Any:
+    """A transform that is not recognized and changes nothing, like many a `Lambda`."""
+    return image
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("images")
+    (folder / "class").mkdir()
+    for number, image in enumerate(IMAGES):
+        image.save(folder / "class" / f"{number}.png")
+    return folder
+
+
+def of_dataset(module: Any, made: Made, name: str) -> tuple[list[Any], Any]:
+    """The transforms of a dataset's pipeline, and what torchvision makes of the same image."""
+    before = [module.ToDtype(torch.float32, scale=True)] if name in ON_FLOATS else []
+    reference = v2.Compose([*([v2.ToDtype(torch.float32, scale=True)] if before else []), made(v2)])
+    return [*before, made(module)], reference
+
+
+@EVERY
+@pytest.mark.parametrize("origin", ["ours", "v2"])
+@pytest.mark.parametrize("where", ["whole", "after", "before", "both"])
+def test_in_a_dataset(root: Path, name: str, made: Made, origin: str, where: str) -> None:
+    module = ours if origin == "ours" else v2
+    steps, reference = of_dataset(module, made, name)
+    steps = (
+        ([unknown] if where in ("before", "both") else []) + steps + ([unknown] if where in ("after", "both") else [])
+    )
+    dataset = ImageFolderDataset(root, module.Compose(steps), exact=True)
+    reason = dataset.python_reason
+    if where == "whole" and name not in ("RandomChoice", "ToPILImage"):
+        assert reason is None or "any size" in reason
+    else:
+        assert reason is not None
+        if "any size" not in reason:
+            assert reason in repr(dataset)
+    for number, photo in enumerate(IMAGES):
+        image = photo if name == "ToTensor" else v2.functional.pil_to_tensor(photo)
+        (found, state), (expected, after) = (
+            drawn(number, lambda at: dataset[at][0], number),
+            drawn(number, reference, image),
+        )
+        assert_close(found, plain(expected), name in WARPS, deviation=0.2 if name in ON_FLOATS else 1.0)
+        assert torch.equal(state, after)
+
+
+def plain(value: Any) -> Any:
+    return value.as_subclass(torch.Tensor) if isinstance(value, tv_tensors.Image) else value
+
+
+class InPython(ImageFolderDataset):
+    """A subclass: read through Python."""
+
+
+@EVERY
+def test_in_a_loader_with_a_seed(root: Path, name: str, made: Made) -> None:
+    def batches(kind: type[ImageFolderDataset], steps: list[Any], **options: Any) -> list[Any]:
+        dataset = kind(root, ours.Compose(steps), exact=True)
+        collate = {} if name != "ToPILImage" else {"collate_fn": list}
+        return [each[0] for each in DataLoader(dataset, batch_size=1, seed=7, **collate, **options)]
+
+    def close(found: list[Any], expected: list[Any]) -> None:
+        for one, other in zip(found, expected, strict=True):
+            one, other = (each[0] if isinstance(each, tuple) else each for each in (one, other))
+            assert_close(one, other, name in WARPS, deviation=0.2 if name in ON_FLOATS else 1.0)
+
+    steps, _ = of_dataset(ours, made, name)
+    expected = batches(ImageFolderDataset, steps)
+    close(batches(InPython, steps), expected)
+    close(batches(ImageFolderDataset, [*steps, unknown]), expected)
+    close(batches(ImageFolderDataset, [unknown, *steps]), expected)
+    theirs, _ = of_dataset(v2, made, name)
+    close(batches(ImageFolderDataset, [unknown, *theirs]), expected)
+    close(batches(ImageFolderDataset, [unknown, *theirs], num_workers=2, worker_type="thread"), expected)
+
+
+V1 = [case for case in CASES if hasattr(v1, case[0]) and case[0] != "ToPILImage"]
+
+
+@pytest.mark.parametrize(("name", "made"), [(case[0], case[2]) for case in V1], ids=[case[1] for case in V1])
+@pytest.mark.parametrize(
+    ("where", "mode"), [("whole", "RGB"), ("after", "RGB"), ("before", "RGB"), ("whole", "L"), ("whole", "RGBA")]
+)
+def test_of_torchvisions_first_version(root: Path, name: str, made: Made, where: str, mode: Any) -> None:
+    if name in ("ToTensor", "PILToTensor"):
+        steps = [made(v1)]
+    elif name in ("Normalize", "RandomErasing", "ConvertImageDtype"):
+        steps = [v1.ToTensor(), made(v1)]
+    else:
+        steps = [made(v1), v1.PILToTensor()]
+    reference = v1.Compose(steps)
+    steps = ([unknown] if where == "before" else []) + steps + ([unknown] if where == "after" else [])
+    dataset = ImageFolderDataset(root, v1.Compose(steps), exact=True, mode=mode)
+    for number, photo in enumerate(IMAGES):
+        random.seed(number)
+        expected, after = drawn(number, reference, photo.convert(mode))
+        random.seed(number)
+        found, state = drawn(number, lambda at: dataset[at][0], number)
+        if isinstance(expected, type):
+            continue
+        assert_close(found, expected, levels=2.0, deviation=0.2 if name == "Normalize" else 1.0)
+        assert torch.equal(state, after)
+
+
+def test_existing_scripts_are_recognized(root: Path) -> None:
+    train = v1.Compose(
+        [
+            v1.RandomResizedCrop(24),
+            v1.RandomHorizontalFlip(),
+            v1.RandomApply([v1.ColorJitter(0.4, 0.4, 0.4)], p=0.8),
+            v1.RandomGrayscale(0.2),
+            v1.ToTensor(),
+            v1.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+            v1.RandomErasing(),
+        ]
+    )
+    dataset = ImageFolderDataset(root, train)
+    assert dataset.is_native
+    assert dataset.python_reason is None
+    assert "decoded and transformed in Rust" in repr(dataset)
+    dataset.transform = v1.Compose([v1.Resize(40), v1.CenterCrop(32), v1.ColorJitter(hue=0.1), v1.ToTensor()])
+    assert dataset.python_reason == "transform 3, `ColorJitter`: Pillow's hues differ"
+    assert dataset.python_reason in repr(dataset)
+    assert dataset[0][0].dtype == torch.float32
+    dataset.transform = None
+    assert repr(dataset).endswith("of 1 classes, decoded in Rust)")
+
+
+def test_what_a_transform_is_called_with(root: Path) -> None:
+    seen: list[Any] = []
+
+    def see(image: Any) -> Any:
+        seen.append(image)
+        return image
+
+    for steps in (
+        v1.Compose([v1.CenterCrop(9), see, v1.ToTensor(), see]),
+        v2.Compose([v2.CenterCrop(9), see, v2.ToTensor(), see]),
+        v1.Compose([v1.CenterCrop(9), v1.PILToTensor(), see]),
+        see,
+    ):
+        ImageFolderDataset(root, steps)[0]
+    assert [type(each) for each in seen] == [Image.Image, *[torch.Tensor] * 5]
+    assert [getattr(each, "dtype", None) for each in seen[1:]] == [
+        torch.float32,
+        torch.uint8,
+        torch.float32,
+        torch.uint8,
+        torch.uint8,
+    ]
+
+
+def test_reasons() -> None:
+    class Own(v2.RandomHorizontalFlip):
+        pass
+
+    hooked = v2.CenterCrop(3)
+    hooked.register_forward_hook(lambda *_: None)
+    for transform, reason in (
+        (unknown, "`unknown`: not recognized"),
+        (v2.Lambda(unknown), "`Lambda`: not recognized"),
+        (v2.Compose([v2.CenterCrop(3), v2.Compose([v2.RGB(), unknown])]), "transform 2.2, `unknown`: not recognized"),
+        (v2.Compose([Own()]), "transform 1, `.*Own`: a subclass of `RandomHorizontalFlip`"),
+        (v2.Compose([v2.RGB(), hooked]), "transform 2, `CenterCrop`: something is hooked to it"),
+        (v2.Compose([v2.RandomAffine(3, interpolation=3)]), "transform 1, `RandomAffine`: interpolation: expected"),
+        (v2.RandomChoice([v2.RGB()]), "`RandomChoice`: only Python can do it"),
+        (v1.RandAugment(), "`RandAugment`: torchvision.transforms .v1. draws other values"),
+        (ours.RandomCrop(3, fill={"Mask": 7}), "`RandomCrop`: it fills masks"),
+        (v2.Resize(9), "any size"),
+    ):
+        found = ImageField(transform).python_reason
+        assert found is not None
+        assert re.search(reason, found), found
+    assert ImageField(v2.CenterCrop(3)).python_reason is None
+
+
+NAMES = [
+    *("CenterCrop", "ColorJitter", "GaussianBlur", "Grayscale", "Identity", "Pad", "RGB", "RandomAdjustSharpness"),
+    *("RandomAutocontrast", "RandomChannelPermutation", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert"),
+    *("RandomOrder", "RandomChoice", "RandomApply", "RandomPhotometricDistort", "RandomResizedCrop", "Resize"),
+    *("RandomVerticalFlip", "ToImage", "ToPureTensor"),
+]
+
+
+def test_random_pipelines(root: Path) -> None:
+    """`SLUICEGATE_PIPELINES=5000` tries as many."""
+    generator = random.Random(int(os.environ.get("SLUICEGATE_PIPELINES_SEED", "3")))
+    for _ in range(int(os.environ.get("SLUICEGATE_PIPELINES", "40"))):
+        steps = random_pipeline(generator, NAMES)
+        module = generator.choice([ours, v2])
+        made = [each(module) for each in steps]
+        place, end = generator.randrange(len(made) + 1), generator.choice([[], [module.ToTensor()]])
+        whole = ImageFolderDataset(root, module.Compose([*made, *end]), exact=True)
+        parts = ImageFolderDataset(root, module.Compose([*made[:place], unknown, *made[place:], *end]), exact=True)
+        for number, photo in enumerate(IMAGES[:2]):
+            seed = generator.randrange(1 << 30)
+            reference = v2.Compose([*[each(v2) for each in steps]])
+            expected, after = drawn(seed, reference, v2.functional.pil_to_tensor(photo))
+            for dataset in (whole, parts):
+                found, state = drawn(seed, lambda at, dataset=dataset: dataset[at][0], number)
+                said = f"seed {seed}: {dataset.transform}"
+                if isinstance(expected, type):
+                    assert isinstance(found, type), said
+                    continue
+                assert torch.equal(state, after), said
+                wanted = tensor(expected)
+                assert found.dtype == (torch.float32 if end else torch.uint8), said
+                assert found.shape == wanted.shape, said
+                levels = found.double() * (255 if end else 1)
+                # A grey level that differs after one step may be more after the next ones.
+                assert (levels - wanted.double()).abs().mean() < 1.5, said
