@@ -36,7 +36,8 @@ class ImageField:
     Transforms of `sluicegate.transforms`, and torchvision's (v2) where there is one of that name here, are done in
     Rust, in one go with decoding: of a JPEG only the part is decoded that a crop leaves, and flips, conversion and
     normalisation are done while the tensor is written. So are those of `torchvision.transforms` (v1) that give an image
-    of Pillow's the same values, within the rounding of each step (up to two levels of 256). Where they end
+    of Pillow's the same values, within the rounding of each step (up to two levels of 256, of which an equalization or
+    a posterization after it may make more). Where they end
     with a fixed size, a `sluicegate.DataLoader` makes whole batches in its threads, without Python; random ones with
     `seed=` only, because in torch's order what is drawn for a sample depends on all that were drawn before: those go
     through worker processes, as with torch, and draw what torchvision's would.

@@ -13,11 +13,13 @@ import torch
 from PIL import Image
 
 import sluicegate.transforms as ours
+from equality import assert_same
 from sluicegate import DataLoader, ImageField, ImageFolderDataset
 from transform_cases import CASES, IMAGES, WARPS, Made, assert_close, drawn, random_pipeline, tensor
 
 v1 = pytest.importorskip("torchvision.transforms")
 v2 = pytest.importorskip("torchvision.transforms.v2")
+torchvision_datasets = pytest.importorskip("torchvision.datasets")
 tv_tensors = pytest.importorskip("torchvision.tv_tensors")
 
 pytestmark = [
@@ -138,6 +140,21 @@ def test_of_torchvisions_first_version(root: Path, name: str, made: Made, where:
         assert torch.equal(state, after)
 
 
+@pytest.mark.parametrize("module", [ours, v1, v2])
+def test_floats_of_bytes_are_torchvisions_to_the_last_bit(root: Path, module: Any) -> None:
+    expected = v1.ToTensor()(IMAGES[0])
+    for steps in (
+        [module.ToTensor()],
+        [unknown, module.ToTensor()],
+        [module.ToTensor(), unknown],
+        [module.RandomHorizontalFlip(0.0), unknown, module.RandomApply([unknown]), module.ToTensor(), unknown],
+    ):
+        assert_same(ImageFolderDataset(root, module.Compose(steps))[0][0], expected)
+        assert_same(ours.Compose(steps)(IMAGES[0]), expected)
+    nested = v2.RandomChoice([v2.Compose([unknown, v2.ToTensor()])])
+    assert_same(ImageFolderDataset(root, v2.Compose([v2.CenterCrop((60, 50)), nested]))[0][0], expected)
+
+
 def test_existing_scripts_are_recognized(root: Path) -> None:
     train = v1.Compose(
         [
@@ -245,3 +262,45 @@ def test_random_pipelines(root: Path) -> None:
                 levels = found.double() * (255 if end else 1)
                 # A grey level that differs after one step may be more after the next ones.
                 assert (levels - wanted.double()).abs().mean() < 1.5, said
+
+
+NAMES_OF_V1 = [
+    *("AutoAugment", "CenterCrop", "ColorJitter", "GaussianBlur", "Grayscale", "Pad", "RandAugment", "RandomAffine"),
+    *("RandomAdjustSharpness", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize"),
+    *("RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPosterize", "RandomResizedCrop"),
+    *("RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "TrivialAugmentWide"),
+]
+
+
+def test_random_pipelines_of_torchvisions_first_version(root: Path) -> None:
+    """Side by side with torchvision's `ImageFolder`. `SLUICEGATE_PIPELINES=5000` tries as many."""
+    generator = random.Random(int(os.environ.get("SLUICEGATE_PIPELINES_SEED", "3")))
+    in_part = whole = 0
+    for _ in range(int(os.environ.get("SLUICEGATE_PIPELINES", "40"))):
+        made = [each(v1) for each in random_pipeline(generator, NAMES_OF_V1)]
+        if generator.random() < 0.3:
+            made.insert(generator.randrange(len(made) + 1), v1.Lambda(unknown))
+        place = len(made) if generator.random() < 0.6 else generator.randrange(len(made) + 1)
+        steps = v1.Compose([*made[:place], v1.ToTensor(), *made[place:]])
+        expected = torchvision_datasets.ImageFolder(str(root), steps)
+        dataset = ImageFolderDataset(root, steps, exact=True)
+        reason = dataset.python_reason
+        in_part += reason is not None and "any size" not in reason
+        whole += reason is None or "any size" in reason
+        for number in range(2):
+            seed = generator.randrange(1 << 30)
+            random.seed(seed)
+            wanted, after = drawn(seed, lambda at, expected=expected: expected[at][0], number)
+            random.seed(seed)
+            found, state = drawn(seed, lambda at, dataset=dataset: dataset[at][0], number)
+            said = f"seed {seed}, image {number}: {steps}"
+            if isinstance(wanted, type):
+                # Some take bytes alone, or a fill for Pillow's images alone: here they may take more.
+                continue
+            assert torch.equal(state, after), said
+            assert (type(found), found.dtype, found.shape) == (type(wanted), wanted.dtype, wanted.shape), said
+            # A level that differs may be many after these.
+            is_sharp = any(each in said for each in ("Equalize", "Posterize", "Solarize", "Autocontrast", "Augment"))
+            assert (found - wanted).abs().mean() < (20 if is_sharp else 3) / 255, said
+    assert in_part
+    assert whole
