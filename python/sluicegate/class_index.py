@@ -87,7 +87,7 @@ class ClassIndex:
 
     def samples_of(self, label: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The indices of the samples of a class, ascending: int64, read-only."""
-        return np.frombuffer(self.core.samples(self.place_of(label)), np.int64).copy()
+        return np.array(np.frombuffer(self.core.samples(self.place_of(label)), np.int64))
 
     def identity(self) -> str:
         """In words, which labels these are: as those of a sampler, part of what states hold."""

@@ -197,7 +197,7 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
             self._together = self._share(
                 DataLoader(self.dataset, batch_sampler=turns, **arguments | {"in_order": True})
             )
-        turns = self._together.batch_sampler  # type: ignore[assignment]
+        turns = self._together.batch_sampler
         # Epochs count up by themselves, as with any loader.
         turns.set_epoch(self._together._loader_epochs.next)
         return zip(turns.classes(), self._together, strict=True)

@@ -114,7 +114,8 @@ class PythonIterator(EpochIterator):
             self._progress.deliver(ids)
             raise
         if self._sample_id is not None:
-            ids.sample_ids = self._dataset_fetcher.last[2]
+            last: Any = self._dataset_fetcher.last
+            ids.sample_ids = last[2]
         self._progress.deliver(ids)
         return batch
 

@@ -29,12 +29,14 @@ class OrderedSampler:
     """
 
     __slots__ = ("__weakref__", "_inner", "_order")
+    _inner: Any
+    _order: LoaderOrder
 
     def __init__(self, inner: Any, order: LoaderOrder) -> None:
         object.__setattr__(self, "_inner", inner)
         object.__setattr__(self, "_order", order)
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """The class of the sampler, for `isinstance`: trainers ask it whether a loader shuffles, or shards."""
         cls = type(self._inner)

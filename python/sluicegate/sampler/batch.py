@@ -72,7 +72,7 @@ class BatchSampler(data.BatchSampler):
         asked = core_of(self.sampler, self.seed), self.batch_size, self.drop_last, self._current_epoch()
         if self._asked is None or self._asked[0] is not asked[0] or self._asked[1:4] != asked[1:]:
             self._asked = (*asked, self.batches(asked[3]))
-        return array(self._asked[4].indices(position)).copy()
+        return np.array(array(self._asked[4].indices(position)))
 
     def index_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """`batch_at`, by the name that all samplers have: of this one a position is that of a batch."""

@@ -58,7 +58,7 @@ class CoreBatchSampler(Iteration, Sampler[list[int]]):
 
     def batch_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The indices of the batch at `position` of the current epoch: int64."""
-        return np.frombuffer(self.batches(self.epoch).indices(position), np.int64).copy()
+        return np.array(np.frombuffer(self.batches(self.epoch).indices(position), np.int64))
 
     def index_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """`batch_at`, by the name that all samplers have: of this one a position is that of a batch."""
