@@ -6,6 +6,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from torch.utils.data import ConcatDataset, StackDataset, Subset
+
 from . import _torch
 from .batch_source import BatchSource, batch_source
 from .dataset import is_untouched
@@ -71,7 +73,8 @@ def _refused(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
     """The reason and the remedy where the arguments alone decide for Python; None where they do not."""
     if loader._dataset_kind != _torch.DatasetKind.Map:
         if isinstance(loader.dataset, NativeStream):
-            return None
+            told = _told(loader.dataset)
+            return None if told is None else (told, None)
         return f"iterable-style dataset class {type(loader.dataset).__name__} is iterated in Python", None
     if not loader._auto_collation:
         return "batch_size is None, so samples are not collated", "give batch_size"
@@ -89,11 +92,7 @@ def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:
         return "a torch function or dispatch mode is active", "leave the mode before iterating"
     if not _torch.collate_is_default(loader.collate_fn):
         return "collate_fn is not torch's default", "leave out collate_fn"
-    told = getattr(type(dataset), "python_reason", None)
-    if told is not None:
-        told = getattr(dataset, "python_reason", None)
-        told = told() if callable(told) else told
-    if isinstance(told, str):
+    if (told := _told(dataset)) is not None:
         return told, None
     if isinstance(dataset, NativeDataset):
         if dataset.is_native and loader.seed is None:
@@ -102,3 +101,17 @@ def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:
     if is_untouched(dataset) or type(dataset).__module__ == "datasets.arrow_dataset":
         return f"{name} has a form or a part that the core does not read", None
     return f"dataset class {name} is not recognized", "use a native dataset"
+
+
+def _told(dataset: Any) -> str | None:
+    """What `dataset`, or the first of its parts that says something, says of why Python has a part in its samples."""
+    if hasattr(type(dataset), "python_reason"):
+        told = dataset.python_reason
+        told = told() if callable(told) else told
+        return told if isinstance(told, str) else None
+    parts: Any = ()
+    if isinstance(dataset, Subset):
+        parts = [dataset.dataset]
+    elif isinstance(dataset, (ConcatDataset, StackDataset)):
+        parts = dataset.datasets.values() if isinstance(dataset.datasets, dict) else dataset.datasets
+    return next((told for part in parts if (told := _told(part)) is not None), None)

@@ -43,6 +43,9 @@ CASES: list[tuple[Any, dict[str, Any], str, str | None]] = [
     (Reasoned(3), {}, "python", "transform Lambda is not recognized"),
     (Asked(3), {}, "python", "it says so"),
     (Silent(3), {}, "python", "dataset class Silent is not recognized"),
+    (torch.utils.data.Subset(Reasoned(3), [0]), {}, "python", "transform Lambda is not recognized"),
+    (torch.utils.data.ConcatDataset([Rows(3), Asked(3)]), {}, "python", "it says so"),
+    (torch.utils.data.StackDataset(a=Rows(3), b=Asked(3)), {}, "python", "it says so"),
     (torch.utils.data.Subset(Rows(3), [0]), {}, "python", "Subset has a form or a part that the core does not read"),
     (Stream(3), {}, "python", "iterable-style dataset class Stream is iterated in Python"),
 ]
