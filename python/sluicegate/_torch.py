@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +44,7 @@ __all__ = [
     "get_distributed_settings",
     "identity",
     "is_torchs_own",
+    "is_worker_info_of_process",
     "modes_are_active",
     "numpy_seed",
     "of_no_worker_thread",
@@ -58,6 +61,7 @@ __all__ = [
     "tensor_is_dense",
     "tensor_is_plain",
     "untyped",
+    "watch_rank",
 ]
 
 # torch.from_dlpack without the Python wrapper, which asks for a device first: half of the time of a hand-over.
@@ -206,6 +210,33 @@ WorkerInfo: Any = _utils.worker.WorkerInfo
 def set_worker_info(info: Any) -> None:
     """Sets what `get_worker_info` returns in this process."""
     _utils.worker._worker_info = info
+
+
+def is_worker_info_of_process(info: Any) -> bool:
+    """True if `info` is what `set_worker_info` replaces."""
+    return getattr(_utils.worker, "_worker_info", None) is info
+
+
+def watch_rank(refuse: Callable[[], None]) -> None:
+    """Lets `torch.distributed.get_rank` call `refuse` first.
+
+    Its code is replaced, not the function, as in `answer_per_thread`.
+    """
+    if not torch.distributed.is_available():
+        return
+    module: Any = sys.modules[torch.distributed.get_rank.__module__]
+    if hasattr(module, "_sluicegate_refuse_rank"):
+        return
+    rank = module.get_rank
+    module._sluicegate_rank = types.FunctionType(rank.__code__, module.__dict__, "get_rank", rank.__defaults__)
+    module._sluicegate_refuse_rank = refuse
+    rank.__code__ = _get_rank.__code__
+
+
+def _get_rank(group: Any = None) -> Any:
+    # Runs with the globals of torch's module.
+    _sluicegate_refuse_rank()  # type: ignore[name-defined]  # noqa: F821
+    return _sluicegate_rank(group)  # type: ignore[name-defined]  # noqa: F821
 
 
 _infos = threading.local()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from torch.utils.data import get_worker_info
 
 from . import _torch
+from .whole_stream import WorkerInfo, answering, is_reading_whole
 
-__all__ = ["Consumer", "checked_shard", "is_reading_whole", "rank_and_world_size", "reading_whole", "worker_number"]
+__all__ = ["Consumer", "checked_shard", "rank_and_world_size", "worker_number"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Consumer:
         rank, world_size = shard or rank_and_world_size()
         if shard is None and world_size == 1 and inherited is not None and info is not None:
             rank, world_size = inherited
-        return cls(rank, world_size) if info is None else cls(rank, world_size, info.id, info.num_workers)
+        return cls(rank, world_size) if info is None else cls(rank, world_size, _number(info), info.num_workers)
 
     @property
     def number(self) -> int:
@@ -68,14 +67,19 @@ class Consumer:
 
 def rank_and_world_size() -> tuple[int, int]:
     """What `torch.distributed` says; (0, 1) where it is not initialised."""
-    world_size, rank = _torch.get_distributed_settings()
+    with answering():
+        world_size, rank = _torch.get_distributed_settings()
     return rank, world_size
 
 
 def worker_number() -> int | None:
     """The worker that calls; None outside of workers."""
     info = get_worker_info()
-    return None if info is None else int(info.id)
+    return None if info is None else _number(info)
+
+
+def _number(info: Any) -> int:
+    return int(info.number if isinstance(info, WorkerInfo) else info.id)
 
 
 def checked_shard(shard: tuple[int, int] | None) -> tuple[int, int] | None:
@@ -93,25 +97,3 @@ def checked_shard(shard: tuple[int, int] | None) -> tuple[int, int] | None:
     if not 0 <= rank < world_size:
         raise ValueError(f"shard should be (rank, world_size) with 0 <= rank < world_size, but got {shard!r}")
     return rank, world_size
-
-
-class _Whole(threading.local):
-    depth = 0
-
-
-_whole = _Whole()
-
-
-@contextlib.contextmanager
-def reading_whole() -> Iterator[None]:
-    """Within it every consumer reads one and the same stream, of which somebody further out takes its share."""
-    _whole.depth += 1
-    try:
-        yield
-    finally:
-        _whole.depth -= 1
-
-
-def is_reading_whole() -> bool:
-    """Whether somebody further out takes a share of what is read now."""
-    return _whole.depth > 0

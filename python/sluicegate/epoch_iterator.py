@@ -27,6 +27,7 @@ from .resumable_stream import ResumableStream
 from .rng import SampleSeeding
 from .stream_seeding import Seeding
 from .torch_order import waits_for_epoch
+from .whole_stream import answering
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -62,7 +63,8 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         self._sample_id = loader._loader_sample_id
         self._ordering = Ordering.of(loader)
         self._requests: Iterator[BatchIds] = iter(())
-        with self._drawing():
+        # Torch asks for the rank of every loader, but shards only DataPipes by it.
+        with self._drawing(), answering():
             super().__init__(loader)
         self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
         resumed = self._progress.resumed

@@ -25,6 +25,7 @@ from . import _core, _torch, sampler
 from .consumer import checked_shard
 from .sampler.identity import identity_of
 from .sampler.translation import translated
+from .self_splitting import remedy_of
 from .sharded_twice import sharding
 from .stream_seeding import sampler_seeding
 from .torch_order import is_torchs
@@ -104,6 +105,12 @@ class Whole:
         return None if own is None else identity_of(own, self.seed)
 
 
+_SHARD_ITERABLE = (
+    "wrap it in sluicegate.shard_iterable, which gives every rank and worker a part of its own, unless it splits "
+    "itself among ranks and workers (by get_worker_info or torch.distributed): then pass it without shard="
+)
+
+
 def check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: Any) -> None:
     """Refuses arguments of a loader that shape no order; ValueError says which."""
     if seed is not None and generator is not None:
@@ -114,8 +121,8 @@ def check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: 
         return
     if isinstance(dataset, torch.utils.data.IterableDataset):
         raise ValueError(
-            "shard option can't be given with an IterableDataset, whose order only it knows: wrap it in "
-            "sluicegate.shard_iterable, which gives every rank and worker a part of its own"
+            "shard option can't be given with an IterableDataset, whose order only it knows: "
+            + (remedy_of(dataset) or _SHARD_ITERABLE)
         )
     if shard != "auto":
         checked_shard(shard)

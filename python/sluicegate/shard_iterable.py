@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 
 from torch.utils.data import IterableDataset
 
-from .consumer import Consumer, is_reading_whole, reading_whole
+from .consumer import Consumer
 from .resumable_stream import ResumableIterator, ResumableStream
+from .self_splitting import name_of, refuse_self_splitting
 from .stream_reader import StreamReader
+from .whole_stream import Split, is_reading_whole, reading_whole, watch_worker
 
 __all__ = ["ShardedIterable", "shard_iterable"]
 
@@ -32,7 +34,10 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
     Who reads is found out when an iteration begins: from `torch.utils.data.get_worker_info()`, in worker processes and
     worker threads alike, and from `torch.distributed` where it is initialised. All must be given the same samples in
     the same order: a `ShuffleBuffer` inside needs a seed, and gives all of them one order; around this it shuffles each
-    part by itself, and needs none.
+    part by itself, and needs none. A stream must not split itself as well, because most samples would be lost: one that
+    is known to (`datasets.IterableDataset`, `webdataset.WebDataset`), or that asks for its worker
+    (`get_worker_info().id`) or its rank (`torch.distributed.get_rank()`) while it is read, is refused. A split by
+    numbers that it got before, or from environment variables, can't be detected.
 
     The dataset that is returned passes `set_epoch` on. It is stateful: its `state_dict` is JSON where the states of
     `iterable` and of its iterator are. If one of these is stateful, at most 64 samples are read again on resuming; else
@@ -43,7 +48,8 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
         shard: (rank, world_size) to be used instead of what `torch.distributed` says.
 
     Raises:
-        ValueError: no such shard; while iterating: a state of another rank or worker, or a `shard` inside of another.
+        ValueError: no such shard; while iterating: a state of another rank or worker, a `shard` inside of another, or
+            a stream that splits itself among the same ranks or workers.
         RuntimeError: while iterating after a resume: the stream is shorter than it was.
 
     Example:
@@ -75,6 +81,8 @@ class ShardedIterable(ResumableStream[_T_co]):
                 f"this stream would be sharded twice: a shard_iterable inside of another has shard={self.shard}, and "
                 "the outer one shares what it gives once more. Give shard= to the outer one, or leave one of them out"
             )
+        refuse_self_splitting(self.iterable, consumer)
+        watch_worker()
         start = loaded or self._start(epoch, None, consumer)
         return _ShardedIterator(self.iterable, start, previous, self._reader_of(loaded))
 
@@ -86,28 +94,24 @@ class _ShardedIterator(ResumableIterator[_T_co]):
         self, iterable: Iterable[_T_co], state: dict[str, Any], previous: StreamReader | None, number: int | None
     ) -> None:
         self._fixed = {name: state[name] for name in ("epoch", "consumer")}
-        self._consumer = Consumer(**state["consumer"])
-        with reading_whole():
+        self._consumer = consumer = Consumer(**state["consumer"])
+        self._whole = reading_whole(Split(name_of(iterable), consumer.world_size, consumer.num_workers))
+        with self._whole:
             self.reader = StreamReader(iterable, _BETWEEN_SNAPSHOTS, state["inner"], previous, number)
         # Those of others are passed over as they are stored.
         self.images = self.reader.take_images()
         # The place to get to before a sample can come.
         self._resume = state if state["read"] or state["ended"] else None
-        # A generator runs from its first sample on; until then, nothing in it has asked who reads.
-        self._has_begun = False
 
     def __next__(self) -> _T_co:
         return self._finished(self._next_own)  # type: ignore[no-any-return]
 
     def _next_own(self) -> Any:
-        if self._has_begun:
-            return self._next()
-        with reading_whole():
+        # At every sample: a stream may ask who reads when it begins, with its first sample, or with a later one.
+        with self._whole:
             if self._resume is not None:
                 self._read_again(self._resume)
-            sample = self._next()
-        self._has_begun = True
-        return sample
+            return self._next()
 
     def _next(self) -> Any:
         reader, number, total = self.reader, self._consumer.number, self._consumer.total
@@ -141,7 +145,7 @@ class _ShardedIterator(ResumableIterator[_T_co]):
     def leave(self) -> None:
         # Where the last epoch was left, or ended, is something that the stream has yet to see before the next one.
         if self._resume is not None and self.reader.is_stateful:
-            with reading_whole():
+            with self._whole:
                 self._read_again(self._resume)
 
     def position(self) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from torch.utils.data import get_worker_info
 
 from . import _core
 from .checked_number import checked_number
-from .consumer import Consumer, is_reading_whole
+from .consumer import Consumer
 from .native_stream import NativeIterator, NativeStream
 from .resumable_stream import ResumableIterator, ResumableStream
 from .stream_reader import StreamReader
 from .stream_split import Reached, reached_with_buffer, split_anew
+from .whole_stream import is_reading_whole
 
 __all__ = ["ShuffleBuffer", "sample_bytes"]
 

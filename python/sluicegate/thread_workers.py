@@ -25,6 +25,7 @@ from .rng import SampleSeeding
 from .sample_words import indices_in_words, sampler_name
 from .stateful import restore
 from .stream_seeding import StreamSeeding
+from .whole_stream import WorkerInfo
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -313,9 +314,7 @@ class _Worker:
         self.sample_id = iterator._sample_id
         self.terms = iterator._terms()
         seed = int(iterator._base_seed) + worker
-        self.info = _torch.WorkerInfo(
-            id=worker, num_workers=iterator._num_workers, seed=seed, dataset=iterator._dataset
-        )
+        self.info = WorkerInfo(id=worker, num_workers=iterator._num_workers, seed=seed, dataset=iterator._dataset)
         self.seeding: SampleSeeding | StreamSeeding | None = None
         if self.terms["seed"] is not None and not self.is_stream:
             # The global generators are the process's: side by side, nobody can set them for a sample.

@@ -34,6 +34,7 @@ from .report import Reporter, attached
 from .rng import SampleSeeding
 from .stream_fetcher import StreamFetcher
 from .stream_seeding import StreamSeeding
+from .whole_stream import WorkerInfo
 
 # Asks a worker for its Python stack: a real-time signal, which nothing else sends.
 STACK_SIGNAL = signal.SIGRTMAX - 3
@@ -92,6 +93,8 @@ def _arrived(layout: tuple[int, int, int], carriers: tuple[Any, Any, Any]) -> Ch
 
 def run_worker(payload: Payload, channel: Channel, duty: Duty, worker: int) -> None:
     """Fetches batches until the consumer says stop, or is gone."""
+    # If a worker thread forked this process, its own info would hide that of this worker.
+    _torch.set_worker_info_of_thread(None)
     # Until there is a handler: else the signal would end the process.
     signal.signal(STACK_SIGNAL, signal.SIG_IGN)
     # Before anything is read. Spawned workers share no files, but the server of a forkserver may have opened some.
@@ -189,7 +192,7 @@ class _Loop:
         self.sample_id = needs["sample_id"]
         self._seed_pipe(self.duty.shared_seed)
         _torch.set_worker_info(
-            _torch.WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
+            WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=self.dataset)
         )
         if init_fn is not None:
             init_fn(worker)

@@ -25,6 +25,7 @@ from .shared_workers import WorkerShare, shared_by
 from .stateful import Untold
 from .stream_place import over
 from .thread_workers import ThreadAnswer, ThreadWorkers
+from .whole_stream import refuse_workers
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -51,6 +52,8 @@ class WorkerIterator(EpochIterator):
         # Its part of what may be ahead in bytes; nothing when there is nothing to come.
         self._party: _core.Party | None = None
         self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
+        if self._is_stream:
+            refuse_workers(self._dataset)
         self._epoch = 0
         self._warned_of: set[str] = set()
         # Whether an epoch begins with the dataset as the last one left it: threads read that of this process.

@@ -1,0 +1,299 @@
+"""Streams that split themselves, inside of `shard_iterable`: each sample is read once, or there is an error."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import os
+import random
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils.data import ChainDataset, IterDataPipe, get_worker_info
+from torch.utils.data.datapipes.iter import IterableWrapper
+
+from sluicegate import DataLoader, IterableDataset, JsonLinesStream, ShuffleBuffer, shard_iterable, split_by_class
+
+datasets = pytest.importorskip("datasets")
+pytest.importorskip("datasets.distributed")
+webdataset = pytest.importorskip("webdataset")
+
+SAMPLES = 24
+SHARDS = 4
+CASES = int(os.environ.get("SLUICEGATE_SPLIT_CASES", "40"))
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.filterwarnings("ignore:.*DataPipes"),
+    # webdataset leaves files open where a stream ends early.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed file"),
+]
+
+
+class ByWorker(IterableDataset[int]):
+    """Splits itself among workers, as torch's documentation shows."""
+
+    def __iter__(self) -> Iterator[int]:
+        info = get_worker_info()
+        start, step = (0, 1) if info is None else (info.id, info.num_workers)
+        return iter(range(start, SAMPLES, step))
+
+
+class ByWorkerLater(IterableDataset[int]):
+    """Asks for its worker in the middle of the stream."""
+
+    def __iter__(self) -> Iterator[int]:
+        for sample in range(SAMPLES):
+            if sample < SAMPLES // 2 or (info := get_worker_info()) is None or sample % info.num_workers == info.id:
+                yield sample
+
+
+class ByRank(IterableDataset[int]):
+    """Splits itself among ranks."""
+
+    def __iter__(self) -> Iterator[int]:
+        rank, world_size = 0, 1
+        if torch.distributed.is_initialized():
+            rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        return iter(range(rank, SAMPLES, world_size))
+
+
+class Whole(IterableDataset[int]):
+    """Asks for its seed and its number of workers, but does not split itself."""
+
+    def __iter__(self) -> Iterator[int]:
+        if (info := get_worker_info()) is not None:
+            assert info.num_workers > 0
+            assert info.seed != 0
+        if torch.distributed.is_initialized():
+            assert torch.distributed.get_world_size() > 0
+        return iter(range(SAMPLES))
+
+
+class Plain(IterableDataset[int]):
+    """A generator from `start` to `stop`."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.range = range(start, stop)
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self.range
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("streams")
+    for shard in range(SHARDS):
+        with tarfile.open(folder / f"{shard}.tar", "w") as archive:
+            for sample in range(shard, SAMPLES, SHARDS):
+                member = tarfile.TarInfo(f"{sample:03}.cls")
+                member.size = len(data := str(sample).encode())
+                archive.addfile(member, io.BytesIO(data))
+        (folder / f"{shard}.jsonl").write_text("".join(f"{n}\n" for n in range(shard, SAMPLES, SHARDS)))
+    return folder
+
+
+def hugging_face(folder: Path) -> Any:
+    def generate(shards: list[int]) -> Iterator[dict[str, int]]:
+        for shard in shards:
+            for sample in range(shard, SAMPLES, SHARDS):
+                yield {"x": sample}
+
+    return datasets.IterableDataset.from_generator(generate, gen_kwargs={"shards": list(range(SHARDS))})
+
+
+def split_hugging_face(folder: Path) -> Any:
+    rank, world_size = 0, 1
+    if torch.distributed.is_initialized():
+        rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return datasets.distributed.split_dataset_by_node(hugging_face(folder), rank, world_size)
+
+
+def web(folder: Path, **arguments: Any) -> Any:
+    urls = [str(folder / f"{shard}.tar") for shard in range(SHARDS)]
+    return webdataset.WebDataset(urls, shardshuffle=False, empty_check=False, **arguments).decode().to_tuple("cls")
+
+
+KINDS: dict[str, Callable[[Path], Any]] = {
+    "by worker": lambda folder: ByWorker(),
+    "by worker, later": lambda folder: ByWorkerLater(),
+    "by rank": lambda folder: ByRank(),
+    "whole": lambda folder: Whole(),
+    "Hugging Face": hugging_face,
+    "Hugging Face, split": split_hugging_face,
+    "WebDataset": web,
+    "WebDataset by node": lambda folder: web(folder, nodesplitter=webdataset.split_by_node),
+    "WebDataset, whole": lambda folder: web(folder, nodesplitter=None, workersplitter=None),
+    "chain": lambda folder: ChainDataset([Plain(0, 9), Plain(9, SAMPLES)]),
+    "chain of splitting": lambda folder: ChainDataset([Plain(0, 0), ByWorker()]),
+    "chain of native": lambda folder: ChainDataset(
+        [JsonLinesStream(str(folder / f"{shard}.jsonl")) for shard in range(SHARDS)]
+    ),
+    "chain of sharded": lambda folder: ChainDataset([shard_iterable(Plain(0, 9)), shard_iterable(Plain(9, SAMPLES))]),
+    "data pipe": lambda folder: IterableWrapper(range(SAMPLES)).sharding_filter(),
+    "native": lambda folder: JsonLinesStream([str(folder / f"{shard}.jsonl") for shard in range(SHARDS)]),
+    "loader": lambda folder: DataLoader(Plain(0, SAMPLES), batch_size=None),
+    "loader with workers": lambda folder: DataLoader(shard_iterable(Plain(0, SAMPLES)), batch_size=None, num_workers=2),
+}
+
+# They may be refused; the others may not.
+SPLITTING = {kind for kind in KINDS if kind.startswith(("by", "Hugging", "WebDataset"))} - {"WebDataset, whole"}
+SPLITTING |= {"chain of splitting", "loader with workers"}
+
+WRAPPERS: dict[str, Callable[[Any], Any]] = {
+    "plain": shard_iterable,
+    "buffer around": lambda stream: ShuffleBuffer(shard_iterable(stream), size=5, seed=1),
+    "buffer inside": lambda stream: shard_iterable(ShuffleBuffer(stream, size=5, seed=1)),
+    "twice": lambda stream: shard_iterable(shard_iterable(stream)),
+    "chain around": lambda stream: ChainDataset([shard_iterable(stream), shard_iterable(Plain(0, 0))]),
+}
+
+
+def number(sample: Any) -> int:
+    if isinstance(sample, dict):
+        (sample,) = sample.values()
+    return int(sample[0] if isinstance(sample, (tuple, list)) else sample)
+
+
+@contextlib.contextmanager
+def ranked(rank: int, world_size: int) -> Iterator[None]:
+    if world_size == 1:
+        yield
+        return
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world_size)
+    try:
+        yield
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def read(make: Callable[[], Any], world_size: int, **arguments: Any) -> list[int]:
+    found = []
+    for rank in range(world_size):
+        with ranked(rank, world_size):
+            found += [number(sample) for sample in DataLoader(make(), batch_size=None, **arguments)]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_every_sample_is_read_once_or_there_is_an_error(folder: Path, case: int) -> None:
+    draw = random.Random(case)
+    kinds = list(KINDS)
+    kind = kinds[case % len(kinds)]
+    wrapper, world_size, num_workers = draw.choice(list(WRAPPERS)), draw.choice([1, 2, 3]), draw.choice([0, 1, 2, 3])
+    worker_type = draw.choice(["process", "thread"])
+    what = f"{kind}, {wrapper}, {world_size} ranks, {num_workers} workers, {worker_type}"
+    found = None
+    with contextlib.suppress(ValueError, RuntimeError):
+        found = read(
+            lambda: WRAPPERS[wrapper](KINDS[kind](folder)),
+            world_size,
+            num_workers=num_workers,
+            worker_type=worker_type,
+        )
+    # A pipe cannot be shared by threads.
+    if kind not in SPLITTING and not (kind == "data pipe" and worker_type == "thread"):
+        assert found is not None, what
+    assert found is None or found == list(range(SAMPLES)), what
+
+
+# Those that can be shared are shared, whatever the number of ranks and workers.
+@pytest.mark.parametrize(
+    "kind", ["whole", "WebDataset, whole", "chain", "chain of native", "data pipe", "native", "loader"]
+)
+@pytest.mark.parametrize("wrapper", list(WRAPPERS))
+def test_streams_that_do_not_split_themselves_are_shared(folder: Path, kind: str, wrapper: str) -> None:
+    found = read(lambda: WRAPPERS[wrapper](KINDS[kind](folder)), 2, num_workers=2)
+    assert found == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize("worker_type", ["process", "thread"])
+@pytest.mark.parametrize("stream", [ByWorker, ByWorkerLater])
+def test_a_stream_that_asks_for_its_worker_is_refused_by_name(stream: Any, worker_type: str) -> None:
+    loader = DataLoader(shard_iterable(stream()), num_workers=2, worker_type=worker_type)
+    with pytest.raises(ValueError, match=rf"{stream.__name__} asks which worker reads it \(.*splitting.py, line"):
+        list(loader)
+    # Nothing is split among one worker.
+    for num_workers in (0, 1):
+        assert read(lambda: shard_iterable(stream()), 1, num_workers=num_workers) == list(range(SAMPLES))
+
+
+def test_torchs_own_workers_refuse_it_too() -> None:
+    with pytest.raises(ValueError, match="ByWorker asks which worker reads it"):
+        list(torch.utils.data.DataLoader(shard_iterable(ByWorker()), num_workers=2))
+
+
+def test_a_stream_that_asks_for_its_rank_is_refused_unless_workers_alone_share_it() -> None:
+    with pytest.raises(ValueError, match=r"ByRank asks torch.distributed for its rank .*test_self_splitting.py, line"):
+        read(lambda: shard_iterable(ByRank()), 2)
+    assert read(lambda: shard_iterable(ByRank(), shard=(0, 1)), 2, num_workers=2) == list(range(SAMPLES))
+    assert read(lambda: ByRank(), 3) == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize("around", [shard_iterable, WRAPPERS["buffer inside"], WRAPPERS["buffer around"]])
+def test_streams_of_other_packages_are_refused_with_their_remedy(folder: Path, around: Any) -> None:
+    with pytest.raises(ValueError, match="split_dataset_by_node"):
+        read(lambda: around(hugging_face(folder)), 1, num_workers=2)
+    with pytest.raises(ValueError, match="split_dataset_by_node"):
+        read(lambda: around(split_hugging_face(folder)), 2)
+    with pytest.raises(ValueError, match="webdataset splits its shards itself"):
+        read(lambda: around(web(folder)), 1, num_workers=2)
+
+
+def test_the_remedies_work(folder: Path) -> None:
+    for num_workers in (0, 2):
+        assert read(lambda: split_hugging_face(folder), 2, num_workers=num_workers) == list(range(SAMPLES))
+        assert read(lambda: KINDS["WebDataset by node"](folder), 2, num_workers=num_workers) == list(range(SAMPLES))
+
+
+def test_the_error_of_shard_names_the_remedy_of_the_stream(folder: Path) -> None:
+    for stream, remedy in (
+        (hugging_face(folder), "split_dataset_by_node"),
+        (ShuffleBuffer(hugging_face(folder), size=3), "split_dataset_by_node"),
+        (web(folder), "nodesplitter=webdataset.split_by_node"),
+        (Plain(0, 3), "sluicegate.shard_iterable, .* unless it splits itself"),
+    ):
+        with pytest.raises(ValueError, match=f"shard option can't be given .*{remedy}"):
+            DataLoader(stream, shard=(0, 2))
+
+
+def test_split_by_class_of_a_stream_that_splits_itself(folder: Path) -> None:
+    def parity(sample: Any) -> int:
+        return number(sample) % 2
+
+    with ranked(0, 2), pytest.raises(ValueError, match=r"ByRank asks torch.distributed for its rank"):
+        list(split_by_class(shard_iterable(ByRank()), parity, None, when_full="spill", classes=[0, 1])[0])
+    split = split_by_class(shard_iterable(ByWorker()), parity, None, when_full="spill", classes=[0, 1])
+    assert sorted(map(number, itertools.chain(split[0], split[1]))) == list(range(SAMPLES))
+
+
+def test_a_loader_with_workers_inside_is_refused_where_samples_would_be_read_twice() -> None:
+    def make() -> Any:
+        return DataLoader(JsonLinesStream("pipe:seq 0 9"), batch_size=None, num_workers=2)
+
+    assert sorted(map(int, shard_iterable(make()))) == list(range(10))
+    with pytest.raises(ValueError, match="reads a DataLoader with workers over JsonLinesStream"):
+        list(shard_iterable(make(), shard=(0, 2)))
+
+
+def test_info_is_torchs_outside_of_a_split() -> None:
+    class Told(IterableDataset[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            info = get_worker_info()
+            assert isinstance(info, torch.utils.data._utils.worker.WorkerInfo)
+            yield [info.id, info.num_workers, repr(info).startswith("WorkerInfo(")]
+
+    assert list(DataLoader(Told(), batch_size=None, num_workers=2)) == [[0, 2, True], [1, 2, True]]
+
+
+def test_a_data_pipe_outside_of_a_split_is_sharded_by_torchs_rule() -> None:
+    pipe: IterDataPipe[int] = IterableWrapper(range(SAMPLES)).sharding_filter()
+    assert sorted(DataLoader(pipe, batch_size=None, num_workers=2)) == list(range(SAMPLES))
