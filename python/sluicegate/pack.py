@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,6 +14,9 @@ _Int64 = np.ndarray[Any, np.dtype[np.int64]]
 # What loss functions pass over, in torch and in Hugging Face's models.
 IGNORED = -100
 
+# The fields that a batch has besides those of its documents.
+OWN_FIELDS = ("position_ids", "document_ids", "cu_seqlens")
+
 
 class Piece(NamedTuple):
     """A piece of a document, as it stands in a packed row.
@@ -23,12 +26,14 @@ class Piece(NamedTuple):
         document: the number of the document.
         start: the token of the document that it begins with.
         begins_row: whether it is the first of its row.
+        fields: other values of the same tokens by name, such as the document's own labels; None for none.
     """
 
     tokens: torch.Tensor
     document: int
     start: int
     begins_row: bool
+    fields: Mapping[str, torch.Tensor] | None = None
 
 
 @runtime_checkable
@@ -55,19 +60,23 @@ class DocumentPieces(Dataset[Piece]):
 
     Args:
         documents: a map-style dataset, or any sequence: a document is a tensor, array or list of tokens along one axis,
-            or a mapping with such a one under "input_ids". Those with a method `read_pieces` are asked for parts.
+            or a mapping with such a one under "input_ids", and perhaps with `labels`. Those with a method `read_pieces`
+            are asked for parts, those with `__getitems__` for several at once.
         lengths: the number of tokens of each.
         length: the most tokens of a piece.
+        fields: the names of other fields of a mapping that have one value, or one row of values, for each token.
 
     Raises:
         IndexError: while reading: an index stands for no piece.
-        ValueError: while reading: a document has another length than was said.
+        ValueError: `fields` of documents that are not mappings, or a name that a batch uses itself; while reading: a
+            document or a field of it has a length that does not fit, or lacks a field that others have.
     """
 
-    def __init__(self, documents: Any, lengths: Any, length: int) -> None:
+    def __init__(self, documents: Any, lengths: Any, length: int, fields: Iterable[str] = ()) -> None:
         if len(documents) != len(lengths):
             raise ValueError(f"there are {len(documents)} documents, but {len(lengths)} lengths")
         self.documents = documents
+        self.fields = _checked_fields(fields, documents)
         self.lengths = np.asarray(lengths)
         self.length = length
         self._indices = len(lengths) * (2 * int(self.lengths.max(initial=0)) + 2)
@@ -90,20 +99,66 @@ class DocumentPieces(Dataset[Piece]):
                 raise IndexError(f"index {index} stands for no piece of {len(self.lengths)} documents")
             parts.append((number, start, min(start + self.length, tokens)))
         if isinstance(self.documents, ReadsPieces):
-            tokens_of = self.documents.read_pieces(parts)
-        else:
-            tokens_of = [self._tokens(number)[start:stop] for number, start, stop in parts]
-        return list(map(Piece, tokens_of, numbers, starts, begins_row))
-
-    def _tokens(self, number: int) -> torch.Tensor:
-        document = self.documents[number]
-        tokens = torch.as_tensor(document["input_ids"] if isinstance(document, Mapping) else document)
-        if tokens.shape != (int(self.lengths[number]),):
-            raise ValueError(
-                f"document {number} has tokens of shape {tuple(tokens.shape)}, but its length was said to be "
-                f"{int(self.lengths[number])}"
+            return list(map(Piece, self.documents.read_pieces(parts), numbers, starts, begins_row))
+        fields_of = map(self._fields, numbers, self._read(numbers))
+        return [
+            Piece(
+                fields.pop("input_ids")[start:stop],
+                number,
+                start,
+                begins,
+                {name: values[start:stop] for name, values in fields.items()} or None,
             )
-        return tokens.to(torch.int64)
+            for fields, (number, start, stop), begins in zip(fields_of, parts, begins_row, strict=True)
+        ]
+
+    def _read(self, numbers: list[int]) -> Iterable[Any]:
+        get_many = getattr(self.documents, "__getitems__", None)
+        return get_many(numbers) if callable(get_many) else map(self.documents.__getitem__, numbers)
+
+    def _fields(self, number: int, document: Any) -> dict[str, torch.Tensor]:
+        """The values of all tokens of a document, by field."""
+        length = int(self.lengths[number])
+        is_mapping = isinstance(document, Mapping)
+        if is_mapping and "input_ids" not in document:
+            raise ValueError(f"document {number}: expected the field 'input_ids', but got the fields {list(document)}")
+        tokens = torch.as_tensor(document["input_ids"] if is_mapping else document)
+        if tokens.shape != (length,):
+            raise ValueError(
+                f"document {number} has tokens of shape {tuple(tokens.shape)}, but its length was said to be {length}"
+            )
+        found = {"input_ids": tokens.to(torch.int64)}
+        if is_mapping and document.get("labels") is not None:
+            found["labels"] = torch.as_tensor(document["labels"])
+        for name in self.fields:
+            if not is_mapping or document.get(name) is None:
+                raise ValueError(f"document {number}: the field {name!r}, which fields= names, is missing")
+            found[name] = torch.as_tensor(document[name])
+        for name, values in found.items():
+            if values.shape[:1] != (length,) or (name == "labels" and values.ndim != 1):
+                raise ValueError(
+                    f"document {number}: {name!r} has the shape {tuple(values.shape)}, but the document has {length} "
+                    "tokens; give one value for each token"
+                )
+        if "labels" in found:
+            if found["labels"].is_floating_point():
+                raise ValueError(f"document {number}: labels should be integers, but got {found['labels'].dtype}")
+            found["labels"] = found["labels"].to(torch.int64)
+        return found
+
+
+def _checked_fields(fields: Iterable[str], documents: Any) -> tuple[str, ...]:
+    if isinstance(fields, str):
+        raise ValueError(f"fields: expected names, but got the string {fields!r}; pass [{fields!r}]")
+    names = tuple(dict.fromkeys(fields))
+    if reserved := [name for name in names if name in ("input_ids", *OWN_FIELDS)]:
+        raise ValueError(f"fields: a batch has a field {reserved[0]!r} of its own; give yours another name")
+    if names and isinstance(documents, ReadsPieces):
+        raise ValueError(
+            f"fields: {type(documents).__name__} has tokens only, but fields={list(names)} was given; pass documents "
+            "that are mappings, such as torch.utils.data.StackDataset(input_ids=..., weights=...)"
+        )
+    return names
 
 
 class PackCollate:
@@ -116,44 +171,73 @@ class PackCollate:
     - `labels`: (rows, length), int64: `input_ids` again, but -100, which losses pass over, for padding and for the
       first token of each piece. That is what models take that shift the labels themselves; nothing is then predicted
       from another document. With `shift_labels=True` it is the token that comes next, -100 for the last of each piece.
+      Documents that are mappings with `labels` of their own (such as -100 for the tokens of a prompt) have those here
+      instead of `input_ids`: label k is that of token k, as in Hugging Face's datasets, and shifted in the same way.
     - `position_ids`: (rows, length), int64: from 0 on in each piece.
     - `document_ids`: (rows, length), int64: pieces counted from 0 on in each row; -1 for padding.
     - `cu_seqlens`: (pieces + 1), int32: where each piece begins when the rows are laid end to end, and where the last
       one ends. Padding is a piece of its own, so they cover every token.
+    - each of the `fields` that the pieces were made with: (rows, length, ...), in the documents' data type, next to the
+      tokens, never shifted.
 
     Args:
         length: tokens in a row.
         pad_token: what padding is made of. Default 0.
         shift_labels: see above. Default False.
+        pad_values: by name of a field, the value at padding. A float makes floats of integers. Default 0.
 
     Raises:
-        ValueError: while called: the first piece begins no row, one has no room, or there are more tokens than
-            `cu_seqlens` can count.
+        ValueError: `pad_values` for `labels`, whose padding is -100, or for another field of the batch; while called:
+            the first piece begins no row, one has no room, there are more tokens than `cu_seqlens` can count, or the
+            documents differ in their fields or the data types of those.
 
     Example:
         >>> pieces = [Piece(torch.tensor([7, 8, 9]), 0, 0, True), Piece(torch.tensor([5]), 1, 0, False)]
         >>> batch = PackCollate(5)(pieces)
         >>> batch["input_ids"], batch["cu_seqlens"]
         (tensor([[7, 8, 9, 5, 0]]), tensor([0, 3, 4, 5], dtype=torch.int32))
+
+        A prompt that is not trained on:
+
+        >>> documents = [{"input_ids": [7, 8, 9], "labels": [-100, -100, 9], "weight": [0.0, 0.0, 0.5]}]
+        >>> pieces = DocumentPieces(documents, [3], 5, fields=["weight"])
+        >>> batch = PackCollate(5)([pieces[1]])
+        >>> batch["labels"], batch["weight"]
+        (tensor([[-100, -100,    9, -100, -100]]), tensor([[0.0000, 0.0000, 0.5000, 0.0000, 0.0000]]))
     """
 
-    def __init__(self, length: int, *, pad_token: int = 0, shift_labels: bool = False) -> None:
+    def __init__(
+        self,
+        length: int,
+        *,
+        pad_token: int = 0,
+        shift_labels: bool = False,
+        pad_values: Mapping[str, float] | None = None,
+    ) -> None:
         self.length = length
         self.pad_token = pad_token
         self.shift_labels = shift_labels
+        self.pad_values = dict(pad_values or {})
+        for name in self.pad_values.keys() & {"input_ids", "labels", *OWN_FIELDS}:
+            remedy = "pass pad_token" if name == "input_ids" else "it cannot be chosen"
+            raise ValueError(f"pad_values: the padding of {name!r} is set by the batch; {remedy}")
 
     def __call__(self, pieces: list[Piece]) -> dict[str, torch.Tensor]:
         """The batch of `pieces`, row after row."""
         if not pieces or not pieces[0].begins_row:
             raise ValueError("a batch begins with a piece that begins a row: is the loader's batch_sampler packed?")
-        parts: list[torch.Tensor] = []
+        columns: dict[str, list[torch.Tensor]] = {name: [] for name in ("input_ids", *(pieces[0].fields or ()))}
+        pads = {name: self.pad_values.get(name, 0) for name in columns}
+        pads |= {"input_ids": self.pad_token, "labels": IGNORED}
         sizes: list[int] = []
         document_ids: list[int] = []
         room = number = 0
 
         def pad() -> None:
             if room > 0:
-                parts.append(torch.full((room,), self.pad_token, dtype=torch.int64))
+                for name, parts in columns.items():
+                    like = parts[-1]
+                    parts.append(like.new_full((room, *like.shape[1:]), pads[name], dtype=_padded(like, pads[name])))
                 sizes.append(room)
                 document_ids.append(-1)
 
@@ -162,27 +246,40 @@ class PackCollate:
                 pad()
                 room, number = self.length, 0
             # What has no room is the first piece of another row.
-            tokens = piece.tokens[:room]
-            if len(tokens) == 0:
+            count = len(piece.tokens[:room])
+            if count == 0:
                 raise ValueError(f"a piece of document {piece.document} has no room in its row")
-            parts.append(tokens)
-            sizes.append(len(tokens))
+            _refuse_other_fields(piece, pieces[0], columns)
+            for name, parts in columns.items():
+                values = (piece.fields or {})[name] if name != "input_ids" else piece.tokens
+                parts.append(values[:count].to(_padded(values, pads[name])))
+            sizes.append(count)
             document_ids.append(number)
-            room, number = room - len(tokens), number + 1
+            room, number = room - count, number + 1
         pad()
-        return self._batch(torch.cat(parts), np.array(sizes), np.array(document_ids))
+        for name, parts in columns.items():
+            _refuse_mixture(name, parts)
+        joined = {name: torch.cat(parts) for name, parts in columns.items()}
+        batch = self._batch(
+            joined.pop("input_ids"), np.array(sizes), np.array(document_ids), joined.pop("labels", None)
+        )
+        more = {name: values.view(-1, self.length, *values.shape[1:]) for name, values in joined.items()}
+        return batch | more
 
-    def _batch(self, input_ids: torch.Tensor, sizes: _Int64, document_ids: _Int64) -> dict[str, torch.Tensor]:
+    def _batch(
+        self, input_ids: torch.Tensor, sizes: _Int64, document_ids: _Int64, own_labels: torch.Tensor | None
+    ) -> dict[str, torch.Tensor]:
         borders = np.concatenate([[0], np.cumsum(sizes)])
         if borders[-1] >= 2**31:
             raise ValueError(f"cu_seqlens can't count the {borders[-1]:,} tokens of a batch: lower rows_per_batch")
         positions = np.arange(borders[-1]) - np.repeat(borders[:-1], sizes)
         of_token = torch.from_numpy(np.repeat(document_ids, sizes))
+        labels = input_ids if own_labels is None else own_labels
         if self.shift_labels:
-            labels = torch.roll(input_ids, -1)
+            labels = torch.roll(labels, -1)
             labels[torch.from_numpy(borders[1:] - 1)] = IGNORED
         else:
-            labels = input_ids.clone()
+            labels = labels.clone()
             labels[torch.from_numpy(borders[:-1])] = IGNORED
         labels[of_token < 0] = IGNORED
         rows = (-1, self.length)
@@ -193,3 +290,29 @@ class PackCollate:
             "document_ids": of_token.view(rows),
             "cu_seqlens": torch.from_numpy(borders.astype(np.int32)),
         }
+
+
+def _padded(values: torch.Tensor, pad: float) -> torch.dtype:
+    """The data type of a field with this padding: integers become floats where the padding is one."""
+    return torch.result_type(values, pad) if isinstance(pad, float) else values.dtype
+
+
+def _refuse_other_fields(piece: Piece, first: Piece, columns: Mapping[str, Any]) -> None:
+    names = {"input_ids", *(piece.fields or ())}
+    if differ := sorted(names ^ columns.keys()):
+        has, lacks = (piece, first) if differ[0] in names else (first, piece)
+        raise ValueError(
+            f"document {has.document} has the field {differ[0]!r}, but document {lacks.document} does not; give it to "
+            "all documents, or to none"
+        )
+
+
+def _refuse_mixture(name: str, parts: list[torch.Tensor]) -> None:
+    first = parts[0]
+    for part in parts:
+        if part.dtype != first.dtype or part.shape[1:] != first.shape[1:]:
+            raise ValueError(
+                f"field {name!r}: documents of one batch differ: {first.dtype} with the shape "
+                f"{tuple(first.shape[1:])} for each token, and {part.dtype} with {tuple(part.shape[1:])}; convert "
+                f"them, or pass pad_values={{{name!r}: 0.0}} if integers should become floats"
+            )

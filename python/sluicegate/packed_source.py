@@ -21,7 +21,7 @@ _FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "cu_seqlens")
 _METHODS = {
     (cls, name): getattr(cls, name)
     for cls, names in (
-        (DocumentPieces, ("__len__", "__getitem__", "__getitems__", "_tokens")),
+        (DocumentPieces, ("__len__", "__getitem__", "__getitems__", "_read", "_fields")),
         (PackCollate, ("__call__", "_batch")),
         (TokenDocumentsDataset, ("read_pieces",)),
     )
@@ -75,7 +75,7 @@ def packed_source(dataset: Any, collate_fn: Any) -> PackedSource | None:
     if any(getattr(cls, name) is not method for (cls, name), method in _METHODS.items()):
         return None
     for thing, names in (
-        (dataset, ("__getitems__", "_tokens")),
+        (dataset, ("__getitems__", "_read", "_fields")),
         (documents, ("read_pieces",)),
         (collate_fn, ("_batch",)),
     ):
@@ -90,12 +90,17 @@ def _can_be_packed(pieces: DocumentPieces, collate: PackCollate) -> bool:
     """Whether numbers are such as Python's own rows go by."""
     if type(collate.length) is not int or type(collate.pad_token) is not int or type(collate.shift_labels) is not bool:
         return False
-    return pieces.length == collate.length and 0 < collate.length < 2**31 and -(2**63) <= collate.pad_token < 2**63
+    return (
+        not pieces.fields
+        and pieces.length == collate.length
+        and 0 < collate.length < 2**31
+        and -(2**63) <= collate.pad_token < 2**63
+    )
 
 
 def _facts(pieces: DocumentPieces, collate: PackCollate) -> tuple[Any, ...]:
     documents: Any = pieces.documents
-    objects = (type(pieces), documents, getattr(documents, "files", None), pieces.lengths, type(collate))
+    objects = (type(pieces), documents, getattr(documents, "files", None), pieces.lengths, pieces.fields, type(collate))
     return (*objects, pieces.length, collate.length, collate.pad_token, collate.shift_labels)
 
 

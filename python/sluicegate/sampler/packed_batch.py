@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -97,9 +98,19 @@ class PackedBatchSampler(LengthsBatchSampler):
         """The collate function for its batches; `PackCollate` has more choices."""
         return PackCollate(self.length)
 
-    def pieces(self, documents: Any) -> DocumentPieces:
-        """The dataset that the indices are of: pieces of `documents`, which are one-dimensional sequences of tokens."""
-        return DocumentPieces(documents, self.lengths, self.length)
+    def pieces(self, documents: Any, fields: Iterable[str] = ()) -> DocumentPieces:
+        """Returns the dataset that the indices are of: pieces of `documents`.
+
+        Args:
+            documents: each a one-dimensional sequence of tokens, or a mapping with `input_ids` and perhaps `labels`,
+                which are packed next to the tokens.
+            fields: other fields of a mapping to pack, such as loss weights: one value, or row of values, for each
+                token. Default: none; the other fields of a mapping are left out.
+
+        Raises:
+            ValueError: `fields` of documents that are not mappings, or a name that a batch uses itself.
+        """
+        return DocumentPieces(documents, self.lengths, self.length, fields)
 
     def padding_share(self, epoch: int | None = None, seed: int | None = None) -> float:
         """How much of all rows is padding, from 0 to 1.
