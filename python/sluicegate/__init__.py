@@ -86,6 +86,7 @@ from .sampler import (
     WeightedRandomSampler,
 )
 from .shard_iterable import shard_iterable
+from .shared_dict import SharedDict
 from .shared_list import SharedList
 from .shuffle_buffer import ShuffleBuffer
 from .split_by_class import StreamSplit, split_by_class
@@ -145,6 +146,7 @@ __all__ = [
     "SafetensorsDataset",
     "Sampler",
     "SequentialSampler",
+    "SharedDict",
     "SharedList",
     "ShuffleBuffer",
     "StackDataset",

@@ -45,6 +45,7 @@ OWN_NAMES = [
     "RawStream",
     "RepeatSampler",
     "SafetensorsDataset",
+    "SharedDict",
     "SharedList",
     "ShuffleBuffer",
     "StatefulDataLoader",

@@ -1,0 +1,190 @@
+"""`SharedDict`: a mapping like a dict, in memory that processes share."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import random
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sluicegate import DataLoader, Dataset, SharedDict, SharedList
+
+ITEMS: dict[Any, Any] = {
+    "a.jpg": 0,
+    "": [1],
+    "é\udc80\U0001f600": {"deep": (1, 2)},
+    b"": None,
+    b"a.jpg": 2.5,
+    7: "seven",
+    -(10**30): "large",
+    (): "empty",
+    ("a", 1, (b"x", 2)): b"nested",
+    ("a", "b"): 1,
+    ("ab",): 2,
+}
+
+
+class Labels(Dataset[Any]):
+    """A dataset that holds a mapping, as users write it."""
+
+    def __init__(self, labels: Any) -> None:
+        self.labels = labels
+        self.keys = SharedList(list(labels))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.labels[self.keys[index]]
+
+
+def test_it_is_a_mapping_like_the_dict_it_was_made_of() -> None:
+    shared = SharedDict(ITEMS)
+    assert len(shared) == len(ITEMS)
+    assert list(shared) == list(ITEMS)
+    assert [shared[key] for key in ITEMS] == list(ITEMS.values())
+    assert list(shared.items()) == list(ITEMS.items())
+    assert shared == ITEMS
+    assert "b.jpg" not in shared
+    assert shared.get("b.jpg", 5) == 5
+    assert len(SharedDict({})) == 0
+    assert "a" not in SharedDict({})
+
+
+def test_keys_that_a_dict_takes_for_equal_are_equal() -> None:
+    plain: dict[Any, Any] = {1: "one", 0: "zero", ("x", 2): "two"}
+    shared = SharedDict(plain)
+    for key in (1, True, 1.0, np.int64(1), False, np.uint8(0), ("x", 2.0), "1", b"1", 1.5, None, (1,), frozenset()):
+        assert (key in shared) == (key in plain), key
+        assert shared.get(key) == plain.get(key), key
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_dict_is_found_again(seed: int) -> None:
+    draw = random.Random(seed)
+
+    def key(depth: int = 0) -> Any:
+        kind = draw.randrange(4 if depth < 2 else 3)
+        if kind == 0:
+            return "".join(draw.choices("ab/é\0", k=draw.randrange(6)))
+        if kind == 1:
+            return draw.randrange(-100, 100)
+        return (
+            draw.randbytes(draw.randrange(4)) if kind == 2 else tuple(key(depth + 1) for _ in range(draw.randrange(4)))
+        )
+
+    items = {key(): number for number in range(draw.randrange(2000))}
+    shared = SharedDict(items)
+    assert dict(shared) == items
+    for other in [key() for _ in range(500)]:
+        assert shared.get(other, "none") == items.get(other, "none")
+
+
+def test_what_is_read_is_fresh_and_nothing_is_assigned() -> None:
+    shared: Any = SharedDict(ITEMS)
+    shared[""].append(5)
+    assert shared[""] == [1]
+    with pytest.raises(TypeError):
+        shared["a.jpg"] = 1
+
+
+def test_errors_name_the_key() -> None:
+    with pytest.raises(KeyError, match=r"b\.jpg"):
+        SharedDict(ITEMS)["b.jpg"]
+    with pytest.raises(TypeError, match="unhashable"):
+        SharedDict(ITEMS)[[]]
+    for wrong in (None, 1.5, frozenset(), ("a", None)):
+        with pytest.raises(TypeError, match="keys should be strings, integers, bytes, or tuples of these"):
+            SharedDict({wrong: 1})
+    with pytest.raises(TypeError, match="items: expected a mapping, got a list"):
+        SharedDict([("a", 1)])  # type: ignore[arg-type]
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(Exception, match="pickle") as caught:
+        SharedDict({"a": 1, "b": lambda: 0})
+    notes = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert "the value of the key 'b' of a SharedDict can't be pickled: function" in notes
+    del caught
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_another_process_can_open_it_while_this_one_lives() -> None:
+    sent = pickle.dumps(SharedDict(ITEMS))
+    with pytest.raises(RuntimeError, match="the memory of this SharedDict is out of reach"):
+        pickle.loads(sent)
+    shared = SharedDict(ITEMS)
+    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)[('a', 1, (b'x', 2))])"
+    # Hashes of strings differ from process to process.
+    for seed in ("1", "2"):
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            input=pickle.dumps(shared),
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
+        )
+        assert run.stdout == b"b'nested'\n"
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+def test_workers_of_every_kind_read_it(context: str) -> None:
+    dataset = Labels(SharedDict({f"{number}.jpg": number for number in range(20)}))
+    loader = DataLoader(dataset, batch_size=5, num_workers=1, multiprocessing_context=context)
+    assert [batch.tolist() for batch in loader] == [list(range(start, start + 5)) for start in (0, 5, 10, 15)]
+
+
+GROWTH = """
+import gc, os, sys
+from sluicegate import SharedDict
+items = {f"{number:08}.jpg": {"label": number} for number in range(200_000)}
+
+if sys.argv[1] == "shared":
+    items = SharedDict(items)
+for number in range(200_000):  # so that the parent has touched what both map
+    items[f"{number:08}.jpg"]["label"]
+
+gc.collect()
+gc.disable()  # a collection writes to every object of the process
+if os.fork() == 0:
+    def own():
+        fields = dict(line.split(":") for line in open("/proc/self/smaps_rollup") if ":" in line)
+        return int(fields["Private_Dirty"].split()[0]) // 1024
+    before = own()
+    for number in range(200_000):
+        items[f"{number:08}.jpg"]["label"]
+    print(own() - before, flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_forked_reader_does_not_copy_it() -> None:
+    """In MiB that a child makes its own by reading everything once: a dict of objects, and a SharedDict of them."""
+
+    def growth(kind: str) -> int:
+        run = subprocess.run([sys.executable, "-c", GROWTH, kind], capture_output=True, text=True, check=True)
+        return int(run.stdout)
+
+    assert growth("dict") > 10
+    assert growth("shared") <= 2
+
+
+@pytest.mark.parametrize("items", [{"a": 1}, {1, 2}, {"a": 1}.keys(), {"a": 1}.items(), 5, frozenset()])
+def test_a_shared_list_is_made_of_sequences_only(items: Any) -> None:
+    with pytest.raises(TypeError, match="items: expected a sequence or an iterator, got a"):
+        SharedList(items)
+    assert (
+        list(SharedList(np.arange(3))) == list(SharedList(range(3))) == list(SharedList(iter((0, 1, 2)))) == [0, 1, 2]
+    )
+
+
+def test_the_remedy_for_a_mapping_is_a_shared_dict() -> None:
+    with pytest.raises(TypeError, match="use SharedDict to keep its keys and values"):
+        SharedList({"a": 1})  # type: ignore[arg-type]
