@@ -11,7 +11,7 @@ from .checked_number import checked_number
 from .columnar import Columns, columnar_arguments, kinds_of
 from .columnar_images import ImageColumns, checked_image_columns, with_images
 from .native_dataset import Kind, Lists, leaves_out, native_format
-from .paths import Paths, expand, listed
+from .paths import Paths, expand, listed, local
 
 # What was unpacked or converted is kept up to this size.
 _CACHE_BYTES = 256 << 20
@@ -123,7 +123,7 @@ class ArrowDataset(DecodedDataset):
         self.decimals = decimals
         self.cache_bytes = checked_number("cache_bytes", cache_bytes)
         self.on_error = on_error
-        self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
+        self.index_folder = None if index_folder is None else local("index_folder", index_folder)
         self._open()
 
     def _open(self) -> None:

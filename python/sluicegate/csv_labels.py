@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
+from .paths import local
+
 LabelType: TypeAlias = Literal["class"] | type[int] | type[float] | None
 
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
@@ -70,7 +72,7 @@ class CsvLabels:
         missing: Literal["error", "skip"] = "error",
         delimiter: str = ",",
     ) -> None:
-        self.path = os.path.abspath(os.fsdecode(path))
+        self.path = local("path", path)
         self.file = file
         self.label = label if isinstance(label, str) else tuple(label)
         if not self.label:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from . import _core
 from .native_dataset import NativeDataset, leaves_out, native_format
 from .path_pattern import has_magic, matches
-from .paths import Paths, without_braces
+from .paths import Paths, local, without_braces
 
 
 @native_format
@@ -118,7 +118,7 @@ class FolderDataset(NativeDataset):
 def _folders(root: Paths) -> tuple[list[str], str | None]:
     """The folders that are meant, as absolute paths, and the pattern of their files, if there is one."""
     roots = [root] if isinstance(root, (str, bytes, os.PathLike)) else list(root)
-    found = [part for each in roots for part in _of_one(os.path.abspath(os.fsdecode(each)))]
+    found = [part for each in roots for part in _of_one(local("root", each))]
     if not found:
         raise ValueError("root: expected at least one folder, but got an empty list")
     patterns = list(dict.fromkeys(pattern for _, pattern in found))

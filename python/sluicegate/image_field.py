@@ -15,7 +15,7 @@ from .checked_number import checked_number
 from .global_generators import torch_door
 from .image import MAX_PIXELS, Mode, Truncated, image_decoder
 from .marked import Marks, plain, without_mark
-from .paths import user_cache_folder
+from .paths import local, user_cache_folder
 from .transforms.boxes import FORMATS, moved_boxes
 from .transforms.drawing import current_generator
 from .transforms.recognise import divide
@@ -139,7 +139,7 @@ class ImageField:
             raise ValueError(f"cache: expected 'memory', 'disk' or None, but got {cache!r}")
         self.cache = cache
         self.cache_bytes = None if cache_bytes is None else checked_number("cache_bytes", cache_bytes)
-        self.cache_folder = None if cache_folder is None else os.path.abspath(os.fsdecode(cache_folder))
+        self.cache_folder = None if cache_folder is None else local("cache_folder", cache_folder)
         self.boxes, self.masks = _names("boxes", boxes), _names("masks", masks)
         if box_format not in FORMATS:
             raise ValueError(f"box_format: expected one of {', '.join(FORMATS)}, but got {box_format!r}")

@@ -14,6 +14,7 @@ from .image import MAX_PIXELS, Mode, Truncated
 from .image_field import ImageField
 from .labels import Labels, LabelsLike, checked_labels, labels_of
 from .native_dataset import NativeDataset, leaves_out, native_format
+from .paths import local
 
 # Those of torchvision's `ImageFolder`, in its order.
 IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -126,6 +127,7 @@ class ImageFolderDataset(NativeDataset):
     ) -> None:
         if extensions is not None and is_valid_file is not None:
             raise ValueError("extensions and is_valid_file both say which files are meant: give one of them")
+        local("root", root)  # A URL is refused.
         self.root = os.fspath(root)
         self._field = ImageField(
             transform,
@@ -146,7 +148,7 @@ class ImageFolderDataset(NativeDataset):
         self.allow_empty = allow_empty
         self.follow_links = follow_links
         self.on_error = on_error
-        self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
+        self.index_folder = None if index_folder is None else local("index_folder", index_folder)
         self._open()
 
     def _open(self) -> None:

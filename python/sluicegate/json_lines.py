@@ -9,7 +9,7 @@ from typing import Any, Literal
 from . import _core
 from .field_types import typed_fields, types_by_name
 from .native_dataset import Kind, NativeDataset, leaves_out, native_format
-from .paths import Paths, expand, listed
+from .paths import Paths, expand, listed, local
 
 
 @native_format
@@ -75,7 +75,7 @@ class JsonLinesDataset(NativeDataset):
         self.fields = None if fields is None else types_by_name(fields)
         self.defaults = dict(defaults or {})
         self.on_error = on_error
-        self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
+        self.index_folder = None if index_folder is None else local("index_folder", index_folder)
         if fields is None and defaults:
             raise ValueError("defaults: they are for fields, but no fields are given")
         self._open()

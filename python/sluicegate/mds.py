@@ -12,7 +12,7 @@ from .checked_number import checked_number
 from .field_types import KINDS
 from .image_field import ImageFieldLike, checked_images, image_numbers
 from .native_dataset import Kind, leaves_out, native_format
-from .paths import Paths, expand, listed
+from .paths import Paths, expand, listed, local
 
 # What was unpacked is kept up to this size.
 _CACHE_BYTES = 256 << 20
@@ -91,7 +91,7 @@ class MdsDataset(DecodedDataset):
         self.images = checked_images(fields if isinstance(fields, Mapping) else {})
         self.cache_bytes = checked_number("cache_bytes", cache_bytes)
         self.on_error = on_error
-        self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
+        self.index_folder = None if index_folder is None else local("index_folder", index_folder)
         self._open()
 
     def _open(self) -> None:

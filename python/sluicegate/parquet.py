@@ -12,7 +12,7 @@ from .checked_number import checked_number
 from .columnar import Columns, columnar_arguments, kinds_of, plain_value
 from .columnar_images import ImageColumns, checked_image_columns, with_images
 from .native_dataset import Kind, Lists, leaves_out, native_format
-from .paths import Paths, expand, listed
+from .paths import Paths, expand, listed, local
 
 Condition: TypeAlias = tuple[str, str, Any]
 
@@ -130,7 +130,7 @@ class ParquetDataset(DecodedDataset):
         self.decimals = decimals
         self.cache_bytes = None if cache_bytes is None else checked_number("cache_bytes", cache_bytes)
         self.on_error = on_error
-        self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
+        self.index_folder = None if index_folder is None else local("index_folder", index_folder)
         self._open()
 
     def _open(self) -> None:

@@ -16,6 +16,18 @@ Paths = Path | Iterable[Path]
 # Innermost braces: a range of numbers, or alternatives.
 _BRACES = re.compile(r"\{(?:(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([^{}]*,[^{}]*))\}")
 
+# The scheme of a URL; "file:" may be followed by one slash only.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(file):/")
+
+# What downloads a URL, and what writes its contents to standard output, by scheme.
+_DOWNLOADS = {"hf": "huggingface_hub.snapshot_download", "s3": "aws s3 cp", "gs": "gcloud storage cp"}
+_PROGRAMS = {
+    "http": "curl -sfL",
+    "https": "curl -sfL",
+    "s3": "aws s3 cp",
+    "gs": "gcloud storage cat",
+}
+
 # A pattern that stands for more is a slip of the pen: no file system is asked for so many.
 _MOST = 1_000_000
 
@@ -34,7 +46,7 @@ def expand(paths: Paths) -> list[str]:
     Raises:
         FileNotFoundError: no file matches a pattern, which the text names.
         OSError: a folder on the way of a pattern can't be read, though it is there and nobody forbids it.
-        ValueError: an empty list; braces that stand for more than a million paths.
+        ValueError: an empty list; braces that stand for more than a million paths; a URL.
         TypeError: what is no path.
 
     Example:
@@ -48,6 +60,36 @@ def expand(paths: Paths) -> list[str]:
     if not found:
         raise ValueError("paths: expected at least one, but got an empty list")
     return found
+
+
+def local(argument: str, path: Path) -> str:
+    """Returns `path` as an absolute path.
+
+    Args:
+        argument: whose value it is, for messages.
+        path: a path that may not exist yet.
+
+    Raises:
+        ValueError: it is a URL.
+    """
+    text = os.fsdecode(path)
+    _refuse_url(argument, text)
+    return os.path.abspath(text)
+
+
+def _refuse_url(argument: str, path: str) -> None:
+    scheme = _SCHEME.match(path)
+    if scheme is None or os.path.lexists(path):
+        return
+    if (name := (scheme.group(1) or scheme.group(2)).lower()) == "file":
+        remedy = "pass the path without the scheme"
+    else:
+        program = _PROGRAMS.get(name)
+        remedy = f"download it first ({_DOWNLOADS.get(name, program or 'with its own tools')})"
+        if program is not None:
+            end = " -" if name == "s3" else ""
+            remedy += f", or pass 'pipe:{program} URL{end}' to TarStream or another stream"
+    raise ValueError(f"{argument}: only local files are read, got the URL {path!r}; {remedy}")
 
 
 def listed(paths: Sequence[str]) -> str:
@@ -65,6 +107,7 @@ def _matching(path: str) -> Iterator[str]:
     if os.path.lexists(path):
         yield os.path.abspath(path)
         return
+    _refuse_url("paths", path)
     if sum(1 for _ in itertools.islice(without_braces(path), _MOST + 1)) > _MOST:
         raise ValueError(f"{path!r} stands for more than {_MOST:,} paths")
     for pattern in without_braces(path):

@@ -19,7 +19,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from . import _core
 from .dataloader import DataLoader
-from .paths import Path
+from .paths import Path, local
 from .progress_line import ProgressLine
 from .shard_manifest import ShardManifest
 
@@ -103,7 +103,7 @@ def write_shards(
         FileExistsError: the first shard is there, and nothing says that this function has made it.
         RuntimeError: another process writes there.
     """
-    pattern = os.path.abspath(os.fsdecode(pattern))
+    pattern = local("pattern", pattern)
     if pattern.format(0) == pattern.format(1):
         raise ValueError(f"pattern: expected a place for the number, such as {form.example!r}, but got {pattern!r}")
     shard_bytes = operator.index(shard_bytes)

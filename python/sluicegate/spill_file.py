@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from .paths import local
+
 # In front of each pickle: its length.
 _LENGTH = struct.Struct("<Q")
 
@@ -28,7 +30,7 @@ class SpillFile:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
-        self.folder = tempfile.gettempdir() if folder is None else os.fspath(folder)
+        self.folder = tempfile.gettempdir() if folder is None else local("spill_dir", folder)
         with tempfile.TemporaryFile(dir=self.folder, prefix="sluicegate-spill-") as file:
             # A file object that is collected unclosed warns of that, and this one may be.
             self._descriptor = os.dup(file.fileno())

@@ -11,7 +11,7 @@ from .blocks import BlockedDataset
 from .checked_number import checked_number
 from .image_field import ImageField, image_field
 from .native_dataset import Kind, Lists, checked_lists, list_kind, native_format
-from .paths import Path, Paths, expand
+from .paths import Path, Paths, expand, local
 from .tar_listing import listing_beside, listing_of
 
 TarField: TypeAlias = (
@@ -153,8 +153,8 @@ class TarDataset(BlockedDataset):
         self.lists = checked_lists(lists)
         self.on_error = on_error
         self.concatenated = bool(concatenated)
-        self.index_folder = None if index_folder is None else os.path.abspath(os.fsdecode(index_folder))
-        self.cache_folder = None if cache_folder is None else os.path.abspath(os.fsdecode(cache_folder))
+        self.index_folder = None if index_folder is None else local("index_folder", index_folder)
+        self.cache_folder = None if cache_folder is None else local("cache_folder", cache_folder)
         self.cache_bytes = None if cache_bytes is None else checked_number("cache_bytes", cache_bytes)
         self._open()
 

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .paths import Paths, expand
+from .paths import Paths, expand, local
 
 _META = ".nv-meta"
 
@@ -70,7 +70,7 @@ def listing_of(urls: Paths, split: str) -> Listing | None:
     """
     if not isinstance(urls, (str, bytes, os.PathLike)):
         return None
-    path = os.path.abspath(os.fsdecode(urls))
+    path = local("urls", urls)
     if path.endswith((".json", ".index")) and os.path.isfile(path):
         return _wids(path)
     folder = os.path.dirname(path) if os.path.basename(path) == _META else path

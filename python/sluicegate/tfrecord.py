@@ -9,7 +9,7 @@ from typing import Any, Literal
 from . import _core
 from .field_types import KINDS, typed_fields, types_by_name
 from .native_dataset import Kind, NativeDataset, leaves_out, native_format
-from .paths import Paths, expand, listed
+from .paths import Paths, expand, listed, local
 
 
 @native_format
@@ -79,7 +79,7 @@ class TFRecordDataset(NativeDataset):
         self.features = features if features is None or isinstance(features, str) else types_by_name(features)
         self.defaults = dict(defaults or {})
         self.on_error = on_error
-        self.index_folder = None if index_folder is None else os.path.abspath(index_folder)
+        self.index_folder = None if index_folder is None else local("index_folder", index_folder)
         self._open()
 
     def _open(self) -> None:
