@@ -31,9 +31,12 @@ class TokensDataset(NativeDataset):
     - `"pair"`: `(x, y)`, where `y[k]` is the token after `x[k]`, as in nanoGPT.
     - `"tensor"`: one tensor of `length` + 1 tokens; `x, y = batch[:, :-1], batch[:, 1:]` are views of it.
 
-    A flat file holds tokens and nothing else, little-endian. A file `name.bin` with a `name.idx` beside it is
-    Megatron's pair, which may also be given as `name` or `name.idx`; the index says which data type its tokens have.
-    Every number of the index is checked when it is opened. Several files are one dataset, one file after the other.
+    A flat file holds tokens and nothing else, little-endian. A `.npy` file of one axis, and the files of llm.c and
+    modded-nanogpt (magic 20240520 with uint16, 20240801 with uint32), have a header, which is read. A file that begins
+    as one of another format does, such as gzip, zip, Parquet or HDF5, is an error. A file `name.bin` with a `name.idx`
+    beside it is Megatron's pair, which may also be given as `name` or `name.idx`; the index says which data type its
+    tokens have. Every number of the index is checked when it is opened. Several files are one dataset, one file after
+    the other.
 
     No window crosses the end of a file, and the tokens behind the last whole window of one are in no sample. With the
     default stride windows lie side by side. Windows at random offsets, as nanoGPT draws them, are those of `stride=1`
@@ -49,21 +52,22 @@ class TokensDataset(NativeDataset):
             `sluicegate.paths.expand`.
         length: tokens in a sample, from 1.
         dtype: the data type of a flat file's tokens: `"uint8"`, `"uint16"`, `"uint32"`, `"int8"` to `"int64"`, or
-            NumPy's or torch's type of that name. Default: `"uint16"`, and that of the index for Megatron's files.
+            NumPy's or torch's type of that name. Default: `"uint16"`, and that of the index or header of other files.
         stride: tokens between the beginnings of two windows, from 1. Default: `length`.
         output: `"dict"` (default), `"pair"` or `"tensor"`.
         shift_labels: whether labels are the tokens that come next. Default: False for `"dict"`, True for `"pair"`.
         documents: `"joined"` (default): a file is one text. `"apart"`: no window crosses the end of one of the
             documents that a Megatron index tells of, and documents that are shorter than a window are in no sample.
-        offset: bytes before the first token of a flat file, such as 1,024 for the header of llm.c. Default 0.
+        offset: bytes before the first token of a flat file with a header of another kind: nothing is looked for in it.
+            Default 0.
         vocabulary_size: from this number on a token is an error, for files that may belong to another tokenizer.
             Default: not checked.
 
     Raises:
         FileNotFoundError: there is no such file, or none that matches the pattern.
-        ValueError: a file is empty or no whole number of tokens; an index is damaged or does not fit its `.bin` (the
-            text names file, byte and reason); no document is as long as a window; a number that is not positive; while
-            reading: a token beyond the vocabulary.
+        ValueError: a file is empty, no whole number of tokens, or of another format; an index or header is damaged or
+            does not fit its file (the text names file, byte and reason); no document is as long as a window; a number
+            that is not positive; while reading: a token beyond the vocabulary.
         OSError: while reading: a file shrank or was replaced since it was opened.
 
     Example:
@@ -157,7 +161,9 @@ def open_files(paths: list[str], dtype: str | None, offset: int, *, apart: bool)
     if dtype is not None:
         for path, found in zip(paths, files.dtypes, strict=True):
             if found != dtype:
-                raise ValueError(f"{path}: the index says that its tokens are {found}, but dtype={dtype!r} was given")
+                raise ValueError(
+                    f"{path}: its index or header says that its tokens are {found}, but dtype={dtype!r} was given"
+                )
     return files
 
 

@@ -190,6 +190,9 @@ def test_an_array_that_torch_does_not_have_is_refused_with_a_reason(tmp_path: Pa
 def test_what_is_no_npy_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     path.write_bytes(b"PK\x03\x04 something else")
+    with pytest.raises(ValueError, match=r"x\.npy, byte 0: the file is a zip archive"):
+        NpyDataset(path)
+    path.write_bytes(b"something else")
     with pytest.raises(ValueError, match=r"x\.npy, byte 0: this is not a \.npy file"):
         NpyDataset(path)
 

@@ -266,7 +266,7 @@ def test_truncated_and_other_files_are_refused(tmp_path: Path) -> None:
             continue
         with pytest.raises(ValueError, match=r"/x, byte (0|21): .*truncated"):
             TFRecordDataset(path, "bytes")
-    path.write_bytes(b"\x1f\x8b" + whole)
+    path.write_bytes(b"\x1f\x8b\x08\x00" + whole)
     with pytest.raises(ValueError, match="compressed with gzip"):
         TFRecordDataset(path, "bytes")
     length = struct.pack("<Q", 2**63)

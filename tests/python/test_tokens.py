@@ -204,7 +204,7 @@ def test_megatrons_files_are_joined_or_kept_apart(data: ModuleType, tmp_path: Pa
         assert rows == [[1, 2, 3, 4], [7, 8, 9, 10]]
     lengths = joined.document_lengths
     assert (lengths.tolist(), lengths.dtype) == ([4, 0, 2, 5], np.int64)
-    with pytest.raises(ValueError, match="the index says that its tokens are int32, but dtype='uint16' was given"):
+    with pytest.raises(ValueError, match="index or header says that its tokens are int32, but dtype='uint16'"):
         TokensDataset(prefix, 4, np.uint16)
 
 

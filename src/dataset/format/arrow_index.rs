@@ -14,6 +14,8 @@ use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::{Block, Endianness, Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::{Schema, SchemaRef};
 
+use super::known_format::{SIGNATURE_BYTES, foreign};
+
 const MAGIC: &[u8] = b"ARROW1";
 /// The magic and what brings it to a multiple of eight.
 const HEAD: usize = 8;
@@ -69,13 +71,11 @@ impl ArrowIndex {
             if bytes.starts_with(MAGIC) {
                 return read_file(bytes);
             }
-            let hint = match bytes.get(..4) {
-                Some(b"FEA1") => "this is Feather 1, which is not Arrow's format: write it anew as Feather 2",
-                Some(b"PAR1") => "this is Parquet: read it as such",
-                None => "it is truncated, or no Arrow file",
-                Some(_) => return read_stream(bytes),
-            };
-            Err((0, hint.into()))
+            match foreign(&bytes[..bytes.len().min(SIGNATURE_BYTES)], "an Arrow file") {
+                Some(reason) => Err((0, reason)),
+                None if bytes.len() < 4 => Err((0, "it is truncated, or no Arrow file".into())),
+                None => read_stream(bytes),
+            }
         })
         .unwrap_or_else(|reason| Err((0, format!("its metadata are damaged: {reason}"))))
     }

@@ -1,7 +1,7 @@
 //! [`DataFile`]: a file that samples are read from, without a descriptor that stays open.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -46,6 +46,14 @@ impl DataFile {
             Access::OpenedForEachRead => None,
         };
         Ok(Self { path, bytes, identity, mapping })
+    }
+
+    /// Its first bytes, at most `most`.
+    pub(super) fn start(&self, most: usize) -> Result<Vec<u8>> {
+        let io = |source| Error::Io { path: self.path.clone(), source };
+        let mut start = Vec::new();
+        open_regular(&self.path)?.take(most as u64).read_to_end(&mut start).map_err(io)?;
+        Ok(start)
     }
 
     /// The size when it was opened, in bytes.

@@ -107,6 +107,10 @@ fn unread_files(pool: &FilePool, broken: &mut Broken) -> Result<()> {
     Ok(())
 }
 
+/// What a first line without a value means.
+const SPREAD_OUT: &str =
+    "; if the file is one JSON value over several lines, write one value a line, as `jq -c '.[]'` does";
+
 impl Decode for Lines {
     fn len(&self) -> usize {
         self.spans.len()
@@ -124,13 +128,14 @@ impl Decode for Lines {
             };
             let text = std::str::from_utf8(line)
                 .map_err(|error| refuse((error.valid_up_to(), "this is no UTF-8 text".into())))?;
-            match self.shape {
-                Shape::Whole => {
-                    check(text).map_err(refuse)?;
-                    into.column(0).bytes.extend(line);
-                }
-                Shape::Fields => read_fields(text, &self.fields, into).map_err(refuse)?,
-            }
+            let read = match self.shape {
+                Shape::Whole => check(text).map(|()| into.column(0).bytes.extend(line)),
+                Shape::Fields => read_fields(text, &self.fields, into),
+            };
+            read.map_err(|(place, reason)| match text.trim() {
+                "[" | "{" => refuse((place, format!("{reason}{SPREAD_OUT}"))),
+                _ => refuse((place, reason)),
+            })?;
             into.end_sample(&self.fields).map_err(|reason| refuse((0, reason)))
         })
     }

@@ -2,6 +2,7 @@
 //!
 //! Source: NumPy's format specification (`numpy.lib.format`), versions 1.0 to 3.0.
 
+use super::known_format::foreign;
 use crate::DType;
 
 /// What the header of a `.npy` file says about its array.
@@ -26,10 +27,8 @@ impl NpyHeader {
     /// Reads the header from the first bytes of a file.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         if !bytes.starts_with(MAGIC) {
-            return Err((
-                0,
-                "this is not a .npy file (it does not begin with \\x93NUMPY): write it with numpy.save".into(),
-            ));
+            let plain = "this is not a .npy file (it does not begin with \\x93NUMPY): write it with numpy.save";
+            return Err((0, foreign(bytes, "a .npy file").unwrap_or_else(|| plain.into())));
         }
         let truncated =
             |at: usize| (at as u64, "the file ends inside its header: it was not written to its end".into());

@@ -18,6 +18,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::known_format::{SIGNATURE_BYTES, foreign};
 use super::open_file::OpenFile;
 use super::parquet_schema::check_schema;
 use super::parquet_texts::{fields_as_read, with_bytes_for_texts};
@@ -109,7 +110,10 @@ fn footer_bytes(file: &OpenFile) -> Result<Option<(u64, Bytes)>> {
     let len = len.iter().rev().fold(0, |len, &byte| len << 8 | u64::from(byte));
     match start.checked_sub(len) {
         Some(start) if magic == b"PAR1" => Ok(Some((start, read(file, start, (len + TAIL) as usize)?))),
-        _ => Ok(None),
+        _ => match foreign(&read(file, 0, file.bytes().min(SIGNATURE_BYTES as u64) as usize)?, "a Parquet file") {
+            Some(reason) => Err(Error::Format { path: file.source().path.clone(), offset: 0, reason }),
+            None => Ok(None),
+        },
     }
 }
 

@@ -1,9 +1,11 @@
 //! [`Raw`]: a file of samples of one size, with nothing between them.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::file_parts::file_parts;
+use super::known_format::{SIGNATURE_BYTES, foreign};
 use super::mapped_file::MappedFile;
 use crate::dataset::{Concat, Dataset, ReadMany};
 use crate::memory::Array;
@@ -96,7 +98,16 @@ impl Raw {
     ) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
         check_fields(&fields, sample_bytes)?;
-        let file = MappedFile::open(&path)?;
+        let mut file = MappedFile::open(&path)?;
+        if header_bytes == 0 {
+            // Else the user has described the file, header included.
+            let mut start = Vec::new();
+            let read = (&mut file).take(SIGNATURE_BYTES as u64).read_to_end(&mut start);
+            read.map_err(|source| Error::Io { path: path.clone(), source })?;
+            if let Some(reason) = foreign(&start, "") {
+                return Err(Error::Format { path, offset: 0, reason });
+            }
+        }
         let bytes = file.metadata().map_err(|source| Error::Io { path: path.clone(), source })?.len();
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let rest = bytes.checked_sub(header_bytes).map_or(header_bytes, |data| data % sample_bytes);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::file_parts::file_parts;
+use super::known_format::foreign;
 use super::mapped_file::MappedFile;
 use super::safetensors_header::{LENGTH_BYTES, LONGEST_HEADER, Tensor, parse};
 use crate::dataset::{Concat, Dataset, ReadMany};
@@ -117,10 +118,13 @@ fn read_header(path: &Path) -> Result<(std::fs::File, Vec<Tensor>)> {
     file.read_exact(&mut length).map_err(io)?;
     let length = u64::from_le_bytes(length);
     if length > LONGEST_HEADER || length > room {
-        let reason = format!(
-            "the header is to have {length} bytes, but the file has {room} more, and {LONGEST_HEADER} are allowed: it is \
+        let plain = || {
+            format!(
+                "the header is to have {length} bytes, but the file has {room} more, and {LONGEST_HEADER} are allowed: it is \
              truncated, or no safetensors file"
-        );
+            )
+        };
+        let reason = foreign(&length.to_le_bytes(), "a safetensors file").unwrap_or_else(plain);
         return Err(refuse((0, reason)));
     }
     let mut header = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];

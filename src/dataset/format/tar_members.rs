@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::known_format::foreign;
 use super::open_file::OpenFile;
 use super::tar_header::{BLOCK, TarHeader, TarKind};
 use super::tar_pax::PaxRecords;
@@ -226,7 +227,7 @@ pub(super) fn no_archive(block: &[u8; BLOCK]) -> String {
             format!("this is compressed: give it a name that ends in {name}, so that it is unpacked first")
         }
         Some((_, name)) => format!("this is compressed as {name}, which is not read: unpack it"),
-        None => "this is no tar archive".into(),
+        None => foreign(block, "a tar archive").unwrap_or_else(|| "this is no tar archive".into()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Texts in files: in blocks, with the numbers of their lines.
 
 use super::file_pool::FilePool;
+use super::known_format::{SIGNATURE_BYTES, foreign};
 use super::open_file::OpenFile;
 use crate::{Error, Result};
 
@@ -12,11 +13,17 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Where the text begins: behind a byte order mark, if there is one.
 ///
 /// # Errors
-/// [`Error::Format`] for a text in UTF-16, whose mark is another; or whatever reading brings.
+/// [`Error::Format`] for a text in UTF-16, whose mark is another, and for a file that is not a text; or whatever reading brings.
 pub(super) fn text_start(file: &OpenFile) -> Result<u64> {
-    let mut mark = [0; 3];
-    let mark = &mut mark[..file.bytes().min(3) as usize];
-    file.read_at(0, mark)?;
+    let mut start = [0; SIGNATURE_BYTES];
+    let start = &mut start[..file.bytes().min(SIGNATURE_BYTES as u64) as usize];
+    file.read_at(0, start)?;
+    // The signatures that are letters may begin a text, too.
+    let is_binary = start.iter().any(|&byte| byte < b'\t');
+    if let Some(reason) = is_binary.then(|| foreign(start, "")).flatten() {
+        return Err(Error::Format { path: file.source().path.clone(), offset: 0, reason });
+    }
+    let mark = &start[..start.len().min(3)];
     if mark.starts_with(b"\xff\xfe") || mark.starts_with(b"\xfe\xff") {
         let reason = "the text is in UTF-16: convert it to UTF-8".into();
         return Err(Error::Format { path: file.source().path.clone(), offset: 0, reason });

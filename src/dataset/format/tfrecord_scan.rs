@@ -3,6 +3,7 @@
 use super::broken::is_damage;
 use super::damages::Damages;
 use super::file_pool::FilePool;
+use super::known_format::foreign;
 use super::open_file::OpenFile;
 use super::scan::scan;
 use super::spans::Span;
@@ -82,10 +83,9 @@ fn find_from(file: &OpenFile, mut place: u64, spans: &mut Vec<Span>) -> Result<(
         let (length, checksum) = header.split_at(8);
         let (expected, found) = (number(checksum), masked(length));
         if expected != found {
-            let hint = match header {
-                [0x1f, 0x8b, ..] if place == 0 => ": it is compressed with gzip, unpack it first",
-                _ => ": the file is damaged, or no TFRecord file",
-            };
+            let named = if place == 0 { foreign(&block, "a TFRecord file") } else { None };
+            let hint =
+                named.map_or_else(|| ": the file is damaged, or no TFRecord file".into(), |name| format!(": {name}"));
             let reason = format!("the checksum of the length is {found:08x}, but the file says {expected:08x}{hint}");
             return Err(refuse(place, reason));
         }

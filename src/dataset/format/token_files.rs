@@ -6,7 +6,8 @@ use super::data_file::{Access, MAPPED_FILES};
 use super::token_stream::TokenStream;
 use crate::{DType, Error, Result};
 
-/// How the tokens of a flat file lie in it. A Megatron file has an index that says so.
+/// How the tokens of a flat file lie in it. The index of a Megatron file says so, and the header of a `.npy` file or of one of
+/// llm.c; headers are looked for where `offset` is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenLayout {
     /// The data type of a token: an integer, but not uint64. In the file it is little-endian.
@@ -61,8 +62,8 @@ impl TokenFiles {
     /// `name` or `name.idx`; every other file is flat.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file can't be opened; [`Error::Format`] when one is empty, is no whole number of tokens, or has
-    /// an index whose numbers do not fit; [`Error::InvalidArgument`] when there is no file, or the data type is none of a
+    /// [`Error::Io`] when a file can't be opened; [`Error::Format`] when one is empty, is no whole number of tokens, has an
+    /// index or a header whose numbers do not fit, or begins as a file of another format does; [`Error::InvalidArgument`] when there is no file, or the data type is none of a
     /// token.
     pub fn open(
         paths: impl IntoIterator<Item = impl AsRef<Path>>,
@@ -77,7 +78,7 @@ impl TokenFiles {
             let (stream, ends) = match MegatronPair::of(path.as_ref()) {
                 Some(pair) => TokenStream::megatron(&pair.tokens, &pair.index, documents, access)?,
                 None => {
-                    let stream = TokenStream::flat(path.as_ref(), layout, access)?;
+                    let stream = TokenStream::plain(path.as_ref(), layout, access)?;
                     let ends = vec![stream.len()];
                     (stream, ends)
                 }

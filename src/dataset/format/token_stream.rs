@@ -5,6 +5,7 @@ use std::path::Path;
 use super::data_file::{Access, DataFile};
 use super::megatron_index::{MegatronIndex, Run};
 use super::token_files::{Documents, TokenLayout};
+use super::token_form::TokenForm;
 use crate::{DType, Result};
 
 /// The tokens of one file in their order, which need not be that in which they lie there.
@@ -16,29 +17,11 @@ pub(super) struct TokenStream {
 }
 
 impl TokenStream {
-    /// A file that holds tokens and nothing else, but for what the layout says to pass over.
-    pub(super) fn flat(path: &Path, layout: &TokenLayout, access: Access) -> Result<Self> {
+    /// A file without an index: flat, with the header of a `.npy` file, or with that of llm.c.
+    pub(super) fn plain(path: &Path, layout: &TokenLayout, access: Access) -> Result<Self> {
         let file = DataFile::open(path, access)?;
-        let (bytes, item) = (file.bytes(), layout.dtype.bytes() as u64);
-        if bytes <= layout.offset {
-            let reason = match layout.offset {
-                0 => "the file is empty: write it again, or leave it out".to_owned(),
-                offset => format!("the file has {bytes} bytes, no more than are passed over (offset={offset})"),
-            };
-            return Err(file.refuse(bytes, reason));
-        }
-        let rest = (bytes - layout.offset) % item;
-        if rest > 0 {
-            let reason = format!(
-                "{} bytes are no whole number of {} tokens: the file is truncated, or has another dtype",
-                bytes - layout.offset,
-                layout.dtype
-            );
-            return Err(file.refuse(bytes - rest, reason));
-        }
-        let tokens = (bytes - layout.offset) / item;
-        let runs = vec![Run { start: 0, offset: layout.offset }];
-        Ok(Self { file, dtype: layout.dtype, tokens, runs })
+        let TokenForm { dtype, offset, tokens } = TokenForm::of(&file, layout)?;
+        Ok(Self { file, dtype, tokens, runs: vec![Run { start: 0, offset }] })
     }
 
     /// A Megatron `.bin` with the index at `index`; also where each of its documents ends, if they are told apart.
