@@ -1,34 +1,40 @@
-"""`ShardManifest`: which shards of a job are whole, and which job that is."""
+"""`ShardManifest`: which shards of a job are finished, and which files belong to it."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import hashlib
-import itertools
 import json
 import os
-import re
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-# What stands between names and numbers, by version: another one is another job.
-_VERSION = 3
+from .shard_names import ShardNames, without_number
+
+# Version of the file's contents; a manifest of another version belongs to another job.
+_VERSION = 4
 
 
 class ShardManifest:
-    """A small JSON file beside the shards, that is replaced as a whole; and the right to write them.
+    """The record of a job that writes shards, a small JSON file next to them; and the exclusive right to write them.
 
-    It says with which arguments they were begun, how many samples and bytes each whole one has, and the digests of the
-    first sample and of the last one of each: whoever goes on asks for these samples again, and sees whether they are
-    what they were. One at a time has the right; the operating system takes it from a process that dies.
+    It holds the job's arguments, the number of samples and bytes of each finished shard, and the digests of the first
+    sample and of each shard's last sample. A resumed job asks for these samples again and compares them.
+
+    It also says which files belong to the job: a shard's number is reserved here, on the disk, before a file of that
+    name can appear. After a crash or a full disk, files with reserved numbers are the job's own and may be removed.
+    Other files are never removed or replaced. If a glob would read one of them together with the shards, it is an
+    error.
+
+    One process or thread at a time has the right to write; the operating system takes it from a process that dies.
 
     Args:
         pattern: the path of the shards, with a place for their number.
-        arguments: what the shards depend on beside the samples; JSON's types.
-        files: the files that the shard at a path consists of, or that stand in its way.
+        arguments: what the shards depend on apart from the samples; of JSON's types.
+        files: returns the files that the shard at a path consists of, or that would change how it is read.
 
     Example:
         >>> import tempfile
@@ -41,101 +47,128 @@ class ShardManifest:
 
     def __init__(self, pattern: str, arguments: dict[str, Any], files: Callable[[str], list[str]]) -> None:
         self.pattern = pattern
-        self.arguments: dict[str, Any] = {"version": _VERSION, **arguments}
-        self.files = files
         folder, name = os.path.split(pattern)
-        self.path = os.path.join(folder, re.sub(r"\{[^{}]*\}", "", name) + ".shards.json")
+        names = [os.path.basename(path) for path in files(pattern)]
+        self.names = ShardNames(folder, names)
+        self.arguments: dict[str, Any] = {"version": _VERSION, "names": names, **arguments}
+        self.path = os.path.join(folder, without_number(name) + ".shards.json")
         self.shards: list[dict[str, Any]] = []
+        self.reserved = 0
+        """Shards with lower numbers belong to this job."""
         self.first: str | None = None
         """The digest of the first sample; None as long as there is none."""
         self.form: Any = None
         """What the first samples have told of all, JSON's types."""
         self.is_whole = False
         self._waiting: dict[int, dict[str, Any]] = {}
+        self._is_writing = False
         self._lock: int | None = None
 
     @property
     def samples(self) -> int:
-        """How many samples are in whole shards."""
+        """The number of samples in finished shards."""
         return sum(shard["samples"] for shard in self.shards)
 
     def load(self, resume: bool) -> None:
-        """Finds out what is there; without `resume` removes it.
+        """Takes over what an earlier job has written; without `resume` removes it.
 
         Raises:
-            ValueError: it was begun with other arguments.
-            FileExistsError: the first shard is there, and nothing says whose it is.
+            ValueError: it was begun with other arguments, or the file is damaged.
+            FileExistsError: files that no manifest lists would be read together with the shards.
         """
-        found = None
-        try:
-            with open(self.path, encoding="utf-8") as file:
-                found = json.load(file)
-        except FileNotFoundError:
-            pass
-        except (ValueError, RecursionError):
-            if resume:
-                raise self._damaged() from None
-        self._remove_unfinished()
+        found = self._found()
+        # A damaged manifest does not say which files are its own.
+        known = found if isinstance(found, dict) and found.get("digest") == _digest(found) else None
+        if resume and found is not None:
+            if known is None:
+                raise ValueError(f"{self.path!r} is damaged: give resume=False to write all shards again")
+            if known["arguments"] != self.arguments:
+                raise ValueError(
+                    f"{self.path!r} says that these shards were begun with {known['arguments']}, not "
+                    f"{self.arguments}: give the same arguments, or resume=False"
+                )
+        if known is not None:
+            _remove_unfinished(*_owned(known, self.names))
+        if resume and known is not None:
+            self.reserved = known["reserved"]
+        self._refuse_look_alikes(known, has_manifest=found is not None)
         if not resume:
-            self._remove_shards()
+            if known is not None:
+                names, reserved = _owned(known, self.names)
+                for path in names.present(range(reserved)):
+                    os.remove(path)
             self.save()
             return
-        if found is None:
-            there = [path for path in self.files(self.pattern.format(0)) if os.path.lexists(path)]
-            if there:
-                raise FileExistsError(f"{there[0]!r} is there, but not {self.path!r}: remove it, or give resume=False")
+        if known is None:
             self.save()
             return
-        if not isinstance(found, dict) or found.get("digest") != _digest(found):
-            raise self._damaged()
-        if found["arguments"] != self.arguments:
-            arguments = found["arguments"]
-            raise ValueError(
-                f"{self.path!r} says that these shards were begun with {arguments}, not {self.arguments}: give the "
-                "same arguments, or resume=False"
-            )
-        self.first, self.form = found["first"], found["form"]
-        for number, shard in enumerate(found["shards"]):
+        self.first, self.form = known["first"], known["form"]
+        for number, shard in enumerate(known["shards"]):
             if self._bytes(number) != shard["bytes"]:
                 break
             self.shards.append(shard)
-        self.is_whole = bool(found["whole"]) and len(self.shards) == len(found["shards"])
+        self.is_whole = bool(known["whole"]) and len(self.shards) == len(known["shards"])
 
-    def _damaged(self) -> ValueError:
-        """The error of a file that `save` has not written."""
-        return ValueError(f"{self.path!r} is damaged: give resume=False, and all is written anew")
+    def _found(self) -> Any:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return None
+        except (ValueError, RecursionError):
+            return False
+
+    def _refuse_look_alikes(self, known: dict[str, Any] | None, *, has_manifest: bool) -> None:
+        """Raises an error if a glob would find files that are not of this job, nor of one whose files it replaces."""
+        names, reserved = (self.names, 0) if known is None else _owned(known, self.names)
+        owned = set(names.present(range(reserved)))
+        others = [path for path in self.names.look_alikes(0) if path not in owned]
+        if others:
+            missing = "does not exist"
+            if has_manifest:
+                missing = "is damaged" if known is None else "does not list it"
+            raise FileExistsError(
+                f"{others[0]!r} exists, but {self.path!r}, which lists the shards written by this function, {missing}: "
+                "remove the file (it would be read as one of the shards), or give another pattern"
+            )
 
     def _bytes(self, number: int) -> int:
-        """What the files of a shard have together."""
-        return sum(os.path.getsize(path) for path in self.files(self.pattern.format(number)) if os.path.isfile(path))
+        """Returns the size of all files of a shard together."""
+        return sum(os.path.getsize(path) for path in self.names.paths(number) if os.path.isfile(path))
 
-    def _remove_unfinished(self) -> None:
-        """Removes what a killed process has left."""
-        names = [os.path.basename(path) for path in self.files(self.pattern)]
-        # The numbers, however they are written.
-        patterns = ["[-+ 0-9a-fA-F]*".join(map(re.escape, re.split(r"\{[^{}]*\}", name))) for name in names]
-        unfinished = re.compile(f"(?:{'|'.join(patterns)}){re.escape('.unfinished')}")
-        with os.scandir(os.path.dirname(self.pattern)) as entries:
-            for entry in entries:
-                if unfinished.fullmatch(entry.name):
-                    os.remove(entry.path)
+    def reserve(self, number: int) -> None:
+        """Makes shard `number` the job's own, before anything is written under its name.
 
-    def _remove_shards(self) -> None:
-        for number in itertools.count():
-            there = [path for path in self.files(self.pattern.format(number)) if os.path.lexists(path)]
-            if not there:
-                return
-            for path in there:
-                os.remove(path)
+        Raises:
+            FileExistsError: a file of that name has appeared since the job began.
+        """
+        self._is_writing = True
+        if number < self.reserved:
+            return
+        # Some more at once: writing this file for each of very many small shards would take long.
+        reserved = number + 1 + number // 8
+        for path in self.names.present(range(self.reserved, reserved)):
+            raise FileExistsError(f"{path!r} has appeared while these shards were written: remove it, and go on")
+        self.reserved = reserved
+        self.save()
 
     def add(self, number: int, *, samples: int, size: int, last: str) -> bool:
-        """Notes that shard `number` is whole; True when that is to be saved."""
+        """Notes that shard `number` is finished. Returns True if that is to be saved."""
         self._waiting[number] = {"samples": samples, "bytes": size, "last": last}
         before = len(self.shards)
-        # Without gaps: from the number of samples follows where to go on.
+        # Without gaps: a job resumes after the samples of the shards listed here.
         while len(self.shards) in self._waiting:
             self.shards.append(self._waiting.pop(len(self.shards)))
         return len(self.shards) > before
+
+    def remove_unlisted(self) -> None:
+        """Removes the job's files after the last shard that is listed.
+
+        They were finished before one of lower number that failed, or come from a longer job.
+        """
+        for path in self.names.present(range(len(self.shards), self.reserved)):
+            os.remove(path)
+        self.reserved = len(self.shards)
 
     def save(self) -> None:
         """Puts on the disk what is known."""
@@ -145,6 +178,7 @@ class ShardManifest:
             "form": self.form,
             "first": self.first,
             "shards": self.shards,
+            "reserved": self.reserved,
             "whole": self.is_whole,
         }
         known["digest"] = _digest(known)
@@ -162,14 +196,27 @@ class ShardManifest:
                 raise OSError(error.errno, error.strerror, unfinished) from error
             raise
 
+    def finish(self) -> None:
+        """Notes that all shards are listed, and removes others of the job."""
+        self.remove_unlisted()
+        self.is_whole = True
+        self.save()
+
     def discard(self) -> None:
-        """Removes the file of a job that has failed before anything came of it."""
-        if not self.shards and not any(map(os.path.lexists, self.files(self.pattern.format(0)))):
-            with suppress(FileNotFoundError):
+        """Leaves the listed shards of a job that has failed, and no file if there is none.
+
+        If even that fails, the manifest on the disk still lists what belongs to the job.
+        """
+        with suppress(OSError):
+            # A job that has failed before it wrote anything was perhaps given the wrong samples.
+            if self._is_writing:
+                self.remove_unlisted()
+                self.save()
+            if not self.reserved:
                 os.remove(self.path)
 
     def paths(self) -> list[str]:
-        """The paths of the whole shards."""
+        """Returns the paths of the listed shards."""
         return [self.pattern.format(number) for number in range(len(self.shards))]
 
     def __enter__(self) -> ShardManifest:
@@ -224,7 +271,22 @@ def _leave_locks_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_locks_to_parent)
 
 
+def _owned(known: dict[str, Any], names: ShardNames) -> tuple[ShardNames, int]:
+    """Returns the names of the shards that a manifest lists or has reserved, and how many these are."""
+    # Those of version 3 say neither.
+    patterns = known["arguments"].get("names", names.patterns)
+    return ShardNames(names.folder, patterns), known.get("reserved", len(known["shards"]))
+
+
+def _remove_unfinished(names: ShardNames, reserved: int) -> None:
+    """Removes unfinished files that a killed process has left."""
+    for number in range(reserved):
+        for path in names.paths(number):
+            with suppress(FileNotFoundError):
+                os.remove(f"{path}.unfinished")
+
+
 def _digest(known: dict[str, Any]) -> str:
-    """What tells that somebody else has written to the file."""
+    """Returns the digest by which changes to the file are noticed."""
     rest = {name: value for name, value in known.items() if name != "digest"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

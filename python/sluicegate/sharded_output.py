@@ -12,7 +12,6 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from torch.utils.data import Dataset, IterableDataset
@@ -89,10 +88,11 @@ def write_shards(
 ) -> list[str]:
     """Writes the samples of `dataset`, in its order.
 
-    A shard appears under its name when it is whole and on the disk; until then it is called `*.unfinished`, and on an
-    error nothing of that name is left. What is whole stands in a manifest beside the shards. What was killed goes on
-    from it: first sample, and last one before the rest, are asked for again and compared, whole shards are kept, the
-    rest is made.
+    A shard appears under its name when it is finished and on the disk; until then it is called `*.unfinished`, and on
+    an error no such file is left. A manifest next to the shards lists them, and every name before it is used. A job
+    that was killed resumes from it: the first sample, and the last one of the listed shards, are asked for again and
+    compared, listed shards are kept, and all others of the job are made again or removed. When this returns, a glob
+    finds this job's shards and no others.
 
     Returns:
         The paths of the shards.
@@ -100,7 +100,7 @@ def write_shards(
     Raises:
         ValueError: the pattern has no place for a number; or what was begun there was begun with other arguments or of
             other samples.
-        FileExistsError: the first shard is there, and nothing says that this function has made it.
+        FileExistsError: a file is named like a shard, and no manifest says that this function has written it.
         RuntimeError: another process writes there.
     """
     pattern = local("pattern", pattern)
@@ -112,7 +112,7 @@ def write_shards(
     is_stream = isinstance(dataset, IterableDataset) or not (
         hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
     )
-    length = None if is_stream else len(dataset)
+    length = _length(dataset)
     arguments = {"shard_bytes": shard_bytes, "length": length, **form.arguments()}
     with ShardManifest(pattern, arguments, form.files) as manifest:
         manifest.load(resume)
@@ -125,6 +125,14 @@ def write_shards(
             manifest.discard()
             raise
     return manifest.paths()
+
+
+def _length(dataset: Any) -> int | None:
+    """Returns the number of samples; None for a stream that does not have it."""
+    try:
+        return len(dataset)
+    except (TypeError, NotImplementedError):
+        return None
 
 
 class _Job:
@@ -148,8 +156,7 @@ class _Job:
         if manifest.first is None:
             learnt = self.source.begin()
             if not learnt:
-                manifest.is_whole = True
-                manifest.save()
+                manifest.finish()
                 return
             manifest.form = form.learn(learnt)
             manifest.first = self._digest(form.encode(learnt[:1], 0), 0)
@@ -170,14 +177,20 @@ class _Job:
                     self._end(shards, (block, last))
                 self._note(shards, first_shard, wait=True)
         except BaseException:
-            # What is whole by now need not be made again; another shard that failed is no news.
-            with suppress(Exception):
-                self._note(shards, first_shard, wait=False)
-            raise
-        finally:
             shards.close()
-        manifest.is_whole = True
-        manifest.save()
+            # Shards that are finished by now need not be made again. Each one that failed is an error of its own.
+            while not self._noted(shards, first_shard):
+                pass
+            raise
+        shards.close()
+        manifest.finish()
+
+    def _noted(self, shards: _core.Shards, first_shard: int) -> bool:
+        try:
+            self._note(shards, first_shard, wait=False)
+        except Exception:
+            return False
+        return True
 
     def _append(self, shards: _core.Shards, block: Any, count: int, first: int, before: tuple[Any, int]) -> None:
         place = 0
@@ -186,6 +199,7 @@ class _Job:
             if place < count:
                 # Full; or the very first one.
                 self._end(shards, before if place == 0 else (block, place - 1))
+                self.manifest.reserve(self.begun)
                 shards.begin(self.manifest.pattern.format(self.begun))
                 self.begun += 1
 

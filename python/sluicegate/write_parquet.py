@@ -54,7 +54,7 @@ def write_parquet(
         ragged: fields whose arrays differ in length along the first axis, where the first samples don't show it.
         num_workers: worker processes that read and check the samples, as of `DataLoader`; of an iterable dataset none.
         threads: the number of threads that encode.
-        resume: whether to go on with what is there. With False it is removed, and all is written anew.
+        resume: as in `write_tar`.
 
     Returns:
         The paths of the files.
@@ -64,7 +64,7 @@ def write_parquet(
             field, and the place in it: `messages[1].role`); an argument that can't be used; what was begun there was
             begun with other arguments, or of other samples.
         OSError: what could not be written, or the folder, which is not there.
-        FileExistsError: the first file is there, and nothing says that this function has made it.
+        FileExistsError: a file is named like a shard, and this function has not written it.
         RuntimeError: another process or thread writes these files at the moment.
 
     Example:

@@ -50,7 +50,9 @@ def write_tar(
         shard_bytes: an archive has at most so many bytes, or one sample.
         num_workers: worker processes that read and encode the samples, as of `DataLoader`; of an iterable dataset none.
         threads: the number of threads that write.
-        resume: whether to go on with what is there. With False it is removed, and all archives are written anew.
+        resume: True (default) to keep the archives that an earlier call with the same arguments finished. With False
+            they are removed, and all archives are written again. Of a stream without `len` whose archives are all
+            finished, the first sample alone is compared; give False if the stream has changed.
 
     Returns:
         The paths of the archives.
@@ -61,7 +63,7 @@ def write_tar(
             with other arguments, or of other samples.
         TypeError: a sample is no dict, or a value is not one of those above.
         OSError: what could not be written, or the folder, which is not there.
-        FileExistsError: the first archive is there, and nothing says that this function has made it.
+        FileExistsError: a file is named like an archive, and this function has not written it.
         RuntimeError: another process or thread writes these archives at the moment.
 
     Example:

@@ -51,7 +51,7 @@ def write_tokens(
         shard_bytes: a `.bin` has at most so many bytes, or one document.
         num_workers: worker processes that read the documents, as of `DataLoader`; of an iterable dataset none.
         threads: the number of threads that write.
-        resume: whether to go on with what is there. With False it is removed, and all is written anew.
+        resume: as in `write_tar`.
 
     Returns:
         The paths of the `.bin` files.
@@ -61,7 +61,7 @@ def write_tokens(
             what was begun there was begun with other arguments, or of other documents.
         TypeError: a document is none.
         OSError: what could not be written, or the folder, which is not there.
-        FileExistsError: the first file is there, and nothing says that this function has made it.
+        FileExistsError: a file is named like a shard, and this function has not written it.
         RuntimeError: another process or thread writes these files at the moment.
 
     Example:

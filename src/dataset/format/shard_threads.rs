@@ -2,8 +2,9 @@
 
 use std::mem;
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -50,6 +51,8 @@ pub(super) struct ShardThreads<Piece: Send + 'static> {
     outcomes: (Option<Sender<Outcome>>, Mutex<Receiver<Outcome>>),
     /// What is whole, and was not asked for yet; or was, when another shard had failed.
     written: Vec<WrittenShard>,
+    /// Set when shards that are not finished yet are not wanted any more.
+    is_given_up: Arc<AtomicBool>,
     process: u32,
 }
 
@@ -77,6 +80,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
             heard: 0,
             outcomes: (Some(sender), Mutex::new(receiver)),
             written: Vec::new(),
+            is_given_up: Arc::default(),
             process: process::id(),
         })
     }
@@ -88,9 +92,10 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
     ) {
         let (sender, arriving) = sync_channel(self.waiting);
         let (number, outcomes) = (self.begun, self.outcomes.0.clone());
+        let is_given_up = Arc::clone(&self.is_given_up);
         self.threads.spawn(move || {
             // A panic that nobody caught would end the process.
-            let outcome = match catch(|| write_shard(create, number, &arriving)) {
+            let outcome = match catch(|| write_shard(create, number, &arriving, &is_given_up)) {
                 Ok(Some(shard)) => Outcome::Whole(shard),
                 Ok(None) => Outcome::Removed,
                 Err(error) => Outcome::Failed(error),
@@ -143,13 +148,19 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         Ok(mem::take(&mut self.written))
     }
 
-    /// Gives up what is not ended, and waits until no thread writes any more.
+    /// Gives up every shard that is not finished, and waits until no thread writes any more. [`written`](Self::written) still
+    /// returns the shards that were finished before.
     pub(super) fn close(&mut self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
         self.current = None;
-        // The threads have the other ends: when they are gone, all is said.
+        // The threads hold the other senders: the channel closes when the last of them is done.
         self.outcomes.0 = None;
         let outcomes = self.outcomes.1.lock().unwrap_or_else(PoisonError::into_inner);
-        while outcomes.recv().is_ok() {}
+        while let Ok(outcome) = outcomes.recv() {
+            if let Outcome::Whole(shard) = outcome {
+                self.written.push(shard);
+            }
+        }
     }
 }
 
@@ -172,14 +183,21 @@ pub(super) fn pool(threads: usize, what: &'static str) -> Result<ThreadPool> {
         .map_err(|error| Error::Threads { threads, reason: error.to_string() })
 }
 
-/// Writes what arrives; nothing when it breaks off, which leaves no file.
+/// Writes the pieces that arrive to one shard. Returns nothing, and leaves no file, if the shard is given up.
 fn write_shard<Piece, W: ShardWriter<Piece>>(
     create: impl FnOnce() -> Result<W>,
     number: usize,
     arriving: &Receiver<Sent<Piece>>,
+    is_given_up: &AtomicBool,
 ) -> Result<Option<WrittenShard>> {
+    if is_given_up.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
     let mut shard = Box::new(create()?);
     for sent in arriving {
+        if is_given_up.load(Ordering::Relaxed) {
+            break;
+        }
         match sent {
             Sent::Piece(piece) => shard.write(piece)?,
             Sent::End { samples } => return Ok(Some(WrittenShard { number, samples, bytes: shard.finish()? })),
@@ -223,6 +241,21 @@ mod tests {
         let whole = threads.written(Wait::ForAll).unwrap();
         assert_eq!(whole.iter().map(|shard| (shard.number, shard.bytes)).collect::<Vec<_>>(), [(0, 7), (2, 7)]);
         assert!(threads.written(Wait::ForAll).unwrap().is_empty());
+    }
+
+    #[test]
+    fn shards_that_finish_before_the_end_are_known_after_it() {
+        let mut threads = ShardThreads::new(1, 4).unwrap();
+        shard(&mut threads, 5);
+        while threads.written.is_empty() {
+            threads.written = threads.written(Wait::ForNone).unwrap();
+        }
+        threads.begin(|| Ok(Counting));
+        threads.send(6);
+        threads.close();
+        assert_eq!(threads.written(Wait::ForNone).unwrap().len(), 1);
+        shard(&mut threads, 7);
+        assert!(threads.written(Wait::ForAll).unwrap().is_empty(), "given up");
     }
 
     #[test]
