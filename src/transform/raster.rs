@@ -91,13 +91,23 @@ pub(super) fn orientation(encoded: &[u8], format: RasterFormat) -> Option<Orient
 fn open(encoded: &[u8], format: RasterFormat) -> ImageResult<Decoder<'_>> {
     let bytes = Cursor::new(encoded);
     Ok(match format {
-        RasterFormat::Png => Box::new(PngDecoder::new(bytes)?),
+        RasterFormat::Png => Box::new(PngDecoder::with_limits(bytes, png_limits(encoded))?),
         RasterFormat::WebP => Box::new(WebPDecoder::new(bytes)?),
         RasterFormat::Bmp => Box::new(BmpDecoder::new(bytes)?),
         RasterFormat::Gif => Box::new(GifDecoder::new(bytes)?),
         RasterFormat::Tiff => Box::new(TiffDecoder::new(bytes)?),
         RasterFormat::Pnm => Box::new(PnmDecoder::new(bytes)?),
     })
+}
+
+/// Limits for what is read of a PNG before its size is known to be allowed: its chunks and a row. A compressed color profile
+/// beyond them is ignored; a file of 1 MB could ask for 1 GB by it.
+fn png_limits(encoded: &[u8]) -> Limits {
+    let width = encoded.get(16..20).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let row = u64::from(width).min(DecodeOptions::default().max_pixels) * 8;
+    let mut limits = Limits::no_limits();
+    limits.max_alloc = Some(SPARE + encoded.len() as u64 + row);
+    limits
 }
 
 fn words(error: &ImageError, format: RasterFormat) -> Reason {

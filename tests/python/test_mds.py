@@ -263,7 +263,7 @@ def test_compressed_shards_have_bounds(tmp_path: Path) -> None:
     ]
     for data, words in [
         (bombs[0], "unpacked it has more than"),
-        (bombs[1], "can't be unpacked: .*[wW]indow"),
+        (bombs[1], "a Zstandard frame needs a window of 2147483648 bytes"),
         (whole + b"x", "can't be unpacked"),
         (b"", "unpacked it has 0 bytes"),
     ]:

@@ -48,9 +48,11 @@ pub(super) struct ByteStream {
     end: usize,
     /// Where `start` lies in the stream.
     offset: u64,
-    /// Whether what is taken stays in the buffer, to be read again.
-    is_kept: bool,
+    /// If what is taken stays in the buffer, to be read again: the most bytes that may.
+    kept: Option<usize>,
     has_ended: bool,
+    /// Looked at between pieces: what unpacks to very much takes long without waiting for its source.
+    stop: StopSignal,
 }
 
 impl ByteStream {
@@ -63,7 +65,8 @@ impl ByteStream {
         // Of what is not packed, as far as is known.
         let (buffer, reader) = (Vec::new(), Unpacking::Plain(head));
         let (start, end, offset) = (0, 0, 0);
-        let mut stream = Self { name, reader, failure, buffer, start, end, offset, is_kept: false, has_ended: false };
+        let (kept, has_ended, stop) = (None, false, stop.clone());
+        let mut stream = Self { name, reader, failure, buffer, start, end, offset, kept, has_ended, stop };
         if packing == StreamPacking::ByContent {
             stream.look_at_head()?;
         }
@@ -145,7 +148,8 @@ impl ByteStream {
         if self.has_ended {
             return Ok(false);
         }
-        if !self.is_kept && self.start > 0 {
+        self.check_room()?;
+        if self.kept.is_none() && self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
@@ -192,7 +196,7 @@ impl ByteStream {
 
     /// Passes over bytes of a plain file behind the window, without reading them.
     fn leap(&mut self, bytes: u64) -> Found<Option<u64>> {
-        if self.is_kept || bytes < PIECE as u64 || !self.can_seek() {
+        if self.kept.is_some() || bytes < PIECE as u64 || !self.can_seek() {
             return Ok(None);
         }
         let Some(size) = self.source().and_then(SourceBytes::bytes) else { return Ok(None) };
@@ -216,12 +220,13 @@ impl ByteStream {
             }
             // Much of it goes there at once; the buffer is empty now.
             let piece = left.min(8 * PIECE as u64) as usize;
-            if self.is_kept || piece < PIECE || self.has_ended {
+            if self.kept.is_some() || piece < PIECE || self.has_ended {
                 if !self.more()? {
                     break;
                 }
                 continue;
             }
+            self.check_room()?;
             let before = into.len();
             into.resize(before + piece, 0);
             let read = self.reader.read(&mut into[before..]).map_err(|error| self.broken(error));
@@ -234,14 +239,41 @@ impl ByteStream {
         Ok(bytes - left)
     }
 
-    /// Keeps what is taken from now on, at the beginning, until [`rewind`](Self::rewind).
-    pub(super) fn keep(&mut self) {
-        self.is_kept = true;
+    /// Keeps what is taken from now on, at the beginning, until [`rewind`](Self::rewind). Reading more than `most` bytes until
+    /// then is an error.
+    pub(super) fn keep(&mut self, most: u64) {
+        self.kept = Some(usize::try_from(most).unwrap_or(usize::MAX));
+    }
+
+    /// Goes back to the beginning, and still keeps what is taken.
+    pub(super) fn start_over(&mut self) {
+        debug_assert!(self.is_kept(), "the beginning is there only if it was kept");
+        (self.start, self.offset) = (0, 0);
+    }
+
+    /// True if what is taken is kept.
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Fails if no more may be read.
+    fn check_room(&self) -> Found<()> {
+        if self.stop.is_set() {
+            return Err(Trouble::Source(Error::Io { path: self.name.clone(), source: ErrorKind::Interrupted.into() }));
+        }
+        match self.kept {
+            Some(most) if self.end > most => {
+                let reason =
+                    format!("its fields are not found in the first {most} bytes: name them, or raise max_sample_bytes");
+                Err(Trouble::Rest { offset: self.offset, reason })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Goes back to the beginning.
     pub(super) fn rewind(&mut self) {
-        self.is_kept = false;
+        self.kept = None;
         (self.start, self.offset) = (0, 0);
     }
 
@@ -285,6 +317,7 @@ impl ByteStream {
         match (self.failure.take(), &self.reader) {
             (Some(failure), _) => Trouble::Source(failure),
             (None, Unpacking::Plain(_)) => Trouble::Source(Error::Io { path: self.name.clone(), source: error }),
+            _ if error.kind() == ErrorKind::Unsupported => Trouble::Rest { offset, reason: error.to_string() },
             _ => {
                 let reason = format!("it can't be unpacked from here on ({error}): it is damaged or was cut");
                 Trouble::Rest { offset, reason }

@@ -169,8 +169,7 @@ impl Parse for CsvParse {
             CsvHeader::None => {
                 let mut count = 0;
                 self.visit_row(bytes, |column, _| count = column + 1)?;
-                bytes.rewind();
-                bytes.keep();
+                bytes.start_over();
                 begin_text(bytes)?;
                 (0..count).map(|column: usize| column.to_string()).collect()
             }

@@ -87,6 +87,7 @@ pub(super) fn unpack(file: &OpenFile, shard: &Shard) -> Result<(Unpacked, usize)
     let unpacked = frames.by_ref().take(shard.bytes + 1).read_to_end(&mut bytes);
     unpacked.map_err(|error| match frames.get_ref().get_ref().failed.take() {
         Some(error) => error,
+        None if error.kind() == io::ErrorKind::Unsupported => refuse(error.to_string()),
         None => damaged(error.to_string()),
     })?;
     if bytes.len() as u64 > shard.bytes {

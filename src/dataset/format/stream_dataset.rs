@@ -8,7 +8,7 @@ use super::json_parse::JsonParse;
 use super::raw::RawField;
 use super::raw_parse::RawParse;
 use super::sample_block::SampleBlock;
-use super::stream_parse::{Parse, Sample, Step, Trouble};
+use super::stream_parse::{LOOK, Parse, Sample, Step, Trouble};
 use super::stream_source::StreamSource;
 use super::tar_field::TarField;
 use super::tar_members::TarEnd;
@@ -246,7 +246,8 @@ impl Samples {
         }
         let mut bytes = ByteStream::open(first, self.dataset.packing, &self.stop)
             .map_err(|trouble| named(first, "its first samples", trouble))?;
-        bytes.keep();
+        // Besides the first sample there are names, and whatever is passed over before it.
+        bytes.keep(self.dataset.largest.saturating_add(LOOK));
         self.parse.look(&mut bytes).map_err(|trouble| named(first, "its first samples", trouble))?;
         if is_first {
             bytes.rewind();

@@ -6,6 +6,10 @@ use super::tar_header::{BLOCK, TarHeader, TarKind};
 use super::tar_members::{LONGEST_EXTENSION, TarEnd, no_archive, shown};
 use super::tar_pax::PaxRecords;
 
+/// Between two archives there are fewer zeros, mostly 10 KiB. While fields are found out, an archive ends after this many: the
+/// rest might be zeros without end, all of which would be kept.
+const LONGEST_PADDING: u64 = 1 << 20;
+
 /// A regular file in an archive, whose contents are read next.
 #[derive(Debug)]
 pub(super) struct WalkedMember {
@@ -23,6 +27,7 @@ pub(super) struct TarWalk {
     end: TarEnd,
     has_begun: bool,
     has_ended: bool,
+    has_members: bool,
 }
 
 impl TarWalk {
@@ -32,7 +37,7 @@ impl TarWalk {
 
     /// Begins another archive, or goes on in this one.
     pub(super) fn restart(&mut self) {
-        (self.has_begun, self.has_ended) = (false, false);
+        (self.has_begun, self.has_ended, self.has_members) = (false, false, false);
     }
 
     /// The next regular file; nothing at the end of the archive, when all that is behind it was taken too.
@@ -86,6 +91,7 @@ impl TarWalk {
                     "it is a sparse file, whose contents are not stored as they are: pack it without --sparse"
                         .to_owned()
                 });
+                self.has_members = true;
                 return Ok(Some(WalkedMember { name, begin: first, bytes: size, refusal }));
             }
             pass_over(bytes, at, &name, size)?;
@@ -99,6 +105,7 @@ impl TarWalk {
     /// The next header and its place; nothing at the end.
     fn header(&mut self, bytes: &mut ByteStream) -> Found<Option<(u64, TarHeader)>> {
         let has_begun = std::mem::replace(&mut self.has_begun, true);
+        let start = bytes.offset();
         loop {
             let at = bytes.offset();
             let Some(block) = block(bytes)? else {
@@ -113,11 +120,16 @@ impl TarWalk {
                     rest(at, format!("{reason}: the archive is damaged here"))
                 });
             }
-            if self.end == TarEnd::ZeroBlock {
+            let is_past = bytes.is_kept() && self.has_members && at - start > LONGEST_PADDING;
+            if self.end == TarEnd::ZeroBlock || is_past {
                 break;
             }
         }
         self.has_ended = true;
+        // It is read again, and would all be kept until then.
+        if bytes.is_kept() {
+            return Ok(None);
+        }
         // Who writes it may still be at it, and would find that nobody reads.
         bytes.skip(u64::MAX)?;
         Ok(None)

@@ -153,6 +153,9 @@ fn write_unpacked(source: &SourceFile, target: &Path, limit: u64) -> Result<u64>
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                return Err(damaged(reader.taken(), error.to_string()));
+            }
             Err(error) => {
                 let reason = format!("after {written} unpacked bytes: {error}: the file is damaged or was cut");
                 return Err(damaged(reader.taken(), reason));

@@ -77,8 +77,14 @@ impl<R: Read> ZstdFrames<R> {
             let base = 1_u64 << (10 + (window >> 3));
             base + base / 8 * (window & 7)
         };
-        // The decoder itself refuses a larger one, in its own words.
-        if window <= DEFAULT_MAX_WINDOW_SIZE && Vec::<u8>::new().try_reserve_exact(2 * window as usize).is_err() {
+        if window > DEFAULT_MAX_WINDOW_SIZE {
+            let reason = format!(
+                "a Zstandard frame needs a window of {window} bytes, where {DEFAULT_MAX_WINDOW_SIZE} are allowed: unpack it \
+                 with `zstd -d --long=31`, or pack it without `--long`"
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+        }
+        if Vec::<u8>::new().try_reserve_exact(2 * window as usize).is_err() {
             let reason = format!("no memory for twice a window of {window} bytes");
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, reason));
         }
