@@ -82,7 +82,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             asked as often: where an epoch is left in its middle, their state alone does not say what comes next.
             Default 1.
         seed: the order and everything random about a sample follow from it, the epoch and the index: the same batches
-            for any number of workers and after any resume. 0 to 2**64 - 1. Default None: as torch draws them.
+            for any number of workers (of a stream through a `ShuffleBuffer`: for the same number) and after any resume.
+            0 to 2**64 - 1. Default None: as torch draws them.
         seed_samples: False to leave the global generators of Python, NumPy and torch alone while samples are fetched
             with a `seed`; `sluicegate.sample_rng` gives a sample's own ones in any case. Default True.
         shard: `(rank, world_size)`, or "auto" to ask `torch.distributed`: this process gets its part of every epoch, as

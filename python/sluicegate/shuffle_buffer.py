@@ -36,8 +36,10 @@ class ShuffleBuffer(ResumableStream[_T_co]):
     """Shuffles a stream: holds `size` of its samples, and gives one of them at random before it reads another.
 
     For any iterable dataset, or any iterable, whose samples can't be asked for by index. The order is a pure function
-    of (seed, epoch, rank, worker): it does not depend on time or on anybody's random number generator. Every rank and
-    worker has another. Where all of them read the same stream, give each its own part of it:
+    of (seed, epoch, rank, worker) and of the samples that this worker reads: it does not depend on time or on any
+    random number generator. Every rank and worker has its own buffer and order, so batches are the same in every run
+    with the same number of workers (0 and 1 are the same), and differ between numbers of workers. Where all of them
+    read the same stream, give each its own part of it:
 
         ShuffleBuffer(sluicegate.shard_iterable(stream), size=10_000, seed=7)
 

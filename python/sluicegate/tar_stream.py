@@ -23,12 +23,12 @@ class TarStream(NativeStream):
 
     **Who reads what.** Together, R ranks with W workers each read every sample once: sample k goes to rank k % R, and
     there to worker (k // R) % W; under a `sluicegate.DataLoader` with a seed, each worker in turn takes a batch of what
-    the rank has, and batches are the same for any number of workers, unless samples are left out by `on_error`. So none
-    of them is idle when there are fewer archives than workers. The price: each of them opens all of it and passes over
-    what is not its own, by the headers alone: in a plain file without reading the contents, while bytes that come out
-    of a program, a pipe or a packed file are read by each. Within `shard_iterable` that takes its share, and this is
-    read whole. What can be read once only (standard input, a descriptor, a file object, a FIFO) is for one reader;
-    several are an error.
+    the rank has, and batches are the same for any number of workers, unless samples are left out by `on_error`, or
+    there is a `ShuffleBuffer`, of which each worker has its own. So none of them is idle when there are fewer archives
+    than workers. The price: each of them opens all of it and passes over what is not its own, by the headers alone: in
+    a plain file without reading the contents, while bytes that come out of a program, a pipe or a packed file are read
+    by each. Within `shard_iterable` that takes its share, and this is read whole. What can be read once only (standard
+    input, a descriptor, a file object, a FIFO) is for one reader; several are an error.
 
     **Reading ahead.** A thread reads and decodes, in Rust and without Python's lock, 16 MiB (or one sample) ahead.
     `sluicegate.DataLoader` with torch's default collate has batches made in Rust too. It ends, and its programs are
@@ -46,8 +46,8 @@ class TarStream(NativeStream):
     Archives before it are not opened, but for the first one where fields have to be found out. What can be read once
     only can't be resumed, unless `continues` says that it goes on where it was. `ShuffleBuffer(stream, ...)` shuffles.
     A loader's state may be taken up with another number of workers: each sample that is left comes once. With a seed
-    the batches are those of the run that was not interrupted; else the samples come as these workers would have given
-    them, had they read from the start.
+    and without a `ShuffleBuffer` the batches are those of the run that was not interrupted; else the samples come as
+    these workers would have given them, had they read from the start.
 
     **Programs.** What is behind `pipe:` is run by `/bin/sh -c`, in a process group of its own and without an input: it
     may do whatever you may, so don't put names together to a command that you have from strangers. No other string is

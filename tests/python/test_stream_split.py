@@ -92,6 +92,22 @@ def test_with_a_seed_batches_are_the_same_for_any_number_of_workers(path: str) -
     assert list(singles) == list(range(SAMPLES))
 
 
+def buffered_batches(path: str, num_workers: int, seed: int = 7, size: int = 8) -> list[list[int]]:
+    return take(loader(ShuffleBuffer(JsonLinesStream(path), size=size, seed=seed), num_workers, seed=7))
+
+
+def test_each_worker_shuffles_its_own_samples(path: str) -> None:
+    alone = buffered_batches(path, 0)
+    assert buffered_batches(path, 1) == alone
+    for num_workers in (2, 3):
+        batches = buffered_batches(path, num_workers)
+        assert buffered_batches(path, num_workers) == batches
+        assert batches != alone
+        assert sorted(flat(batches)) == list(range(SAMPLES))
+        for worker in range(num_workers):
+            assert sorted(flat(batches[worker::num_workers])) == list(range(worker, SAMPLES, num_workers))
+
+
 def test_ranks_have_the_same_samples_with_a_seed_and_without(path: str) -> None:
     for rank in range(2):
         stream = JsonLinesStream(path, shard=(rank, 2))
