@@ -72,6 +72,7 @@ mod shard;
 mod state;
 #[cfg(feature = "image")]
 mod transform;
+mod watch;
 
 pub use adaptor::{
     ConcatItems, DatasetExt, ItemDatasetExt, IterableDatasetExt, Map, MapItems, MapRandomItems, MixItems, Sample,

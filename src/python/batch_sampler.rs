@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::class_index::ClassIndex;
-use super::detach::detach;
+use super::detach::detach_long;
 use super::error::to_python;
 use super::integers::Integers;
 use super::memory::ForeignArray;
@@ -93,7 +93,7 @@ pub(super) fn length_bucket_batch_sampler(
     };
     let mut lengths = Integers::new("lengths", lengths).map_err(|error| to_python(py, error))?;
     let len = lengths.len();
-    let sampler = detach(py, || {
+    let sampler = detach_long(py, "preparing a sampler", || {
         let read = |start: usize, into: &mut [i64]| lengths.read(start, into);
         let (last_batch, shuffling) = (last_batch(drop_last), shuffling(seed));
         LengthBucketBatchSampler::read(len, read, limit, window, last_batch, shuffling)?.balanced(balance)
@@ -123,7 +123,7 @@ pub(super) fn packed_batch_sampler(
     };
     let mut lengths = Integers::new("lengths", lengths).map_err(|error| to_python(py, error))?;
     let len = lengths.len();
-    let sampler = detach(py, || {
+    let sampler = detach_long(py, "preparing a sampler", || {
         let read = |start: usize, into: &mut [i64]| lengths.read(start, into);
         let (last_batch, shuffling) = (last_batch(drop_last), shuffling(seed));
         PackedBatchSampler::read(len, read, length, rows_per_batch, packing, window, last_batch, shuffling)

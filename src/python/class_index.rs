@@ -6,7 +6,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::detach::detach;
+use super::detach::detach_long;
 use super::error::to_python;
 use super::integers::Integers;
 use super::memory::ForeignArray;
@@ -22,7 +22,9 @@ impl ClassIndex {
     #[new]
     fn new(py: Python<'_>, labels: ForeignArray) -> PyResult<Self> {
         let mut labels = Integers::new("labels", labels).map_err(|error| to_python(py, error))?;
-        let index = detach(py, || crate::ClassIndex::read(labels.len(), |start, into| labels.read(start, into)))?;
+        let index = detach_long(py, "sorting labels", || {
+            crate::ClassIndex::read(labels.len(), |start, into| labels.read(start, into))
+        })?;
         Ok(Self(Arc::new(index)))
     }
 
@@ -55,7 +57,7 @@ impl ClassIndex {
 
     /// 64 bits that tell these labels from others.
     fn digest(&self, py: Python<'_>) -> PyResult<u64> {
-        detach(py, || Ok(self.0.digest()))
+        detach_long(py, "sorting labels", || Ok(self.0.digest()))
     }
 
     /// The memory that the index takes, in bytes.

@@ -1,8 +1,11 @@
 //! The one place that releases the GIL.
 
+use std::time::{Duration, Instant};
+
 use pyo3::prelude::*;
 
 use super::error::to_python;
+use crate::watch::{self, Progress};
 
 /// Runs `work` without the GIL and turns its error into a Python exception.
 ///
@@ -11,4 +14,64 @@ use super::error::to_python;
 #[expect(clippy::disallowed_methods, reason = "this is the door that the ban points to")]
 pub(super) fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> crate::Result<T> + Send) -> PyResult<T> {
     py.detach(work).map_err(|error| to_python(py, error))
+}
+
+/// Work of less time is not shown.
+const SHOWN_AFTER: Duration = Duration::from_millis(500);
+
+/// The same for work that may take long: signals are handled while it goes on, and a terminal shows how far it has come.
+///
+/// `what` is the work in a few words.
+pub(super) fn detach_long<T: Send>(
+    py: Python<'_>,
+    what: &'static str,
+    work: impl FnOnce() -> crate::Result<T> + Send,
+) -> PyResult<T> {
+    detach(py, || {
+        let mut line = Line { what, begun: Instant::now(), shown: None };
+        let watcher = move |progress| attached(|py| py.check_signals().and_then(|()| line.show(py, progress)));
+        watch::within(Box::new(watcher), work)
+    })
+}
+
+/// The same for a step of work that shows its progress by itself.
+pub(super) fn detach_step<T: Send>(py: Python<'_>, work: impl FnOnce() -> crate::Result<T> + Send) -> PyResult<T> {
+    detach(py, || watch::within(Box::new(|_| attached(|py| py.check_signals())), work))
+}
+
+fn attached(work: impl FnOnce(Python<'_>) -> PyResult<()>) -> crate::Result<()> {
+    Python::attach(work).map_err(|error| crate::Error::User(Box::new(error)))
+}
+
+/// How far work has come, on the terminal.
+struct Line {
+    what: &'static str,
+    begun: Instant,
+    /// The line, and how much of the work it shows.
+    shown: Option<(Py<PyAny>, u64)>,
+}
+
+impl Line {
+    fn show(&mut self, py: Python<'_>, Progress { done, total }: Progress) -> PyResult<()> {
+        if self.shown.is_none() && self.begun.elapsed() > SHOWN_AFTER {
+            let class = py.import("sluicegate.progress_line")?.getattr("ProgressLine")?;
+            self.shown = Some((class.call1((self.what, py.None()))?.unbind(), 0));
+        }
+        if let Some((line, before)) = &mut self.shown {
+            line.setattr(py, "total", (total >= done && total > 0).then_some(total))?;
+            line.call_method1(py, "advance", (done - std::mem::replace(before, done),))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if let Some((line, _)) = self.shown.take() {
+            Python::attach(|py| {
+                // A terminal that is gone is no reason for work to fail.
+                let _ = line.call_method1(py, "__exit__", (py.None(), py.None(), py.None()));
+            });
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use super::dataset::Dataset;
-use super::detach::detach;
+use super::detach::detach_long;
 use super::error::to_python;
 use super::image_decoder::ImageDecoder;
 use super::image_pipeline::signals_are_seen_to;
@@ -35,7 +35,7 @@ impl FolderFiles {
         let links = if follow_links { FolderLinks::Anywhere } else { FolderLinks::Inside };
         let options = FolderOptions { classes, links, extensions, pattern: None };
         let open = || if leave_out { Folder::open_damaged(root, &options) } else { Folder::open(root, &options) };
-        Ok(Self(Arc::new(detach(py, open)?)))
+        Ok(Self(Arc::new(detach_long(py, "listing files", open)?)))
     }
 
     /// The names of the classes, by number.
@@ -64,7 +64,7 @@ impl FolderFiles {
         index_folder: Option<PathBuf>,
     ) -> PyResult<(Vec<usize>, Vec<String>)> {
         let find = || self.0.broken_images(&indices, &decoder.options, index_folder, signals_are_seen_to);
-        let BrokenImages { indices, damages } = detach(py, find)?;
+        let BrokenImages { indices, damages } = detach_long(py, "reading images", find)?;
         Ok((indices, damages))
     }
 

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::detach::detach;
+use super::detach::{detach, detach_long};
 
 /// A sampler of the core. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -16,12 +16,12 @@ pub(super) struct Sampler(pub(super) Arc<dyn crate::Sampler>);
 impl Sampler {
     /// Which sampler this is, in words.
     fn identity(&self, py: Python<'_>) -> PyResult<String> {
-        detach(py, || Ok(self.0.identity()))
+        detach_long(py, "preparing an epoch", || Ok(self.0.identity()))
     }
 
     /// The order of `epoch`.
     fn order(&self, py: Python<'_>, epoch: u64) -> PyResult<Order> {
-        detach(py, || self.0.order(epoch)).map(|order| Order(order.into()))
+        detach_long(py, "preparing an epoch", || self.0.order(epoch)).map(|order| Order(order.into()))
     }
 }
 
@@ -33,12 +33,12 @@ pub(super) struct BatchingSampler(pub(super) Arc<dyn crate::BatchingSampler>);
 impl BatchingSampler {
     /// Which sampler this is, in words.
     fn identity(&self, py: Python<'_>) -> PyResult<String> {
-        detach(py, || Ok(self.0.identity()))
+        detach_long(py, "preparing an epoch", || Ok(self.0.identity()))
     }
 
     /// The batches of `epoch`.
     fn batches(&self, py: Python<'_>, epoch: u64) -> PyResult<Batches> {
-        detach(py, || self.0.batches(epoch)).map(|batches| Batches(batches.into()))
+        detach_long(py, "preparing an epoch", || self.0.batches(epoch)).map(|batches| Batches(batches.into()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::detach::detach;
+use super::detach::detach_long;
 use super::error::to_python;
 use super::integers::Integers;
 use super::memory::ForeignArray;
@@ -43,7 +43,7 @@ pub(super) fn random_sampler(len: usize, seed: u64, replacement: bool, num_sampl
 /// Each of an array of int64 indices.
 #[pyfunction]
 pub(super) fn subset_random_sampler(py: Python<'_>, indices: ForeignArray, seed: u64) -> PyResult<Sampler> {
-    detach(py, move || {
+    detach_long(py, "preparing a sampler", move || {
         let indices = numbers(indices, DType::Int64)?;
         let indices = indices.map(|number| {
             let number = i64::from_ne_bytes(number?);
@@ -69,7 +69,7 @@ pub(super) fn weighted_random_sampler(
     replacement: bool,
     seed: u64,
 ) -> PyResult<Sampler> {
-    detach(py, move || {
+    detach_long(py, "preparing a sampler", move || {
         let weights = numbers(weights, DType::Float64)?;
         let weights = weights.map(|number| number.map(f64::from_ne_bytes));
         WeightedRandomSampler::try_new(weights, num_samples, replacement_from(replacement), seed).map(Sampler::of)
@@ -129,7 +129,7 @@ pub(super) fn uneven_block_shuffle_sampler(
     seed: u64,
 ) -> PyResult<Sampler> {
     let mut sizes = Integers::new("block", sizes).map_err(|error| to_python(py, error))?;
-    detach(py, || {
+    detach_long(py, "preparing a sampler", || {
         let (mut read, len) = ([0; NUMBERS_AT_ONCE], sizes.len());
         let sizes = (0..len).map(|place| {
             let in_read = place % NUMBERS_AT_ONCE;
@@ -180,7 +180,7 @@ pub(super) fn mixture_sampler(
         "CYCLE_FOREVER" => StopCriteria::CycleForever(num_samples.unwrap_or(usize::MAX)),
         other => return Err(PyValueError::new_err(format!("stop: `{other}` is no stopping rule"))),
     };
-    detach(py, move || {
+    detach_long(py, "preparing a sampler", move || {
         let weights = MixtureWeights::scheduled(breakpoints, course);
         let sampler = MixtureSampler::new(&lens, &weights, stop, seed)?;
         Ok(Sampler::of(match num_samples {
@@ -223,7 +223,8 @@ impl Iterator for Numbers {
             let rows: Vec<usize> = (self.next..self.array.len().min(self.next + NUMBERS_AT_ONCE)).collect();
             self.block.resize(rows.len() * 8, 0);
             (self.next, self.in_block) = (self.next + rows.len(), 0);
-            if let Err(error) = self.array.gather(&rows, &mut self.block) {
+            let read = crate::watch::advance(0).and_then(|()| self.array.gather(&rows, &mut self.block));
+            if let Err(error) = read {
                 return Some(Err(error));
             }
         }

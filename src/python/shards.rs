@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-use super::detach::detach;
+use super::detach::{detach, detach_step};
 use super::error::unknown;
 use super::nested;
 use crate::{
@@ -188,7 +188,7 @@ impl Shards {
 
     /// Runs `work`, which has nothing to say where the shards are of another kind.
     fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Kind) -> Result<Option<T>> + Send) -> PyResult<T> {
-        let done = detach(py, || work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))?;
+        let done = detach_step(py, || work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))?;
         done.ok_or_else(|| PyTypeError::new_err("these shards are of another format"))
     }
 }

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::detach::detach;
+use super::detach::{detach, detach_long};
 use super::engine::Engine;
 use super::memory::capsule;
 use crate::{DType, Documents, TokenLayout, TokenOutput};
@@ -22,7 +22,7 @@ impl TokenFiles {
     #[new]
     fn new(py: Python<'_>, paths: Vec<PathBuf>, dtype: &str, offset: u64, apart: bool) -> PyResult<Self> {
         let documents = if apart { Documents::Apart } else { Documents::Joined };
-        let files = detach(py, || {
+        let files = detach_long(py, "opening tokens", || {
             let layout = TokenLayout { dtype: dtype.parse()?, offset };
             crate::TokenFiles::open(&paths, &layout, documents)
         })?;

@@ -4,6 +4,7 @@ use std::hint::select_unpredictable;
 
 use crate::error::{Error, Result};
 use crate::rng::{below, digest};
+use crate::watch;
 
 /// Draws each of n indices in proportion to its weight, in constant time and 8 bytes an index.
 ///
@@ -28,6 +29,9 @@ type Column = u64;
 
 const DONE: u64 = 1 << 63;
 
+/// The number of weights between two looks at whether the work is to go on.
+const BLOCK: usize = 1 << 13;
+
 /// An alias has 32 bits.
 const MAX_WEIGHTS: u64 = 1 << 32;
 
@@ -39,7 +43,7 @@ impl AliasTable {
     /// than 2^32 or no memory for them; an error of the iterator.
     pub(super) fn new(weights: impl Iterator<Item = Result<f64>>) -> Result<Self> {
         let columns = columns_of(weights)?;
-        let total = total_of(&columns);
+        let total = total_of(&columns)?;
         if total <= 0.0 {
             let reason = match columns.len() {
                 0 => "there are none to draw by".to_owned(),
@@ -57,7 +61,7 @@ impl AliasTable {
             return Err(Error::InvalidArgument { argument: "weights", reason });
         }
         let mut table = AliasTable { columns };
-        table.fill(total);
+        table.fill(total)?;
         Ok(table)
     }
 
@@ -85,7 +89,7 @@ impl AliasTable {
         digest(self.columns.iter().copied())
     }
 
-    fn fill(&mut self, total: f64) {
+    fn fill(&mut self, total: f64) -> Result<()> {
         let len = self.columns.len();
         // A column's height is 1: weights are measured in it. In this sequence nothing overflows.
         let scale = |weight: f64| weight / total * len as f64;
@@ -95,12 +99,16 @@ impl AliasTable {
             |columns: &[Column], place: usize| columns[place] & DONE == 0 && f64::from_bits(columns[place]) > mean;
         let next_heavy = |columns: &[Column], from: usize| (from..len).find(|&place| is_heavy(columns, place));
 
+        watch::expect(len);
         let mut rounding = Rounding::default();
         let mut heavy = next_heavy(&self.columns, 0);
         // What is left of the heavy one's weight: a sum of many terms, so what each addition loses is kept.
         let mut left = Sum::new(heavy.map_or(0.0, |heavy| weight_at(&self.columns, heavy)));
         let mut last_heavy = heavy;
         for light in 0..len {
+            if light % BLOCK == 0 {
+                watch::advance(BLOCK.min(len - light))?;
+            }
             if self.columns[light] & DONE != 0 || heavy == Some(light) || is_heavy(&self.columns, light) {
                 continue;
             }
@@ -143,6 +151,7 @@ impl AliasTable {
                 None => done(1.0, full),
             };
         }
+        Ok(())
     }
 }
 
@@ -172,12 +181,13 @@ fn columns_of(weights: impl Iterator<Item = Result<f64>>) -> Result<Vec<Column>>
 }
 
 /// The sum of the weights, infinite where it can't be told.
-fn total_of(columns: &[Column]) -> f64 {
+fn total_of(columns: &[Column]) -> Result<f64> {
     let mut total = Sum::new(0.0);
-    for &column in columns {
-        total.add(f64::from_bits(column));
+    for block in columns.chunks(BLOCK) {
+        watch::advance(0)?;
+        block.iter().for_each(|&column| total.add(f64::from_bits(column)));
     }
-    if total.sum.is_finite() { total.value() } else { f64::INFINITY }
+    Ok(if total.sum.is_finite() { total.value() } else { f64::INFINITY })
 }
 
 fn done(threshold: f32, alias: usize) -> Column {

@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::compact::{CompactNumbers, reader_of};
 use crate::error::{Error, Result};
 use crate::rng::digest;
+use crate::watch;
 
 /// The samples of every class, for labels of any values: the classes are the labels that occur, in ascending order.
 ///
@@ -167,6 +168,7 @@ impl<R: FnMut(usize, &mut [i64]) -> Result<()>> Labels<R> {
         let mut block = vec![0; BLOCK.min(self.len)];
         for start in (0..self.len).step_by(BLOCK) {
             let block = &mut block[..BLOCK.min(self.len - start)];
+            watch::advance(block.len())?;
             (self.read)(start, block)?;
             for (sample, &label) in (start..).zip(&*block) {
                 see(sample, label).ok_or_else(changed)?;

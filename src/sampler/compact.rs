@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
+use crate::watch;
 
 /// A list of numbers of which the largest possible is known: 4 bytes each where that fits into 32 bits, else 8.
 #[derive(Clone, Debug)]
@@ -36,9 +37,11 @@ impl CompactNumbers {
         const BLOCK: usize = 1 << 13;
         let mut block = vec![0; BLOCK.min(len)];
         let mut lengths = Self::zeros(len, 0, "lengths")?;
+        watch::expect(len);
         for start in (0..len).step_by(BLOCK) {
             let block = &mut block[..BLOCK.min(len - start)];
             read(start, block)?;
+            watch::advance(block.len())?;
             for (place, &length) in (start..).zip(&*block) {
                 let Ok(length) = usize::try_from(length) else {
                     let reason = format!("{thing} {place} has the length {length}, below 0");

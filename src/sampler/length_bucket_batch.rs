@@ -1,6 +1,5 @@
 //! [`LengthBucketBatchSampler`]: batches of samples of like length.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::compact::{CompactNumbers, reader_of};
@@ -9,6 +8,10 @@ use super::length_sort::{Direction, LengthSort};
 use super::{BatchingSampler, EpochBatches, LastBatch, Shuffling};
 use crate::error::{Error, Result};
 use crate::rng::{BulkPermutation, Permutation, Purpose, digest};
+use crate::watch;
+
+/// The number of samples between two looks at whether the work is to go on.
+const BLOCK: usize = 1 << 13;
 
 /// Batches of samples of like length, so that hardly anything of a batch is padding, in an order that is random all the same.
 ///
@@ -128,20 +131,24 @@ impl LengthBucketBatchSampler {
         let len = self.lengths.len();
         let mut samples = CompactNumbers::zeros(len, len, "lengths")?;
         let Shuffling::Seeded(seed) = self.shuffling else {
-            let mut all: Vec<usize> = (0..len).collect();
-            all.sort_by_key(|&sample| Reverse(self.lengths.get(sample)));
-            samples.set_all(0, all.into_iter());
+            let all: Vec<usize> = (0..len).collect();
+            let sorted = LengthSort::default().sort(&all, &self.lengths, Direction::Descending)?.to_vec();
+            samples.set_all(0, sorted.into_iter());
             return Ok(samples);
         };
         let order = Permutation::for_purpose(Purpose::LengthWindows, len as u64, (seed, epoch), &[]);
         let order = BulkPermutation::new(order);
         let mut window = vec![0; self.window.min(len)];
+        watch::expect(len);
         let mut sort = LengthSort::default();
         for (number, start) in (0..len).step_by(self.window).enumerate() {
             let window = &mut window[..self.window.min(len - start)];
-            order.indices(start as u64, 1, window);
+            for (number, block) in window.chunks_mut(BLOCK).enumerate() {
+                watch::advance(block.len())?;
+                order.indices((start + number * BLOCK) as u64, 1, block);
+            }
             let direction = if number % 2 == 0 { Direction::Ascending } else { Direction::Descending };
-            let sorted = sort.sort(window, &self.lengths, direction);
+            let sorted = sort.sort(window, &self.lengths, direction)?;
             samples.set_all(start, sorted.iter().copied());
         }
         Ok(samples)
@@ -171,6 +178,9 @@ impl LengthBucketBatchSampler {
         let mut starts = CompactNumbers::zeros(len + 1, len, "lengths")?;
         let (mut batches, mut start, mut longest) = (0, 0, 0);
         for place in 0..len {
+            if place % BLOCK == 0 {
+                watch::advance(0)?;
+            }
             let length = self.lengths.get(samples.get(place));
             longest = length.max(longest);
             if is_over(place + 1 - start, longest) {

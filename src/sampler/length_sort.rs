@@ -1,6 +1,11 @@
 //! [`LengthSort`]: samples in the order of their lengths.
 
 use super::compact::CompactNumbers;
+use crate::error::Result;
+use crate::watch;
+
+/// The number of samples between two looks at whether the work is to go on.
+const BLOCK: usize = 1 << 13;
 
 /// Sorts one window of samples after the other; its memory is used again.
 #[derive(Default)]
@@ -20,16 +25,24 @@ pub(super) enum Direction {
 
 impl LengthSort {
     /// `samples` by their `lengths`; samples of one length stay in their sequence.
-    pub(super) fn sort(&mut self, samples: &[usize], lengths: &CompactNumbers, direction: Direction) -> &[usize] {
+    pub(super) fn sort(
+        &mut self,
+        samples: &[usize],
+        lengths: &CompactNumbers,
+        direction: Direction,
+    ) -> Result<&[usize]> {
         self.lengths.clear();
         self.lengths.extend_from_slice(samples);
-        lengths.look_up(&mut self.lengths);
+        for block in self.lengths.chunks_mut(BLOCK) {
+            watch::advance(0)?;
+            lengths.look_up(block);
+        }
         let (low, high) =
             self.lengths.iter().fold((usize::MAX, 0), |(low, high), &length| (low.min(length), high.max(length)));
         self.sorted.clear();
         // Counting is several times as fast as comparing while there are not many more lengths than samples.
         if high.saturating_sub(low) / 4 < samples.len() {
-            self.count(samples, low, high, direction);
+            self.count(samples, low, high, direction)?;
         } else {
             let mut pairs: Vec<_> = self.lengths.iter().copied().zip(samples.iter().copied()).collect();
             match direction {
@@ -38,10 +51,10 @@ impl LengthSort {
             }
             self.sorted.extend(pairs.into_iter().map(|(_, sample)| sample));
         }
-        &self.sorted
+        Ok(&self.sorted)
     }
 
-    fn count(&mut self, samples: &[usize], low: usize, high: usize, direction: Direction) {
+    fn count(&mut self, samples: &[usize], low: usize, high: usize, direction: Direction) -> Result<()> {
         let place = |length: usize| match direction {
             Direction::Ascending => length - low,
             Direction::Descending => high - length,
@@ -54,11 +67,15 @@ impl LengthSort {
             (end, *next) = (end + *next, end);
         }
         self.sorted.resize(samples.len(), 0);
-        for (&sample, &length) in samples.iter().zip(&self.lengths) {
-            let next = &mut self.next[place(length)];
-            self.sorted[*next] = sample;
-            *next += 1;
+        for (samples, lengths) in samples.chunks(BLOCK).zip(self.lengths.chunks(BLOCK)) {
+            watch::advance(0)?;
+            for (&sample, &length) in samples.iter().zip(lengths) {
+                let next = &mut self.next[place(length)];
+                self.sorted[*next] = sample;
+                *next += 1;
+            }
         }
+        Ok(())
     }
 }
 
@@ -77,8 +94,8 @@ mod tests {
             ascending.sort_by_key(|&sample| lengths.get(sample));
             let mut descending = samples.clone();
             descending.sort_by_key(|&sample| std::cmp::Reverse(lengths.get(sample)));
-            assert_eq!(sort.sort(&samples, &lengths, Direction::Ascending), ascending);
-            assert_eq!(sort.sort(&samples, &lengths, Direction::Descending), descending);
+            assert_eq!(sort.sort(&samples, &lengths, Direction::Ascending).unwrap(), ascending);
+            assert_eq!(sort.sort(&samples, &lengths, Direction::Descending).unwrap(), descending);
         }
     }
 }

@@ -6,7 +6,11 @@ use super::compact::{CompactNumbers, reader_of};
 use super::packed_rows::PackedRows;
 use super::{BatchingSampler, EpochBatches, LastBatch, Shuffling};
 use crate::error::{Error, Result};
-use crate::rng::{Permutation, Purpose, digest};
+use crate::rng::{BulkPermutation, Permutation, Purpose, digest};
+use crate::watch;
+
+/// The number of documents that are looked up at once.
+const BLOCK: usize = 1 << 13;
 
 /// How documents come into rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -154,7 +158,8 @@ impl BatchingSampler for PackedBatchSampler {
         if self.packing == Packing::Concat {
             return ConcatBatches::new(self, documents).map(|batches| Box::new(batches) as Box<dyn EpochBatches>);
         }
-        let in_order = |position: usize| position_in(documents.as_ref(), position);
+        let order = documents.map(BulkPermutation::new);
+        let in_order = |start: usize, into: &mut [usize]| positions_in(order.as_ref(), start, into);
         let rows = PackedRows::pack(&self.lengths, in_order, self.length, self.window, self.packing)?;
         let order = self.permutation(Purpose::PackedRows, rows.len(), epoch);
         let batches = match self.last_batch {
@@ -177,6 +182,14 @@ impl BatchingSampler for PackedBatchSampler {
 
 fn position_in(order: Option<&Permutation>, position: usize) -> usize {
     order.map_or(position, |order| order.index_at(position as u64) as usize)
+}
+
+/// The same for the positions from `start` on.
+fn positions_in(order: Option<&BulkPermutation>, start: usize, into: &mut [usize]) {
+    match order {
+        Some(order) => order.indices(start as u64, 1, into),
+        None => into.iter_mut().zip(start..).for_each(|(into, position)| *into = position),
+    }
 }
 
 /// Batches of rows that documents were fitted into.
@@ -232,14 +245,22 @@ impl ConcatBatches {
         let mut positions = CompactNumbers::zeros(batches, lengths.len(), "lengths")?;
         let mut starts = CompactNumbers::zeros(batches, longest, "lengths")?;
         let (mut batch, mut until_next) = (0, 0);
-        for position in 0..lengths.len() {
-            let length = lengths.get(position_in(order.as_ref(), position));
-            while until_next < length && batch < batches {
-                positions.set(batch, position);
-                starts.set(batch, until_next);
-                (batch, until_next) = (batch + 1, until_next.saturating_add(per_batch));
+        let bulk = order.clone().map(BulkPermutation::new);
+        let mut block = vec![0; BLOCK.min(lengths.len())];
+        watch::expect(lengths.len());
+        for start in (0..lengths.len()).step_by(BLOCK) {
+            let block = &mut block[..BLOCK.min(lengths.len() - start)];
+            watch::advance(block.len())?;
+            positions_in(bulk.as_ref(), start, block);
+            lengths.look_up(block);
+            for (position, &length) in (start..).zip(&*block) {
+                while until_next < length && batch < batches {
+                    positions.set(batch, position);
+                    starts.set(batch, until_next);
+                    (batch, until_next) = (batch + 1, until_next.saturating_add(per_batch));
+                }
+                until_next = until_next.saturating_sub(length);
             }
-            until_next = until_next.saturating_sub(length);
         }
         let (lengths, length, rows_per_batch) = (Arc::clone(lengths), *length, *rows_per_batch);
         Ok(Self { lengths, order, length, rows_per_batch, positions, starts })

@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 use super::compact::CompactNumbers;
 use super::packed_batch::Packing;
 use crate::error::Result;
+use crate::watch;
+
+/// The number of documents that are looked up at once.
+const BLOCK: usize = 1 << 13;
 
 /// Which pieces are in which row. A document is cut into pieces as long as a row, from its start on; what is left, or all of
 /// one that is shorter, is the last piece.
@@ -18,10 +22,10 @@ pub(super) struct PackedRows {
 }
 
 impl PackedRows {
-    /// Packs documents in the order `document_at`, `window` of them at a time, into rows of `length` tokens.
+    /// Packs documents in the order that `documents_at` gives from a position on, `window` of them at a time, into rows of `length` tokens.
     pub(super) fn pack(
         lengths: &CompactNumbers,
-        document_at: impl Fn(usize) -> usize,
+        documents_at: impl Fn(usize, &mut [usize]),
         length: usize,
         window: usize,
         packing: Packing,
@@ -36,35 +40,49 @@ impl PackedRows {
         };
         let (mut row_count, mut piece_count) = (0, 0);
         let mut rests: Vec<(usize, usize)> = Vec::with_capacity(window.min(documents));
+        let (mut block, mut sizes) = (Vec::with_capacity(BLOCK), Vec::with_capacity(BLOCK));
+        watch::expect(documents);
         for start in (0..documents).step_by(window) {
             rests.clear();
-            for document in (start..start.saturating_add(window).min(documents)).map(&document_at) {
-                let tokens = lengths.get(document);
-                for number in 0..tokens / length {
-                    rows.pieces.set(piece_count, document + documents * number);
-                    (row_count, piece_count) = (row_count + 1, piece_count + 1);
-                    rows.starts.set(row_count, piece_count);
-                }
-                if !tokens.is_multiple_of(length) {
-                    rests.push((tokens % length, document + documents * (tokens / length)));
+            let end = start.saturating_add(window).min(documents);
+            for from in (start..end).step_by(BLOCK) {
+                block.resize(BLOCK.min(end - from), 0);
+                watch::advance(block.len())?;
+                documents_at(from, &mut block);
+                sizes.clone_from(&block);
+                lengths.look_up(&mut sizes);
+                for (&document, &tokens) in block.iter().zip(&sizes) {
+                    for number in 0..tokens / length {
+                        rows.pieces.set(piece_count, document + documents * number);
+                        (row_count, piece_count) = (row_count + 1, piece_count + 1);
+                        rows.starts.set(row_count, piece_count);
+                    }
+                    if !tokens.is_multiple_of(length) {
+                        rests.push((tokens % length, document + documents * (tokens / length)));
+                    }
                 }
             }
             if packing == Packing::BestFit {
-                // Stable: pieces of one length stay in their order.
-                rests.sort_by_key(|&(tokens, _)| Reverse(tokens));
+                rests = longest_first(rests)?;
             }
             let (row_of, count) = match packing {
-                Packing::BestFit => best_fit(&rests, length),
-                _ => first_fit(&rests, length),
+                Packing::BestFit => best_fit(&rests, length)?,
+                _ => first_fit(&rests, length)?,
             };
             // Where the next piece of each row goes.
             let mut ends = vec![0_usize; count + 1];
-            row_of.iter().for_each(|&row| ends[row + 1] += 1);
+            for block in row_of.chunks(BLOCK) {
+                watch::advance(0)?;
+                block.iter().for_each(|&row| ends[row + 1] += 1);
+            }
             (0..count).for_each(|row| ends[row + 1] += ends[row]);
             (1..=count).for_each(|row| rows.starts.set(row_count + row, piece_count + ends[row]));
-            for (&row, &(_, piece)) in row_of.iter().zip(&rests) {
-                rows.pieces.set(piece_count + ends[row], piece);
-                ends[row] += 1;
+            for (row_of, rests) in row_of.chunks(BLOCK).zip(rests.chunks(BLOCK)) {
+                watch::advance(0)?;
+                for (&row, &(_, piece)) in row_of.iter().zip(rests) {
+                    rows.pieces.set(piece_count + ends[row], piece);
+                    ends[row] += 1;
+                }
             }
             (row_count, piece_count) = (row_count + count, piece_count + rests.len());
         }
@@ -86,11 +104,40 @@ impl PackedRows {
     }
 }
 
+/// The pieces with the most tokens first; those with as many stay in their order.
+fn longest_first(mut pieces: Vec<(usize, usize)>) -> Result<Vec<(usize, usize)>> {
+    let most = pieces.iter().map(|&(tokens, _)| tokens).max().unwrap_or(0);
+    // Counting is faster than comparing while there are not many more sizes than pieces.
+    if most / 4 >= pieces.len() {
+        pieces.sort_by_key(|&(tokens, _)| Reverse(tokens));
+        return Ok(pieces);
+    }
+    let mut next = vec![0_usize; most + 1];
+    pieces.iter().for_each(|&(tokens, _)| next[most - tokens] += 1);
+    let mut end = 0;
+    for next in &mut next {
+        (end, *next) = (end + *next, end);
+    }
+    let mut sorted = vec![(0, 0); pieces.len()];
+    for block in pieces.chunks(BLOCK) {
+        watch::advance(0)?;
+        for &piece in block {
+            let place = &mut next[most - piece.0];
+            sorted[*place] = piece;
+            *place += 1;
+        }
+    }
+    Ok(sorted)
+}
+
 /// The row of each piece, and the number of rows: each into the one with the least room that is enough.
-fn best_fit(pieces: &[(usize, usize)], length: usize) -> (Vec<usize>, usize) {
+fn best_fit(pieces: &[(usize, usize)], length: usize) -> Result<(Vec<usize>, usize)> {
     let mut by_room: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut count = 0;
-    let rows = pieces.iter().map(|&(tokens, _)| {
+    let rows = pieces.iter().enumerate().map(|(place, &(tokens, _))| {
+        if place % BLOCK == 0 {
+            watch::advance(0)?;
+        }
         let found = by_room.range_mut(tokens..).next().map(|(&room, rows)| (room, rows.pop(), rows.is_empty()));
         let (room, row) = match found {
             Some((room, Some(row), is_last)) => {
@@ -107,19 +154,22 @@ fn best_fit(pieces: &[(usize, usize)], length: usize) -> (Vec<usize>, usize) {
         if room > tokens {
             by_room.entry(room - tokens).or_default().push(row);
         }
-        row
+        Ok(row)
     });
-    let rows = rows.collect();
-    (rows, count)
+    let rows = rows.collect::<Result<_>>()?;
+    Ok((rows, count))
 }
 
 /// The row of each piece, and the number of rows: each into the first one with room.
-fn first_fit(pieces: &[(usize, usize)], length: usize) -> (Vec<usize>, usize) {
+fn first_fit(pieces: &[(usize, usize)], length: usize) -> Result<(Vec<usize>, usize)> {
     // A tree over as many rows as there may be: a node has the most room below it.
     let leaves = pieces.len().next_power_of_two();
     let mut room = vec![length; 2 * leaves];
     let mut count = 0;
-    let rows = pieces.iter().map(|&(tokens, _)| {
+    let rows = pieces.iter().enumerate().map(|(place, &(tokens, _))| {
+        if place % BLOCK == 0 {
+            watch::advance(0)?;
+        }
         let mut node = 1;
         while node < leaves {
             node = 2 * node + usize::from(room[2 * node] < tokens);
@@ -131,8 +181,8 @@ fn first_fit(pieces: &[(usize, usize)], length: usize) -> (Vec<usize>, usize) {
             node /= 2;
             room[node] = room[2 * node].max(room[2 * node + 1]);
         }
-        row
+        Ok(row)
     });
-    let rows = rows.collect();
-    (rows, count)
+    let rows = rows.collect::<Result<_>>()?;
+    Ok((rows, count))
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::damages::Damages;
 use super::name_pattern::NamePattern;
 use super::scan::scan;
+use crate::watch;
 use crate::{Error, Result};
 
 /// Whether the folders at the top are classes.
@@ -128,6 +129,7 @@ fn list(root: &Path, place: &Place, real_root: &Path, links: FolderLinks, damage
     let mut listing = Listing { files: Vec::new(), folders: Vec::new() };
     for entry in fs::read_dir(&folder).map_err(io)? {
         let entry = entry.map_err(io)?;
+        watch::advance(1)?;
         let kind = entry.file_type().map_err(io)?;
         let name = entry.file_name().into_vec();
         if kind.is_file() {

@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
 use rustix::system::uname;
 
+use crate::watch;
 use crate::{Error, Result};
 
 /// Whoever has a lock for longer is taken for stuck, unless `SLUICEGATE_LOCK_SECONDS` says otherwise: one that is dead has none.
@@ -55,6 +56,7 @@ impl Lock {
             if begin.elapsed() >= deadline {
                 return Err(too_long(path, &mut file, deadline));
             }
+            watch::advance(0)?;
             thread::sleep(sleep);
             sleep = (sleep * 2).min(LONGEST_SLEEP);
         }

@@ -13,6 +13,7 @@ use rustix::io::{ReadWriteFlags, preadv2};
 use super::data_file::open_at_once;
 use super::source_files::{FileFacts, SourceFile};
 use crate::memory::Segment;
+use crate::watch;
 use crate::{Error, Result};
 
 /// From so many reads on a file is mapped. A mapping saves two thirds of what a call of the system costs, but the first
@@ -134,6 +135,8 @@ impl OpenFile {
             let reason = format!("{} bytes are expected here, but the file has {} in all", into.len(), self.bytes());
             return Err(Error::Format { path: path.clone(), offset, reason });
         }
+        // Whatever makes an index, or looks for damages, reads by this.
+        watch::advance(into.len())?;
         match self.file.read_exact_at(into, offset) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 let reason = "it was cut".into();

@@ -5,6 +5,7 @@ use std::thread::available_parallelism;
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 
+use crate::watch;
 use crate::{Error, Result};
 
 /// Below this number of items threads are not worth their start.
@@ -19,13 +20,17 @@ const WORTH_THREADS: usize = 2;
 pub(super) fn scan<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
     let threads = available_parallelism().map_or(1, usize::from).min(items.len());
     if threads < WORTH_THREADS {
-        return items.iter().map(&work).collect();
+        let watched = |item| watch::advance(0).and_then(|()| work(item));
+        return items.iter().map(watched).collect();
     }
     let pool = ThreadPoolBuilder::new()
         .num_threads(threads)
         .thread_name(|thread| format!("sluice-scan-{thread}"))
         .build()
         .map_err(|error| Error::Threads { threads, reason: error.to_string() })?;
-    let all: Vec<Result<R>> = pool.install(|| items.par_iter().map(&work).collect());
-    all.into_iter().collect()
+    watch::elsewhere(|caller| {
+        let watched = |item| caller.watch(|| watch::advance(0).and_then(|()| work(item)));
+        let all: Vec<Result<R>> = pool.install(|| items.par_iter().map(watched).collect());
+        all.into_iter().collect()
+    })
 }

@@ -3,13 +3,22 @@
 use std::mem;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::catch;
+use crate::watch;
 use crate::{Error, Result};
+
+/// The time between two looks at whether a thread has room for a piece.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The time after which one who waits for a shard looks at whether it is still wanted.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A shard that is whole, under its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +62,8 @@ pub(super) struct ShardThreads<Piece: Send + 'static> {
     written: Vec<WrittenShard>,
     /// Set when shards that are not finished yet are not wanted any more.
     is_given_up: Arc<AtomicBool>,
+    /// Why all was given up, until it is told.
+    ended: Mutex<Option<Error>>,
     process: u32,
 }
 
@@ -81,6 +92,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
             outcomes: (Some(sender), Mutex::new(receiver)),
             written: Vec::new(),
             is_given_up: Arc::default(),
+            ended: Mutex::default(),
             process: process::id(),
         })
     }
@@ -111,17 +123,31 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
 
     /// Sends the next piece of the shard that was begun last.
     pub(super) fn send(&self, piece: Piece) {
-        if let Some(current) = &self.current {
-            // A thread that has failed says why in the end.
-            let _ = current.send(Sent::Piece(piece));
+        self.put(Sent::Piece(piece));
+    }
+
+    fn put(&self, mut sent: Sent<Piece>) {
+        let Some(current) = &self.current else { return };
+        loop {
+            match current.try_send(sent) {
+                Err(TrySendError::Full(again)) => sent = again,
+                // A thread that has failed says why in the end.
+                _ => return,
+            }
+            // The thread may be waiting for the disk, for seconds.
+            if let Err(error) = watch::advance(0) {
+                self.is_given_up.store(true, Ordering::Relaxed);
+                *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                return;
+            }
+            thread::sleep(PAUSE);
         }
     }
 
     /// Ends the shard that was begun last, of so many samples.
     pub(super) fn end(&mut self, samples: usize) {
-        if let Some(current) = self.current.take() {
-            let _ = current.send(Sent::End { samples });
-        }
+        self.put(Sent::End { samples });
+        self.current = None;
     }
 
     /// The shards that are whole since this was asked last; with [`Wait::ForAll`] all that were ended.
@@ -129,12 +155,21 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
     /// # Errors
     /// Those of writing, each once: asking again tells what is whole all the same.
     pub(super) fn written(&mut self, wait: Wait) -> Result<Vec<WrittenShard>> {
+        if let Some(error) = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(error);
+        }
         let outcomes = self.outcomes.1.lock().unwrap_or_else(PoisonError::into_inner);
         // What fails says so before its end.
         let (begun, ended) = (self.begun, self.begun - usize::from(self.current.is_some()));
         while self.heard < begun {
             let outcome = match wait {
-                Wait::ForAll if self.heard < ended => outcomes.recv().ok(),
+                Wait::ForAll if self.heard < ended => match outcomes.recv_timeout(PATIENCE) {
+                    Err(RecvTimeoutError::Timeout) => {
+                        watch::advance(0)?;
+                        continue;
+                    }
+                    outcome => outcome.ok(),
+                },
                 _ => outcomes.try_recv().ok(),
             };
             let Some(outcome) = outcome else { break };

@@ -18,6 +18,7 @@ use super::index_place::user_cache;
 use super::scan::scan;
 use super::source_files::{SourceFile, SourceFiles};
 use super::zstd_frames::ZstdFrames;
+use crate::watch;
 use crate::{Error, Result};
 
 /// So many bytes of unpacked files are kept, unless the caller says otherwise.
@@ -161,6 +162,7 @@ fn write_unpacked(source: &SourceFile, target: &Path, limit: u64) -> Result<u64>
                 return Err(damaged(reader.taken(), reason));
             }
         };
+        watch::advance(read)?;
         written += read as u64;
         if written > limit {
             let reason = format!(

@@ -1,0 +1,150 @@
+"""Long work in Rust handles signals while it goes on, and shows on a terminal how far it has come."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sluicegate import JsonLinesDataset, write_tar
+from sluicegate.sampler import LengthBucketBatchSampler, PackedBatchSampler, WeightedRandomSampler
+
+DOCUMENTS = 6_000_000
+
+
+class Interrupted(Exception):
+    """Raised by a signal handler."""
+
+
+@contextlib.contextmanager
+def signals(handler: Callable[[], None]) -> Iterator[None]:
+    """Calls `handler` from a signal handler, every 20 ms."""
+    before = signal.signal(signal.SIGALRM, lambda *_: handler())
+    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def lengths() -> Any:
+    return np.random.default_rng(0).integers(50, 1500, DOCUMENTS)
+
+
+WORK: dict[str, Callable[[Any], Any]] = {
+    **{
+        f"{strategy} {window}": lambda lengths, strategy=strategy, window=window: next(
+            iter(PackedBatchSampler(lengths, length=2048, rows_per_batch=8, strategy=strategy, seed=7, window=window))
+        )
+        for strategy in ("concat", "first_fit", "best_fit")
+        for window in (10_000, DOCUMENTS)
+    },
+    "length bucket": lambda lengths: next(iter(LengthBucketBatchSampler(lengths, max_tokens=4000, seed=7))),
+    "weights": lambda lengths: next(iter(WeightedRandomSampler(lengths.astype(float), 10, seed=7))),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_signals_are_handled_while_an_epoch_is_prepared(lengths: Any, name: str) -> None:
+    seen = 0
+
+    def count() -> None:
+        nonlocal seen
+        seen += 1
+
+    with signals(count):
+        WORK[name](lengths)
+    # Of a signal that waits for the end of the work the handler is called once, or in each of its steps.
+    assert seen > 4
+
+    def interrupt() -> None:
+        nonlocal seen
+        seen -= 1
+        if seen == 0:
+            raise Interrupted
+
+    seen = 3
+    with signals(interrupt), pytest.raises(Interrupted):
+        WORK[name](lengths)
+
+
+def test_progress_is_shown_on_a_terminal(lengths: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stderr", stream)
+        # Several times as long as it takes until work is shown.
+        WORK[f"first_fit {DOCUMENTS}"](lengths)
+        monkeypatch.undo()
+        shown = stream.getvalue()
+        if not stream.isatty():
+            assert shown == ""
+        else:
+            assert f"of {DOCUMENTS:,}" in shown
+            assert "preparing an epoch: " in shown
+            assert shown.endswith("\n")
+
+
+def test_waiting_for_another_process_that_makes_an_index_can_be_interrupted(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n' * 600_000)
+    (tmp_path / "index").mkdir()
+    JsonLinesDataset(path, index_folder=tmp_path / "index")
+    (index,) = (tmp_path / "index").iterdir()
+    index.unlink()
+    holder = (
+        "import fcntl, sys\nfile = open(sys.argv[1], 'w')\nfcntl.lockf(file, fcntl.LOCK_EX)\n"
+        "print('ready', flush=True)\nsys.stdin.read()"
+    )
+    command = [sys.executable, "-c", holder, f"{index}.lock"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+
+        def interrupt() -> None:
+            raise Interrupted
+
+        with signals(interrupt), pytest.raises(Interrupted):
+            JsonLinesDataset(path, index_folder=tmp_path / "index")
+        process.kill()
+    assert len(JsonLinesDataset(path, index_folder=tmp_path / "index")) == 600_000
+
+
+def test_writing_to_a_disk_that_hangs_can_be_interrupted(tmp_path: pathlib.Path) -> None:
+    # The thread that writes waits for the reader of a pipe, as for a disk.
+    pipe = tmp_path / "a-0.tar.unfinished"
+    os.mkfifo(pipe)
+    opened, released = threading.Event(), threading.Event()
+
+    def drain() -> None:
+        with open(pipe, "rb") as file:
+            opened.set()
+            released.wait()
+            while file.read(1 << 20):
+                pass
+
+    def interrupt() -> None:
+        if opened.is_set() and not released.is_set():
+            released.set()
+            raise Interrupted
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+    with signals(interrupt), pytest.raises(Interrupted):
+        write_tar([{"bin": bytes(1 << 20)} for _ in range(64)], tmp_path / "a-{}.tar")
+    reader.join()
+    assert not list(tmp_path.iterdir())
