@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from .own_file import open_new, open_own, read_regular
 from .shard_names import ShardNames, without_number
 
 # Version of the file's contents; a manifest of another version belongs to another job.
@@ -111,8 +112,7 @@ class ShardManifest:
 
     def _found(self) -> Any:
         try:
-            with open(self.path, encoding="utf-8") as file:
-                return json.load(file)
+            return json.loads(read_regular(self.path))
         except FileNotFoundError:
             return None
         except (ValueError, RecursionError):
@@ -183,7 +183,7 @@ class ShardManifest:
         }
         known["digest"] = _digest(known)
         try:
-            with open(unfinished, "w", encoding="utf-8") as file:
+            with open(open_new(unfinished), "w", encoding="utf-8") as file:
                 json.dump(known, file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -227,7 +227,7 @@ class ShardManifest:
         """
         path = f"{self.path}.lock"
         while True:
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            lock = open_own(path)
             try:
                 # Of the open file: threads of one process keep each other out too.
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

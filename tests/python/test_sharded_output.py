@@ -320,10 +320,45 @@ def test_a_full_disk_leaves_nothing(tmp_path: pathlib.Path, name: str) -> None:
 
 
 def test_a_manifest_that_can_not_be_written_is_named(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "a-.tar.shards.json.unfinished").symlink_to("/dev/full")
-    with pytest.raises(OSError, match=r"No space left on device: .*a-\.tar\.shards\.json\.unfinished"):
-        ShardManifest(str(tmp_path / "a-{:03d}.tar"), {}, lambda path: [path]).save()
+    manifest = ShardManifest(str(tmp_path / "a-{:03d}.tar"), {}, lambda path: [path])
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match=r"No space left on device: .*a-\.tar\.shards\.json\.unfinished"):
+            manifest.save()
     assert not list(tmp_path.iterdir())
+
+
+def test_links_and_fifos_of_others_are_not_written_to_and_not_waited_for(tmp_path: pathlib.Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("of others")
+    pattern = str(tmp_path / "a-{:03d}.tar")
+    (tmp_path / "a-.tar.shards.json.unfinished").symlink_to(other)
+    (tmp_path / "a-000.tar.unfinished").symlink_to(other)
+    assert write("tar", tmp_path)
+    assert other.read_text() == "of others"
+    lock = tmp_path / "a-.tar.shards.json.lock"
+    for make in (lock.symlink_to, lock.hardlink_to):
+        make(other)
+        with pytest.raises(OSError, match=r"a-\.tar\.shards\.json\.lock"):
+            write("tar", tmp_path)
+        lock.unlink()
+    os.mkfifo(lock)
+    with pytest.raises(OSError, match=r"a-\.tar\.shards\.json\.lock"):
+        write("tar", tmp_path)
+    lock.unlink()
+    manifest = tmp_path / "a-.tar.shards.json"
+    manifest.unlink()
+    os.mkfifo(manifest)
+    with (
+        pytest.raises(OSError, match=r"a-\.tar\.shards\.json"),
+        ShardManifest(pattern, {}, lambda path: [path]) as each,
+    ):
+        each.load(resume=True)
+    assert other.read_text() == "of others"
 
 
 def test_a_damaged_manifest_is_named(tmp_path: pathlib.Path) -> None:

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::{Error, Result};
 
 /// A file that is written under another name, with `.unfinished` at its end, until it is whole. Dropped before that, it is
-/// removed; what a killed process leaves is written over by the next one.
+/// removed; what a killed process leaves is removed by the next one.
 pub(super) struct ShardFile {
     path: PathBuf,
     unfinished: PathBuf,
@@ -21,7 +21,10 @@ impl ShardFile {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
         let unfinished = PathBuf::from(unfinished);
-        let file = File::create(&unfinished).map_err(|source| Error::Io { path: unfinished.clone(), source })?;
+        // Removed, and not written over: it may be a link to a file of someone else.
+        let _ = fs::remove_file(&unfinished);
+        let file = File::options().write(true).create_new(true).open(&unfinished);
+        let file = file.map_err(|source| Error::Io { path: unfinished.clone(), source })?;
         Ok(Self { path, unfinished, file: Some(file), bytes: 0 })
     }
 

@@ -1,0 +1,57 @@
+"""Files beside the user's data that other users of the folder must not be able to redirect."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+
+_OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def open_own(path: str) -> int:
+    """Returns a descriptor of the file at `path`, made where there is none, to read and write.
+
+    Raises:
+        OSError: something is there that this user has not made: a link, a FIFO, a file of someone else or one that has
+            another name too. Nothing is written to it, and opening it does not wait.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _OWN, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise OSError(errno.ELOOP, "this is a link; remove it", path) from None
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1 and found.st_uid == os.geteuid():
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EPERM, "this is not a file that this user has made; remove it", path)
+
+
+def open_new(path: str) -> int:
+    """Returns a descriptor of a new, empty file at `path`, to write.
+
+    What is there is removed, and not written over: it may be a link to a file of someone else.
+
+    Raises:
+        OSError: no file can be made there.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OWN, 0o666)
+
+
+def read_regular(path: str) -> str:
+    """Returns the text of the file at `path`.
+
+    Raises:
+        OSError: it can't be read, or is not a regular file: opening a FIFO does not wait for a writer.
+        UnicodeDecodeError: it isn't UTF-8.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(descriptor, encoding="utf-8") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "this is not a regular file; remove it", path)
+        return file.read()
