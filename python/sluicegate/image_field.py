@@ -15,7 +15,7 @@ from .checked_number import checked_number
 from .global_generators import torch_door
 from .image import MAX_PIXELS, Mode, Truncated, image_decoder
 from .marked import Marks, plain, without_mark
-from .paths import local, user_cache_folder
+from .paths import local, make_private_folder, user_cache_folder
 from .transforms.boxes import FORMATS, moved_boxes
 from .transforms.drawing import current_generator
 from .transforms.recognise import divide
@@ -182,7 +182,7 @@ class ImageField:
         if self.cache == "memory":
             return _core.ImageCache(images, size, None)
         folder = self.cache_folder or os.path.join(user_cache_folder(), "images")
-        os.makedirs(folder, exist_ok=True)
+        make_private_folder(folder)
         return _core.ImageCache(images, size, folder)
 
     def of_dataset(self, images: int) -> ImageField:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -141,6 +142,18 @@ def _numbers(first: str, last: str, step: str | None) -> Iterator[str]:
     by = max(abs(int(step or 1)), 1)
     for number in range(begin, end + 1, by) if begin <= end else range(begin, end - 1, -by):
         yield f"{number:0{digits}d}"
+
+
+def make_private_folder(path: str) -> None:
+    """Makes a folder and those above it, where they are missing, for this user alone: a cache may hold private data.
+
+    Raises:
+        OSError: it can't be made.
+    """
+    if path and not os.path.isdir(path):
+        make_private_folder(os.path.dirname(path))
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
 
 
 def user_cache_folder() -> str:

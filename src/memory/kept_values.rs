@@ -1,10 +1,12 @@
 //! [`KeptValues`]: values by number, each written once, that threads and forked processes share.
 
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
@@ -180,15 +182,14 @@ impl KeptValues {
 
 /// A file of `folder` without a name.
 fn nameless(folder: &Path) -> io::Result<File> {
-    static MADE: AtomicUsize = AtomicUsize::new(0);
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
         return Ok(file.into());
     }
     // Not every file system makes such files: one that loses its name at once is as good.
-    let number = MADE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let path = folder.join(format!(".sluicegate-{}-{number}", std::process::id()));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    let number = RandomState::new().build_hasher().finish();
+    let path = folder.join(format!(".sluicegate-{number:016x}"));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     fs::remove_file(path)?;
     Ok(file)
 }
