@@ -357,7 +357,7 @@ class ShuffleBuffer:
     def oldest(self) -> int | None: ...
 
 _Sources = list[tuple[str, str, int | None]]
-_Options = tuple[bool, bool, int]
+_Options = tuple[bool, bool, int, bool]
 _Position = tuple[int, int, int, int]
 
 @final

@@ -43,6 +43,7 @@ class NativeStream(ResumableStream[Any]):
         unpack: whether gzip and Zstandard are recognised by the first bytes, and unpacked.
         on_error: "raise" or "skip".
         max_sample_bytes: the most bytes that a sample may have.
+        allow_pipe: whether commands may be run.
         continues: whether what can be read once only goes on where it was.
         shard: (rank, world_size), or None to ask `torch.distributed`.
 
@@ -58,6 +59,7 @@ class NativeStream(ResumableStream[Any]):
         unpack: bool,
         on_error: str,
         max_sample_bytes: int,
+        allow_pipe: bool,
         continues: bool,
         shard: tuple[int, int] | None,
     ) -> None:
@@ -67,7 +69,8 @@ class NativeStream(ResumableStream[Any]):
             raise ValueError(f"on_error: expected 'raise' or 'skip', but got {on_error!r}")
         if not 0 < max_sample_bytes < 2**63:
             raise ValueError(f"max_sample_bytes: expected a positive number of bytes, but got {max_sample_bytes}")
-        self._sources = sources_of(urls)
+        self.allow_pipe = bool(allow_pipe)
+        self._sources = sources_of(urls, allow_pipe=self.allow_pipe)
         self.sources = [f"pipe:{each.name}" if each.kind == "command" else each.name for each in self._sources]
         self.unpack = bool(unpack)
         self.on_error = on_error
@@ -82,7 +85,7 @@ class NativeStream(ResumableStream[Any]):
         self._stream([Source("path", "")])
 
     @abstractmethod
-    def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int]) -> _core.Stream:
+    def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int, bool]) -> _core.Stream:
         """The core's stream."""
 
     @abstractmethod
@@ -90,7 +93,7 @@ class NativeStream(ResumableStream[Any]):
         """How these fields are nested in a sample, and what each is; as `NativeDataset` has it."""
 
     def _stream(self, sources: list[Source]) -> _core.Stream:
-        options = (self.unpack, self.on_error == "skip", self.max_sample_bytes)
+        options = (self.unpack, self.on_error == "skip", self.max_sample_bytes, self.allow_pipe)
         return self._make([source.core() for source in sources], options)
 
     def _arguments(self) -> dict[str, Any]:

@@ -32,6 +32,8 @@ class RawStream(NativeStream):
             where the next one begins, so is the rest of its source. `damages` says what. A program that fails, or a
             file that can't be read, is an error all the same.
         max_sample_bytes: the most bytes that a sample may have, 1 GiB; a larger one is an error.
+        allow_pipe: whether `pipe:` may run a command; False for paths that come from others. The environment variable
+            `SLUICEGATE_ALLOW_PIPE=0` turns it off everywhere.
         continues: whether a source that can be read once only, and is given anew on resuming, goes on behind the last
             sample that was delivered.
         shard: (rank, world_size) to be used instead of what `torch.distributed` says.
@@ -61,6 +63,7 @@ class RawStream(NativeStream):
         unpack: bool = False,
         on_error: Literal["raise", "skip"] = "raise",
         max_sample_bytes: int = 2**30,
+        allow_pipe: bool = True,
         continues: bool = False,
         shard: tuple[int, int] | None = None,
     ) -> None:
@@ -70,11 +73,12 @@ class RawStream(NativeStream):
             unpack=unpack,
             on_error=on_error,
             max_sample_bytes=max_sample_bytes,
+            allow_pipe=allow_pipe,
             continues=continues,
             shard=shard,
         )
 
-    def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int]) -> _core.Stream:
+    def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int, bool]) -> _core.Stream:
         layout = raw_layout(self.dtype, self.shape)
         return _core.Stream.raw(sources, options, self.header_bytes, layout.sample_bytes, layout.fields)
 

@@ -61,18 +61,26 @@ class Source:
         return self.kind, self.name, self.descriptor
 
 
-def sources_of(urls: Sources) -> list[Source]:
+def sources_of(urls: Sources, *, allow_pipe: bool = True) -> list[Source]:
     """What `urls` stands for: never an empty list.
+
+    Args:
+        urls: as of a stream.
+        allow_pipe: whether there may be commands. The environment variable `SLUICEGATE_ALLOW_PIPE=0` forbids them too.
 
     Raises:
         FileNotFoundError: no file matches a pattern.
-        ValueError: an empty list.
+        ValueError: an empty list; a command that may not be run.
         TypeError: what is no source.
     """
     one = isinstance(urls, (str, bytes, os.PathLike, int)) or hasattr(urls, "read") or not isinstance(urls, Iterable)
     found = [source for url in ([urls] if one else urls) for source in _sources(url)]
     if not found:
         raise ValueError("urls: expected at least one, but got an empty list")
+    command = next((source.name for source in found if source.kind == "command"), None)
+    if command is not None and not (allow_pipe and os.environ.get("SLUICEGATE_ALLOW_PIPE", "1") in ("", "1")):
+        reason = "SLUICEGATE_ALLOW_PIPE turns commands off" if allow_pipe else "allow_pipe=False turns commands off"
+        raise ValueError(f"urls: {reason}, but got {_PIPE + command!r}: give a path, or turn them on")
     return found
 
 

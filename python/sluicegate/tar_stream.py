@@ -70,6 +70,8 @@ class TarStream(NativeStream):
             ordinal; where nobody can tell where the next one begins, so is the rest of its source. `damages` says what.
             A program that fails, or a file that can't be read, is an error all the same.
         max_sample_bytes: the most bytes that a sample may have, 1 GiB; a larger one is an error.
+        allow_pipe: whether `pipe:` may run a command; False for paths that come from others. The environment variable
+            `SLUICEGATE_ALLOW_PIPE=0` turns it off everywhere.
         continues: whether a source that can be read once only, and is given anew on resuming, goes on behind the last
             sample that was delivered.
         shard: (rank, world_size) to be used instead of what `torch.distributed` says.
@@ -109,6 +111,7 @@ class TarStream(NativeStream):
         unpack: bool = True,
         on_error: Literal["raise", "skip"] = "raise",
         max_sample_bytes: int = 2**30,
+        allow_pipe: bool = True,
         continues: bool = False,
         shard: tuple[int, int] | None = None,
     ) -> None:
@@ -123,6 +126,7 @@ class TarStream(NativeStream):
             unpack=unpack,
             on_error=on_error,
             max_sample_bytes=max_sample_bytes,
+            allow_pipe=allow_pipe,
             continues=continues,
             shard=shard,
         )
@@ -137,7 +141,7 @@ class TarStream(NativeStream):
                     "take TarDataset"
                 )
 
-    def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int]) -> _core.Stream:
+    def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int, bool]) -> _core.Stream:
         return _core.Stream.tar(sources, options, fields_of_core(self.fields), self.on_missing, self.concatenated)
 
     def _shape_of(self, fields: Fields) -> tuple[Any, Sequence[Kind]]:

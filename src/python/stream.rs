@@ -32,8 +32,8 @@ const FREE_SLOTS: usize = 4;
 /// (kind, path or command or name, descriptor): the kinds are "path", "command" and "open".
 type SourceForm = (String, OsString, Option<RawFd>);
 
-/// (unpack by content, leave out what is damaged, the most bytes of a sample).
-type OptionsForm = (bool, bool, u64);
+/// (unpack by content, leave out what is damaged, the most bytes of a sample, whether commands may be run).
+type OptionsForm = (bool, bool, u64, bool);
 
 /// A dataset of the core without an index. Threads may share it.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -43,7 +43,7 @@ impl Stream {
     fn make(
         py: Python<'_>,
         sources: Vec<SourceForm>,
-        (by_content, leave_out, largest): OptionsForm,
+        (by_content, leave_out, largest, may_run_commands): OptionsForm,
         format: crate::Result<StreamFormat>,
     ) -> PyResult<Self> {
         let source = |(kind, text, number): SourceForm| match (kind.as_str(), number) {
@@ -64,6 +64,7 @@ impl Stream {
             let damages = if leave_out { Damages::LeaveOut } else { Damages::Refuse };
             let stream = StreamDataset::new(sources, format?);
             let stream = stream.packed(packing).on_damage(damages).with_largest_sample(largest);
+            let stream = if may_run_commands { stream } else { stream.without_commands() };
             stream.check()?;
             Ok(Self(Arc::new(stream)))
         });

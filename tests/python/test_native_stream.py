@@ -563,3 +563,33 @@ def test_commands_stand_for_a_range_of_numbers_and_other_braces_are_the_shells(t
         next(iter(JsonLinesStream(tmp_path / "x.jsonl")))
     with pytest.raises(IsADirectoryError):
         next(iter(JsonLinesStream(tmp_path)))
+
+
+def test_commands_can_be_turned_off(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tmp_path / "made"
+    url = f"pipe:touch {made}; seq 3"
+    path = tmp_path / "x.jsonl"
+    path.write_text("1\n2\n3\n")
+    forbidden: list[Callable[[], Any]] = [
+        lambda: JsonLinesStream(url, allow_pipe=False),
+        lambda: CsvStream(url, allow_pipe=False),
+        lambda: TFRecordStream(url, allow_pipe=False),
+        lambda: RawStream(url, dtype="u1", allow_pipe=False),
+        lambda: TarStream(url, allow_pipe=False),
+    ]
+    for make in forbidden:
+        with pytest.raises(ValueError, match=r"urls: allow_pipe=False turns commands off, but got 'pipe:touch"):
+            make()
+    stream = JsonLinesStream(url)
+    for value in ("0", "no", "false"):
+        monkeypatch.setenv("SLUICEGATE_ALLOW_PIPE", value)
+        with pytest.raises(ValueError, match=r"urls: SLUICEGATE_ALLOW_PIPE turns commands off"):
+            JsonLinesStream([path, url])
+        # One that was made before runs none either.
+        with pytest.raises(ValueError, match="SLUICEGATE_ALLOW_PIPE"):
+            list(stream)
+    assert len(list(JsonLinesStream(path, allow_pipe=False))) == 3
+    assert not made.exists()
+    monkeypatch.setenv("SLUICEGATE_ALLOW_PIPE", "1")
+    assert list(stream) == [1, 2, 3]
+    assert made.exists()

@@ -9,7 +9,7 @@ use super::raw::RawField;
 use super::raw_parse::RawParse;
 use super::sample_block::SampleBlock;
 use super::stream_parse::{LOOK, Parse, Sample, Step, Trouble};
-use super::stream_source::StreamSource;
+use super::stream_source::{StreamSource, commands_are_allowed};
 use super::tar_field::TarField;
 use super::tar_members::TarEnd;
 use super::tar_options::OnMissing;
@@ -88,6 +88,7 @@ pub struct StreamDataset {
     packing: StreamPacking,
     damages: Damages,
     largest: u64,
+    may_run_commands: bool,
 }
 
 impl StreamDataset {
@@ -95,7 +96,7 @@ impl StreamDataset {
     #[must_use]
     pub fn new(sources: Vec<StreamSource>, format: StreamFormat) -> Self {
         let (packing, damages) = (StreamPacking::default(), Damages::default());
-        Self { sources, format, packing, damages, largest: LARGEST_SAMPLE }
+        Self { sources, format, packing, damages, largest: LARGEST_SAMPLE, may_run_commands: true }
     }
 
     /// The same, packed otherwise.
@@ -116,12 +117,35 @@ impl StreamDataset {
         Self { largest: bytes, ..self }
     }
 
+    /// The same, but [`StreamSource::Command`] is an error: for sources that come from someone who is not trusted. The environment
+    /// variable `SLUICEGATE_ALLOW_PIPE=0` does the same for all streams of a process.
+    #[must_use]
+    pub fn without_commands(self) -> Self {
+        Self { may_run_commands: false, ..self }
+    }
+
     /// Fails where no stream can be read with these arguments.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`]: which, and why.
     pub fn check(&self) -> Result<()> {
+        self.check_commands()?;
         self.parse().map(drop)
+    }
+
+    fn check_commands(&self) -> Result<()> {
+        let command = self.sources.iter().find(|source| matches!(source, StreamSource::Command(_)));
+        match command {
+            Some(source) if !self.may_run_commands || !commands_are_allowed() => {
+                let reason = format!(
+                    "expected no command, since commands are turned off by an argument or by SLUICEGATE_ALLOW_PIPE, but got {:?}: \
+                     give a path, or turn them on",
+                    source.name()
+                );
+                Err(Error::InvalidArgument { argument: "urls", reason })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn parse(&self) -> Result<Box<dyn Parse>> {
@@ -150,6 +174,7 @@ impl StreamDataset {
 impl IterableDataset for StreamDataset {
     /// A position in a source that can't be read again is that of the byte that comes next: nothing is passed over.
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
+        self.check_commands()?;
         let mut samples =
             Samples { dataset: self.clone(), parse: self.parse()?, bytes: None, at: from, part, stop: stop.clone() };
         samples.begin()?;

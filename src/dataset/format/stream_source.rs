@@ -1,5 +1,6 @@
 //! [`StreamSource`]: where the bytes of a stream come from.
 
+use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +19,7 @@ use crate::{Error, Result};
 pub enum StreamSource {
     /// What is found at a path: a file, a FIFO, a device.
     Path(PathBuf),
-    /// What a shell command writes to its standard output.
+    /// What a shell command writes to its standard output. An error where the environment has `SLUICEGATE_ALLOW_PIPE=0`.
     Command(String),
     /// Something that is open already, and how it is called. It is read from where it is, once.
     Open(Arc<OwnedFd>, String),
@@ -68,6 +69,11 @@ impl StreamSource {
         let failure = Failure::default();
         Ok(SourceBytes { name: self.name(), file, is_regular, process, stop: stop.clone(), failure })
     }
+}
+
+/// Whether the environment lets commands be run. Whatever is not clearly a yes is a no.
+pub(super) fn commands_are_allowed() -> bool {
+    env::var_os("SLUICEGATE_ALLOW_PIPE").is_none_or(|value| value.is_empty() || value == "1")
 }
 
 /// Why the bytes ended before their end: kept aside, since what unpacks them hides it.
