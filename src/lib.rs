@@ -92,7 +92,7 @@ pub use dataset::format::{
     FolderLinks, FolderOptions, JsonLines, Mds, NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors,
     SampleBlock, StreamDataset, StreamFormat, StreamPacking, StreamSource, Tar, TarEnd, TarField, TarOptions,
     TarShards, TarValue, TarWriter, TfRecord, TokenDocuments, TokenFiles, TokenLayout, TokenOutput, TokenShardLayout,
-    TokenShards, TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WholeSamples, WrittenShard,
+    TokenShards, TokenWindows, Tokens, TypedField, UnpackedFolder, Wait, WholeSamples, WrittenShard, take_notices,
 };
 #[cfg(feature = "arrow")]
 pub use dataset::format::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Strings};

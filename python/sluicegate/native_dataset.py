@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias, TypeVar
@@ -91,6 +92,8 @@ class NativeDataset(Dataset[Any]):
         self, core: _core.Dataset, structure: Any, kinds: Sequence[Kind], images: Mapping[int, ImageField] | None = None
     ) -> None:
         """Reads `core`; the fields `images`, whose kind is "bytes" (or that or none), are images."""
+        for text in _core.take_notices():
+            warnings.warn(text, stacklevel=4)
         self._reader = _core.Reader(core, hand_over(core, structure, kinds))
         self._images = {field: image.of_dataset(len(core)) for field, image in (images or {}).items()}
         self._decoding = None

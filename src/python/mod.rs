@@ -27,6 +27,7 @@ mod json;
 mod memory;
 mod mersenne;
 mod nested;
+mod notices;
 mod order;
 mod parquet;
 mod pinned_block;
@@ -91,6 +92,8 @@ mod _core {
     use super::image_transforms::ImageTransforms;
     #[pymodule_export]
     use super::memory::Indices;
+    #[pymodule_export]
+    use super::notices::take_notices;
     #[pymodule_export]
     use super::order::{Batches, BatchingSampler, Order, Sampler};
     #[pymodule_export]

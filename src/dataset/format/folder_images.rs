@@ -125,9 +125,12 @@ impl Folder {
     fn stand_in(&self, files: &[Opened], bytes: u64) -> Result<SourceFiles> {
         let root = std::path::absolute(self.root()).map_err(|source| Error::Io { path: self.root().into(), source })?;
         let names = files.iter().map(|file| Ok(digest_of(self.path(file.index)?))).collect::<Result<Vec<_>>>()?;
-        let facts =
-            files.iter().zip(names).flat_map(|(file, name)| [name, file.facts.bytes, file.facts.modified as u64]);
-        let facts = FileFacts { bytes, modified: digest(facts) as i64, identity: (0, 0) };
+        let facts = files
+            .iter()
+            .zip(names)
+            .flat_map(|(file, name)| [name, file.facts.bytes, file.facts.modified as u64, file.facts.changed as u64]);
+        let facts = FileFacts::of_many(files.iter().map(|file| file.facts), bytes, digest(facts));
+        let facts = facts.ok_or_else(|| Error::Io { path: root.clone(), source: io::ErrorKind::NotFound.into() })?;
         Ok(SourceFiles::of_one(root, facts))
     }
 }

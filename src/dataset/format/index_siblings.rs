@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use super::index_columns::{ColumnRole, IndexColumn, Piece, join};
 use super::index_file::IndexKey;
+use super::index_freshness::Fit;
 use super::index_place::{IndexPath, name_from};
 use super::sample_index::SampleIndex;
-use super::source_files::SourceFiles;
+use super::source_files::{SourceFile, SourceFiles};
 use crate::Result;
 
 /// So many are looked at.
@@ -21,6 +22,7 @@ pub(super) struct Siblings {
 struct Sibling {
     index: SampleIndex,
     key: IndexKey,
+    was_copied: bool,
     path: PathBuf,
 }
 
@@ -30,10 +32,11 @@ type Known<'a> = (&'a [u8], u64, i64);
 impl Siblings {
     /// Those in the folder of `path`, of this format and these parameters, that were made last.
     pub(super) fn look(path: &IndexPath, (format, parameters): (&str, &str), columns: usize) -> Self {
-        let is_wanted = |key: &IndexKey| key.format == format && key.parameters == parameters;
+        let is_wanted = |key: &IndexKey, _| (key.format == format && key.parameters == parameters).then_some(Fit::Same);
         let open = |path: PathBuf| {
-            let (index, key) = SampleIndex::open(&path, columns, is_wanted)?;
-            (index.columns() == columns).then_some(Sibling { index, key, path })
+            let (index, stored, _) = SampleIndex::open(&path, columns, is_wanted)?;
+            let was_copied = stored.header.contents.inode != stored.inode;
+            (index.columns() == columns).then_some(Sibling { index, key: stored.header.key, was_copied, path })
         };
         Self { found: path.siblings().into_iter().take(SIBLINGS).filter_map(open).collect() }
     }
@@ -53,8 +56,8 @@ impl Siblings {
         };
         let mut known: HashMap<Known<'_>, (usize, usize)> = HashMap::new();
         for (number, sibling) in self.found.iter().enumerate() {
-            for (place, (name, bytes, modified)) in sibling.key.files.iter().enumerate() {
-                known.entry((name, *bytes, *modified)).or_insert((number, place));
+            for (place, file) in sibling.key.files.iter().enumerate() {
+                known.entry((&file.name, file.bytes, file.modified)).or_insert((number, place));
             }
         }
         let names: Vec<&[u8]> = files.files().iter().map(|file| name_from(&file.path, &path.base)).collect();
@@ -63,7 +66,8 @@ impl Siblings {
             .iter()
             .zip(&names)
             .map(|(file, name)| known.get(&(*name, file.facts.bytes, file.facts.modified)).copied())
-            .map(|place| place.filter(|&(number, place)| self.found[number].is_sound(place)))
+            .zip(files.files().iter().zip(&names))
+            .map(|(place, (file, name))| place.filter(|&(number, place)| self.found[number].fits(place, name, file)))
             .collect();
         let unknown: Vec<usize> = all.iter().copied().filter(|&file| places[file].is_none()).collect();
         let mut new = if unknown.is_empty() { Vec::new() } else { scan(&unknown)? }.into_iter();
@@ -86,13 +90,18 @@ impl Siblings {
         };
         let names: HashSet<&[u8]> = names.into_iter().collect();
         let is_covered = |sibling: &&Sibling| {
-            sibling.path != path.path && sibling.key.files.iter().all(|(name, ..)| names.contains(name.as_slice()))
+            sibling.path != path.path && sibling.key.files.iter().all(|file| names.contains(file.name.as_slice()))
         };
         Ok((columns, self.found.iter().filter(is_covered).map(|sibling| sibling.path.clone()).collect()))
     }
 }
 
 impl Sibling {
+    /// Whether file `place` is `file`, called `name`, and its rows are where they can be.
+    fn fits(&self, place: usize, name: &[u8], file: &SourceFile) -> bool {
+        self.key.files[place].fit(name, file, self.was_copied).is_some() && self.is_sound(place)
+    }
+
     /// Whether the rows of file `place` are where they can be.
     fn is_sound(&self, place: usize) -> bool {
         (0..self.index.columns()).all(|column| {

@@ -18,6 +18,7 @@ mod block_cache;
 mod block_cache_tests;
 #[cfg(feature = "arrow")]
 mod block_starts;
+mod block_sums;
 mod broken;
 #[cfg(feature = "image")]
 mod broken_images;
@@ -36,6 +37,7 @@ mod data_file;
 mod decoding;
 mod example;
 mod example_fields;
+mod file_access;
 mod file_parts;
 mod file_pool;
 mod folder;
@@ -44,6 +46,7 @@ mod folder_images;
 mod folder_walk;
 mod index_columns;
 mod index_file;
+mod index_freshness;
 mod index_lock;
 mod index_place;
 mod index_siblings;
@@ -61,6 +64,8 @@ mod mds_shard;
 mod megatron_index;
 mod name_pattern;
 mod nested_type;
+mod new_file;
+mod notices;
 mod npy;
 mod npy_form;
 mod npy_header;
@@ -109,6 +114,7 @@ mod shard_file;
 mod shard_threads;
 mod source_files;
 mod spans;
+mod stored_index;
 mod stream_dataset;
 mod stream_parse;
 mod stream_process;
@@ -143,6 +149,7 @@ mod token_stream;
 mod tokens;
 mod typed_field;
 mod unpacked;
+mod unpacked_room;
 mod whole_samples;
 mod zstd_frames;
 
@@ -167,6 +174,7 @@ pub use mds::Mds;
 #[cfg(feature = "python")]
 pub(crate) use nested_type::NestedBytes;
 pub use nested_type::{NestedType, NestedValue};
+pub use notices::take_notices;
 pub use npy::Npy;
 #[cfg(feature = "parquet")]
 pub use parquet_columns::{ParquetColumn, ParquetElement, ParquetField};

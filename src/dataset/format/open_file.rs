@@ -77,6 +77,7 @@ impl OpenFile {
 
     /// As [`read_at`](Self::read_at), from a mapping where the file is read often enough.
     pub(crate) fn copy_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.compare(offset, into.len())?;
         if let Some(mapping) = self.mapping()
             && offset.checked_add(into.len() as u64).is_some_and(|end| end <= self.bytes())
         {
@@ -125,6 +126,11 @@ impl OpenFile {
         matches!(preadv2(&self.file, into, offset, ReadWriteFlags::NOWAIT), Ok(1))
     }
 
+    /// Fails when these bytes are of a copy, and not what was written to it.
+    fn compare(&self, offset: u64, bytes: usize) -> Result<()> {
+        self.source.sums.as_ref().map_or(Ok(()), |sums| sums.compare(&self.file, &self.source.path, offset, bytes))
+    }
+
     /// Fills `into` with the bytes from `offset` on.
     ///
     /// # Errors
@@ -137,6 +143,7 @@ impl OpenFile {
         }
         // Whatever makes an index, or looks for damages, reads by this.
         watch::advance(into.len())?;
+        self.compare(offset, into.len())?;
         match self.file.read_exact_at(into, offset) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 let reason = "it was cut".into();

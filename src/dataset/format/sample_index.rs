@@ -1,27 +1,27 @@
 //! [`SampleIndex`]: where each sample lies, found once and kept.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::index_columns::ColumnRole;
-use super::index_file::{ColumnPlace, IndexKey, LONGEST_HEADER, decode, encode, header_bytes};
+use super::index_file::{ColumnPlace, IndexKey};
+use super::index_freshness::{Fit, IndexedFile};
 use super::index_lock::Lock;
 use super::index_place::{IndexPath, IndexPlace, name_from};
 use super::index_siblings::Siblings;
-use super::source_files::SourceFiles;
+use super::scan::scan;
+use super::source_files::{SourceFile, SourceFiles};
+use super::stored_index::{StoredIndex, write_index};
 use crate::memory::{Array, Segment};
 use crate::{Error, Result};
 
 pub(crate) use super::index_columns::IndexColumn;
 
-/// Columns of numbers, such as place and size of every sample, in a file that is memory-mapped: opening it reads the header
-/// alone. Any thread, any process.
+/// Columns of numbers, such as place and size of every sample, in a file that is memory-mapped. Opening it reads the file once, to
+/// check that its bytes are those that were written. Any thread, any process.
 pub(crate) struct SampleIndex {
     columns: Vec<(Array, usize)>,
     /// How many of these say, by file, where its rows in another one end: those of all, or none.
@@ -33,7 +33,8 @@ pub(crate) struct SampleIndex {
 }
 
 impl SampleIndex {
-    /// The index of `files`, opened where there is one that is not older than they are, or else made by `scan` and put there.
+    /// The index of `files`, opened where there is one of these very files (or a copy of it with copies of them), or else made by
+    /// `scan` and put there. A damaged one is made again, which is noticed.
     ///
     /// `format` names the format and the version of what its columns mean, `parameters` whatever else they depend on. Many
     /// processes may do this at once: one scans, the others wait for it. Where nothing can be written, each has its own in
@@ -91,10 +92,18 @@ impl SampleIndex {
         make: impl FnOnce(Option<&IndexPath>) -> Result<(Vec<IndexColumn>, Vec<PathBuf>)>,
     ) -> Result<Self> {
         let paths = place.candidates(files.files(), &format!("{format}\0{parameters}"));
+        let access = files.access();
         let found = |path: &IndexPath| {
-            let opened =
-                Self::open(&path.path, file_columns, |key| *key == key_of(files, &path.base, format, parameters));
-            opened.map(|(index, _)| index)
+            let fits = |key: &IndexKey, was_copied| {
+                let is_of_kind = key.format == format && key.parameters == parameters;
+                is_of_kind.then(|| fit_of(key, files, &path.base, was_copied)).flatten()
+            };
+            let (index, stored, fit) = Self::open(&path.path, file_columns, fits)?;
+            if let (Fit::Copy, Some(access)) = (fit, access) {
+                // So that the contents of the files need not be compared again. Where it can't be written they are.
+                let _ = stored.renew(&path.path, renewed(&stored.header.key, files), access);
+            }
+            Some(index)
         };
         if let Some(index) = paths.iter().find_map(found) {
             return Ok(index);
@@ -114,9 +123,11 @@ impl SampleIndex {
             return Ok(index);
         }
         let (columns, replaced) = make(Some(path))?;
-        let key = key_of(files, &path.base, format, parameters);
-        let written = write_whole(&path.path, &key, &columns);
-        let index = written.ok().and_then(|()| found(path));
+        let write = |access| {
+            let key = key_of(files, &path.base, format, parameters).ok()?;
+            write_index(&path.path, key, &columns, access).ok()
+        };
+        let index = access.and_then(write).and_then(|()| found(path));
         if index.is_some() {
             replaced.iter().for_each(|path| drop(fs::remove_file(path)));
         }
@@ -124,33 +135,26 @@ impl SampleIndex {
         index.map_or_else(|| Self::in_memory(columns, file_columns), Ok)
     }
 
-    /// The index at `path`, if it is one, is whole, and `is_wanted` by its key.
+    /// The index at `path`, if there is one that `fits` by its key and by whether it was copied, and what it is stored in.
     pub(super) fn open(
         path: &Path,
         file_columns: usize,
-        is_wanted: impl FnOnce(&IndexKey) -> bool,
-    ) -> Option<(Self, IndexKey)> {
-        let mut file = File::open(path).ok()?;
-        let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
-        let mut header = vec![0; 24];
-        file.read_exact(&mut header).ok()?;
-        let bytes = header_bytes(&header).filter(|&bytes| bytes as u64 <= metadata.len() && bytes <= LONGEST_HEADER)?;
-        header.resize(bytes, 0);
-        file.read_exact(&mut header[24..]).ok()?;
-        let (key, places) = decode(&header, metadata.len()).filter(|(key, _)| is_wanted(key))?;
-        let expected = metadata.len();
-        let segment = Arc::new(Segment::map_file(&file, usize::try_from(expected).ok()?).ok()?);
+        fits: impl FnOnce(&IndexKey, bool) -> Option<Fit>,
+    ) -> Option<(Self, StoredIndex, Fit)> {
+        let (stored, fit) = StoredIndex::open(path, fits)?;
         let column = |place: &ColumnPlace| {
-            let array = Array::contiguous(Arc::clone(&segment), place.offset, place.bytes_per_number, &[place.len]);
+            let array =
+                Array::contiguous(Arc::clone(&stored.segment), place.offset, place.bytes_per_number, &[place.len]);
             array.ok().map(|array| (array, place.bytes_per_number))
         };
-        let columns = places.iter().map(column).collect::<Option<Vec<_>>>()?;
-        let has_files =
-            columns.iter().take(file_columns).all(|(ends, bytes)| *bytes == 8 && ends.len() == key.files.len());
+        let columns = stored.header.columns.iter().map(column).collect::<Option<Vec<_>>>()?;
+        let files = stored.header.key.files.len();
+        let has_files = columns.iter().take(file_columns).all(|(ends, bytes)| *bytes == 8 && ends.len() == files);
         if columns.len() < file_columns || !has_files {
             return None;
         }
-        Some((Self { columns, file_columns, path: Some(path.to_path_buf()), expected, inode: metadata.ino() }, key))
+        let (path, expected, inode) = (Some(path.to_path_buf()), stored.header.contents.bytes, stored.inode);
+        Some((Self { columns, file_columns, path, expected, inode }, stored, fit))
     }
 
     /// These columns, of which the first `file_columns` say where the rows of each file end in another one.
@@ -311,34 +315,33 @@ impl SampleIndex {
     }
 }
 
-fn key_of(files: &SourceFiles, base: &Path, format: &str, parameters: &str) -> IndexKey {
-    let mut key = IndexKey { format: format.into(), parameters: parameters.into(), files: Vec::new() };
-    files.files().iter().for_each(|file| key.push_file(name_from(&file.path, base), &file.facts));
-    key
+/// The key of an index of `files` as they are now.
+///
+/// # Errors
+/// One of them is not what it was when it was looked at.
+fn key_of(files: &SourceFiles, base: &Path, format: &str, parameters: &str) -> Result<IndexKey> {
+    let files = scan(files.files(), |file| IndexedFile::of(name_from(&file.path, base), file))?;
+    Ok(IndexKey { format: format.into(), parameters: parameters.into(), files })
 }
 
-/// Puts a whole index at `path`, or nothing: it is written under another name first.
-fn write_whole(path: &Path, key: &IndexKey, columns: &[IndexColumn]) -> io::Result<()> {
-    static WRITTEN: AtomicU64 = AtomicU64::new(0);
-    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}-{number}.unfinished", process::id()));
-    let unfinished = PathBuf::from(unfinished);
-    let write = || {
-        let forms: Vec<_> = columns.iter().map(IndexColumn::form).collect();
-        let (header, places) = encode(key, &forms);
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(&unfinished)?);
-        file.write_all(&header)?;
-        for (column, place) in columns.iter().zip(&places) {
-            file.seek(SeekFrom::Start(place.offset as u64))?;
-            column.write(&mut file)?;
-        }
-        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        // A column of no numbers may lie behind the last byte that was written.
-        let end = places.iter().map(|place| place.offset + place.len * place.bytes_per_number).max();
-        file.set_len(end.unwrap_or(0).max(header.len()) as u64)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, path)
-    };
-    write().inspect_err(|_| drop(fs::remove_file(&unfinished)))
+/// How an index of this key fits `files`.
+fn fit_of(key: &IndexKey, files: &SourceFiles, base: &Path, was_copied: bool) -> Option<Fit> {
+    let files = files.files();
+    if key.files.len() != files.len() {
+        return None;
+    }
+    let pairs: Vec<_> = key.files.iter().zip(files).collect();
+    let fit = |&(kept, file): &(&IndexedFile, &SourceFile)| kept.fit(name_from(&file.path, base), file, was_copied);
+    // Mostly nothing has to be read.
+    if pairs.iter().all(|(kept, file)| kept.is_same(name_from(&file.path, base), file)) {
+        return Some(Fit::Same);
+    }
+    let fits = scan(&pairs, |pair| Ok(fit(pair))).ok()?;
+    fits.into_iter().try_fold(Fit::Same, |all, fit| Some(all.max(fit?)))
+}
+
+/// The key of the same index, which knows `files` as they are now.
+fn renewed(key: &IndexKey, files: &SourceFiles) -> IndexKey {
+    let files = key.files.iter().zip(files.files()).map(|(kept, file)| kept.renewed(file));
+    IndexKey { files: files.collect(), ..key.clone() }
 }

@@ -3,15 +3,20 @@
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::block_sums::BlockSums;
+use super::file_access::FileAccess;
 use super::scan::scan;
 use crate::{Error, Result};
 
 /// A file as it was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct SourceFile {
     pub(crate) path: PathBuf,
     pub(crate) facts: FileFacts,
+    /// Checksums of its contents, where it is a copy that this crate has made.
+    pub(super) sums: Option<Arc<BlockSums>>,
 }
 
 impl SourceFile {
@@ -34,14 +39,36 @@ pub(crate) struct FileFacts {
     pub(crate) bytes: u64,
     /// When it was last written to, in nanoseconds since 1970.
     pub(crate) modified: i64,
-    /// Device and number, which a file keeps under every name. Not kept with an index: a copy has others.
+    /// When its contents, name, owner or permissions were last changed, in nanoseconds since 1970. No program can set it.
+    pub(crate) changed: i64,
+    /// Device and number, which a file keeps under every name. A copy has others.
     pub(crate) identity: (u64, u64),
+    /// Who may read it.
+    pub(crate) access: FileAccess,
 }
 
 impl FileFacts {
     pub(crate) fn of(metadata: &Metadata) -> Self {
-        let modified = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
-        Self { bytes: metadata.len(), modified, identity: (metadata.dev(), metadata.ino()) }
+        let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+        Self {
+            bytes: metadata.len(),
+            modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+            identity: (metadata.dev(), metadata.ino()),
+            access: FileAccess::of(metadata),
+        }
+    }
+
+    /// Those of a folder that stands for `files`: `digest` says which files they are and whether they have changed.
+    #[cfg(feature = "image")]
+    pub(super) fn of_many(files: impl Iterator<Item = Self>, bytes: u64, digest: u64) -> Option<Self> {
+        let access = files.map(|facts| facts.access).reduce(FileAccess::and)?;
+        Some(Self { bytes, modified: digest as i64, changed: 0, identity: (0, 0), access })
+    }
+
+    /// Whether these are of a folder that stands for its files.
+    pub(super) fn stands_for_many(&self) -> bool {
+        self.identity == (0, 0)
     }
 
     /// What `now` has other than this, in words; nothing when it is the same file with the same contents.
@@ -57,7 +84,7 @@ impl FileFacts {
 }
 
 /// A list of files, in a given order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct SourceFiles {
     files: Vec<SourceFile>,
 }
@@ -73,13 +100,25 @@ impl SourceFiles {
             block.iter().map(|path| Ok(FileFacts::of(&look_at(path)?))).collect::<Result<Vec<_>>>()
         })?;
         let facts: Vec<FileFacts> = facts.into_iter().flatten().collect();
-        Ok(Self { files: paths.into_iter().zip(facts).map(|(path, facts)| SourceFile { path, facts }).collect() })
+        let files = paths.into_iter().zip(facts).map(|(path, facts)| SourceFile { path, facts, sums: None });
+        Ok(Self { files: files.collect() })
+    }
+
+    /// The same files, of which some are copies with these checksums.
+    pub(super) fn with_sums(mut self, sums: Vec<Option<Arc<BlockSums>>>) -> Self {
+        self.files.iter_mut().zip(sums).for_each(|(file, sums)| file.sums = sums);
+        self
+    }
+
+    /// Who may read all of them; nothing where there are none.
+    pub(super) fn access(&self) -> Option<FileAccess> {
+        self.files.iter().map(|file| file.facts.access).reduce(FileAccess::and)
     }
 
     /// One that stands for many, with what tells them from what they were.
     #[cfg(feature = "image")]
     pub(crate) fn of_one(path: PathBuf, facts: FileFacts) -> Self {
-        Self { files: vec![SourceFile { path, facts }] }
+        Self { files: vec![SourceFile { path, facts, sums: None }] }
     }
 
     /// Those of these numbers, in their order.

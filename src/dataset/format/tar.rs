@@ -19,6 +19,7 @@ use super::tar_options::{OnMissing, TarOptions};
 use super::tar_places::TarPlaces;
 use super::tar_wanted::Wanted;
 use super::unpacked::unpack;
+use super::unpacked_room::Lease;
 use crate::dataset::{Dataset, ReadMany, VariableSize};
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
 
@@ -45,6 +46,8 @@ pub struct Tar {
     /// As they were given: the archives that are read may be unpacked ones.
     urls: Vec<PathBuf>,
     index: TarIndex,
+    /// Keeps unpacked archives where they are.
+    _lease: Option<Lease>,
     /// Which samples of the index are counted; nothing for all.
     kept: Option<SampleIndex>,
     fields: Vec<Wanted>,
@@ -61,7 +64,8 @@ impl Tar {
     /// [`Error::Io`] when one can't be read; [`Error::Format`] when one is no archive, damaged, or has two members of one
     /// name; [`Error::InvalidArgument`] when no sample at all has a field.
     pub fn open(paths: Vec<PathBuf>, fields: Vec<TarField>, options: &TarOptions) -> Result<Self> {
-        let files = SourceFiles::look(unpack(&paths, &options.unpacked)?)?;
+        let unpacked = unpack(&paths, &options.unpacked)?;
+        let files = SourceFiles::look(unpacked.paths)?.with_sums(unpacked.sums);
         let pool = FilePool::new(Arc::new(files), OPEN_FILES);
         let place = options.index_folder.clone().map_or(IndexPlace::Beside, IndexPlace::Folder);
         let index = TarIndex::open(&pool, options.end, options.damages, &place)?;
@@ -83,6 +87,7 @@ impl Tar {
             batches: BlockCache::new(0),
             kept: None,
             urls: paths,
+            _lease: unpacked.lease,
             pool,
             index,
         };

@@ -1,22 +1,27 @@
 //! [`unpack`]: compressed files, unpacked once into a folder of bounded size.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File, FileTimes};
 use std::io::{self, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use flate2::read::MultiGzDecoder;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
 
+use super::block_sums::{BlockSums, NewBlockSums};
+use super::data_file::open_at_once;
+use super::file_access::{is_of_stranger, make_private_folder};
 use super::index_file::digest_of;
+use super::index_freshness::sample_of;
 use super::index_lock::Lock;
 use super::index_place::user_cache;
+use super::notices::notice;
 use super::scan::scan;
-use super::source_files::{SourceFile, SourceFiles};
+use super::source_files::{FileFacts, SourceFile, SourceFiles};
+use super::unpacked_room::{Lease, Room, UNPACKED, sums_of};
 use super::zstd_frames::ZstdFrames;
 use crate::watch;
 use crate::{Error, Result};
@@ -33,7 +38,8 @@ pub struct UnpackedFolder {
     /// The folder; nothing for `unpacked` in the user's cache folder (`$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or
     /// `~/.cache/sluicegate`).
     pub path: Option<PathBuf>,
-    /// The files in it have at most so many bytes together: those go first that were not opened for the longest.
+    /// The files in it have at most so many bytes together: those go first that were not opened for the longest. Files that
+    /// a process uses stay, even if there are more then.
     pub bytes: u64,
 }
 
@@ -61,110 +67,154 @@ impl Compression {
     }
 }
 
+/// The files to be read for some that were named.
+pub(super) struct Unpacked {
+    pub(super) paths: Vec<PathBuf>,
+    /// By file, the checksums of a copy.
+    pub(super) sums: Vec<Option<Arc<BlockSums>>>,
+    /// As long as it is kept, no process removes the copies to make room.
+    pub(super) lease: Option<Lease>,
+}
+
 /// The files to be read for those at `paths`: the same ones, but for compressed ones those that they were unpacked to. Each is
 /// unpacked by the first process that needs it, under another name until it is whole, while all others wait for it.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Format`] when one is damaged, or larger than the folder may be.
-pub(super) fn unpack(paths: &[PathBuf], folder: &UnpackedFolder) -> Result<Vec<PathBuf>> {
+pub(super) fn unpack(paths: &[PathBuf], folder: &UnpackedFolder) -> Result<Unpacked> {
     let compressed: Vec<PathBuf> = paths.iter().filter(|path| Compression::of(path).is_some()).cloned().collect();
     if compressed.is_empty() {
-        return Ok(paths.to_vec());
+        return Ok(Unpacked { paths: paths.to_vec(), sums: vec![None; paths.len()], lease: None });
     }
     let root = folder.path.clone().or_else(|| Some(user_cache()?.join("unpacked"))).ok_or_else(|| {
         let reason = "there is no folder to unpack compressed files to: name one, or set SLUICEGATE_CACHE".to_owned();
         Error::InvalidArgument { argument: "cache_folder", reason }
     })?;
-    fs::create_dir_all(&root).map_err(|source| Error::Io { path: root.clone(), source })?;
+    make_private_folder(&root).map_err(|source| Error::Io { path: root.clone(), source })?;
     let sources = SourceFiles::look(compressed)?;
-    let needed: Vec<PathBuf> = sources.files().iter().map(|source| root.join(name_of(source))).collect();
+    let names = scan(sources.files(), name_of)?;
+    let lease = Room::enter(&root)?.lease(&names);
     // A file that is named twice is unpacked once.
-    let pairs: BTreeMap<&PathBuf, &SourceFile> = needed.iter().zip(sources.files()).collect();
-    let pairs: Vec<(&SourceFile, &PathBuf)> = pairs.into_iter().map(|(target, source)| (source, target)).collect();
-    scan(&pairs, |&(source, target)| unpack_one(source, target, &root, &needed, folder.bytes))?;
-    let mut unpacked = needed.into_iter();
-    let read = paths.iter().map(|path| match Compression::of(path) {
-        Some(_) => unpacked.next().unwrap_or_default(),
-        None => path.clone(),
-    });
-    Ok(read.collect())
+    let pairs: BTreeMap<&OsString, &SourceFile> = names.iter().zip(sources.files()).collect();
+    let pairs: Vec<(&OsString, &SourceFile)> = pairs.into_iter().collect();
+    let copies = scan(&pairs, |&(name, source)| {
+        let sums = unpack_one(source, &root.join(name), &root, &names, folder.bytes)?;
+        Ok((name, Arc::new(sums)))
+    })?;
+    let copies: BTreeMap<&OsString, Arc<BlockSums>> = copies.into_iter().collect();
+    let mut names = names.iter();
+    let (paths, sums) = paths
+        .iter()
+        .map(|path| match Compression::of(path).and_then(|_| names.next()) {
+            Some(name) => (root.join(name), copies.get(name).map(Arc::clone)),
+            None => (path.clone(), None),
+        })
+        .unzip();
+    Ok(Unpacked { paths, sums, lease })
 }
 
 /// A name that no other file has, nor the same one with other contents.
-fn name_of(source: &SourceFile) -> String {
+fn name_of(source: &SourceFile) -> Result<OsString> {
     let absolute = std::path::absolute(&source.path).unwrap_or_else(|_| source.path.clone());
     let mut all = absolute.into_os_string().into_encoded_bytes();
     all.extend(source.facts.bytes.to_le_bytes());
     all.extend(source.facts.modified.to_le_bytes());
-    let stem: String =
-        source.path.file_stem().map(|stem| stem.to_string_lossy().chars().take(60).collect()).unwrap_or_default();
-    format!("{stem}.{:016x}.unpacked", digest_of(&all))
+    all.extend(source.facts.changed.to_le_bytes());
+    all.extend(sample_of(source)?.to_le_bytes());
+    let stem = source.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem: String = stem.chars().take(40).map(|letter| if letter.is_control() { '_' } else { letter }).collect();
+    Ok(format!("{stem}.{:016x}{UNPACKED}", digest_of(&all)).into())
 }
 
-fn unpack_one(source: &SourceFile, target: &Path, root: &Path, needed: &[PathBuf], limit: u64) -> Result<()> {
-    static UNPACKED: AtomicU64 = AtomicU64::new(0);
-    if is_there(target) {
-        return Ok(());
+fn unpack_one(source: &SourceFile, target: &Path, root: &Path, needed: &[OsString], limit: u64) -> Result<BlockSums> {
+    if let Copy::Whole(sums) = look_for(target) {
+        return Ok(sums);
     }
     let _lock = Lock::at(target)?;
-    if is_there(target) {
-        return Ok(());
+    let write_error = |error| Error::Io { path: target.to_path_buf(), source: error };
+    let new = {
+        let room = Room::enter(root)?;
+        match look_for(target) {
+            Copy::Whole(sums) => return Ok(sums),
+            Copy::Damaged => {
+                notice(format!("{}: this unpacked copy is damaged and is made again", target.display()));
+                fs::remove_file(target).map_err(write_error)?;
+            }
+            Copy::Missing => {}
+        }
+        room.begin(target).map_err(write_error)?
+    };
+    let written = write_unpacked(source, target, new.file(), limit)?;
+    // Not while others wait for the room.
+    new.file().sync_all().map_err(write_error)?;
+    // Until the copy has its name: another one that is made at the same time must find it counted.
+    let room = Room::enter(root)?;
+    room.make(needed, written.bytes(), limit)?;
+    let name = target.file_name().unwrap_or_default();
+    // Before the copy: one without checksums would be taken for a damaged one.
+    written.put(&sums_of(target), name.as_bytes(), source.facts.access).map_err(write_error)?;
+    // Another thread may have been faster, and whoever has opened its copy must not find another.
+    new.put_first(name, source.facts.access).map_err(write_error)?;
+    drop(room);
+    match look_for(target) {
+        Copy::Whole(sums) => Ok(sums),
+        _ => Err(Error::Changed {
+            path: target.into(),
+            reason: "it was removed or written to by another program".into(),
+        }),
     }
-    // Two threads of this process may both have the lock: with one name they would write into each other's file.
-    let number = UNPACKED.fetch_add(1, Ordering::Relaxed);
-    let mut unfinished = target.as_os_str().to_owned();
-    unfinished.push(format!(".{}-{number}.unfinished", process::id()));
-    let unfinished = PathBuf::from(unfinished);
-    let result = write_unpacked(source, &unfinished, limit).and_then(|bytes| {
-        make_room(root, needed, bytes, limit)?;
-        put(&unfinished, target).map_err(|source| Error::Io { path: target.to_path_buf(), source })
-    });
-    result.inspect_err(|_| drop(fs::remove_file(&unfinished)))
 }
 
-/// Gives what is whole its name, unless another thread has been faster: whoever has opened that one's must not find another.
-fn put(whole: &Path, target: &Path) -> io::Result<()> {
-    match renameat_with(CWD, whole, CWD, target, RenameFlags::NOREPLACE) {
-        Err(Errno::EXIST) => fs::remove_file(whole),
-        // A file system that does not know how.
-        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(whole, target),
-        renamed => Ok(renamed?),
+/// What is found where a copy should be.
+enum Copy {
+    Missing,
+    Damaged,
+    Whole(BlockSums),
+}
+
+/// Looks for the copy at `target`. A whole one is the last one from now on that will go to make room.
+fn look_for(target: &Path) -> Copy {
+    let Ok(file) = open_at_once(target) else { return Copy::Missing };
+    let Ok(metadata) = file.metadata() else { return Copy::Missing };
+    // After the copy was opened: its checksums are put first.
+    let sums = BlockSums::read(&sums_of(target), target.file_name().unwrap_or_default().as_bytes());
+    match sums {
+        Some(sums) if metadata.is_file() && metadata.len() == sums.bytes() && !is_of_stranger(&metadata, target) => {
+            // Not the time of the last change: who has the file open would take it for another. A folder that others own, or that
+            // can't be written to, has no order of going.
+            let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
+            Copy::Whole(sums)
+        }
+        _ => Copy::Damaged,
     }
 }
 
-/// Whether `target` is unpacked. If so, it is the last one that will go to make room.
-fn is_there(target: &Path) -> bool {
-    let Ok(file) = File::open(target) else { return false };
-    // Not the time of the last change: who has the file open would take it for another. A folder that others own, or that
-    // can't be written to, has no order of going.
-    let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
-    true
-}
-
-fn write_unpacked(source: &SourceFile, target: &Path, limit: u64) -> Result<u64> {
+fn write_unpacked(source: &SourceFile, target: &Path, mut into: &File, limit: u64) -> Result<NewBlockSums> {
     let write_error = |error| Error::Io { path: target.to_path_buf(), source: error };
     let damaged = |offset: u64, reason: String| Error::Format { path: source.path.clone(), offset, reason };
-    let packed = File::open(&source.path).map_err(|error| Error::Io { path: source.path.clone(), source: error })?;
-    let mut into = File::create(target).map_err(write_error)?;
-    let mut written = 0_u64;
+    let io = |error| Error::Io { path: source.path.clone(), source: error };
+    let packed = open_at_once(&source.path).map_err(io)?;
+    source.check(&FileFacts::of(&packed.metadata().map_err(io)?))?;
+    let mut written = NewBlockSums::default();
     let mut piece = vec![0; PIECE];
     let mut reader = Packed::new(BufReader::with_capacity(PIECE, packed), Compression::of(&source.path));
     loop {
         let read = match reader.read(&mut piece) {
-            Ok(0) => break,
+            Ok(0) => return Ok(written),
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 return Err(damaged(reader.taken(), error.to_string()));
             }
             Err(error) => {
-                let reason = format!("after {written} unpacked bytes: {error}: the file is damaged or was cut");
+                let reason =
+                    format!("after {} unpacked bytes: {error}: the file is damaged or was cut", written.bytes());
                 return Err(damaged(reader.taken(), reason));
             }
         };
         watch::advance(read)?;
-        written += read as u64;
-        if written > limit {
+        written.push(&piece[..read]);
+        if written.bytes() > limit {
             let reason = format!(
                 "it unpacks to more than the {limit} bytes that the folder of unpacked files may have: raise cache_bytes, \
                  or unpack it yourself"
@@ -173,37 +223,6 @@ fn write_unpacked(source: &SourceFile, target: &Path, limit: u64) -> Result<u64>
         }
         into.write_all(&piece[..read]).map_err(write_error)?;
     }
-    into.sync_all().map_err(write_error)?;
-    Ok(written)
-}
-
-/// Removes what was not opened for the longest, and is not needed now, until `bytes` more fit.
-fn make_room(root: &Path, needed: &[PathBuf], bytes: u64, limit: u64) -> Result<()> {
-    let io = |source| Error::Io { path: root.to_path_buf(), source };
-    let (mut total, mut others) = (bytes, Vec::new());
-    for entry in fs::read_dir(root).map_err(io)? {
-        let path = entry.map_err(io)?.path();
-        let is_unpacked = path.extension().is_some_and(|extension| extension == "unpacked");
-        // Another process may remove it meanwhile.
-        let Some(metadata) = is_unpacked.then(|| fs::metadata(&path).ok()).flatten() else { continue };
-        total += metadata.len();
-        if !needed.contains(&path) {
-            others.push((metadata.accessed().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len(), path));
-        }
-    }
-    others.sort_unstable_by(|a, b| b.cmp(a));
-    while total > limit {
-        let Some((_, bytes, path)) = others.pop() else {
-            let reason = format!(
-                "the files of this dataset unpack to {total} bytes or more, but {limit} are allowed in {}: raise cache_bytes",
-                root.display()
-            );
-            return Err(Error::InvalidArgument { argument: "cache_bytes", reason });
-        };
-        let _ = fs::remove_file(path);
-        total -= bytes;
-    }
-    Ok(())
 }
 
 /// A compressed file that is unpacked as it is read.
