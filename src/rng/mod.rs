@@ -21,6 +21,7 @@ mod feistel;
 mod generator_words;
 mod key_stream;
 mod mt19937;
+mod normal_block;
 mod permutation;
 mod permutation_series;
 mod randperm;
@@ -39,6 +40,8 @@ pub(crate) use exponential::exponential;
 pub(crate) use generator_words::{GENERATOR_WORDS, GeneratorStream, generator_words};
 pub(crate) use key_stream::{KeyStream, Purpose};
 pub use mt19937::TorchGenerator;
+#[cfg(feature = "image")]
+pub(crate) use normal_block::{BLOCK as NORMAL_BLOCK, are_made_by_vectors, fill_by_library, fill_by_vectors};
 pub use permutation::Permutation;
 pub(crate) use permutation_series::{PermutationSeries, Series};
 pub use randperm::randperm;

@@ -3,9 +3,7 @@
 use std::f64::consts::PI;
 
 use super::TorchGenerator;
-
-/// From so many values on torch makes normal deviates sixteen at a time.
-const BLOCK: usize = 16;
+use super::normal_block::{BLOCK, are_made_by_vectors, fill_by_library, fill_by_vectors};
 
 impl TorchGenerator {
     /// What `torch.rand(1)` gives: one of the 2^24 multiples of 2^-24 below 1.
@@ -35,12 +33,10 @@ impl TorchGenerator {
         self.rand_f32().mul_add(high - low, low)
     }
 
-    /// What `torch.empty(len).normal_()` gives: the generator is left where torch leaves its own, and the values are torch's
-    /// within 1e-5 (torch's logarithm, sine and cosine of blocks are approximations that differ between processors).
-    ///
-    /// Source: Box and Muller, "A note on the generation of random normal deviates", Annals of Mathematical Statistics 29
-    /// (1958): of fewer than 16 values each pair of float64, the second of which is kept for the next draw; else of blocks of
-    /// 16 values the first eight with the last eight, the last block drawn again where `len` is no multiple of 16.
+    /// What `torch.empty(len).normal_()` gives, to the bit, with the generator left where torch leaves its own: fewer than 16
+    /// values in pairs of float64, the second of which is kept for the next draw; else blocks of 16 values, the last block
+    /// drawn again where `len` is no multiple of 16. (As torch 2.15 on Linux: elsewhere the last bit may differ, as its
+    /// logarithm, sine and cosine do.)
     ///
     /// # Example
     /// ```
@@ -50,17 +46,31 @@ impl TorchGenerator {
     /// ```
     #[must_use]
     pub fn normal_f32(&mut self, len: usize) -> Vec<f32> {
+        self.normal_f32_by(len, |blocks| {
+            let are_made_by_vectors = are_made_by_vectors();
+            for block in blocks {
+                if are_made_by_vectors {
+                    fill_by_vectors(block, f32::mul_add);
+                } else {
+                    fill_by_library(block);
+                }
+            }
+        })
+    }
+
+    /// The same, with what makes normal deviates of blocks of uniform ones.
+    pub(crate) fn normal_f32_by(&mut self, len: usize, fill: impl Fn(&mut [[f32; BLOCK]])) -> Vec<f32> {
         if len < BLOCK {
             return (0..len).map(|_| self.normal_f64() as f32).collect();
         }
         let mut values: Vec<f32> = (0..len).map(|_| self.rand_f32()).collect();
         let (blocks, rest) = values.as_chunks_mut::<BLOCK>();
-        blocks.iter_mut().for_each(box_muller);
+        fill(blocks);
         if !rest.is_empty() {
-            let mut last = [0.0; BLOCK];
-            last.fill_with(|| self.rand_f32());
-            box_muller(&mut last);
-            values[len - BLOCK..].copy_from_slice(&last);
+            let mut last = [[0.0; BLOCK]];
+            last[0].fill_with(|| self.rand_f32());
+            fill(&mut last);
+            values[len - BLOCK..].copy_from_slice(&last[0]);
         }
         values
     }
@@ -78,14 +88,5 @@ impl TorchGenerator {
 
     fn rand_f64(&mut self) -> f64 {
         (self.random_u64() & ((1 << 53) - 1)) as f64 * (1.0 / (1_u64 << 53) as f64)
-    }
-}
-
-fn box_muller(block: &mut [f32; BLOCK]) {
-    let (first, second) = block.split_at_mut(BLOCK / 2);
-    for (first, second) in first.iter_mut().zip(second) {
-        let radius = (-2.0 * (1.0 - f64::from(*first)).ln()).sqrt();
-        let (sine, cosine) = (2.0 * PI * f64::from(*second)).sin_cos();
-        (*first, *second) = ((radius * cosine) as f32, (radius * sine) as f32);
     }
 }

@@ -3,6 +3,7 @@
 use super::super::Reason;
 use super::super::image_transform::{ErasingValue, ImageShape};
 use super::super::operation::{Eraser, Operation};
+use super::normal::normal;
 use super::resized_crop::{TRIES, edges, logarithms};
 use crate::TorchGenerator;
 
@@ -31,7 +32,7 @@ pub(in super::super) fn draw(
         }
         let with = match value {
             ErasingValue::Colour(colour) => Eraser::Colour(colour.clone()),
-            ErasingValue::Random => Eraser::Values(generator.normal_f32(channels * h * w)),
+            ErasingValue::Random => Eraser::Values(normal(channels * h * w, generator)),
         };
         let top = generator.random_below((height - h + 1) as u64) as usize;
         let left = generator.random_below((width - w + 1) as u64) as usize;

@@ -7,6 +7,7 @@ pub(super) mod color;
 pub(super) mod crop;
 pub(super) mod erase;
 mod magnitude;
+mod normal;
 pub(super) mod resized_crop;
 
 use super::Reason;
