@@ -135,7 +135,8 @@ pub use state::{LoaderState, StreamState};
 #[cfg(feature = "image")]
 pub use transform::{
     Antialias, AnyPicture, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, CropDraws,
-    DecodeOptions, Eraser, ErasingValue, Frame, Image, ImageCache, ImageForm, ImageMode, ImagePipeline, ImageShape,
-    ImageTransform, Interpolation, JpegScale, MaskValue, Moves, Operation, Orientation, PaddingMode, Picture, ResizeTo,
+    DecodeOptions, Eraser, ErasingValue, Frame, GaussianNoise, Image, ImageCache, ImageForm, ImageMode, ImagePipeline,
+    ImageShape, ImageTransform, Interpolation, JpegQuality, JpegScale, MaskValue, Moves, Noise, Operation, Orientation,
+    PaddingMode, Picture, ProductRounding, RandomPerspective, RandomResize, RandomShortestSize, ResizeTo, ScaleJitter,
     SmallImage, TransformedImage, Truncated, Values, decode_image, fixed_size, image_size,
 };

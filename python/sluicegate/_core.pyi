@@ -53,6 +53,7 @@ __all__ = [
     "packed_batch_sampler",
     "random_sampler",
     "repeat_sampler",
+    "round_products",
     "sample_key",
     "sequential_sampler",
     "stratified_batch_sampler",
@@ -232,6 +233,8 @@ class ImageTransforms:
     def is_random(self) -> bool: ...
     def fixed_size(self) -> tuple[int, int] | None: ...
     def output(self, channels: int, dtype: str) -> tuple[int, str]: ...
+
+def round_products(rounding: str) -> None: ...
 
 @final
 class ImageOperations:

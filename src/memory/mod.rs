@@ -20,6 +20,8 @@ mod grant;
 #[cfg(feature = "image")]
 mod jpeg;
 #[cfg(feature = "image")]
+mod jpeg_encoder;
+#[cfg(feature = "image")]
 mod kept_values;
 #[cfg(test)]
 #[cfg(not(any(loom, miri)))]
@@ -59,6 +61,8 @@ pub(crate) use fork::{PerProcess, generation};
 pub use grant::Grant;
 #[cfg(feature = "image")]
 pub use jpeg::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region};
+#[cfg(feature = "image")]
+pub use jpeg_encoder::encode_jpeg;
 #[cfg(feature = "image")]
 pub use kept_values::KeptValues;
 pub use lease::Lease;

@@ -10,7 +10,7 @@ use super::detach::detach;
 use super::error::to_python;
 use super::memory::{ForeignArray, capsule};
 use crate::memory::{Array, Lease, Slab};
-use crate::{AnyPicture, Boxes, Clamping, Coordinates, DType, MaskValue, Operation, Picture};
+use crate::{AnyPicture, Boxes, Clamping, Coordinates, DType, MaskValue, Operation, Picture, ProductRounding};
 
 /// So many slots are kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 4;
@@ -220,4 +220,18 @@ fn lease_planes<T: Copy, const BYTES: usize>(
         }
     }
     Ok((lease, dtype, shape))
+}
+
+/// How warps round sums of products in this process: "fused" or "separate", as torch does on this machine.
+#[pyfunction]
+pub(super) fn round_products(rounding: &str) -> PyResult<()> {
+    match rounding {
+        "fused" => ProductRounding::Fused.set(),
+        "separate" => ProductRounding::Separate.set(),
+        _ => {
+            let said = format!("rounding: expected 'fused' or 'separate', but got {rounding:?}");
+            return Err(PyValueError::new_err(said));
+        }
+    }
+    Ok(())
 }

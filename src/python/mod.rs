@@ -85,7 +85,7 @@ mod _core {
     #[pymodule_export]
     use super::image_decoder::ImageDecoder;
     #[pymodule_export]
-    use super::image_operations::ImageOperations;
+    use super::image_operations::{ImageOperations, round_products};
     #[pymodule_export]
     use super::image_pipeline::{ImageCache, ImagePipeline, broken_images, decoded_images};
     #[pymodule_export]

@@ -4,8 +4,8 @@ use super::level::Level;
 use super::picture::{AnyPicture, Picture};
 use super::pixels::resample::OfImages;
 use super::pixels::{
-    autocontrast, brightness, contrast, convert, equalize, erase, gaussian_blur, grayscale, hue, invert, normalize,
-    permute_channels, posterize, repeat_channels, saturation, sharpness, solarize,
+    autocontrast, brightness, contrast, convert, equalize, erase, gaussian_blur, gaussian_noise, grayscale, hue,
+    invert, jpeg, normalize, permute_channels, posterize, repeat_channels, saturation, sharpness, solarize,
 };
 use super::{Operation, Reason, Values};
 use crate::DType;
@@ -38,6 +38,10 @@ impl Operation {
         match self {
             Self::Autocontrast => autocontrast::bytes(&mut picture)?,
             Self::Equalize => equalize::bytes(&mut picture),
+            Self::GaussianNoise { mean, sigma, noise, deviates } => {
+                gaussian_noise::bytes(&mut picture, [*mean, *sigma], *noise, deviates)?;
+            }
+            Self::Jpeg { quality } => jpeg::bytes(&mut picture, *quality)?,
             Self::Normalize { .. } => return Err(normalize::refuse_bytes()),
             Self::Posterize { bits } => posterize::bytes(&mut picture, *bits)?,
             _ => return self.apply_to_levels(picture),
@@ -53,6 +57,10 @@ impl Operation {
                 equalize::bytes(&mut bytes);
                 picture = convert::convert(&bytes, Values::Scaled);
             }
+            Self::GaussianNoise { mean, sigma, noise, deviates } => {
+                gaussian_noise::floats(&mut picture, [*mean, *sigma], *noise, deviates)?;
+            }
+            Self::Jpeg { .. } => return Err(jpeg::refuse_floats()),
             Self::Normalize { mean, std } => normalize::floats(&mut picture, mean, std)?,
             Self::Posterize { bits } => posterize::floats(&mut picture, *bits)?,
             _ => return self.apply_to_levels(picture),

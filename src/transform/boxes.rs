@@ -1,8 +1,9 @@
 //! [`Boxes`]: rectangles around what is seen, which move with the pixels.
 
 use super::geometry::from_middle;
+use super::perspective::{Perspective, inverse};
 use super::pixels::affine_matrix::frame;
-use super::{Frame, Operation, PaddingMode, Reason};
+use super::{Frame, Operation, PaddingMode, ProductRounding, Reason};
 
 /// What the numbers of boxes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,6 +90,7 @@ impl Operation {
                 boxes.each(|[left, top, right, bottom]| [left, height - bottom, right, height - top]);
             }
             Self::Rotate { .. } | Self::Affine { .. } => self.turn(boxes)?,
+            Self::Perspective { coefficients, .. } => boxes.project(inverse(*coefficients)?),
             _ => {}
         }
         Ok(())
@@ -103,18 +105,7 @@ impl Operation {
         let center = [x + width as f64 * 0.5, y + height as f64 * 0.5];
         let [a, b, c, d, e, f] = motion.forward(center);
         let coordinates = boxes.coordinates;
-        let around = |[left, top, right, bottom]: [f64; 4]| {
-            let corners = [[left, top], [right, top], [right, bottom], [left, bottom]];
-            let [x, y] = [[a, b, c], [d, e, f]].map(|[x, y, shift]| {
-                corners.map(|[of_x, of_y]| match coordinates {
-                    Coordinates::Double => of_y.mul_add(y, of_x * x) + shift,
-                    _ => f64::from((of_y as f32).mul_add(y as f32, of_x as f32 * x as f32) + shift as f32),
-                })
-            });
-            let least = |values: [f64; 4]| values.into_iter().fold(f64::INFINITY, f64::min);
-            let most = |values: [f64; 4]| values.into_iter().fold(f64::NEG_INFINITY, f64::max);
-            [least(x), least(y), most(x), most(y)]
-        };
+        let around = |corners| around(corners, |place| [[a, b, c], [d, e, f]].map(|of| coordinates.line(of, place)));
         let mut shift = [0.0; 2];
         if matches!(self, Self::Rotate { frame: Frame::Expanded, .. }) {
             let [left, top, ..] = around([0.0, 0.0, width as f64, height as f64]);
@@ -132,7 +123,47 @@ impl Operation {
     }
 }
 
+/// The upright box around where the corners of one are seen.
+fn around([left, top, right, bottom]: [f64; 4], seen: impl Fn([f64; 2]) -> [f64; 2]) -> [f64; 4] {
+    let places = [[left, top], [right, top], [right, bottom], [left, bottom]].map(seen);
+    let least = |axis: usize| places.iter().map(|place| place[axis]).fold(f64::INFINITY, f64::min);
+    let most = |axis: usize| places.iter().map(|place| place[axis]).fold(f64::NEG_INFINITY, f64::max);
+    [least(0), least(1), most(0), most(1)]
+}
+
+impl Coordinates {
+    /// `a x + b y + c`, rounded as torch's product of matrices is.
+    fn line(self, [a, b, c]: [f64; 3], [x, y]: [f64; 2]) -> f64 {
+        let [of_a, of_b, of_c, of_x, of_y] = [a, b, c, x, y].map(|value| value as f32);
+        match (self, ProductRounding::get()) {
+            (Self::Double, ProductRounding::Fused) => y.mul_add(b, x * a) + c,
+            (Self::Double, ProductRounding::Separate) => x * a + y * b + c,
+            (_, ProductRounding::Fused) => f64::from(of_y.mul_add(of_b, of_x * of_a) + of_c),
+            (_, ProductRounding::Separate) => f64::from(of_x * of_a + of_y * of_b + of_c),
+        }
+    }
+
+    fn ratio(self, above: f64, below: f64) -> f64 {
+        match self {
+            Self::Double => above / below,
+            _ => f64::from(above as f32 / below as f32),
+        }
+    }
+}
+
 impl Boxes {
+    /// The upright boxes around those that are seen in a perspective.
+    fn project(&mut self, [a, b, c, d, e, f, g, h]: Perspective) {
+        let coordinates = self.coordinates;
+        for corners in &mut self.corners {
+            *corners = around(*corners, |place| {
+                let below = coordinates.line([g, h, 1.0], place);
+                [[a, b, c], [d, e, f]].map(|of| coordinates.ratio(coordinates.line(of, place), below))
+            });
+        }
+        self.clamp();
+    }
+
     fn each(&mut self, of: impl Fn([f64; 4]) -> [f64; 4]) {
         let coordinates = self.coordinates;
         for corners in &mut self.corners {

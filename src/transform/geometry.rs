@@ -1,7 +1,8 @@
 //! What an [`Operation`] does to where pixels are, whatever they are.
 
 use super::picture::Picture;
-use super::pixels::affine_matrix::{Matrix, Motion, frame};
+use super::pixels::affine_matrix::{Motion, frame};
+use super::pixels::grid::Projection;
 use super::pixels::pad::padded_size;
 use super::pixels::resample::Resample;
 use super::pixels::{crop, flip, pad, quarter_turn};
@@ -48,10 +49,17 @@ impl Operation {
 
     /// Whether pixels are elsewhere behind it.
     pub(super) fn moves_pixels(&self) -> bool {
-        use Operation::{Affine, Crop, HorizontalFlip, Pad, Resize, Rotate, VerticalFlip};
+        use Operation::{Affine, Crop, HorizontalFlip, Pad, Perspective, Resize, Rotate, VerticalFlip};
         matches!(
             self,
-            Crop { .. } | Resize { .. } | HorizontalFlip | VerticalFlip | Pad { .. } | Rotate { .. } | Affine { .. }
+            Crop { .. }
+                | Resize { .. }
+                | HorizontalFlip
+                | VerticalFlip
+                | Pad { .. }
+                | Rotate { .. }
+                | Affine { .. }
+                | Perspective { .. }
         )
     }
 
@@ -102,14 +110,18 @@ impl Operation {
                     Some(1) if is_square || *frame == Frame::Expanded => return Ok(quarter_turn::left(&picture)),
                     Some(3) if is_square || *frame == Frame::Expanded => return Ok(quarter_turn::right(&picture)),
                     _ => {
-                        let (matrix, size) = self.source(&picture)?;
-                        return resample.warp(&picture, &matrix, size, *interpolation, fill);
+                        let (projection, size) = self.source(&picture)?;
+                        return resample.warp(&picture, &projection, size, *interpolation, fill);
                     }
                 }
             }
             Self::Affine { interpolation, fill, .. } => {
-                let (matrix, size) = self.source(&picture)?;
-                return resample.warp(&picture, &matrix, size, *interpolation, fill);
+                let (projection, size) = self.source(&picture)?;
+                return resample.warp(&picture, &projection, size, *interpolation, fill);
+            }
+            Self::Perspective { coefficients, interpolation, fill } => {
+                let size = [picture.height, picture.width];
+                return resample.warp(&picture, &Projection::Perspective(*coefficients), size, *interpolation, fill);
             }
             _ => {}
         }
@@ -117,7 +129,7 @@ impl Operation {
     }
 
     /// Where the pixels of a turned picture come from, and its height and width.
-    fn source<T>(&self, picture: &Picture<T>) -> Result<(Matrix, [usize; 2]), Reason> {
+    fn source<T>(&self, picture: &Picture<T>) -> Result<(Projection, [usize; 2]), Reason> {
         let (motion, center) = match self {
             // Of a quarter the other way about, other bits are left where places lie half way between pixels.
             Self::Rotate { angle, center, .. } => (Motion::turn(angle.rem_euclid(FULL)), *center),
@@ -125,7 +137,8 @@ impl Operation {
         };
         motion.check()?;
         let (height, width) = self.size_after(picture.height, picture.width);
-        Ok((motion.backward(from_middle(center, picture.height, picture.width)), [height, width]))
+        let matrix = motion.backward(from_middle(center, picture.height, picture.width));
+        Ok((Projection::Affine(matrix), [height, width]))
     }
 }
 

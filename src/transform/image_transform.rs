@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Reason;
 use super::operation::{Antialias, Frame, Interpolation, Operation, PaddingMode, Values, dtype_name};
 use super::random::affine::{self, AffineRanges};
+use super::random::{GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, ScaleJitter};
 use super::random::{augment, blur, color, crop, erase, gate, resize, resized_crop, rotation};
 use crate::{DType, TorchGenerator};
 
@@ -226,6 +227,13 @@ pub enum ImageTransform {
         p: f64,
     },
     RandomChannelPermutation,
+    RandomResize(RandomResize),
+    RandomShortestSize(RandomShortestSize),
+    ScaleJitter(ScaleJitter),
+    GaussianNoise(GaussianNoise),
+    RandomPerspective(RandomPerspective),
+    #[serde(rename = "JPEG")]
+    Jpeg(JpegQuality),
     RandomPhotometricDistort {
         brightness: [f64; 2],
         contrast: [f64; 2],
@@ -343,6 +351,12 @@ impl ImageTransform {
                 let order = color::permuted(transforms.len(), generator)?;
                 return order.into_iter().try_for_each(|which| transforms[which].draw(shape, generator, into));
             }
+            Self::RandomResize(size) => into.push(size.draw(shape, generator)?),
+            Self::RandomShortestSize(size) => into.push(size.draw(shape, generator)?),
+            Self::ScaleJitter(jitter) => into.push(jitter.draw(shape, generator)?),
+            Self::RandomPerspective(perspective) => into.extend(perspective.draw(shape, generator)?),
+            Self::GaussianNoise(noise) => into.push(noise.draw(shape, generator)?),
+            Self::Jpeg(quality) => into.push(quality.draw(generator)),
             Self::Compose { transforms } => return draw_all(transforms, shape, generator, into),
             Self::RandomApply { transforms, p } => {
                 return if gate(*p, generator) { draw_all(transforms, shape, generator, into) } else { Ok(()) };

@@ -24,8 +24,10 @@ mod moves;
 mod operation;
 mod outcome;
 mod palette;
+mod perspective;
 mod picture;
 mod pixels;
+mod product_rounding;
 mod random;
 mod raster;
 mod resize;
@@ -43,9 +45,11 @@ pub use image_pipeline::{ImageForm, ImagePipeline, TransformedImage};
 pub use image_transform::{AugmentPolicy, CropDraws, ErasingValue, ImageShape, ImageTransform, ResizeTo, SmallImage};
 pub use mask::MaskValue;
 pub use moves::Moves;
-pub use operation::{Antialias, Eraser, Frame, Interpolation, Operation, PaddingMode, Values};
+pub use operation::{Antialias, Eraser, Frame, Interpolation, Noise, Operation, PaddingMode, Values};
 pub use outcome::fixed_size;
 pub use picture::{AnyPicture, Picture};
+pub use product_rounding::ProductRounding;
+pub use random::{GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, ScaleJitter};
 
 /// Why something can't be done, in words; who knows the file makes an error of it.
 type Reason = String;

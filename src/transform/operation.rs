@@ -99,6 +99,18 @@ pub enum Eraser {
     Values(Vec<f32>),
 }
 
+/// What becomes of values that [`Operation::GaussianNoise`] makes darker than black or lighter than white.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Noise {
+    /// They become black or white.
+    #[default]
+    #[serde(rename = "clipped")]
+    Clipped,
+    /// Floats stay what they are; of bytes 256 is 0.
+    #[serde(rename = "free")]
+    Free,
+}
+
 /// One step of what is done to an image, with everything drawn that is random about it. Lengths and places are in pixels;
 /// colours have one value for all channels, or one for each, in the range of the image's own values.
 ///
@@ -159,6 +171,13 @@ pub enum Operation {
         center: Option<[f64; 2]>,
         fill: Vec<f32>,
     },
+    /// As `perspective`: at (x, y) of the result lies what was at ((a x + b y + c) / (g x + h y + 1),
+    /// (d x + e y + f) / (g x + h y + 1)).
+    Perspective { coefficients: [f64; 8], interpolation: Interpolation, fill: Vec<f32> },
+    /// As `jpeg`: encoded with this quality, 1 to 100, and decoded; bytes alone.
+    Jpeg { quality: u8 },
+    /// As `gaussian_noise`; the standard normal `deviates` are (channels, rows, columns).
+    GaussianNoise { mean: f64, sigma: f64, noise: Noise, deviates: Vec<f32> },
     /// As `erase`.
     Erase { top: usize, left: usize, height: usize, width: usize, with: Eraser },
     /// As `normalize`: of each channel (value - mean) / std; floats alone.

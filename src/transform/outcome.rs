@@ -105,6 +105,10 @@ impl ImageTransform {
                         .into()),
                 }
             }
+            Self::Jpeg(_) if dtype != DType::UInt8 || ![1, 3].contains(&channels) => {
+                let name = dtype.name();
+                Err(format!("JPEG needs an image of uint8 with 1 or 3 channels, and this one has {channels} of {name}"))
+            }
             Self::Compose { transforms } => {
                 transforms.iter().try_fold((channels, dtype), |(channels, dtype), each| each.output(channels, dtype))
             }
@@ -141,7 +145,10 @@ impl ImageTransform {
                 Some(*size)
             }
             Self::Pad { padding, .. } => size.and_then(|[height, width]| padded_size(height, width, *padding).ok()),
-            Self::RandomRotation { frame: Frame::Expanded, .. } => None,
+            Self::RandomRotation { frame: Frame::Expanded, .. }
+            | Self::RandomResize(_)
+            | Self::RandomShortestSize(_)
+            | Self::ScaleJitter(_) => None,
             Self::Compose { transforms } => transforms.iter().fold(size, |size, each| each.size_after(size)),
             Self::RandomOrder { transforms } => {
                 let mut others = transforms.iter().filter(|each| !each.keeps_size());

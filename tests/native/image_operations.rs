@@ -1,8 +1,8 @@
 //! Operations on pixels, boxes and masks: values that follow from the formulas by hand.
 
 use sluicegate::{
-    AnyPicture, Boxes, Clamping, Coordinates, DType, Eraser, Frame, Interpolation, Operation, PaddingMode, Picture,
-    Values,
+    AnyPicture, Boxes, Clamping, Coordinates, DType, Eraser, Frame, Interpolation, Noise, Operation, PaddingMode,
+    Picture, Values,
 };
 
 fn bytes(operation: &Operation, width: usize, height: usize, pixels: &[u8]) -> Vec<u8> {
@@ -139,4 +139,40 @@ fn boxes_move_with_what_is_in_them() {
         operation.apply_to_boxes(&mut boxes).unwrap();
     }
     assert_eq!((&boxes.corners[..], boxes.height, boxes.width), (&[[17.0, 1.0, 19.0, 6.0]][..], 8, 19));
+}
+
+#[test]
+fn a_perspective_moves_pixels_boxes_and_masks_alike() {
+    // At (x, y) lies what was at (x + 1, y + 2).
+    let coefficients = [1.0, 0.0, 1.0, 0.0, 1.0, 2.0, 0.0, 0.0];
+    let shift = Operation::Perspective { coefficients, interpolation: Interpolation::Nearest, fill: vec![9.0] };
+    let pixels: Vec<u8> = (0..12).collect();
+    assert_eq!(bytes(&shift, 4, 3, &pixels), [9, 10, 11, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
+    let mask = Picture::new(4, 3, 1, (0..12_i64).map(|value| value * 1_000_000_007).collect());
+    assert_eq!(shift.apply_to_mask(mask).unwrap().pixels()[..4], [9_000_000_063, 10_000_000_070, 11_000_000_077, 9]);
+    let mut boxes = Boxes { corners: vec![[2.0, 2.0, 3.0, 3.0]], height: 3, width: 4, ..Boxes::default() };
+    shift.apply_to_boxes(&mut boxes).unwrap();
+    assert_eq!(boxes.corners, [[1.0, 0.0, 2.0, 1.0]]);
+    let in_a_line =
+        Operation::Perspective { coefficients: [0.0; 8], interpolation: Interpolation::Nearest, fill: vec![] };
+    assert!(in_a_line.apply_to_boxes(&mut boxes).unwrap_err().contains("line"));
+}
+
+#[test]
+fn noise_is_added_and_limited() {
+    let noise = |noise, deviates: &[f32]| Operation::GaussianNoise {
+        mean: 0.0,
+        sigma: 1.0,
+        noise,
+        deviates: deviates.to_vec(),
+    };
+    // Of two channels of two pixels; half of white is 127 of bytes.
+    let deviates = [0.5, -1.0, 0.0, 1.0];
+    let image = |limits| bytes(&noise(limits, &deviates), 2, 1, &[10, 20, 30, 40]);
+    assert_eq!(image(Noise::Clipped), [137, 20, 0, 255]);
+    assert_eq!(image(Noise::Free), [137, 20, 31, 39]);
+    assert_eq!(floats(&noise(Noise::Clipped, &deviates[..2]), 2, 1, &[0.25, 0.5]), [0.75, 0.0]);
+    assert_eq!(floats(&noise(Noise::Free, &deviates[..2]), 2, 1, &[0.25, 0.5]), [0.75, -0.5]);
+    let picture = AnyPicture::Bytes(Picture::new(2, 1, 1, vec![1, 2]));
+    assert!(noise(Noise::Free, &deviates).apply(picture).unwrap_err().contains("4 deviates for 2 values"));
 }

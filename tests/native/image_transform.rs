@@ -1,8 +1,9 @@
 //! Transforms draw what torchvision 0.29.2 draws with torch 2.15's generator of the same seed, and say what they make.
 
 use sluicegate::{
-    Antialias, AugmentPolicy, CropDraws, DType, ErasingValue, Frame, ImageShape, ImageTransform, Interpolation,
-    Operation, PaddingMode, ResizeTo, SmallImage, TorchGenerator, Values, fixed_size,
+    Antialias, AugmentPolicy, CropDraws, DType, ErasingValue, Frame, GaussianNoise, ImageShape, ImageTransform,
+    Interpolation, JpegQuality, Operation, PaddingMode, RandomPerspective, RandomResize, RandomShortestSize, ResizeTo,
+    ScaleJitter, SmallImage, TorchGenerator, Values, fixed_size,
 };
 
 const PHOTOGRAPH: ImageShape = ImageShape { height: 400, width: 500, channels: 3, dtype: DType::UInt8 };
@@ -198,4 +199,71 @@ fn three_means_make_three_channels_of_a_gray_image() {
     normalize.draw(&mut gray, &mut TorchGenerator::new(0), &mut operations).unwrap();
     assert_eq!(operations[0], Operation::RepeatChannels { channels: 3 });
     assert_eq!(gray.channels, 3);
+}
+
+const BILINEAR: (Interpolation, Antialias) = (Interpolation::Bilinear, Antialias::On);
+
+fn size_of(transform: &ImageTransform, seed: u64) -> (usize, usize) {
+    let (operations, shape) = drawn(transform, seed);
+    assert!(
+        matches!(operations[..], [Operation::Resize { height, width, .. }] if (height, width) == (shape.height, shape.width))
+    );
+    assert_eq!(fixed_size(std::slice::from_ref(transform)), None);
+    (shape.height, shape.width)
+}
+
+#[test]
+fn drawn_sizes_are_torchvisions() {
+    let (interpolation, antialias) = BILINEAR;
+    let random = |min_size, max_size| RandomResize { min_size, max_size, interpolation, antialias };
+    assert_eq!(size_of(&ImageTransform::RandomResize(random(100, 300)), 0), (144, 180));
+    let shortest = RandomShortestSize { min_size: vec![64, 128, 256], max_size: Some(300), interpolation, antialias };
+    assert_eq!(size_of(&ImageTransform::RandomShortestSize(shortest), 2), (64, 80));
+    let jitter = ScaleJitter { target_size: [320, 240], scale_range: [0.1, 2.0], interpolation, antialias };
+    assert_eq!(size_of(&ImageTransform::ScaleJitter(jitter), 1), (369, 461));
+
+    let (mut shape, mut operations) = (PHOTOGRAPH, Vec::new());
+    let none = ImageTransform::RandomResize(random(9, 9));
+    let reason = none.draw(&mut shape, &mut TorchGenerator::new(0), &mut operations).unwrap_err();
+    assert!(reason.contains("max_size"), "{reason}");
+}
+
+#[test]
+fn perspectives_and_qualities_are_torchvisions() {
+    let perspective = |p| {
+        let interpolation = Interpolation::Nearest;
+        ImageTransform::RandomPerspective(RandomPerspective { distortion_scale: 0.5, p, interpolation, fill: vec![] })
+    };
+    assert_eq!(drawn(&perspective(0.0), 0).0, []);
+    let (operations, _) = drawn(&perspective(1.0), 0);
+    let [Operation::Perspective { coefficients, .. }] = &operations[..] else { panic!("a perspective") };
+    let torchs = [
+        1.130_092_740_058_899,
+        -0.104_087_486_863_136_29,
+        -49.396_945_953_369_14,
+        -0.195_190_772_414_207_46,
+        1.054_506_182_670_593_3,
+        -5.979_502_677_917_480_5,
+        0.000_106_532_512_290_868_91,
+        -0.000_685_664_068_441_838,
+    ];
+    assert_eq!(*coefficients, torchs);
+
+    let quality = ImageTransform::Jpeg(JpegQuality { quality: [10, 90] });
+    assert_eq!(drawn(&quality, 0).0, [Operation::Jpeg { quality: 90 }]);
+    assert_eq!(quality.output(3, DType::UInt8), Ok((3, DType::UInt8)));
+    assert!(quality.output(3, DType::Float32).unwrap_err().contains("uint8"));
+    assert!(quality.output(4, DType::UInt8).unwrap_err().contains("channels"));
+}
+
+#[test]
+fn noise_is_torchs_normal_deviates() {
+    let noise = |sigma| ImageTransform::GaussianNoise(GaussianNoise { mean: 0.0, sigma, clip: true });
+    let (operations, _) = drawn(&noise(0.1), 0);
+    let [Operation::GaussianNoise { deviates, .. }] = &operations[..] else { panic!("noise") };
+    assert_eq!(deviates.len(), 3 * 400 * 500);
+    assert_eq!(*deviates, TorchGenerator::new(0).normal_f32(deviates.len()));
+    let (mut shape, mut operations) = (PHOTOGRAPH, Vec::new());
+    let reason = noise(-1.0).draw(&mut shape, &mut TorchGenerator::new(0), &mut operations).unwrap_err();
+    assert!(reason.contains("sigma"), "{reason}");
 }

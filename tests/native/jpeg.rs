@@ -1,7 +1,7 @@
 //! The JPEG decoder: regions are those of the whole image, and nothing is written past them.
 
 use proptest::prelude::*;
-use sluicegate::memory::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region};
+use sluicegate::memory::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region, encode_jpeg};
 use sluicegate::{DecodeOptions, Truncated, decode_image};
 
 /// 77 x 47 pixels of waves and noise, colours at half the resolution.
@@ -89,4 +89,34 @@ fn a_file_of_tables_alone_has_no_image() {
 #[should_panic(expected = "a region of the image")]
 fn a_region_past_the_end_is_a_panic() {
     decode(8, Region { left: 0, top: 40, width: 77, height: 8 });
+}
+
+#[test]
+fn what_is_encoded_is_decoded() {
+    let ramp: Vec<u8> = (0..33 * 17).map(|at| (at % 33 * 7) as u8).collect();
+    let header = |encoded: &[u8]| JpegDecoder::new().unwrap().header(encoded).unwrap();
+    let encoded = encode_jpeg(&ramp, [33, 17], JpegColours::Grey, 100).unwrap();
+    assert_eq!(header(&encoded), JpegHeader { width: 33, height: 17, colours: JpegColours::Grey, unit_width: 8 });
+    let mut decoded = vec![0; ramp.len()];
+    let whole = Region { left: 0, top: 0, width: 33, height: 17 };
+    let decoder = JpegDecoder::new().unwrap();
+    decoder.decode(&encoded, &header(&encoded), 8, whole, JpegColours::Grey, &mut decoded).unwrap();
+    assert!(ramp.iter().zip(&decoded).all(|(before, after)| before.abs_diff(*after) <= 2));
+    // Noise at the highest quality is larger than its pixels.
+    let noise: Vec<u8> = (0..3 * 64 * 64_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    assert!(encode_jpeg(&noise, [64, 64], JpegColours::Rgb, 100).unwrap().len() > noise.len() / 2);
+    assert!(encode_jpeg(&noise, [64, 64], JpegColours::Rgb, 1).unwrap().len() < 2_000);
+}
+
+#[test]
+fn what_can_not_be_encoded_is_refused() {
+    let refused = |size: [usize; 2], colours, quality| {
+        let pixels = vec![0; size[0] * size[1] * if colours == JpegColours::Rgb { 3 } else { 1 }];
+        assert!(matches!(encode_jpeg(&pixels, size, colours, quality), Err(JpegFault::Fatal(_))));
+    };
+    refused([0, 5], JpegColours::Grey, 50);
+    refused([70_000, 1], JpegColours::Rgb, 50);
+    refused([4, 4], JpegColours::Grey, 0);
+    refused([4, 4], JpegColours::Grey, 101);
+    assert!(encode_jpeg(&[0; 16], [2, 2], JpegColours::Cmyk, 50).is_err());
 }

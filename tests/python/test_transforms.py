@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -160,6 +163,30 @@ def test_random_values_are_torchs_normal_deviates() -> None:
                 values = torch.tensor(operation["Erase"]["with"]["values"]).reshape(params["v"].shape)
                 torch.testing.assert_close(values, params["v"], rtol=0, atol=1e-5)
             assert torch.equal(state(), after)
+
+
+PROGRAM = """
+import json, torch
+from sluicegate import transforms
+from sluicegate.transforms.drawing import drawn
+for sigma, shape in ((0.1, (3, 40, 31)), (1.0, (1, 3, 5)), (0.5, (3, 64, 64))):
+    spec = json.dumps(transforms.GaussianNoise(sigma=sigma).spec())
+    torch.manual_seed(4)
+    (operation,) = json.loads(drawn(spec, spec, shape, "uint8")[0])
+    torch.manual_seed(4)
+    deviates = torch.empty(shape).normal_()
+    assert torch.equal(torch.tensor(operation["GaussianNoise"]["deviates"]).reshape(shape), deviates), shape
+print(torch.backends.cpu.get_cpu_capability())
+"""
+
+
+@pytest.mark.parametrize("capability", ["default", "avx2"])
+def test_normal_deviates_are_torchs_to_the_bit_on_every_processor(capability: str) -> None:
+    # torch approximates logarithm, sine and cosine where it has vectors, and calls the C library elsewhere.
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
+    ran = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert capability != "default" or ran.stdout.strip() == "DEFAULT"
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

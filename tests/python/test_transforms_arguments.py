@@ -21,8 +21,11 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "CenterCrop": [{"size": 8}, {"size": [8, 9]}, {"size": (8,)}],
     "ColorJitter": [{}, {"brightness": 0.4, "hue": (-0.1, 0.2)}],
     "CutMix": [{"num_classes": 3}],
+    "FiveCrop": [{"size": 8}, {"size": (8, 9)}],
     "GaussianBlur": [{"kernel_size": 3}, {"kernel_size": (3, 5), "sigma": 1.5}],
     "Grayscale": [{}, {"num_output_channels": 3}],
+    "GaussianNoise": [{}, {"mean": 0.1, "sigma": 0.2, "clip": False}],
+    "JPEG": [{"quality": 50}, {"quality": (10, 90)}],
     "MixUp": [{"num_classes": 3, "alpha": 0.2}],
     "Normalize": [{"mean": MEAN, "std": STD}, {"mean": (0.5,), "std": (0.5,), "inplace": True}],
     "Pad": [
@@ -38,9 +41,12 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     ],
     "RandomCrop": [{"size": 8}, {"size": (8, 9), "padding": (1, 2), "pad_if_needed": True, "fill": 3}],
     "RandomErasing": [{}, {"value": "random"}, {"p": 0.1, "value": (1, 2, 3)}],
+    "RandomPerspective": [{}, {"distortion_scale": 0.2, "p": 0.9, "interpolation": "nearest", "fill": (1, 2, 3)}],
     "RandomPosterize": [{"bits": 3}],
+    "RandomResize": [{"min_size": 8, "max_size": 10}, {"min_size": 8, "max_size": 9, "interpolation": 3}],
     "RandomResizedCrop": [{"size": 8}, {"size": (8, 9), "scale": (0.1, 0.2), "interpolation": "bicubic"}],
     "RandomRotation": [{"degrees": 9}, {"degrees": (3, 9), "expand": True, "center": (1, 2), "fill": None}],
+    "RandomShortestSize": [{"min_size": 8}, {"min_size": (8, 9), "max_size": 12, "antialias": None}],
     "RandomSolarize": [{"threshold": 128}],
     "Resize": [
         {"size": 8},
@@ -48,6 +54,8 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
         {"size": None, "max_size": 9},
         {"size": 8, "max_size": 9, "antialias": None},
     ],
+    "ScaleJitter": [{"target_size": (8, 9)}, {"target_size": (8, 9), "scale_range": (0.5, 1.0)}],
+    "TenCrop": [{"size": 8}, {"size": [8, 9], "vertical_flip": True}],
     "ToDtype": [{"dtype": torch.float32, "scale": True}, {"dtype": torch.uint8}],
     "ToPILImage": [{}, {"mode": "RGB"}],
     "ToTensor": [],
@@ -89,7 +97,7 @@ def test_several_are_shown_as_torchvisions() -> None:
     assert repr(pipeline(ours)) == repr(pipeline(v2))
 
 
-NOT_RECOGNIZED = ("MixUp", "CutMix", "ToPILImage")
+NOT_RECOGNIZED = ("MixUp", "CutMix", "ToPILImage", "FiveCrop", "TenCrop")
 
 
 @pytest.mark.parametrize(("name", "arguments"), [case for case in CASES if case[0] not in NOT_RECOGNIZED])
@@ -117,7 +125,7 @@ def test_pipelines_are_recognised_whole_or_not_at_all() -> None:
     ]
     assert spec == ours.recognise(v2.Compose([pipeline(v2)]))
     assert ours.recognise(pipeline(v2, torch.neg)) is None
-    assert ours.recognise(pipeline(v2, v2.GaussianNoise())) is None
+    assert ours.recognise(pipeline(v2, v2.ElasticTransform())) is None
 
 
 class OwnFlip(v2.RandomHorizontalFlip):
@@ -137,7 +145,10 @@ def test_what_may_do_something_else_is_not_recognised() -> None:
         OurFlip(),
         hooked,
         v2.ToDtype({tensors.Image: torch.float32}),
-        v2.RandomPerspective(),
+        v2.RandomPerspective(interpolation="bicubic"),
+        v2.RandomResize(9, 9),
+        v2.ScaleJitter((8, 9), interpolation="lanczos", antialias=False),
+        v2.FiveCrop(3),
         v2.Resize((8, 9), interpolation="lanczos", antialias=False),
         v2.RandomAffine(3, interpolation="bicubic"),
         torch.nn.Sequential(v2.RandomHorizontalFlip()),
@@ -156,11 +167,18 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("ColorJitter", {"saturation": (2, 1)}),
     ("ColorJitter", {"hue": 0.6}),
     ("CutMix", {"labels_getter": "there"}),
+    ("FiveCrop", {"size": 13}),
     ("GaussianBlur", {"kernel_size": 4}),
     ("GaussianBlur", {"kernel_size": 3, "sigma": 0}),
     ("GaussianBlur", {"kernel_size": 3, "sigma": (1, 2, 3)}),
     ("GaussianBlur", {"kernel_size": 3, "sigma": None}),
     ("Grayscale", {"num_output_channels": 2}),
+    ("GaussianNoise", {"sigma": -1}),
+    ("JPEG", {"quality": 0}),
+    ("JPEG", {"quality": True}),
+    ("JPEG", {"quality": 0.5}),
+    ("JPEG", {"quality": (1, 2, 3)}),
+    ("JPEG", {"quality": (9, 3)}),
     ("MixUp", {"alpha": -1}),
     ("Normalize", {"mean": MEAN, "std": [1, 0, 1]}),
     ("Pad", {"padding": (1, 2, 3)}),
@@ -182,6 +200,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("RandomErasing", {"value": None}),
     ("RandomErasing", {"p": 1, "value": (1, 2), "scale": (0.1, 0.2)}),
     ("RandomHorizontalFlip", {"p": 1.5}),
+    ("RandomPerspective", {"distortion_scale": 1.5}),
+    ("RandomPerspective", {"p": -1}),
+    ("RandomPerspective", {"p": 1, "interpolation": "bicubic"}),
     ("RandomResizedCrop", {"size": 8, "scale": 0.5}),
     ("RandomResizedCrop", {"size": 8, "ratio": (1, 2, 3)}),
     ("RandomRotation", {"degrees": (1, 2, 3)}),

@@ -55,8 +55,11 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "ToTensor": [{}],
     "TrivialAugmentWide": [{}],
 }
-# Those that are called with batches, and what is no transform.
-NO_TRANSFORMS = ("CutMix", "MixUp", "Transform", "recognise")
+# Those that are called with batches, and what is no transform; the others are in `test_transforms_random_arguments`.
+NO_TRANSFORMS = (
+    *("CutMix", "MixUp", "Transform", "recognise", "FiveCrop", "TenCrop", "GaussianNoise", "JPEG", "RandomPerspective"),
+    *("RandomResize", "RandomShortestSize", "ScaleJitter"),
+)
 CONTAINERS: dict[str, Made] = {
     "Compose": lambda module: module.Compose([module.CenterCrop(40), module.RandomInvert()]),
     "RandomApply": lambda module: module.RandomApply([module.RandomInvert(), module.Pad(1)], p=0.5),

@@ -33,6 +33,7 @@ from .color import (
 )
 from .container import Compose, RandomApply, RandomChoice, RandomOrder
 from .conversion import ConvertImageDtype, PILToTensor, ToDtype, ToImage, ToPILImage, ToPureTensor, ToTensor
+from .crops import FiveCrop, TenCrop
 from .geometry import (
     CenterCrop,
     Pad,
@@ -43,13 +44,18 @@ from .geometry import (
     Resize,
 )
 from .identity import Identity
+from .jpeg import JPEG
 from .mix import CutMix, MixUp
+from .noise import GaussianNoise
+from .perspective import RandomPerspective
 from .recognise import recognise
+from .sizes import RandomResize, RandomShortestSize, ScaleJitter
 from .transform import Transform
 from .values import GaussianBlur, Normalize, RandomErasing
 from .warp import RandomAffine, RandomRotation
 
 __all__ = [
+    "JPEG",
     "RGB",
     "AutoAugment",
     "CenterCrop",
@@ -57,7 +63,9 @@ __all__ = [
     "Compose",
     "ConvertImageDtype",
     "CutMix",
+    "FiveCrop",
     "GaussianBlur",
+    "GaussianNoise",
     "Grayscale",
     "Identity",
     "MixUp",
@@ -78,13 +86,18 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomInvert",
     "RandomOrder",
+    "RandomPerspective",
     "RandomPhotometricDistort",
     "RandomPosterize",
+    "RandomResize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomShortestSize",
     "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",
+    "ScaleJitter",
+    "TenCrop",
     "ToDtype",
     "ToImage",
     "ToPILImage",

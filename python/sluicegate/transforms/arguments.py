@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .products import match_products
+
 __all__ = ["fill_of", "interpolation_of", "padding_of", "pair", "range_around_zero", "size_of"]
 
 INTERPOLATIONS = ("nearest", "nearest-exact", "bilinear", "bicubic", "box", "hamming", "lanczos")
@@ -29,7 +31,12 @@ def size_of(size: Any, name: str = "size") -> Any:
 
 
 def interpolation_of(interpolation: Any, *, warps: bool = False) -> str:
-    """The name of an interpolation that is given by name, as `InterpolationMode`, or as Pillow's constant."""
+    """The name of an interpolation that is given by name, as `InterpolationMode`, or as Pillow's constant.
+
+    For a transform that `warps` images, it also makes warps match torch's on this machine.
+    """
+    if warps:
+        match_products()
     name = getattr(interpolation, "value", interpolation)
     if isinstance(name, int):
         name = _BY_NUMBER.get(name)

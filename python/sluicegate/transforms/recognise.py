@@ -7,7 +7,21 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import augment, color, container, conversion, geometry, identity, values, warp
+from . import (
+    augment,
+    color,
+    container,
+    conversion,
+    crops,
+    geometry,
+    identity,
+    jpeg,
+    noise,
+    perspective,
+    sizes,
+    values,
+    warp,
+)
 from .called import CalledTransforms, is_exactly
 from .transform import Transform
 from .v1 import applied_of_v1, as_of_pillow, inside, is_v1, own_of_v1
@@ -19,8 +33,13 @@ _MODULES = (
     color,
     container,
     conversion,
+    crops,
     geometry,
     identity,
+    jpeg,
+    noise,
+    perspective,
+    sizes,
     values,
     warp,
 )

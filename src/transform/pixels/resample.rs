@@ -1,6 +1,6 @@
 //! [`Resample`]: how pixels between pixels are made: of images by their levels, of masks by none.
 
-use super::affine_matrix::Matrix;
+use super::grid::Projection;
 use super::level::Level;
 use super::picture::Picture;
 use super::{Reason, colour_fits, warp};
@@ -12,11 +12,11 @@ pub(in super::super) trait Resample<T> {
     /// The colour of a pixel; nothing is black.
     fn colour(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason>;
 
-    /// The picture of another size, each of whose pixels comes from where `matrix` says.
+    /// The picture of another size, each of whose pixels comes from where `projection` says.
     fn warp(
         &self,
         picture: &Picture<T>,
-        matrix: &Matrix,
+        projection: &Projection,
         size: [usize; 2],
         interpolation: Interpolation,
         fill: &[f32],
@@ -45,12 +45,12 @@ impl<T: Level> Resample<T> for OfImages {
     fn warp(
         &self,
         picture: &Picture<T>,
-        matrix: &Matrix,
+        projection: &Projection,
         size: [usize; 2],
         interpolation: Interpolation,
         fill: &[f32],
     ) -> Result<Picture<T>, Reason> {
-        warp::warp(picture, matrix, size, interpolation, fill)
+        warp::warp(picture, projection, size, interpolation, fill)
     }
 
     fn resize(
@@ -84,12 +84,12 @@ impl<T: MaskValue> Resample<T> for OfMasks {
     fn warp(
         &self,
         picture: &Picture<T>,
-        matrix: &Matrix,
+        projection: &Projection,
         size: [usize; 2],
         _: Interpolation,
         fill: &[f32],
     ) -> Result<Picture<T>, Reason> {
-        warp::nearest(picture, matrix, size, &vec![T::rounded(only(fill)?); picture.channels])
+        warp::nearest(picture, projection, size, &vec![T::rounded(only(fill)?); picture.channels])
     }
 
     fn resize(

@@ -1,17 +1,17 @@
-//! `affine` and `rotate`: a picture whose pixels come from other places, as `torch.nn.functional.grid_sample` takes them.
+//! `affine`, `rotate` and `perspective`: a picture whose pixels come from other places, as `torch.nn.functional.grid_sample` takes them.
 
-use super::affine_matrix::Matrix;
+use super::grid::{Grid, OUTSIDE, Projection};
 use super::level::Level;
 use super::picture::Picture;
 use super::{Reason, colour_fits};
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 use crate::transform::Interpolation;
 
-/// The picture of `height` x `width` pixels, each of which comes from where `matrix` says, about the middles of both. Where
+/// The picture of `height` x `width` pixels, each of which comes from where `projection` says. Where
 /// nothing is, `fill` is; no `fill` is black, into which bilinear edges fade.
 pub(in super::super) fn warp<T: Level>(
     picture: &Picture<T>,
-    matrix: &Matrix,
+    projection: &Projection,
     [height, width]: [usize; 2],
     interpolation: Interpolation,
     fill: &[f32],
@@ -22,12 +22,12 @@ pub(in super::super) fn warp<T: Level>(
             let fill: Vec<T> = (0..picture.channels)
                 .map(|channel| T::rounded(fill.get(channel).or(fill.first()).copied().unwrap_or(0.0)))
                 .collect();
-            nearest(picture, matrix, [height, width], &fill)
+            nearest(picture, projection, [height, width], &fill)
         }
-        (Interpolation::Bilinear, 1) => bilinear::<T, 1>(picture, matrix, [height, width], fill),
-        (Interpolation::Bilinear, 2) => bilinear::<T, 2>(picture, matrix, [height, width], fill),
-        (Interpolation::Bilinear, 3) => bilinear::<T, 3>(picture, matrix, [height, width], fill),
-        (Interpolation::Bilinear, 4) => bilinear::<T, 4>(picture, matrix, [height, width], fill),
+        (Interpolation::Bilinear, 1) => bilinear::<T, 1>(picture, projection, [height, width], fill),
+        (Interpolation::Bilinear, 2) => bilinear::<T, 2>(picture, projection, [height, width], fill),
+        (Interpolation::Bilinear, 3) => bilinear::<T, 3>(picture, projection, [height, width], fill),
+        (Interpolation::Bilinear, 4) => bilinear::<T, 4>(picture, projection, [height, width], fill),
         (Interpolation::Bilinear, channels) => {
             Err(format!("images have at most 4 channels, but this one has {channels}"))
         }
@@ -38,13 +38,13 @@ pub(in super::super) fn warp<T: Level>(
 /// The same for pixels of any kind, with the nearest one; `fill` has a value for each channel.
 pub(in super::super) fn nearest<T: Copy + Default>(
     picture: &Picture<T>,
-    matrix: &Matrix,
+    projection: &Projection,
     [height, width]: [usize; 2],
     fill: &[T],
 ) -> Result<Picture<T>, Reason> {
     let mut pixels = picture.room(height, width)?;
     pixels.resize(height * width * picture.channels, T::default());
-    let grid = Grid::new(picture, matrix, [height, width])?;
+    let grid = Grid::new(picture, projection, [height, width])?;
     match picture.channels {
         1 => run_on_vectors(Nearest::<T, 1> { picture, grid, fill, pixels: &mut pixels }),
         2 => run_on_vectors(Nearest::<T, 2> { picture, grid, fill, pixels: &mut pixels }),
@@ -57,53 +57,16 @@ pub(in super::super) fn nearest<T: Copy + Default>(
 
 fn bilinear<T: Level, const CHANNELS: usize>(
     picture: &Picture<T>,
-    matrix: &Matrix,
+    projection: &Projection,
     [height, width]: [usize; 2],
     fill: &[f32],
 ) -> Result<Picture<T>, Reason> {
     let mut pixels = picture.room(height, width)?;
     pixels.resize(height * width * picture.channels, T::default());
-    let grid = Grid::new(picture, matrix, [height, width])?;
+    let grid = Grid::new(picture, projection, [height, width])?;
     let colour = fill.first().map(|first| std::array::from_fn(|channel| *fill.get(channel).unwrap_or(first)));
     run_on_vectors(Bilinear::<T, CHANNELS> { picture, grid, colour, pixels: &mut pixels });
     Ok(Picture::new(width, height, CHANNELS, pixels))
-}
-
-/// The place of no pixel.
-const OUTSIDE: u32 = u32::MAX;
-
-/// Where pixels come from, rounded as torch's single precision is: a grid from -1 to 1 is made of places first.
-struct Grid {
-    across: [f32; 3],
-    down: [f32; 3],
-    size: [usize; 2],
-    of: [f32; 2],
-}
-
-impl Grid {
-    fn new<T>(picture: &Picture<T>, matrix: &Matrix, size: [usize; 2]) -> Result<Self, Reason> {
-        if picture.height.saturating_mul(picture.width) >= OUTSIDE as usize {
-            return Err(format!("an image of {} x {} pixels is too large to be turned", picture.width, picture.height));
-        }
-        let [a, b, c, d, e, f] = matrix.map(|value| value as f32);
-        let of = [picture.height as f32, picture.width as f32];
-        let [half_height, half_width] = of.map(|length| 0.5 * length);
-        Ok(Self { across: [a, b, c].map(|v| v / half_width), down: [d, e, f].map(|v| v / half_height), size, of })
-    }
-
-    /// The places of a row of pixels.
-    #[inline(always)]
-    fn row<M: MultiplyAdd>(&self, y: usize, columns: &mut [f32], rows: &mut [f32]) {
-        let [height, width] = self.size.map(|length| (length as f32 - 1.0) * 0.5);
-        let y = y as f32 - height;
-        let [of_rows, of_columns] = self.of.map(|length| 0.5 * length);
-        for (x, (column, row)) in columns.iter_mut().zip(rows).enumerate() {
-            let x = x as u32 as f32 - width;
-            let place = |[a, b, c]: [f32; 3]| M::multiply_add(y, b, x * a) + c;
-            *column = M::multiply_add(place(self.across) + 1.0, of_columns, -0.5);
-            *row = M::multiply_add(place(self.down) + 1.0, of_rows, -0.5);
-        }
-    }
 }
 
 struct Nearest<'a, T, const CHANNELS: usize> {
@@ -200,12 +163,10 @@ impl<T: Level, const CHANNELS: usize> Corners<'_, T, CHANNELS> {
         let (Some([a, b]), Some([c, d])) = (pair(first), pair(first + self.width)) else {
             return ([0.0; CHANNELS], 0.0);
         };
-        let [of_a, of_b, of_c, of_d] = shares(lower, right);
-        let mean = std::array::from_fn(|channel| {
-            let [a, b, c, d] = [a, b, c, d].map(|pixel| pixel[channel].to_float());
-            M::multiply_add(d, of_d, M::multiply_add(c, of_c, M::multiply_add(b, of_b, a * of_a)))
-        });
-        (mean, of_a + of_b + of_c + of_d)
+        let of = shares(lower, right);
+        let mean =
+            std::array::from_fn(|channel| weighted::<M>([a, b, c, d].map(|pixel| pixel[channel].to_float()), of));
+        (mean, weighted::<M>([1.0; 4], of))
     }
 
     /// The sum of those that there are, and the share that they have.
@@ -215,20 +176,28 @@ impl<T: Level, const CHANNELS: usize> Corners<'_, T, CHANNELS> {
         [rows, columns]: [f32; 2],
         [lower, right]: [f32; 2],
     ) -> ([f32; CHANNELS], f32) {
-        let mut sums = [0.0; CHANNELS];
-        let mut all = 0.0;
         let places = [(top, left), (top, left + 1.0), (top + 1.0, left), (top + 1.0, left + 1.0)];
-        for ((row, column), share) in places.into_iter().zip(shares(lower, right)) {
-            if (0.0..rows).contains(&row) && (0.0..columns).contains(&column) {
-                let pixel = self.pixels[row as usize * self.width + column as usize];
-                for (sum, value) in sums.iter_mut().zip(pixel) {
-                    *sum = M::multiply_add(value.to_float(), share, *sum);
-                }
-                all += share;
-            }
+        let found = places.map(|(row, column)| {
+            let is_inside = (0.0..rows).contains(&row) && (0.0..columns).contains(&column);
+            is_inside.then(|| self.pixels[row as usize * self.width + column as usize])
+        });
+        // Far outside, a share may be no number.
+        let mut of = shares(lower, right);
+        for (share, pixel) in of.iter_mut().zip(&found) {
+            *share = if pixel.is_some() { *share } else { 0.0 };
         }
-        (sums, all)
+        let sums = std::array::from_fn(|channel| {
+            let values = found.map(|pixel| pixel.map_or(0.0, |pixel| pixel[channel].to_float()));
+            weighted::<M>(values, of)
+        });
+        (sums, weighted::<M>([1.0; 4], of))
     }
+}
+
+/// The sum of four values by their weights, in the order in which torch's vectors sum them.
+#[inline(always)]
+fn weighted<M: MultiplyAdd>([a, b, c, d]: [f32; 4], [of_a, of_b, of_c, of_d]: [f32; 4]) -> f32 {
+    M::multiply_add(d, of_d, M::multiply_add(c, of_c, M::multiply_add(b, of_b, a * of_a)))
 }
 
 /// How near a place is to each of four pixels: two above it and two below.

@@ -6,9 +6,22 @@ mod augment_policy;
 pub(super) mod color;
 pub(super) mod crop;
 pub(super) mod erase;
+mod gaussian_noise;
+mod jpeg;
 mod magnitude;
 mod normal;
+mod random_perspective;
+mod random_resize;
+mod random_shortest_size;
 pub(super) mod resized_crop;
+mod scale_jitter;
+
+pub use gaussian_noise::GaussianNoise;
+pub use jpeg::JpegQuality;
+pub use random_perspective::RandomPerspective;
+pub use random_resize::RandomResize;
+pub use random_shortest_size::RandomShortestSize;
+pub use scale_jitter::ScaleJitter;
 
 use super::Reason;
 use super::image_transform::{ImageShape, ResizeTo};

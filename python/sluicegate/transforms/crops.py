@@ -1,0 +1,112 @@
+"""`FiveCrop` and `TenCrop`: several parts of one image, for evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .arguments import size_of
+from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+from .transform import Transform
+
+__all__ = ["FiveCrop", "TenCrop"]
+
+_IMAGES = ("Image", "Video", "PIL", "tensor", "array")
+
+
+class FiveCrop(Transform):
+    """The four corners of the image and its middle: a tuple of five images in the place of one.
+
+    A loader's batch then has a list of five tensors (batch, channels, height, width). With `torch.stack` as the next
+    transform it has one tensor (batch, 5, channels, height, width).
+
+    Args:
+        size: (height, width) of a part in pixels, or a number for squares.
+
+    Raises:
+        TypeError: when called, boxes or masks in the sample.
+        ValueError: when called, an image that is smaller than `size`.
+
+    Example:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> parts = transforms.FiveCrop(4)(torch.zeros(3, 9, 9, dtype=torch.uint8))
+        >>> torch.stack(parts).shape
+        torch.Size([5, 3, 4, 4])
+    """
+
+    def __init__(self, size: int | Sequence[int]) -> None:
+        self.size = size_of(size)
+
+    def spec(self) -> None:
+        """None: of one image the core makes one image."""
+        return
+
+    def fuses(self, is_first: bool) -> bool:
+        """Never: what comes out is several images."""
+        return False
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What becomes of the sample."""
+        sample = inputs if len(inputs) > 1 else inputs[0]
+        leaves = flatten(sample)
+        kinds = [kind_of(leaf) for leaf in leaves]
+        if "BoundingBoxes" in kinds or "Mask" in kinds:
+            raise TypeError(f"{type(self).__name__} cuts images alone, and there are boxes or masks in the sample")
+        # An array is an image only where it is the whole sample.
+        meant = _IMAGES if isinstance(sample, np.ndarray) else _IMAGES[:-1]
+        chosen = to_transform(kinds, meant)
+        after = [
+            self._cut(leaf, str(kind)) if is_chosen else leaf
+            for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True)
+        ]
+        return unflatten(sample, iter(after))
+
+    def _cut(self, leaf: Any, kind: str) -> tuple[Any, ...]:
+        image = tensor_of(leaf) if kind in ("PIL", "array") else leaf.as_subclass(torch.Tensor)
+        parts = self._parts(image)
+        if kind == "array":
+            arrays = [part.permute(1, 2, 0).numpy() for part in parts]
+            return tuple(array[:, :, 0] if leaf.ndim == 2 else array for array in arrays)
+        return tuple(wrapped(part, leaf) if kind in ("Image", "Video") else part for part in parts)
+
+    def _parts(self, image: torch.Tensor) -> list[torch.Tensor]:
+        (height, width), (rows, columns) = self.size, image.shape[-2:]
+        if height > rows or width > columns:
+            raise ValueError(
+                f"size: a part of {height} x {width} pixels is larger than the image of {rows} x {columns}; "
+                "resize it first"
+            )
+        top, left = rows - height, columns - width
+        middle = round(top / 2), round(left / 2)
+        corners = [(0, 0), (0, left), (top, 0), (top, left), middle]
+        return [image[..., y : y + height, x : x + width] for y, x in corners]
+
+
+class TenCrop(FiveCrop):
+    """The parts of `FiveCrop`, and those of the flipped image: a tuple of ten images in the place of one.
+
+    Args:
+        size: (height, width) of a part in pixels, or a number for squares.
+        vertical_flip: whether up and down change places, not left and right.
+
+    Raises:
+        TypeError, ValueError: as for `FiveCrop`.
+
+    Example:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> len(transforms.TenCrop(4)(torch.zeros(3, 9, 9, dtype=torch.uint8)))
+        10
+    """
+
+    def __init__(self, size: int | Sequence[int], vertical_flip: bool = False) -> None:
+        super().__init__(size)
+        self.vertical_flip = vertical_flip
+
+    def _parts(self, image: torch.Tensor) -> list[torch.Tensor]:
+        flipped = image.flip(-2 if self.vertical_flip else -1)
+        return super()._parts(image) + super()._parts(flipped)

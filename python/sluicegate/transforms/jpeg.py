@@ -1,0 +1,49 @@
+"""`JPEG`: the losses of a JPEG file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .arguments import check_sequence
+from .transform import Transform
+
+__all__ = ["JPEG"]
+
+
+class JPEG(Transform):
+    """The image encoded as JPEG, with a quality that is drawn, and decoded again.
+
+    Only images of uint8 with 1 or 3 channels. Boxes and masks stay as they are.
+
+    Args:
+        quality: from 1 to 100, or the (least, greatest) one that may be drawn.
+
+    Raises:
+        TypeError: `quality` is not an integer or a sequence of two.
+        ValueError: it goes beyond 1 to 100; when called, an image of floats or of another number of channels.
+
+    Example:
+        >>> from sluicegate import transforms
+        >>> transforms.JPEG((50, 90))
+        JPEG(quality=(50, 90))
+    """
+
+    def __init__(self, quality: int | Sequence[int]) -> None:
+        if isinstance(quality, bool):
+            raise TypeError("quality: expected an integer from 1 to 100 or two of them, but got a bool")
+        if isinstance(quality, int):
+            quality = [quality, quality]
+        else:
+            check_sequence(quality, "quality", (2,))
+        self.quality = quality
+        self.spec()
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        least, most = self.quality
+        if not (isinstance(least, int) and isinstance(most, int) and 1 <= least <= most <= 100):
+            raise ValueError(
+                f"quality: expected an integer from 1 to 100, or the (least, greatest) one, but got {self.quality!r}"
+            )
+        return [{"JPEG": {"quality": [least, most]}}]

@@ -1,0 +1,87 @@
+"""`GaussianNoise`: a normal deviate for each value of an image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from .drawing import current_generator
+from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+from .transform import Transform
+
+__all__ = ["GaussianNoise"]
+
+_IMAGES = ("Image", "Video", "PIL", "tensor")
+
+
+class GaussianNoise(Transform):
+    """Normal deviates added to the values of an image of uint8 or floats. Boxes and masks stay as they are.
+
+    torch draws in the order in which the values lie in memory. A call does the same, for tensors of any strides; a
+    dataset that runs the transform in Rust draws as torchvision does for a contiguous tensor (channels, height, width).
+
+    Args:
+        mean: of the deviates, in units of white: 1.0 is 255 in an image of uint8.
+        sigma: their standard deviation, in the same units.
+        clip: whether the sums are limited to black and white. Otherwise 256 is 0 in uint8.
+
+    Raises:
+        ValueError: a negative `sigma`; when called, an image that is neither of uint8 nor of floats.
+
+    Example:
+        >>> import torch
+        >>> from sluicegate import transforms
+        >>> _ = torch.manual_seed(0)
+        >>> transforms.GaussianNoise(sigma=0.1)(torch.full((1, 1, 3), 100, dtype=torch.uint8))
+        tensor([[[139,  93,  45]]], dtype=torch.uint8)
+    """
+
+    def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> None:
+        self.mean = mean
+        self.sigma = sigma
+        self.clip = clip
+        self.spec()
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        if not self.sigma >= 0:
+            raise ValueError(f"sigma: a deviation must not be negative, but got {self.sigma!r}")
+        return [{"GaussianNoise": {"mean": float(self.mean), "sigma": float(self.sigma), "clip": bool(self.clip)}}]
+
+    def fuses(self, is_first: bool) -> bool:
+        """Never: torch draws the deviates, for the strides that the tensor has."""
+        return False
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What becomes of the sample."""
+        sample = inputs if len(inputs) > 1 else inputs[0]
+        if isinstance(sample, np.ndarray):
+            array = self._noisy(tensor_of(sample)).permute(1, 2, 0).numpy()
+            return array[:, :, 0] if sample.ndim == 2 else array
+        leaves = flatten(sample)
+        kinds = [kind_of(leaf) for leaf in leaves]
+        chosen = to_transform(kinds, _IMAGES)
+        after = [
+            self._convert(leaf, str(kind)) if is_chosen else leaf
+            for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True)
+        ]
+        return unflatten(sample, iter(after))
+
+    def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
+        image = tensor_of(leaf) if kind == "PIL" else leaf.as_subclass(torch.Tensor)
+        noisy = self._noisy(image)
+        return wrapped(noisy, leaf) if kind in ("Image", "Video") else noisy
+
+    def _noisy(self, image: torch.Tensor) -> torch.Tensor:
+        is_float = image.is_floating_point()
+        if not is_float and image.dtype != torch.uint8:
+            raise ValueError(f"expected an image of uint8 or floats, but got one of {image.dtype}: convert it first")
+        dtype = image.dtype if is_float else torch.float32
+        deviates = torch.empty_like(image, dtype=dtype).normal_(generator=current_generator())
+        if is_float:
+            noisy = image + (self.mean + deviates * self.sigma)
+            return noisy.clamp(0, 1) if self.clip else noisy
+        sums = image + (self.mean * 255 + deviates * (self.sigma * 255)).to(torch.int16)
+        return (sums.clamp(0, 255) if self.clip else sums).to(torch.uint8)

@@ -1,0 +1,107 @@
+//! [`encode_jpeg`]: libjpeg-turbo's encoder, behind a call that can't be made wrongly.
+
+use std::ffi::{CStr, c_int};
+
+use turbojpeg_sys as turbo;
+
+use super::jpeg::{JpegColours, JpegFault};
+
+/// The format has no room for more pixels in one direction.
+const LONGEST: usize = 65_500;
+
+/// The compressor of one image.
+struct Encoder {
+    handle: turbo::tjhandle,
+}
+
+impl Encoder {
+    fn set(&mut self, parameter: turbo::TJPARAM, value: c_int) -> Result<(), JpegFault> {
+        // SAFETY: the call changes a field of the handle.
+        let code = unsafe { turbo::tj3Set(self.handle, parameter as c_int, value) };
+        self.settle(code)
+    }
+
+    fn settle(&mut self, code: c_int) -> Result<(), JpegFault> {
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: the text lies in the handle, ends with a zero, and is copied before the next call.
+        let said = unsafe { CStr::from_ptr(turbo::tj3GetErrorStr(self.handle)) };
+        Err(JpegFault::Fatal(said.to_string_lossy().into_owned()))
+    }
+}
+
+impl Drop for Encoder {
+    fn drop(&mut self) {
+        // SAFETY: the handle is this object's, and is not used again.
+        unsafe { turbo::tj3Destroy(self.handle) }
+    }
+}
+
+/// A baseline JPEG of `pixels`, rows of (width, height) `size` one after the other, gray or RGB, with a `quality` from 1 to
+/// 100 and the defaults of libjpeg: colors at half the resolution, and the accurate integer transform.
+///
+/// # Errors
+/// [`JpegFault::Fatal`]: what the library said; there are no gray or RGB pixels, or more than the format has (65,500 in one
+/// direction).
+///
+/// # Panics
+/// When `pixels` are more or fewer than an image of that size has.
+///
+/// # Example
+/// ```
+/// use sluicegate::memory::{JpegColours, JpegDecoder, encode_jpeg};
+/// let encoded = encode_jpeg(&[100; 16 * 8], [16, 8], JpegColours::Grey, 90).unwrap();
+/// let header = JpegDecoder::new().unwrap().header(&encoded).unwrap();
+/// assert_eq!((header.width, header.height, header.colours), (16, 8, JpegColours::Grey));
+/// ```
+pub fn encode_jpeg(
+    pixels: &[u8],
+    [width, height]: [usize; 2],
+    colours: JpegColours,
+    quality: u8,
+) -> Result<Vec<u8>, JpegFault> {
+    let (format, channels, sampling) = match colours {
+        JpegColours::Grey => (turbo::TJPF_TJPF_GRAY, 1, turbo::TJSAMP_TJSAMP_GRAY),
+        JpegColours::Rgb => (turbo::TJPF_TJPF_RGB, 3, turbo::TJSAMP_TJSAMP_420),
+        JpegColours::Cmyk => return Err(JpegFault::Fatal("pixels in CMYK are not encoded".into())),
+    };
+    assert_eq!(pixels.len(), width * height * channels, "the bytes of an image");
+    if [width, height].iter().any(|&length| length == 0 || length > LONGEST) {
+        return Err(JpegFault::Fatal(format!(
+            "an image of {width} x {height} pixels, where 1 to {LONGEST} are possible"
+        )));
+    }
+    let number = |length: usize| c_int::try_from(length).unwrap_or(c_int::MAX);
+    // SAFETY: the call takes a number, and gives a handle of its own or null.
+    let handle = unsafe { turbo::tj3Init(turbo::TJINIT_TJINIT_COMPRESS as c_int) };
+    if handle.is_null() {
+        return Err(JpegFault::Fatal("there is no memory for an encoder".into()));
+    }
+    let mut encoder = Encoder { handle };
+    encoder.set(turbo::TJPARAM_TJPARAM_QUALITY, quality.into())?;
+    encoder.set(turbo::TJPARAM_TJPARAM_SUBSAMP, sampling as c_int)?;
+    encoder.set(turbo::TJPARAM_TJPARAM_NOREALLOC, 1)?;
+    // SAFETY: the call takes numbers, and gives one.
+    let room = unsafe { turbo::tj3JPEGBufSize(number(width), number(height), sampling as c_int) };
+    let mut encoded = vec![0; room as usize];
+    let (mut into, mut size) = (encoded.as_mut_ptr(), room);
+    // SAFETY: the library reads `height` rows of `width * channels` bytes, which `pixels` has by the assertion above, and
+    // refuses an image without pixels. With NOREALLOC it writes at most `size` bytes to `into` and never replaces that
+    // buffer; it keeps neither address.
+    let code = unsafe {
+        turbo::tj3Compress8(
+            encoder.handle,
+            pixels.as_ptr(),
+            number(width),
+            number(width * channels),
+            number(height),
+            format as c_int,
+            &raw mut into,
+            &raw mut size,
+        )
+    };
+    encoder.settle(code)?;
+    encoded.truncate(size as usize);
+    Ok(encoded)
+}

@@ -1,0 +1,24 @@
+//! `jpeg`: the picture encoded and decoded again, by libjpeg-turbo, as torchvision's `encode_jpeg` and `decode_jpeg` do.
+
+use super::picture::Picture;
+use super::{Reason, grey_or_colours};
+use crate::memory::{JpegColours, JpegDecoder, JpegFault, Region, encode_jpeg};
+
+pub(in super::super) fn bytes(picture: &mut Picture<u8>, quality: u8) -> Result<(), Reason> {
+    grey_or_colours(picture.channels)?;
+    let colours = if picture.channels == 1 { JpegColours::Grey } else { JpegColours::Rgb };
+    let &mut Picture { width, height, .. } = picture;
+    let encoded = encode_jpeg(&picture.pixels, [width, height], colours, quality).map_err(words)?;
+    let mut decoder = JpegDecoder::new().map_err(words)?;
+    let header = decoder.header(&encoded).map_err(words)?;
+    let whole = Region { left: 0, top: 0, width, height };
+    decoder.decode(&encoded, &header, 8, whole, colours, &mut picture.pixels).map_err(words)
+}
+
+pub(in super::super) fn refuse_floats() -> Reason {
+    "JPEG needs an image of bytes, and this one is of floats: put it before the conversion".into()
+}
+
+fn words((JpegFault::Fatal(said) | JpegFault::Damaged(said)): JpegFault) -> Reason {
+    format!("it can't be encoded as JPEG ({said})")
+}
