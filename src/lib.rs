@@ -134,7 +134,7 @@ pub use shard::{Remainder, Shard, ShardPosition};
 pub use state::{LoaderState, StreamState};
 #[cfg(feature = "image")]
 pub use transform::{
-    Antialias, AnyPicture, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, CropDraws,
+    Antialias, AnyPicture, AugMix, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, CropDraws,
     DecodeOptions, Eraser, ErasingValue, Frame, GaussianNoise, Image, ImageCache, ImageForm, ImageMode, ImagePipeline,
     ImageShape, ImageTransform, Interpolation, JpegQuality, JpegScale, MaskValue, Moves, Noise, Operation, Orientation,
     PaddingMode, Picture, ProductRounding, RandomPerspective, RandomResize, RandomShortestSize, ResizeTo, ScaleJitter,

@@ -14,6 +14,8 @@ mod below;
 mod buffer_draws;
 mod bulk_permutation;
 mod digest;
+#[cfg(feature = "image")]
+mod dirichlet;
 mod draws;
 mod exponential;
 mod feistel;

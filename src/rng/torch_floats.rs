@@ -75,7 +75,7 @@ impl TorchGenerator {
         values
     }
 
-    fn normal_f64(&mut self) -> f64 {
+    pub(super) fn normal_f64(&mut self) -> f64 {
         if let Some(kept) = self.kept_normal.take() {
             return kept;
         }
@@ -86,7 +86,7 @@ impl TorchGenerator {
         radius * cosine
     }
 
-    fn rand_f64(&mut self) -> f64 {
+    pub(super) fn rand_f64(&mut self) -> f64 {
         (self.random_u64() & ((1 << 53) - 1)) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 }

@@ -5,7 +5,7 @@ use super::picture::{AnyPicture, Picture};
 use super::pixels::resample::OfImages;
 use super::pixels::{
     autocontrast, brightness, contrast, convert, equalize, erase, gaussian_blur, gaussian_noise, grayscale, hue,
-    invert, jpeg, normalize, permute_channels, posterize, repeat_channels, saturation, sharpness, solarize,
+    invert, jpeg, mix, normalize, permute_channels, posterize, repeat_channels, saturation, sharpness, solarize,
 };
 use super::{Operation, Reason, Values};
 use crate::DType;
@@ -41,6 +41,12 @@ impl Operation {
             Self::GaussianNoise { mean, sigma, noise, deviates } => {
                 gaussian_noise::bytes(&mut picture, [*mean, *sigma], *noise, deviates)?;
             }
+            Self::Mix { shares, chains } => {
+                let chain = |picture, chain: &Vec<Self>| {
+                    chain.iter().try_fold(picture, |picture, operation| operation.apply_to_bytes(picture))
+                };
+                return mix::mix(&picture, shares, chains, chain);
+            }
             Self::Jpeg { quality } => jpeg::bytes(&mut picture, *quality)?,
             Self::Normalize { .. } => return Err(normalize::refuse_bytes()),
             Self::Posterize { bits } => posterize::bytes(&mut picture, *bits)?,
@@ -59,6 +65,12 @@ impl Operation {
             }
             Self::GaussianNoise { mean, sigma, noise, deviates } => {
                 gaussian_noise::floats(&mut picture, [*mean, *sigma], *noise, deviates)?;
+            }
+            Self::Mix { shares, chains } => {
+                let chain = |picture, chain: &Vec<Self>| {
+                    chain.iter().try_fold(picture, |picture, operation| operation.apply_to_floats(picture))
+                };
+                return mix::mix(&picture, shares, chains, chain);
             }
             Self::Jpeg { .. } => return Err(jpeg::refuse_floats()),
             Self::Normalize { mean, std } => normalize::floats(&mut picture, mean, std)?,

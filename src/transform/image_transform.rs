@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::Reason;
 use super::operation::{Antialias, Frame, Interpolation, Operation, PaddingMode, Values, dtype_name};
 use super::random::affine::{self, AffineRanges};
-use super::random::{GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, ScaleJitter};
+use super::random::{
+    AugMix, GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, ScaleJitter,
+};
 use super::random::{augment, blur, color, crop, erase, gate, resize, resized_crop, rotation};
 use crate::{DType, TorchGenerator};
 
@@ -231,6 +233,7 @@ pub enum ImageTransform {
     RandomShortestSize(RandomShortestSize),
     ScaleJitter(ScaleJitter),
     GaussianNoise(GaussianNoise),
+    AugMix(AugMix),
     RandomPerspective(RandomPerspective),
     #[serde(rename = "JPEG")]
     Jpeg(JpegQuality),
@@ -355,6 +358,7 @@ impl ImageTransform {
             Self::RandomShortestSize(size) => into.push(size.draw(shape, generator)?),
             Self::ScaleJitter(jitter) => into.push(jitter.draw(shape, generator)?),
             Self::RandomPerspective(perspective) => into.extend(perspective.draw(shape, generator)?),
+            Self::AugMix(mix) => into.push(mix.draw(shape, generator)?),
             Self::GaussianNoise(noise) => into.push(noise.draw(shape, generator)?),
             Self::Jpeg(quality) => into.push(quality.draw(generator)),
             Self::Compose { transforms } => return draw_all(transforms, shape, generator, into),

@@ -49,7 +49,9 @@ pub use operation::{Antialias, Eraser, Frame, Interpolation, Noise, Operation, P
 pub use outcome::fixed_size;
 pub use picture::{AnyPicture, Picture};
 pub use product_rounding::ProductRounding;
-pub use random::{GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, ScaleJitter};
+pub use random::{
+    AugMix, GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, ScaleJitter,
+};
 
 /// Why something can't be done, in words; who knows the file makes an error of it.
 type Reason = String;

@@ -176,6 +176,9 @@ pub enum Operation {
     Perspective { coefficients: [f64; 8], interpolation: Interpolation, fill: Vec<f32> },
     /// As `jpeg`: encoded with this quality, 1 to 100, and decoded; bytes alone.
     Jpeg { quality: u8 },
+    /// The sum of the image and of what each of the `chains` of operations makes of it, by their `shares`: first that of the
+    /// image. The chains leave the size of the image.
+    Mix { shares: Vec<f32>, chains: Vec<Vec<Operation>> },
     /// As `gaussian_noise`; the standard normal `deviates` are (channels, rows, columns).
     GaussianNoise { mean: f64, sigma: f64, noise: Noise, deviates: Vec<f32> },
     /// As `erase`.

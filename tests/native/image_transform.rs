@@ -1,7 +1,7 @@
 //! Transforms draw what torchvision 0.29.2 draws with torch 2.15's generator of the same seed, and say what they make.
 
 use sluicegate::{
-    Antialias, AugmentPolicy, CropDraws, DType, ErasingValue, Frame, GaussianNoise, ImageShape, ImageTransform,
+    Antialias, AugMix, AugmentPolicy, CropDraws, DType, ErasingValue, Frame, GaussianNoise, ImageShape, ImageTransform,
     Interpolation, JpegQuality, Operation, PaddingMode, RandomPerspective, RandomResize, RandomShortestSize, ResizeTo,
     ScaleJitter, SmallImage, TorchGenerator, Values, fixed_size,
 };
@@ -266,4 +266,26 @@ fn noise_is_torchs_normal_deviates() {
     let (mut shape, mut operations) = (PHOTOGRAPH, Vec::new());
     let reason = noise(-1.0).draw(&mut shape, &mut TorchGenerator::new(0), &mut operations).unwrap_err();
     assert!(reason.contains("sigma"), "{reason}");
+}
+
+#[test]
+fn chains_are_mixed_by_torchs_shares() {
+    let mix = AugMix {
+        severity: 3,
+        mixture_width: 3,
+        chain_depth: 2,
+        alpha: 1.0,
+        all_ops: true,
+        interpolation: Interpolation::Nearest,
+        fill: vec![],
+    };
+    let (operations, _) = drawn(&ImageTransform::AugMix(mix.clone()), 0);
+    let [Operation::Mix { shares, chains }] = &operations[..] else { panic!("a mixture") };
+    assert_eq!(*shares, [0.863_761_6, 0.039_001_558, 0.017_798_863, 0.079_437_986]);
+    assert!(chains.iter().all(|chain| chain.len() == 2));
+    for wrong in [AugMix { severity: 0, ..mix.clone() }, AugMix { alpha: 0.0, ..mix }] {
+        let (mut shape, mut operations) = (PHOTOGRAPH, Vec::new());
+        let transform = ImageTransform::AugMix(wrong);
+        assert!(transform.draw(&mut shape, &mut TorchGenerator::new(0), &mut operations).is_err());
+    }
 }

@@ -17,6 +17,7 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 # With which each is made; those that are not here need none.
 ARGUMENTS: dict[str, list[dict[str, Any]]] = {
+    "AugMix": [{}, {"severity": 9, "mixture_width": 2, "chain_depth": 3, "alpha": 0.5, "all_ops": False, "fill": 3}],
     "AutoAugment": [{"policy": policy} for policy in v2.AutoAugmentPolicy],
     "CenterCrop": [{"size": 8}, {"size": [8, 9]}, {"size": (8,)}],
     "ColorJitter": [{}, {"brightness": 0.4, "hue": (-0.1, 0.2)}],
@@ -161,6 +162,7 @@ def test_what_may_do_something_else_is_not_recognised() -> None:
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("AugMix", {"severity": 11}),
     ("CenterCrop", {"size": (1, 2, 3)}),
     ("ColorJitter", {"brightness": -1}),
     ("ColorJitter", {"contrast": "much"}),

@@ -58,7 +58,7 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
 # Those that are called with batches, and what is no transform; the others are in `test_transforms_random_arguments`.
 NO_TRANSFORMS = (
     *("CutMix", "MixUp", "Transform", "recognise", "FiveCrop", "TenCrop", "GaussianNoise", "JPEG", "RandomPerspective"),
-    *("RandomResize", "RandomShortestSize", "ScaleJitter"),
+    *("RandomResize", "RandomShortestSize", "ScaleJitter", "AugMix"),
 )
 CONTAINERS: dict[str, Made] = {
     "Compose": lambda module: module.Compose([module.CenterCrop(40), module.RandomInvert()]),

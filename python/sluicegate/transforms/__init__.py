@@ -16,7 +16,7 @@ After the same `torch.manual_seed` they draw what torchvision's draw, and leave 
 Torchvision itself is not needed.
 """
 
-from .augment import AutoAugment, RandAugment, TrivialAugmentWide
+from .augment import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
 from .color import (
     RGB,
     ColorJitter,
@@ -57,6 +57,7 @@ from .warp import RandomAffine, RandomRotation
 __all__ = [
     "JPEG",
     "RGB",
+    "AugMix",
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from .arguments import check_fill, fill_of, interpolation_of
+from .leaves import flatten, kind_of
 from .transform import Transform
 
-__all__ = ["AutoAugment", "RandAugment", "TrivialAugmentWide"]
+__all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 
 
 class _Policy(Transform):
@@ -101,3 +103,75 @@ class AutoAugment(_Policy):
     def spec(self) -> list[Any]:
         """The transform in words that the core knows."""
         return [{"AutoAugment": {"policy": getattr(self.policy, "value", self.policy), **self._warp()}}]
+
+
+class AugMix(_Policy):
+    """The image mixed with the results of several chains of operations.
+
+    Source: Hendrycks et al., "AugMix: a simple data processing method to improve robustness and uncertainty", ICLR
+    2020.
+
+    Args:
+        severity: the greatest of ten strengths that is drawn, from 1.
+        mixture_width: the number of chains.
+        chain_depth: the number of operations of a chain; it is drawn from 1 to 3 where this is not positive.
+        alpha: the parameter of the Dirichlet distributions that the shares are drawn from.
+        all_ops: whether brightness, contrast, saturation and sharpness are among the operations.
+        interpolation, fill: as for `RandomRotation`.
+
+    Raises:
+        ValueError: a severity beyond 1 to 10, no chain, an `alpha` that is not positive.
+        TypeError: when called, boxes, masks, or a stack of images, each of which torchvision mixes by other shares.
+
+    Example:
+        >>> from sluicegate import transforms
+        >>> transforms.AugMix(severity=5)
+        AugMix(interpolation=bilinear, severity=5, mixture_width=3, chain_depth=-1, alpha=1.0, all_ops=True)
+    """
+
+    def __init__(
+        self,
+        severity: int = 3,
+        mixture_width: int = 3,
+        chain_depth: int = -1,
+        alpha: float = 1.0,
+        all_ops: bool = True,
+        interpolation: Any = "bilinear",
+        fill: Any = None,
+    ) -> None:
+        super().__init__(interpolation, fill)
+        self.severity = severity
+        self.mixture_width = mixture_width
+        self.chain_depth = chain_depth
+        self.alpha = alpha
+        self.all_ops = all_ops
+        self.spec()
+
+    def spec(self) -> list[Any]:
+        """The transform in words that the core knows."""
+        severity, width = operator.index(self.severity), operator.index(self.mixture_width)
+        if not 1 <= severity <= 10:
+            raise ValueError(f"severity: expected a strength from 1 to 10, but got {severity}")
+        if width < 1:
+            raise ValueError(f"mixture_width: expected at least one chain, but got {width}")
+        if not 0.0 < self.alpha < float("inf"):
+            raise ValueError(f"alpha: expected a positive number, but got {self.alpha!r}")
+        arguments = {
+            "severity": severity,
+            "mixture_width": width,
+            "chain_depth": operator.index(self.chain_depth),
+            "alpha": float(self.alpha),
+            "all_ops": bool(self.all_ops),
+        }
+        return [{"AugMix": {**arguments, **self._warp()}}]
+
+    def fuses(self, is_first: bool) -> bool:
+        """Never: a stack of images must be refused."""
+        return False
+
+    def __call__(self, *inputs: Any) -> Any:
+        """What becomes of the sample."""
+        for leaf in flatten(inputs):
+            if kind_of(leaf) in ("Image", "tensor") and leaf.ndim > 3:
+                raise TypeError(f"AugMix mixes one image, and this is a stack of shape {tuple(leaf.shape)}")
+        return super().__call__(*inputs)

@@ -48,7 +48,7 @@ _CONTAINERS = ("Compose", "RandomApply", "RandomOrder")
 # What every module has.
 _MODULE = frozenset(vars(torch.nn.Module()))
 # Arguments that torchvision keeps under another form than it takes them.
-_KEPT = "_fill", "_log_ratio", "_policies"
+_KEPT = "_fill", "_log_ratio", "_policies", "_PARAMETER_MAX"
 _V1, _V2 = "torchvision.transforms", "torchvision.transforms.v2"
 # Of others Pillow's images have other values: it multiplies colors by alpha where it resizes.
 _MODES_LIKE_PILLOW = ("RGB", "L")

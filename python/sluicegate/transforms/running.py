@@ -21,7 +21,7 @@ __all__ = ["check_policies", "moved_mask", "run"]
 _IMAGES = ("Image", "Video", "tensor")
 _MEANT = (*_IMAGES, "BoundingBoxes", "Mask", "KeyPoints")
 _DTYPES = {torch.uint8: "uint8", torch.float32: "float32"}
-_POLICIES = ("TrivialAugmentWide", "RandAugment", "AutoAugment")
+_POLICIES = ("TrivialAugmentWide", "RandAugment", "AutoAugment", "AugMix")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 

@@ -18,6 +18,7 @@ pub(super) mod hue;
 pub(super) mod invert;
 pub(super) mod jpeg;
 mod lookup;
+pub(super) mod mix;
 pub(super) mod normalize;
 pub(super) mod pad;
 pub(super) mod permute_channels;

@@ -28,6 +28,23 @@ const CHOICES: [Augmentation; 14] = [
     Augmentation::Equalize,
 ];
 
+/// What AugMix chooses from, in torchvision's order.
+pub(super) const MIXED: [Augmentation; 13] = [
+    Augmentation::ShearX,
+    Augmentation::ShearY,
+    Augmentation::TranslateX,
+    Augmentation::TranslateY,
+    Augmentation::Rotate,
+    Augmentation::Posterize,
+    Augmentation::Solarize,
+    Augmentation::AutoContrast,
+    Augmentation::Equalize,
+    Augmentation::Brightness,
+    Augmentation::Color,
+    Augmentation::Contrast,
+    Augmentation::Sharpness,
+];
+
 /// How the warps fill what they make.
 type Warp<'a> = (Interpolation, &'a [f32]);
 

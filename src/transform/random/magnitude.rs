@@ -31,6 +31,8 @@ pub(super) enum Reach {
     Usual,
     /// As in TrivialAugment's wide space.
     Wide,
+    /// As in AugMix.
+    Mixed,
 }
 
 /// What `index` of `bins` equal steps is, of an augmentation that has strengths.
@@ -41,10 +43,13 @@ pub(super) fn magnitude(
     index: usize,
 ) -> Option<f64> {
     let either = |usual: f64, wide: f64| match reach {
-        Reach::Usual => usual,
+        Reach::Usual | Reach::Mixed => usual,
         Reach::Wide => wide,
     };
-    let shift = |length: usize| 150.0 / 331.0 * length as f64;
+    let shift = |length: usize| match reach {
+        Reach::Mixed => length as f64 / 3.0,
+        _ => 150.0 / 331.0 * length as f64,
+    };
     let (first, last) = match augmentation {
         Augmentation::ShearX | Augmentation::ShearY => (0.0, either(0.3, 0.99)),
         Augmentation::TranslateX => (0.0, either(shift(shape.width), 32.0)),
@@ -56,7 +61,8 @@ pub(super) fn magnitude(
         Augmentation::Solarize => (1.0, 0.0),
         Augmentation::Posterize => {
             let bits_a_step = (bins.saturating_sub(1) as f64 / either(4.0, 6.0)) as f32;
-            return Some((8.0 - index as f32 / bits_a_step).round_ties_even().into());
+            let most = if matches!(reach, Reach::Mixed) { 4.0 } else { 8.0 };
+            return Some((most - index as f32 / bits_a_step).round_ties_even().into());
         }
         Augmentation::Identity | Augmentation::AutoContrast | Augmentation::Equalize | Augmentation::Invert => {
             return None;

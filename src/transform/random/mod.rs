@@ -1,6 +1,7 @@
 //! What is random about transforms, one file for each family: the draws that torchvision's classes make, in their order.
 
 pub(super) mod affine;
+mod aug_mix;
 pub(super) mod augment;
 mod augment_policy;
 pub(super) mod color;
@@ -16,6 +17,7 @@ mod random_shortest_size;
 pub(super) mod resized_crop;
 mod scale_jitter;
 
+pub use aug_mix::AugMix;
 pub use gaussian_noise::GaussianNoise;
 pub use jpeg::JpegQuality;
 pub use random_perspective::RandomPerspective;

@@ -1,0 +1,30 @@
+//! The picture mixed with what chains of operations make of it.
+
+use super::Reason;
+use super::level::Level;
+use super::picture::Picture;
+
+/// The sum of the picture and of what each of `made` is of it, by their `shares`, of which the first is that of the picture.
+pub(in super::super) fn mix<T: Level, C>(
+    picture: &Picture<T>,
+    shares: &[f32],
+    chains: &[C],
+    made: impl Fn(Picture<T>, &C) -> Result<Picture<T>, Reason>,
+) -> Result<Picture<T>, Reason> {
+    let [own, others @ ..] = shares else { return Err("an image is mixed by one share for itself, at least".into()) };
+    if others.len() != chains.len() {
+        return Err(format!("there are {} shares for {} chains of operations", others.len(), chains.len()));
+    }
+    let mut sums: Vec<f32> = picture.pixels.iter().map(|value| own * value.to_float()).collect();
+    for (share, chain) in others.iter().zip(chains) {
+        let other = made(picture.clone(), chain)?;
+        if other.pixels.len() != sums.len() {
+            return Err("what is mixed with an image must have its size".into());
+        }
+        for (sum, value) in sums.iter_mut().zip(&other.pixels) {
+            *sum += share * value.to_float();
+        }
+    }
+    let pixels = sums.into_iter().map(T::from_float).collect();
+    Ok(Picture::new(picture.width, picture.height, picture.channels, pixels))
+}

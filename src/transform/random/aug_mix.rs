@@ -1,0 +1,77 @@
+//! [`AugMix`]: several chains of operations, mixed.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::Reason;
+use super::super::image_transform::ImageShape;
+use super::super::operation::{Interpolation, Operation};
+use super::augment::MIXED;
+use super::magnitude::{Reach, magnitude, operation, signed};
+use crate::TorchGenerator;
+
+/// The number of strengths.
+const BINS: usize = 10;
+
+/// A chain has this many operations at most where the number is drawn.
+const LONGEST: u64 = 3;
+
+/// The operations at the end of the list that are chosen with `all_ops` alone: those of colors.
+const OF_COLORS: usize = 4;
+
+/// `AugMix`: the image mixed with `mixture_width` results of chains of operations, of up to `severity` of ten strengths. A chain
+/// has `chain_depth` operations; 1 to 3 where that is not positive.
+///
+/// Source: Hendrycks et al., "AugMix: a simple data processing method to improve robustness and uncertainty", ICLR 2020.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the arguments are those of torchvision's class")]
+pub struct AugMix {
+    pub severity: usize,
+    pub mixture_width: usize,
+    pub chain_depth: i64,
+    pub alpha: f32,
+    pub all_ops: bool,
+    pub interpolation: Interpolation,
+    pub fill: Vec<f32>,
+}
+
+impl AugMix {
+    pub(in super::super) fn draw(
+        &self,
+        shape: &ImageShape,
+        generator: &mut TorchGenerator,
+    ) -> Result<Operation, Reason> {
+        if !(1..=BINS).contains(&self.severity) {
+            return Err(format!("severity: expected 1 to {BINS}, but got {}", self.severity));
+        }
+        if !(self.alpha > 0.0 && self.alpha.is_finite()) {
+            return Err(format!("alpha: expected a positive number, but got {}", self.alpha));
+        }
+        let choices = if self.all_ops { &MIXED[..] } else { &MIXED[..MIXED.len() - OF_COLORS] };
+        let of_image = generator.dirichlet_f32(self.alpha, 2);
+        let of_chains = generator.dirichlet_f32(self.alpha, self.mixture_width);
+        let mut shares = vec![of_image[0]];
+        shares.extend(of_chains.into_iter().map(|share| share * of_image[1]));
+        let mut chains = Vec::with_capacity(self.mixture_width);
+        for _ in 0..self.mixture_width {
+            let depth = match self.chain_depth {
+                depth @ 1.. => depth as u64,
+                _ => 1 + generator.random_below(LONGEST),
+            };
+            let mut chain = Vec::new();
+            for _ in 0..depth {
+                let chosen = choices[generator.random_below(choices.len() as u64) as usize];
+                let mut strength = 0.0;
+                // Whether there is one does not depend on which.
+                if magnitude(chosen, (Reach::Mixed, shape), BINS, 0).is_some() {
+                    let index = generator.random_below(self.severity as u64) as usize;
+                    strength = magnitude(chosen, (Reach::Mixed, shape), BINS, index).unwrap_or_default();
+                    strength = signed(chosen, strength, generator);
+                }
+                chain.extend(operation(chosen, strength, shape.dtype, (self.interpolation, &self.fill)));
+            }
+            chains.push(chain);
+        }
+        Ok(Operation::Mix { shares, chains })
+    }
+}
