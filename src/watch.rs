@@ -29,6 +29,7 @@ pub(crate) type Watcher = Box<dyn FnMut(Progress) -> Result<()>>;
 
 enum Watched {
     /// This thread calls the watcher.
+    #[cfg_attr(not(any(feature = "python", test)), expect(dead_code, reason = "only the binding watches"))]
     Here { watcher: Watcher, progress: Progress, last: Instant },
     /// The thread that waits for this one does.
     Elsewhere(Arc<Elsewhere>),

@@ -12,7 +12,7 @@ use super::arrow_table::{self, ColumnForm};
 use super::block_cache::BlockCache;
 use super::columnar::{ColumnarArguments, kind_name, structure};
 use super::convert::plain_indices;
-use super::detach::detach_long;
+use super::detach::opening;
 use super::error::to_python;
 use super::memory::{ForeignArray, Indices};
 use super::parquet::ParquetArguments;
@@ -75,9 +75,9 @@ impl Dataset {
     #[staticmethod]
     fn npy(py: Python<'_>, name: String, paths: Vec<PathBuf>) -> PyResult<Self> {
         if let [path] = &paths[..] {
-            return Self::wrap(py, Ok(detach_long(py, "opening a dataset", || Npy::open(name, path))?));
+            return Self::wrap(py, Ok(opening(py, || Npy::open(name, path))?));
         }
-        let npy = detach_long(py, "opening a dataset", || Npy::open_all(name, &paths))?;
+        let npy = opening(py, || Npy::open_all(name, &paths))?;
         Self::wrap(py, Ok(npy))
     }
 
@@ -106,7 +106,7 @@ impl Dataset {
             let field = RawField::new(Field::new(name, dtype.parse()?, shape), offset);
             Ok(if is_swapped { field.swapped() } else { field })
         });
-        let samples = detach_long(py, "opening a dataset", || {
+        let samples = opening(py, || {
             crate::Raw::open_all(&paths, header_bytes, sample_bytes, fields.collect::<crate::Result<Vec<_>>>()?)
         })?;
         Self::wrap(py, Ok(samples))
@@ -133,12 +133,12 @@ impl Dataset {
             folder.class_names().iter().map(|name| OsString::from_vec(name.clone())).collect::<Vec<_>>()
         };
         if leave_out {
-            let folder = detach_long(py, "opening a dataset", || crate::Folder::open_whole(root, &folders, &options))?;
+            let folder = opening(py, || crate::Folder::open_whole(root, &folders, &options))?;
             let names = names(folder.dataset());
             let (folder, damages) = Self::whole(folder);
             return Ok((folder, names, damages));
         }
-        let folder = detach_long(py, "opening a dataset", || crate::Folder::open_all(root, &folders, &options))?;
+        let folder = opening(py, || crate::Folder::open_all(root, &folders, &options))?;
         let names = names(&folder);
         Ok((Self(Arc::new(folder)), names, Vec::new()))
     }
@@ -155,7 +155,7 @@ impl Dataset {
         vocabulary_size: Option<u64>,
     ) -> PyResult<Self> {
         let windows = TokenWindows { length, stride, output: token_output(output)?, vocabulary_size };
-        let tokens = detach_long(py, "opening a dataset", || Tokens::new(Arc::clone(&files.0), windows))?;
+        let tokens = opening(py, || Tokens::new(Arc::clone(&files.0), windows))?;
         Self::wrap(py, Ok(tokens))
     }
 
@@ -168,7 +168,7 @@ impl Dataset {
     /// The tensors called `fields` (all by name, where there are none) of the safetensors files at `paths`.
     #[staticmethod]
     fn safetensors(py: Python<'_>, paths: Vec<PathBuf>, fields: Option<Vec<String>>) -> PyResult<Self> {
-        let rows = detach_long(py, "opening a dataset", || crate::Safetensors::open_all(&paths, fields.as_deref()))?;
+        let rows = opening(py, || crate::Safetensors::open_all(&paths, fields.as_deref()))?;
         Self::wrap(py, Ok(rows))
     }
 
@@ -184,11 +184,9 @@ impl Dataset {
     ) -> PyResult<(Self, Vec<String>)> {
         if leave_out {
             let open = || crate::JsonLines::open_whole(paths, fields.map(typed_fields).transpose()?, index_folder);
-            return Ok(Self::whole(detach_long(py, "opening a dataset", open)?));
+            return Ok(Self::whole(opening(py, open)?));
         }
-        let lines = detach_long(py, "opening a dataset", || {
-            crate::JsonLines::open(paths, fields.map(typed_fields).transpose()?, index_folder)
-        })?;
+        let lines = opening(py, || crate::JsonLines::open(paths, fields.map(typed_fields).transpose()?, index_folder))?;
         Ok((Self(Arc::new(lines)), Vec::new()))
     }
 
@@ -212,13 +210,12 @@ impl Dataset {
         };
         let contents = |samples: &crate::TfRecord| samples.fields().iter().map(content_of).collect();
         if leave_out {
-            let samples =
-                detach_long(py, "opening a dataset", || crate::TfRecord::open_whole(paths, features()?, index_folder))?;
+            let samples = opening(py, || crate::TfRecord::open_whole(paths, features()?, index_folder))?;
             let contents = contents(samples.dataset());
             let (samples, damages) = Self::whole(samples);
             return Ok((samples, contents, damages));
         }
-        let samples = detach_long(py, "opening a dataset", || crate::TfRecord::open(paths, features()?, index_folder))?;
+        let samples = opening(py, || crate::TfRecord::open(paths, features()?, index_folder))?;
         let contents = contents(&samples);
         Ok((Self(Arc::new(samples)), contents, Vec::new()))
     }
@@ -241,16 +238,13 @@ impl Dataset {
         let contents = |rows: &crate::Csv| rows.fields().iter().map(content_of).collect();
         let fields = || fields.map(typed_fields).transpose();
         if leave_out {
-            let rows = detach_long(py, "opening a dataset", || {
-                crate::Csv::open_whole(paths, fields()?, &defaults, header, delimiter, index_folder)
-            })?;
+            let rows =
+                opening(py, || crate::Csv::open_whole(paths, fields()?, &defaults, header, delimiter, index_folder))?;
             let contents = contents(rows.dataset());
             let (rows, damages) = Self::whole(rows);
             return Ok((rows, contents, damages));
         }
-        let rows = detach_long(py, "opening a dataset", || {
-            crate::Csv::open(paths, fields()?, &defaults, header, delimiter, index_folder)
-        })?;
+        let rows = opening(py, || crate::Csv::open(paths, fields()?, &defaults, header, delimiter, index_folder))?;
         let contents = contents(&rows);
         Ok((Self(Arc::new(rows)), contents, Vec::new()))
     }
@@ -270,7 +264,7 @@ impl Dataset {
     ) -> PyResult<(Self, Vec<&'static str>, Vec<usize>, BlockCache, Vec<String>)> {
         let contents = |samples: &crate::Mds| samples.fields().iter().map(content_of).collect();
         if leave_out {
-            let samples = detach_long(py, "opening a dataset", || {
+            let samples = opening(py, || {
                 let samples = crate::Mds::open_whole(folder, fields.as_deref(), index_folder)?;
                 Ok(samples.map(|samples| samples.with_cache_bytes(cache_bytes)))
             })?;
@@ -279,9 +273,7 @@ impl Dataset {
             let (samples, cache, damages) = Self::whole_blocks(samples, crate::Mds::cache_info);
             return Ok((samples, contents, sizes, cache, damages));
         }
-        let samples = detach_long(py, "opening a dataset", || {
-            Ok(crate::Mds::open(folder, fields.as_deref())?.with_cache_bytes(cache_bytes))
-        })?;
+        let samples = opening(py, || Ok(crate::Mds::open(folder, fields.as_deref())?.with_cache_bytes(cache_bytes)))?;
         let (contents, sizes, samples) = (contents(&samples), samples.block_sizes(), Arc::new(samples));
         let cache = BlockCache::of(&samples, crate::Mds::cache_info);
         Ok((Self(samples), contents, sizes, cache, Vec::new()))
@@ -301,15 +293,13 @@ impl Dataset {
     ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<String>, Vec<usize>, BlockCache, Vec<String>)> {
         let kinds = |rows: &Arrow| rows.kinds().iter().map(kind_name).collect();
         if leave_out {
-            let rows = detach_long(py, "opening a dataset", || {
-                Arrow::open_whole(paths, &columns.options()?, cache_bytes, index_folder)
-            })?;
+            let rows = opening(py, || Arrow::open_whole(paths, &columns.options()?, cache_bytes, index_folder))?;
             let (kinds, structure) = (kinds(rows.dataset()), structure(py, rows.dataset().nesting())?);
             let sizes = whole_sizes(&rows, rows.dataset().block_sizes());
             let (rows, cache, damages) = Self::whole_blocks(rows, Arrow::cache_info);
             return Ok((rows, structure, kinds, sizes, cache, damages));
         }
-        let rows = detach_long(py, "opening a dataset", || Arrow::open(paths, &columns.options()?, cache_bytes))?;
+        let rows = opening(py, || Arrow::open(paths, &columns.options()?, cache_bytes))?;
         let (structure, kinds, sizes) = (structure(py, rows.nesting())?, kinds(&rows), rows.block_sizes().collect());
         let rows = Arc::new(rows);
         let cache = BlockCache::of(&rows, Arrow::cache_info);
@@ -332,8 +322,8 @@ impl Dataset {
         paths: Vec<PathBuf>,
         arguments: TarArguments,
     ) -> PyResult<(Self, Vec<String>, Vec<String>, Vec<usize>, Vec<usize>)> {
-        let (tar, names, damages, samples) = detach_long(py, "opening a dataset", || arguments.open(paths))?;
-        let sizes = detach_long(py, "opening a dataset", || tar.block_sizes())?;
+        let (tar, names, damages, samples) = opening(py, || arguments.open(paths))?;
+        let sizes = opening(py, || tar.block_sizes())?;
         Ok((Self(Arc::new(tar)), names, damages, samples, sizes))
     }
 
@@ -349,13 +339,13 @@ impl Dataset {
     ) -> PyResult<(Self, Bound<'py, PyAny>, Vec<String>, Vec<usize>, BlockCache, Vec<String>)> {
         let kinds = |rows: &Parquet| rows.kinds().iter().map(kind_name).collect();
         if leave_out {
-            let rows = detach_long(py, "opening a dataset", || Parquet::open_whole(paths, arguments.options()?))?;
+            let rows = opening(py, || Parquet::open_whole(paths, arguments.options()?))?;
             let (kinds, structure) = (kinds(rows.dataset()), structure(py, rows.dataset().nesting())?);
             let sizes = whole_sizes(&rows, rows.dataset().group_samples());
             let (rows, cache, damages) = Self::whole_blocks(rows, Parquet::cache_info);
             return Ok((rows, structure, kinds, sizes, cache, damages));
         }
-        let rows = detach_long(py, "opening a dataset", || Parquet::open(paths, arguments.options()?))?;
+        let rows = opening(py, || Parquet::open(paths, arguments.options()?))?;
         let (structure, kinds, sizes) = (structure(py, rows.nesting())?, kinds(&rows), rows.group_samples());
         let rows = Arc::new(rows);
         let cache = BlockCache::of(&rows, Parquet::cache_info);

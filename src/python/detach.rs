@@ -34,6 +34,11 @@ pub(super) fn detach_long<T: Send>(
     })
 }
 
+/// The same for opening a dataset, which may read all of its files.
+pub(super) fn opening<T: Send>(py: Python<'_>, open: impl FnOnce() -> crate::Result<T> + Send) -> PyResult<T> {
+    detach_long(py, "opening a dataset", open)
+}
+
 /// The same for a step of work that shows its progress by itself.
 pub(super) fn detach_step<T: Send>(py: Python<'_>, work: impl FnOnce() -> crate::Result<T> + Send) -> PyResult<T> {
     detach(py, || watch::within(Box::new(|_| attached(|py| py.check_signals())), work))
