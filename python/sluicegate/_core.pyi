@@ -58,6 +58,7 @@ __all__ = [
     "sequential_sampler",
     "stratified_batch_sampler",
     "subset_random_sampler",
+    "take_notices",
     "torch_state",
     "uneven_block_shuffle_sampler",
     "weighted_random_sampler",
