@@ -313,14 +313,14 @@ class WorkerIterator(EpochIterator):
                 "worker threads share: its samples are not the same in every run, whatever the seed. Draw from "
                 "sluicegate.sample_rng() instead, or use worker processes",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _warn_for_worker(self) -> None:
         text, self._reports.warning = self._reports.warning, None
         if text is not None and text not in self._warned_of:  # Every worker may say so.
             self._warned_of.add(text)
-            warnings.warn(text, RuntimeWarning, stacklevel=4)
+            warnings.warn(text, RuntimeWarning, stacklevel=5)
 
     def _is_left_out(self, number: int, worker: int, ids: BatchIds) -> bool:
         """Whether the batch, or a sample of it, was left out after it was asked for; of the rest a new one is made."""
@@ -403,7 +403,7 @@ class WorkerIterator(EpochIterator):
             f"DataLoader has waited for {STALL_SECONDS:g} seconds: {report}. It goes on waiting; give timeout= to end "
             "this with an error",
             RuntimeWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
         self._group.receive(None)
 

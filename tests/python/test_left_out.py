@@ -355,7 +355,8 @@ def test_of_large_files_it_is_kept_what_was_left_out(tmp_path: Path, name: str) 
     assert len(open_()) == 1189
 
 
-def test_a_damaged_index_of_what_was_left_out_is_named_or_none(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:.*this index is damaged")
+def test_a_damaged_index_of_what_was_left_out_is_built_again(tmp_path: Path) -> None:
     path, indices = tmp_path / "x", tmp_path / "indices"
     indices.mkdir()
     lines = [b'{"n": %d, "t": "%s"}\n' % (n, b"y" * 4000) for n in range(1200)]
@@ -372,10 +373,7 @@ def test_a_damaged_index_of_what_was_left_out_is_named_or_none(tmp_path: Path) -
     for place in range(0, len(contents), 3):
         for damaged in (contents[:place], contents[:place] + bytes([contents[place] ^ 64]) + contents[place + 1 :]):
             index.write_bytes(damaged)
-            try:
-                assert read() == whole
-            except (ValueError, OSError) as error:
-                assert str(tmp_path) in str(error)  # noqa: PT017
+            assert read() == whole
 
 
 def test_all_that_is_broken_leaves_an_empty_dataset(tmp_path: Path) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import pathlib
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sluicegate import JsonLinesDataset, write_tar
+from sluicegate import JsonLinesDataset
 from sluicegate.sampler import LengthBucketBatchSampler, PackedBatchSampler, WeightedRandomSampler
 
 DOCUMENTS = 6_000_000
@@ -122,29 +120,3 @@ def test_waiting_for_another_process_that_makes_an_index_can_be_interrupted(tmp_
             JsonLinesDataset(path, index_folder=tmp_path / "index")
         process.kill()
     assert len(JsonLinesDataset(path, index_folder=tmp_path / "index")) == 600_000
-
-
-def test_writing_to_a_disk_that_hangs_can_be_interrupted(tmp_path: pathlib.Path) -> None:
-    # The thread that writes waits for the reader of a pipe, as for a disk.
-    pipe = tmp_path / "a-0.tar.unfinished"
-    os.mkfifo(pipe)
-    opened, released = threading.Event(), threading.Event()
-
-    def drain() -> None:
-        with open(pipe, "rb") as file:
-            opened.set()
-            released.wait()
-            while file.read(1 << 20):
-                pass
-
-    def interrupt() -> None:
-        if opened.is_set() and not released.is_set():
-            released.set()
-            raise Interrupted
-
-    reader = threading.Thread(target=drain)
-    reader.start()
-    with signals(interrupt), pytest.raises(Interrupted):
-        write_tar([{"bin": bytes(1 << 20)} for _ in range(64)], tmp_path / "a-{}.tar")
-    reader.join()
-    assert not list(tmp_path.iterdir())

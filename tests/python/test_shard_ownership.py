@@ -221,15 +221,6 @@ def test_the_wrong_samples_remove_nothing(tmp_path: pathlib.Path) -> None:
     assert read("tar", tmp_path) == expected(60)
 
 
-def test_a_device_that_is_full_leaves_nothing(tmp_path: pathlib.Path) -> None:
-    # The shard's unfinished file, once created, takes no bytes.
-    (tmp_path / "a-001.tar.unfinished").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left"):
-        write("tar", tmp_path, Samples("tar", 60), threads=4)
-    left = json.loads((tmp_path / "a-.tar.shards.json").read_text())["shards"]
-    assert len(shards("tar", tmp_path)) == len(left) <= 1
-
-
 def test_whatever_failed_before_a_job_that_succeeds_is_all_that_is_read(tmp_path: pathlib.Path) -> None:
     seed = int(os.environ.get("SLUICEGATE_WRITER_SEED", "0"))
     succeeded = failed = 0

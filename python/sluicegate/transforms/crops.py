@@ -10,11 +10,12 @@ import torch
 
 from .arguments import size_of
 from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+from .pillow import on_pillow
 from .transform import Transform
 
 __all__ = ["FiveCrop", "TenCrop"]
 
-_IMAGES = ("Image", "Video", "PIL", "tensor", "array")
+_IMAGES = ("Image", "Video", "tensor", "array")
 
 
 class FiveCrop(Transform):
@@ -54,6 +55,8 @@ class FiveCrop(Transform):
         sample = inputs if len(inputs) > 1 else inputs[0]
         leaves = flatten(sample)
         kinds = [kind_of(leaf) for leaf in leaves]
+        if "PIL" in kinds:
+            return on_pillow(self, sample)
         if "BoundingBoxes" in kinds or "Mask" in kinds:
             raise TypeError(f"{type(self).__name__} cuts images alone, and there are boxes or masks in the sample")
         # An array is an image only where it is the whole sample.
@@ -66,7 +69,7 @@ class FiveCrop(Transform):
         return unflatten(sample, iter(after))
 
     def _cut(self, leaf: Any, kind: str) -> tuple[Any, ...]:
-        image = tensor_of(leaf) if kind in ("PIL", "array") else leaf.as_subclass(torch.Tensor)
+        image = tensor_of(leaf) if kind == "array" else leaf.as_subclass(torch.Tensor)
         parts = self._parts(image)
         if kind == "array":
             arrays = [part.permute(1, 2, 0).numpy() for part in parts]

@@ -9,11 +9,12 @@ import torch
 
 from .drawing import current_generator
 from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+from .pillow import on_pillow
 from .transform import Transform
 
 __all__ = ["GaussianNoise"]
 
-_IMAGES = ("Image", "Video", "PIL", "tensor")
+_IMAGES = ("Image", "Video", "tensor")
 
 
 class GaussianNoise(Transform):
@@ -62,6 +63,8 @@ class GaussianNoise(Transform):
             return array[:, :, 0] if sample.ndim == 2 else array
         leaves = flatten(sample)
         kinds = [kind_of(leaf) for leaf in leaves]
+        if "PIL" in kinds:
+            return on_pillow(self, sample)
         chosen = to_transform(kinds, _IMAGES)
         after = [
             self._convert(leaf, str(kind)) if is_chosen else leaf
@@ -70,8 +73,7 @@ class GaussianNoise(Transform):
         return unflatten(sample, iter(after))
 
     def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
-        image = tensor_of(leaf) if kind == "PIL" else leaf.as_subclass(torch.Tensor)
-        noisy = self._noisy(image)
+        noisy = self._noisy(leaf.as_subclass(torch.Tensor))
         return wrapped(noisy, leaf) if kind in ("Image", "Video") else noisy
 
     def _noisy(self, image: torch.Tensor) -> torch.Tensor:
