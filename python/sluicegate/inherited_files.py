@@ -10,6 +10,8 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .descriptor import identity_of
+
 _DESCRIPTORS = "/proc/self/fd"
 # Standard input, output and error: a worker has its own input, and the others are only appended to.
 _STANDARD = 3
@@ -73,12 +75,12 @@ class InheritedFiles:
             reason = f"it can't be opened again without {_DESCRIPTORS}"
         except OSError:
             return  # Too many open files: a worker that can't open one fails for that next.
-        output = _identities(range(1, _STANDARD))
+        output = {identity_of(descriptor) for descriptor in range(1, _STANDARD)}
         for descriptor in descriptors:
             with contextlib.suppress(OSError):  # What listed the descriptors is closed.
                 self._separate(descriptor, reason, output)
 
-    def _separate(self, descriptor: int, reason: str, output: set[tuple[int, int]]) -> None:
+    def _separate(self, descriptor: int, reason: str, output: set[tuple[int, int] | None]) -> None:
         """Gives `descriptor` its own offset, or adds it to those that share one."""
         found = os.fstat(descriptor)
         is_block_device = stat.S_ISBLK(found.st_mode)
@@ -123,15 +125,6 @@ class InheritedFiles:
             f"process, and it has moved, so samples may be read from wrong places: {named}. Open such a file in the "
             "worker, at its first use or in worker_init_fn, or open it for reading only"
         )
-
-
-def _identities(descriptors: Iterable[int]) -> set[tuple[int, int]]:
-    found = set()
-    for descriptor in descriptors:
-        with contextlib.suppress(OSError):
-            status = os.fstat(descriptor)
-            found.add((status.st_dev, status.st_ino))
-    return found
 
 
 def _is_in_memory(descriptor: int) -> bool:

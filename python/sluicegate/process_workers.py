@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch.multiprocessing
 
 from . import _torch
+from .descriptor import identity_of
 from .ids import BatchIds
 from .limits import descriptor_limit_named
 from .payload import Payload, preload
@@ -48,14 +49,6 @@ EPOCH_BITS = 32
 
 # What `receive` of the core returns for an answer, and when a descriptor was closed.
 _HEARD, _CLOSED = -1, -2
-
-
-def _identity(descriptor: int) -> tuple[int, int] | None:
-    try:
-        found = os.fstat(descriptor)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 class ProcessWorkers:
@@ -89,7 +82,7 @@ class ProcessWorkers:
         self.tells_epoch = loader.seed is not None and iterator._dataset_kind == _torch.DatasetKind.Map
         with descriptor_limit_named(count):
             self._memory = lend(loader, count, under_way, iterator._bytes_ahead)
-        self._memory_file = _identity(self._memory.descriptors[0])
+        self._memory_file = identity_of(self._memory.descriptors[0])
         self._memory.pin(iterator._destination.memory)
         _live.add(self)
         try:
@@ -272,7 +265,7 @@ class ProcessWorkers:
             return ""
         offset, size = self._memory.call_stack(worker)
         file = self._memory.descriptors[0]
-        if _identity(file) != self._memory_file:
+        if identity_of(file) != self._memory_file:
             return ""  # Closed by other code; another file may have its number.
         with contextlib.suppress(OSError):
             os.pwrite(file, bytes(size), offset)

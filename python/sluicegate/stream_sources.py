@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .descriptor import identity_of
 from .paths import expand
 
 # A path, "pipe:" and a shell command, "-" for standard input, a descriptor's number, or a file object; or several.
@@ -48,7 +49,7 @@ class Source:
             RuntimeError: the descriptor is another file's by now.
         """
         if self.descriptor is not None:
-            if _identity(self.descriptor) != self.identity:
+            if identity_of(self.descriptor) != self.identity:
                 raise RuntimeError(
                     f"{self.name} isn't open here, or is another file than it was: worker processes have a standard "
                     "input of their own, and started ones no descriptors. Read it with num_workers=0, or with "
@@ -116,18 +117,10 @@ def _commands(command: str) -> Iterator[str]:
 
 def opened(descriptor: int, name: str, file: Any = None) -> Source:
     """What is open as `descriptor`."""
-    identity = _identity(descriptor)
+    identity = identity_of(descriptor)
     if identity is None:
         raise ValueError(f"urls: {name} is not open")
     return Source("open", name, descriptor, identity, file)
-
-
-def _identity(descriptor: int) -> tuple[int, int] | None:
-    try:
-        found = os.fstat(descriptor)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _file(file: Any) -> Source:
@@ -154,7 +147,7 @@ class Pump:
 
     def __init__(self, file: Any) -> None:
         self.descriptor, into = os.pipe()
-        self.identity = _identity(into)
+        self.identity = identity_of(into)
         _live.add(self)
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, args=(file, into), name="sluicegate-pump", daemon=True)
@@ -191,7 +184,7 @@ def _leave_pipes_to_parent() -> None:
     # Where nothing can be opened any more, the child has the ends as long as it lives.
     with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
         for number in map(int, os.listdir("/proc/self/fd")):
-            if _identity(number) in pipes:
+            if identity_of(number) in pipes:
                 os.dup2(nowhere.fileno(), number, inheritable=False)
 
 
