@@ -87,7 +87,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             return super().__next__()
 
     def _taking_turns(self) -> contextlib.AbstractContextManager[Any]:
-        """The lock of whoever asks for a batch. Reentrant: a signal handler may ask for one, too."""
+        """Returns the lock that a thread holds while it asks for a batch. Reentrant: a signal handler may ask, too."""
         if self._next_process != os.getpid():
             # The thread that held it was not forked.
             self._next_lock, self._next_process = threading.RLock(), os.getpid()

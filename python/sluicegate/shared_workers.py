@@ -181,7 +181,7 @@ class SharedWorkers:
             raise
 
     def leave(self, share: WorkerShare, is_hurried: Callable[[], bool] | None) -> None:
-        """Takes note that nobody waits for `share` any more; the last one ends the workers, as their `close` does."""
+        """Ends the wait of `share`, which no longer uses the workers; the last one ends them, as their `close` does."""
         with self._come:
             self._shares.pop(share.number, None)
             is_last = share.group is self._group and not self._shares
