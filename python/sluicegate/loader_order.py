@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import BatchSampler
 
 from . import _torch
-from .ordered_sampler import OrderedBatchSampler, OrderedSampler, inner_of, order_of, without_view
+from .ordered_sampler import OrderedBatchSampler, OrderedSampler, inner_of, order_of, show, without_view
 from .plan import Ordering, make_plan, planned_len, resolved_shard
 from .requests import Planned, array_of, indices_of
 from .sharded_twice import refuse_second_shard
@@ -109,10 +109,9 @@ class LoaderOrder:
         """`loader.batch_sampler`, as other code sees it; `given` is what the loader itself reads, or shows."""
         if loader.batch_size is not None and type(given) is BatchSampler:
             # Trainers rebuild subclasses, and replace the sampler inside: that is where the order is put.
-            inner = inner_of(given.sampler)
-            sampler = self.sampler(loader, inner)
+            sampler = self.sampler(loader, inner_of(given.sampler))
             if given.sampler is not sampler:
-                given.sampler = sampler
+                show(given, sampler)
             return given
         if not _is_shaped(loader, given):
             return given

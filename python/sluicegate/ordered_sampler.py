@@ -111,10 +111,21 @@ def order_of(sampler: Any) -> LoaderOrder | None:
     return order
 
 
+def show(batch_sampler: Any, sampler: Any) -> None:
+    """Makes torch's `batch_sampler` cut `sampler` into batches, and pass on the epochs that a view can be told.
+
+    The Trainer of transformers sets the epoch of the batch sampler that `skip_first_batches` wraps only.
+    """
+    batch_sampler.sampler = sampler
+    vars(batch_sampler).pop("set_epoch", None)
+    if is_view(sampler):
+        batch_sampler.set_epoch = sampler.set_epoch
+
+
 def without_view(batch_sampler: Any) -> Any:
     """`batch_sampler`, or a copy that cuts the sampler behind the view that it cuts."""
     if type(batch_sampler) is not BatchSampler or not is_view(batch_sampler.sampler):
         return batch_sampler
     bare = copy.copy(batch_sampler)
-    bare.sampler = inner_of(batch_sampler.sampler)
+    show(bare, inner_of(batch_sampler.sampler))
     return bare
