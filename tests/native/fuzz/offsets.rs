@@ -10,8 +10,11 @@ use super::input::Input;
 use super::reading::read_opened;
 use super::scratch::{NOWHERE, scratch};
 
-/// Fewer are read without such an index.
-const SAMPLES: usize = 2100;
+/// The number of samples that are a piece of work, which begins at every such place of the index.
+const PIECE: usize = if cfg!(fuzzing) { 16 } else { 1024 };
+
+/// Archives with fewer than two pieces are read without such an index.
+const SAMPLES: usize = 2 * PIECE + 52;
 
 /// A header, and a block of contents.
 const SAMPLE_BYTES: u64 = 1024;
@@ -61,8 +64,8 @@ pub(super) fn tar_offsets(bytes: &[u8]) {
         for patch in patches.by_ref() {
             // Those that a piece begins with, and any other.
             let place = match u16::from_le_bytes([patch[0], patch[1]]) {
-                0 => 1024,
-                1 => 2048,
+                0 => PIECE,
+                1 => 2 * PIECE,
                 place => usize::from(place) % (SAMPLES + 1),
             };
             let number = u64::from_le_bytes(*patch[3..].first_chunk().unwrap());
