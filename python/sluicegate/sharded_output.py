@@ -223,8 +223,7 @@ class _Job:
         known = {}
         if self.manifest.first is not None:
             known[0] = self.manifest.first
-        # A stream that need not be read is not read to its end.
-        if start > 0 and not (self.manifest.is_whole and isinstance(self.source, _Stream)):
+        if start > 0:
             known[start - 1] = self.manifest.shards[-1]["last"]
         for index, block in self.source.one_by_one(sorted(known)):
             if block is None or self._digest(block, 0) != known[index]:
@@ -234,6 +233,12 @@ class _Job:
                 )
             if index == start - 1:
                 self.form.follow(block)
+        # Only its end tells that a stream without a length has become longer.
+        if self.manifest.is_whole and start > 0 and self.source.goes_on_at(start):
+            raise ValueError(
+                f"there are more samples than the {start:,} in the shards of {self.manifest.path!r}: give the same "
+                "dataset, another pattern, or resume=False"
+            )
 
     def _digest(self, block: Any, place: int) -> str:
         digest = hashlib.blake2b(digest_size=16)
@@ -265,6 +270,10 @@ class _Stream:
             self.iterator, self.position = itertools.chain(sample, self.iterator), index
             yield index, self.form.encode(sample, index) if sample else None
 
+    def goes_on_at(self, index: int) -> bool:
+        """Returns True if there is a sample of this index."""
+        return bool(list(itertools.islice(self.iterator, index - self.position, index - self.position + 1)))
+
     def blocks(self, start: int) -> Iterator[tuple[int, Any]]:
         """The samples from `start` on, as blocks and the numbers of their samples."""
         samples = list(itertools.islice(self.iterator, start - self.position, start - self.position + _BATCH_SIZE))
@@ -289,6 +298,10 @@ class _Indexed:
         """These samples, each a block; None where there are not so many."""
         for index in indices:
             yield index, self.encoding.__getitems__([index])[0][1] if index < len(self.encoding) else None
+
+    def goes_on_at(self, index: int) -> bool:
+        """Returns True if there is a sample of this index."""
+        return index < len(self.encoding)
 
     def blocks(self, start: int) -> Iterator[tuple[int, Any]]:
         """The samples from `start` on, as blocks and the numbers of their samples."""

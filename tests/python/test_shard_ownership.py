@@ -221,6 +221,18 @@ def test_the_wrong_samples_remove_nothing(tmp_path: pathlib.Path) -> None:
     assert read("tar", tmp_path) == expected(60)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("length", [0, 1, 59, 61, 200])
+def test_a_finished_stream_of_another_length_is_refused(tmp_path: pathlib.Path, form: str, length: int) -> None:
+    paths = write(form, tmp_path, Stream(Samples(form, 60)))
+    with pytest.raises(ValueError, match=r"resume=False"):
+        write(form, tmp_path, Stream(Samples(form, length)))
+    assert read(form, tmp_path) == expected(60)
+    assert write(form, tmp_path, Stream(Samples(form, 60))) == paths
+    write(form, tmp_path, Stream(Samples(form, length)), resume=False)
+    assert read(form, tmp_path) == expected(length)
+
+
 def test_whatever_failed_before_a_job_that_succeeds_is_all_that_is_read(tmp_path: pathlib.Path) -> None:
     seed = int(os.environ.get("SLUICEGATE_WRITER_SEED", "0"))
     succeeded = failed = 0
@@ -263,10 +275,6 @@ def test_whatever_failed_before_a_job_that_succeeds_is_all_that_is_read(tmp_path
                 code = in_child(write_it, rng.random() * 0.15 if how == "kill" else None)
             assert code in (0, 1, -signal.SIGKILL), (run, how)
         dataset, length, variant, more = job(folder, form, rng)
-        is_whole = any(json.loads(path.read_text())["whole"] for path in folder.glob("*.shards.json"))
-        # A finished job of a stream without a length is not read to its end again.
-        if is_whole and isinstance(dataset, Stream):
-            more["resume"] = False
         try:
             write(form, folder, dataset, **more)
         except (FileExistsError, ValueError):
