@@ -96,8 +96,9 @@ class TarDataset(BlockedDataset):
         split: of a folder that Energon has prepared, which of its splits; "train" by default.
         cache_folder: the folder for what is unpacked; `unpacked` in `$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate`
             or `~/.cache/sluicegate`.
-        cache_bytes: what the files in it may have together, 64 GiB: those go that were not opened for the longest. One
-            that unpacks to more is an error, be it a bomb or just large.
+        cache_bytes: what the files in it may have together, 64 GiB: those opened longest ago are removed first. If the
+            archives of this dataset unpack to more together, they are kept all the same, with a warning; one archive
+            that does is an error, be it a bomb or just large.
 
     Attributes:
         urls: the archives, as absolute paths.

@@ -13,6 +13,7 @@ import pytest
 
 import test_tar
 from sluicegate import DataLoader, TarDataset
+from system_calls import needs_filters
 
 # Opens archives, says so, and reads all samples for each line that it gets.
 _JOB = """
@@ -46,9 +47,13 @@ def _archives(folder: Path, name: str) -> list[str]:
 class Job:
     """Another process."""
 
-    def __init__(self, cache: Path, limit: int, paths: list[str], workers: int = 0) -> None:
-        command = [sys.executable, "-c", _JOB, str(cache), str(limit), str(workers), *paths]
+    def __init__(
+        self, cache: Path, limit: int, paths: list[str], workers: int = 0, job: str = _JOB, says: str = ""
+    ) -> None:
+        command = [sys.executable, "-c", job, str(cache), str(limit), str(workers), *paths]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if says:
+            assert says in self.line()
         assert self.line() == "open"
 
     def line(self) -> str:
@@ -138,3 +143,46 @@ def test_many_jobs_at_once_all_read_what_they_need(tmp_path: Path) -> None:
     for job in jobs:
         job.end(signal.SIGKILL)
     assert os.path.isdir(cache)
+
+
+@pytest.mark.timeout(120)
+def test_a_dataset_larger_than_the_cache_is_read_with_a_warning(tmp_path: Path) -> None:
+    other, paths = (_archives(tmp_path, name) for name in "ab")
+    cache = tmp_path / "cache"
+    TarDataset(other, {"txt": "str"}, cache_folder=cache)
+    alone = _size(cache)
+    for _ in range(2):
+        with pytest.warns(
+            UserWarning, match=rf"cache_bytes: .*unpack to {alone} bytes, more than the {alone // 2} allowed"
+        ):
+            dataset = TarDataset(paths, {"txt": "str"}, cache_folder=cache, cache_bytes=alone // 2)
+        assert sum(len(text) for batch in DataLoader(dataset, 10) for text in batch["txt"]) == 3 * _SAMPLES * len(_TEXT)
+        # What it does not need is gone.
+        assert _size(cache) == alone
+    # Its files stay only as long as somebody uses them.
+    del dataset
+    limit = alone // 3 + 1
+    TarDataset(other[0], {"txt": "str"}, cache_folder=cache, cache_bytes=limit)
+    assert _size(cache) <= limit
+    # One archive must fit: it may be small, and unpack to more than there is room for on the disk.
+    with pytest.raises(ValueError, match=r"a-0\.tar\.gz.* unpacks to more than the 1000 bytes .*raise cache_bytes"):
+        TarDataset(other[0], {"txt": "str"}, cache_folder=tmp_path / "small", cache_bytes=1000)
+
+
+@needs_filters
+@pytest.mark.timeout(120)
+def test_where_files_cannot_be_locked_nothing_is_removed(tmp_path: Path) -> None:
+    first, second = (_archives(tmp_path, name) for name in "ab")
+    cache, limit = tmp_path / "cache", 4 * _SAMPLES * 4096
+    # As on Lustre without `-o flock`.
+    job = f"import errno, sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+    job += f"from system_calls import fail; fail(errno.ENOSYS, 'flock')\n{_JOB}"
+    one = Job(cache, limit, first, job=job)
+    alone = _size(cache)
+    assert not list(cache.glob("*.lease"))
+    said = job.replace('warnings.simplefilter("ignore")', "warnings.showwarning = lambda text, *_: print(text)")
+    two = Job(cache, limit, second, job=said, says="cannot be locked there")
+    assert _size(cache) == 2 * alone
+    assert [one.read(), two.read()] == [3 * _SAMPLES * len(_TEXT)] * 2
+    for each in (one, two):
+        each.end(signal.SIGKILL)

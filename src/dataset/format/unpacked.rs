@@ -38,8 +38,8 @@ pub struct UnpackedFolder {
     /// The folder; nothing for `unpacked` in the user's cache folder (`$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or
     /// `~/.cache/sluicegate`).
     pub path: Option<PathBuf>,
-    /// The files in it have at most so many bytes together: those go first that were not opened for the longest. Files that
-    /// a process uses stay, even if there are more then.
+    /// How many bytes the files in it may have together: those opened longest ago are removed first. Files that a process uses
+    /// stay, so the folder may grow beyond this, with a notice. One archive that unpacks to more is an error.
     pub bytes: u64,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Unpacked {
 /// unpacked by the first process that needs it, under another name until it is whole, while all others wait for it.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Format`] when one is damaged, or larger than the folder may be.
+/// [`Error::Io`]; [`Error::Format`] when one is damaged, or by itself larger than the folder may be.
 pub(super) fn unpack(paths: &[PathBuf], folder: &UnpackedFolder) -> Result<Unpacked> {
     let compressed: Vec<PathBuf> = paths.iter().filter(|path| Compression::of(path).is_some()).cloned().collect();
     if compressed.is_empty() {
@@ -98,10 +98,19 @@ pub(super) fn unpack(paths: &[PathBuf], folder: &UnpackedFolder) -> Result<Unpac
     let pairs: BTreeMap<&OsString, &SourceFile> = names.iter().zip(sources.files()).collect();
     let pairs: Vec<(&OsString, &SourceFile)> = pairs.into_iter().collect();
     let copies = scan(&pairs, |&(name, source)| {
-        let sums = unpack_one(source, &root.join(name), &root, &names, folder.bytes)?;
+        let sums = unpack_one(source, &root.join(name), &root, (lease.as_ref(), &names), folder.bytes)?;
         Ok((name, Arc::new(sums)))
     })?;
     let copies: BTreeMap<&OsString, Arc<BlockSums>> = copies.into_iter().collect();
+    let bytes: u64 = copies.values().map(|sums| sums.bytes()).sum();
+    if bytes > folder.bytes {
+        notice(format!(
+            "cache_bytes: the archives of this dataset unpack to {bytes} bytes, more than the {} allowed in {}; all are kept \
+             there while they are in use: raise cache_bytes, unpack them yourself, or read them with TarStream",
+            folder.bytes,
+            root.display()
+        ));
+    }
     let mut names = names.iter();
     let (paths, sums) = paths
         .iter()
@@ -126,7 +135,13 @@ fn name_of(source: &SourceFile) -> Result<OsString> {
     Ok(format!("{stem}.{:016x}{UNPACKED}", digest_of(&all)).into())
 }
 
-fn unpack_one(source: &SourceFile, target: &Path, root: &Path, needed: &[OsString], limit: u64) -> Result<BlockSums> {
+fn unpack_one(
+    source: &SourceFile,
+    target: &Path,
+    root: &Path,
+    (lease, needed): (Option<&Lease>, &[OsString]),
+    limit: u64,
+) -> Result<BlockSums> {
     if let Copy::Whole(sums) = look_for(target) {
         return Ok(sums);
     }
@@ -149,7 +164,7 @@ fn unpack_one(source: &SourceFile, target: &Path, root: &Path, needed: &[OsStrin
     new.file().sync_all().map_err(write_error)?;
     // Until the copy has its name: another one that is made at the same time must find it counted.
     let room = Room::enter(root)?;
-    room.make(needed, written.bytes(), limit)?;
+    room.make(lease, needed, written.bytes(), limit)?;
     let name = target.file_name().unwrap_or_default();
     // Before the copy: one without checksums would be taken for a damaged one.
     written.put(&sums_of(target), name.as_bytes(), source.facts.access).map_err(write_error)?;
@@ -216,8 +231,7 @@ fn write_unpacked(source: &SourceFile, target: &Path, mut into: &File, limit: u6
         written.push(&piece[..read]);
         if written.bytes() > limit {
             let reason = format!(
-                "it unpacks to more than the {limit} bytes that the folder of unpacked files may have: raise cache_bytes, \
-                 or unpack it yourself"
+                "it unpacks to more than the {limit} bytes that cache_bytes allows: raise cache_bytes, or unpack it yourself"
             );
             return Err(damaged(reader.taken(), reason));
         }

@@ -91,18 +91,19 @@ impl<'a> Room<'a> {
         Ok(new)
     }
 
-    /// Removes what was not opened for the longest and nobody uses, until `bytes` more fit into `limit`. Where too much is in use
-    /// there will be more, which is noticed.
+    /// Removes the files that no process uses, the one opened longest ago first, until `bytes` more fit into `limit`. Where too
+    /// much is in use, the folder grows beyond the limit, with a notice. The files named `needed` are the caller's, who has this
+    /// lease of them. Without a lease other processes may have none either, so nothing is removed.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the files named `needed` and those `bytes` alone are too many.
-    pub(super) fn make(&self, needed: &[OsString], bytes: u64, limit: u64) -> Result<()> {
+    /// [`Error::Io`] when the folder can't be listed.
+    pub(super) fn make(&self, lease: Option<&Lease>, needed: &[OsString], bytes: u64, limit: u64) -> Result<()> {
         let io = |source| Error::Io { path: self.root.to_path_buf(), source };
         let names: Vec<OsString> = fs::read_dir(self.root)
             .map_err(io)?
             .map(|entry| Ok(entry.map_err(io)?.file_name()))
             .collect::<Result<_>>()?;
-        let used = self.used(&names);
+        let used = self.used(&names).filter(|_| lease.is_some());
         let (mut own, mut total, mut others) = (bytes, bytes, Vec::new());
         for name in names.iter().filter(|name| name.as_bytes().ends_with(UNPACKED.as_bytes())) {
             // Another process may have removed it.
@@ -114,21 +115,13 @@ impl<'a> Room<'a> {
                 others.push((metadata.accessed().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len(), name));
             }
         }
-        if own > limit {
-            let reason = format!(
-                "the files of this dataset unpack to {own} bytes or more, but {limit} are allowed in {}: raise cache_bytes",
-                self.root.display()
-            );
-            return Err(Error::InvalidArgument { argument: "cache_bytes", reason });
-        }
         others.sort_unstable_by(|a, b| b.cmp(a));
         while total > limit {
             let Some((_, bytes, name)) = others.pop() else {
-                notice(format!(
-                    "cache_bytes: {} has {total} bytes, more than the {limit} that are allowed, as other processes use \
-                     files in it: raise cache_bytes, or give each job a folder of its own",
-                    self.root.display()
-                ));
+                // What the caller needs by itself is noticed once, when all of it is known.
+                if own <= limit {
+                    notice(self.too_full(limit, lease.is_some()));
+                }
                 break;
             };
             // In this order: a copy without checksums would be taken for a damaged one.
@@ -137,6 +130,17 @@ impl<'a> Room<'a> {
             total -= bytes;
         }
         Ok(())
+    }
+
+    /// Without the size, which grows with each archive: a text is noticed once.
+    fn too_full(&self, limit: u64, has_locks: bool) -> String {
+        let why = if has_locks {
+            "other processes use files in it: raise cache_bytes, or give each job a folder of its own"
+        } else {
+            "files cannot be locked there (flock), so none is removed: delete those that no job uses, or set cache_folder \
+             to a local disk"
+        };
+        format!("cache_bytes: {} has more than the {limit} bytes allowed, since {why}", self.root.display())
     }
 
     /// The names of all files that are in use; nothing where that can't be told, and so none may go. Removes what processes have
