@@ -1,6 +1,7 @@
 """Side files (indices, checksums, leases, unpacked copies): whatever is changed in them, no sample is wrong.
 
-`SLUICEGATE_SIDE_FILE_CHANGES=10000 pytest tests/python/test_side_files.py` makes that many changes to each kind.
+`SLUICEGATE_SIDE_FILE_CHANGES=715 pytest tests/python/test_side_files.py tests/python/test_changed_records.py` makes that many
+changes to each of 14 kinds: 10,000 in some ten minutes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pytest
 
 import test_tar
 import test_tfrecord
+from byte_changes import CHANGES, SEED, changed
 from sluicegate import (
     CsvDataset,
     ImageFolderDataset,
@@ -32,9 +34,6 @@ from sluicegate import (
     TarDataset,
     TFRecordDataset,
 )
-
-CHANGES = int(os.environ.get("SLUICEGATE_SIDE_FILE_CHANGES", "40"))
-SEED = int(os.environ.get("SLUICEGATE_SIDE_FILE_SEED", "0"))
 
 # Of all data: replacing it does not change the time of the last write.
 _TIME = 1_700_000_000_000_000_000
@@ -172,36 +171,6 @@ def _plain(batch: Any) -> Any:
     return batch.tolist() if hasattr(batch, "tolist") else batch
 
 
-def _changed(contents: bytes, others: list[bytes], generator: random.Random) -> bytes:
-    """`contents` with one change, or one of `others`, of another file."""
-    size = len(contents)
-    place = generator.randrange(size)
-    changed = bytearray(contents)
-    kind = generator.randrange(8)
-    if kind < 2:
-        changed[place] ^= 1 << generator.randrange(8)
-    elif kind == 2:
-        changed[place] = generator.randrange(256)
-    elif kind == 3:
-        del changed[place:]
-    elif kind == 4:
-        changed += generator.randbytes(generator.choice([1, 8, 512, 4096]))
-    elif kind == 5:
-        length = min(generator.choice([4, 8, 64, 512, 65536]), size // 2)
-        first, second = generator.randrange(size - length + 1), generator.randrange(size - length + 1)
-        changed[first : first + length], changed[second : second + length] = (
-            changed[second : second + length],
-            changed[first : first + length],
-        )
-        del changed[size:]
-    elif kind == 6:
-        length = generator.choice([1, 8, 512])
-        changed[place : place + length] = bytes(len(changed[place : place + length]))
-    else:
-        return generator.choice(others)
-    return bytes(changed)
-
-
 @pytest.mark.timeout(4 * 3600)
 @every_kind
 def test_no_change_of_a_side_file_makes_a_sample_wrong(tmp_path: Path, kind: str) -> None:
@@ -221,7 +190,7 @@ def test_no_change_of_a_side_file_makes_a_sample_wrong(tmp_path: Path, kind: str
         found = path.stat()
         # In place, as a damaged disk does it: the inode stays.
         with open(path, "r+b") as file:
-            file.write(_changed(kept[path], others, generator))
+            file.write(changed(kept[path], others, generator))
             file.truncate()
         if generator.randrange(2):
             os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
