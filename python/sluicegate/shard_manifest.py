@@ -239,6 +239,8 @@ class ShardManifest:
                         "it, or give this one another pattern"
                     ) from None
                 # A file system without locks.
+                with suppress(OSError):
+                    os.remove(path)
                 return self
             # Whoever had it before may have removed it meanwhile.
             if os.path.lexists(path) and os.path.samestat(os.fstat(lock), os.stat(path)):

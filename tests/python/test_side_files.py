@@ -1,7 +1,7 @@
 """Side files (indices, checksums, leases, unpacked copies): whatever is changed in them, no sample is wrong.
 
-`SLUICEGATE_SIDE_FILE_CHANGES=715 pytest tests/python/test_side_files.py tests/python/test_changed_records.py` makes that many
-changes to each of 14 kinds: 10,000 in some ten minutes.
+`SLUICEGATE_SIDE_FILE_CHANGES=715 pytest tests/python/test_side_files.py tests/python/test_changed_records.py` makes
+that many changes to each of 14 kinds: 10,000 in some ten minutes.
 """
 
 from __future__ import annotations
