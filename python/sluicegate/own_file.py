@@ -51,7 +51,9 @@ def read_regular(path: str) -> str:
         UnicodeDecodeError: it isn't UTF-8.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    # Before a file is made of it: for a folder that is an error which names the descriptor, and leaves it open.
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "this is not a regular file; remove it", path)
     with open(descriptor, encoding="utf-8") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "this is not a regular file; remove it", path)
         return file.read()

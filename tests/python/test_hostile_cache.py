@@ -129,3 +129,11 @@ def test_what_others_place_is_neither_followed_nor_waited_for(
         assert (other.read_text(), stat.S_IMODE(found.st_mode)) == ("of others", 0o640), f"placement {turn}"
     print(f"{name}: {CHANGES} placements at {len(names)} names, 0 wrong, {outcomes}")
     assert outcomes["right"] > 0
+
+
+def test_a_folder_in_the_place_of_a_manifest_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a-.tar.shards.json").mkdir()
+    opened = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match=r"not a regular file; remove it: .*a-\.tar\.shards\.json"):
+        write_tar([{"txt": "a text"}], tmp_path / "a-{}.tar")
+    assert len(os.listdir("/proc/self/fd")) == opened
