@@ -36,7 +36,7 @@
 //! makes datasets of others (`map`, `filter`, `shuffle`, ...) is in [`DatasetExt`], [`ItemDatasetExt`] and [`IterableDatasetExt`].
 //!
 //! # Layout
-//! A module per stage, one file per noun: `error`, `sample`, `rng` and `shard` are known to all; `memory`, `dataset`,
+//! A module per stage, one file per noun: `error`, `sample`, `rng`, `shard` and `local_path` are known to all; `memory`, `dataset`,
 //! `transform`, `collate` and `sampler` stand on them and do not know each other (but for a dataset's arrays, which lie in
 //! segments, the decoder of JPEG and vectors); `adaptor`, which makes datasets of others, and `pipeline` stand on those,
 //! `state` and `loader` on top, and `integration`, a file for each library that batches are handed to, on those. What of an
@@ -61,6 +61,7 @@ mod dataset;
 mod error;
 mod integration;
 mod loader;
+mod local_path;
 pub mod memory;
 mod pipeline;
 #[cfg(feature = "python")]

@@ -13,6 +13,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::Segment;
 use super::sync::{AtomicU64, Ordering, Words};
+use crate::local_path::check_writable;
 use crate::{Error, Result};
 
 /// Values begin at multiples of it, in bytes.
@@ -66,6 +67,7 @@ impl KeptValues {
     /// [`Error::Io`] when there is no file to be had there; [`Error::SharedMemory`] when it can't be as large.
     pub fn in_folder(folder: &Path, numbers: usize, bytes: usize) -> Result<Self> {
         let len = Self::len(numbers, bytes)?;
+        check_writable("cache_folder", folder)?;
         let file = nameless(folder).map_err(|source| Error::Io { path: folder.to_path_buf(), source })?;
         let refused =
             |source| Error::SharedMemory { operation: "a file of that size", bytes: len, limit: "ulimit -f", source };

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const BASE: &[&str] = &["error", "sample", "rng", "shard", "watch"];
+const BASE: &[&str] = &["error", "sample", "rng", "shard", "watch", "local_path"];
 const SIBLINGS: &[&str] = &["memory", "dataset", "transform", "collate", "sampler"];
 
 /// What the files of `module` may name of the rest of the crate.
 fn may_use(module: &str, other: &str) -> bool {
     let upward: &[&[&str]] = match module {
         "error" => &[],
-        "sample" | "rng" | "watch" => &[&["error"]],
+        "sample" | "rng" | "watch" | "local_path" => &[&["error"]],
         "shard" => &[&["error", "rng"]],
         "dataset" => &[BASE, &["transform", "memory"]],
         "transform" => &[BASE, &["memory"]],

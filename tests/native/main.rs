@@ -46,6 +46,7 @@ mod item_loader;
 mod jpeg;
 mod json_lines;
 mod loader;
+mod local_path;
 mod mds;
 mod memory;
 mod mixture;

@@ -112,10 +112,11 @@ pub(super) fn kept_or_found(
     index_folder: Option<PathBuf>,
     find: impl FnOnce() -> Result<Broken>,
 ) -> Result<Broken> {
-    let Some(folder) = index_folder.or_else(user_cache).filter(|_| bytes >= SMALL) else { return find() };
-    let index = SampleIndex::open_or_build(&files()?, kind, &IndexPlace::Folder(folder), || {
-        find().map(|broken| broken.columns())
-    })?;
+    let place = IndexPlace::new(index_folder.or_else(user_cache))?;
+    if place == IndexPlace::Beside || bytes < SMALL {
+        return find();
+    }
+    let index = SampleIndex::open_or_build(&files()?, kind, &place, || find().map(|broken| broken.columns()))?;
     Broken::read(&index, samples)?.ok_or_else(|| {
         let reason = "the columns of the index do not fit together: remove it".into();
         Error::Changed { path: index.path().map(PathBuf::from).unwrap_or_default(), reason }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::source_files::look_at;
+use crate::local_path::check_readable;
 use crate::memory::{Segment, widen};
 use crate::{DType, Error, Result};
 
@@ -36,6 +37,7 @@ pub(super) enum Access {
 impl DataFile {
     /// The file at `path`, of which nothing is read yet.
     pub(super) fn open(path: &Path, access: Access) -> Result<Self> {
+        check_readable("path", path)?;
         let path = std::path::absolute(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
         let io = |source| Error::Io { path: path.clone(), source };
         let file = open_regular(&path)?;

@@ -13,6 +13,7 @@ use super::data_file::open_regular;
 use super::folder_walk::{FolderClasses, FolderOptions, first_component, join, walk};
 use super::whole_samples::WholeSamples;
 use crate::dataset::{Dataset, VariableSize};
+use crate::local_path::check_readable;
 use crate::{DType, Error, Field, Result, SampleWriter, Schema, SizesWriter};
 
 /// The files below a folder, each a sample of two fields or three: `bytes`, all of its contents; `path`, its path from the
@@ -102,6 +103,7 @@ impl Folder {
         options: &FolderOptions,
         damages: Damages,
     ) -> Result<Self> {
+        check_readable("root", root)?;
         let has_classes = options.classes != FolderClasses::None;
         let (mut paths, mut ends, mut classes) = (Vec::new(), Vec::new(), Vec::new());
         let mut found = Vec::with_capacity(folders.len());

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::index_file::digest_of;
 use super::source_files::SourceFile;
+use crate::Result;
+use crate::local_path::check_writable;
 
 /// Below so many bytes in all files it costs less to look through them than to keep in a file what was found.
 /// A fuzzer is to spend its time on indices, not on reading files that are large enough to have one.
@@ -23,6 +25,16 @@ pub(crate) enum IndexPlace {
 }
 
 impl IndexPlace {
+    /// `folder`, or beside the files where there is none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the folder is a URL.
+    pub(crate) fn new(folder: Option<PathBuf>) -> Result<Self> {
+        let Some(folder) = folder else { return Ok(Self::Beside) };
+        check_writable("index_folder", &folder)?;
+        Ok(Self::Folder(folder))
+    }
+
     /// Where the index of `files` may be, the place to be preferred first. Two lists of files, or two `kinds` (format and
     /// parameters), have indices of different names.
     pub(super) fn candidates(&self, files: &[SourceFile], kind: &str) -> Vec<IndexPath> {

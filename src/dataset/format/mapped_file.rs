@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::page_cache::PageCache;
+use crate::local_path::check_readable;
 use crate::memory::{Array, Segment};
 use crate::{BatchWriter, Error, Result};
 
@@ -29,6 +30,7 @@ const SMALL: usize = 64 << 10;
 impl MappedFile {
     /// Opens the file at `path`, for [`new`](Self::new).
     pub(super) fn open(path: &Path) -> Result<File> {
+        check_readable("path", path)?;
         let io = |source| Error::Io { path: path.to_path_buf(), source };
         // Opening a pipe would wait until somebody writes to it.
         if !fs::metadata(path).map_err(io)?.is_file() && !path.is_dir() {

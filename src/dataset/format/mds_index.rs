@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::local_path::check_readable;
 use crate::{Error, Result};
 
 /// A longer index is refused.
@@ -69,6 +70,7 @@ struct File {
 ///
 /// A compressed shard is read unpacked where that lies beside it. Names lead to files in the folder, never out of it.
 pub(super) fn read_index(folder: &Path) -> Result<(PathBuf, Vec<Shard>, Vec<ColumnForm>)> {
+    check_readable("folder", folder)?;
     let path = folder.join("index.json");
     let io = |source| Error::Io { path: path.clone(), source };
     let refuse = |reason| Error::Format { path: path.clone(), offset: 0, reason };

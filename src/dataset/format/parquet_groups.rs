@@ -61,13 +61,11 @@ impl Groups {
         is_costly: bool,
         scan: impl FnOnce() -> Result<Vec<Vec<FoundGroup>>>,
     ) -> Result<Self> {
+        let place = IndexPlace::new(index_folder)?;
         let make = || Ok(columns(&scan()?));
         let index = match is_costly || pool.files().files().len() >= MANY_FILES {
             false => SampleIndex::in_memory(make()?, 0)?,
-            true => {
-                let place = index_folder.map_or(IndexPlace::Beside, IndexPlace::Folder);
-                SampleIndex::open_or_build(pool.files(), ("parquet 1", parameters), &place, make)?
-            }
+            true => SampleIndex::open_or_build(pool.files(), ("parquet 1", parameters), &place, make)?,
         };
         let damaged = || {
             let reason = "the columns of the index do not fit together: remove it".into();

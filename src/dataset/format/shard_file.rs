@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::local_path::check_writable;
 use crate::{Error, Result};
 
 /// A file that is written under another name, with `.unfinished` at its end, until it is whole. Dropped before that, it is
@@ -18,6 +19,7 @@ pub(super) struct ShardFile {
 impl ShardFile {
     /// Begins the file that is to be at `path`. One that is there is replaced in the end.
     pub(super) fn create(path: PathBuf) -> Result<Self> {
+        check_writable("path", &path)?;
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
         let unfinished = PathBuf::from(unfinished);

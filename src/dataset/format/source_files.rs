@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::block_sums::BlockSums;
 use super::file_access::FileAccess;
 use super::scan::scan;
+use crate::local_path::check_readable;
 use crate::{Error, Result};
 
 /// A file as it was found.
@@ -138,6 +139,7 @@ impl SourceFiles {
 
 /// What is found at `path`, which must be a regular file: opening a pipe would wait until somebody writes to it.
 pub(super) fn look_at(path: &Path) -> Result<Metadata> {
+    check_readable("path", path)?;
     let found = fs::metadata(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
     if found.is_dir() {
         // As opening it for reading would say it.

@@ -67,6 +67,7 @@ impl Spans {
         index_folder: Option<PathBuf>,
         scan: impl Fn(&FilePool) -> Result<Vec<Vec<Span>>>,
     ) -> Result<Self> {
+        let place = IndexPlace::new(index_folder)?;
         let files = Arc::new(SourceFiles::look(paths)?);
         let pool = FilePool::new(Arc::clone(&files), OPEN_FILES);
         let make = |numbers: &[usize]| {
@@ -78,10 +79,7 @@ impl Spans {
         };
         let index = match files.bytes() < SMALL {
             true => SampleIndex::scan_in_memory(&files, &ROLES, make)?,
-            false => {
-                let place = index_folder.map_or(IndexPlace::Beside, IndexPlace::Folder);
-                SampleIndex::open_or_scan(&files, kind, &place, &ROLES, make)?
-            }
+            false => SampleIndex::open_or_scan(&files, kind, &place, &ROLES, make)?,
         };
         let spans = Self { pool, index };
         // An index is only as good as the file that it is in.

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::stream_process::StreamProcess;
 use crate::dataset::StopSignal;
+use crate::local_path::check_readable;
 use crate::{Error, Result};
 
 /// Something whose bytes are read from front to back.
@@ -51,6 +52,7 @@ impl StreamSource {
         let io = |source| Error::Io { path: self.name(), source };
         let (file, process) = match self {
             Self::Path(path) => {
+                check_readable("path", path)?;
                 let found = fs::metadata(path).map_err(io)?;
                 if found.is_dir() {
                     return Err(io(io::Error::from_raw_os_error(libc::EISDIR)));

@@ -67,7 +67,7 @@ impl Tar {
         let unpacked = unpack(&paths, &options.unpacked)?;
         let files = SourceFiles::look(unpacked.paths)?.with_sums(unpacked.sums);
         let pool = FilePool::new(Arc::new(files), OPEN_FILES);
-        let place = options.index_folder.clone().map_or(IndexPlace::Beside, IndexPlace::Folder);
+        let place = IndexPlace::new(options.index_folder.clone())?;
         let index = TarIndex::open(&pool, options.end, options.damages, &place)?;
         let wanted = fields.into_iter().map(|field| {
             let number = |wanted: &Vec<u8>| index.extensions().iter().position(|extension| extension == wanted);

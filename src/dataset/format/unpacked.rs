@@ -23,6 +23,7 @@ use super::scan::scan;
 use super::source_files::{FileFacts, SourceFile, SourceFiles};
 use super::unpacked_room::{Lease, Room, UNPACKED, sums_of};
 use super::zstd_frames::ZstdFrames;
+use crate::local_path::check_writable;
 use crate::watch;
 use crate::{Error, Result};
 
@@ -82,6 +83,7 @@ pub(super) struct Unpacked {
 /// # Errors
 /// [`Error::Io`]; [`Error::Format`] when one is damaged, or by itself larger than the folder may be.
 pub(super) fn unpack(paths: &[PathBuf], folder: &UnpackedFolder) -> Result<Unpacked> {
+    folder.path.iter().try_for_each(|folder| check_writable("cache_folder", folder))?;
     let compressed: Vec<PathBuf> = paths.iter().filter(|path| Compression::of(path).is_some()).cloned().collect();
     if compressed.is_empty() {
         return Ok(Unpacked { paths: paths.to_vec(), sums: vec![None; paths.len()], lease: None });

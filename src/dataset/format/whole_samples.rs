@@ -41,11 +41,11 @@ impl<D: Dataset> WholeSamples<D> {
         index_folder: Option<PathBuf>,
         find: impl FnOnce(&D) -> Result<Broken>,
     ) -> Result<Self> {
+        let place = IndexPlace::new(index_folder)?;
         if files.bytes() < SMALL {
             let broken = find(&dataset)?;
             return Ok(Self::new(dataset, broken));
         }
-        let place = index_folder.map_or(IndexPlace::Beside, IndexPlace::Folder);
         let index = SampleIndex::open_or_build(files, ("whole 1", &format!("{format} {parameters}")), &place, || {
             find(&dataset).map(|broken| broken.columns())
         })?;
