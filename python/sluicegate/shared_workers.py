@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from .ids import BatchIds
 from .process_answer import ProcessAnswer
 from .process_workers import EPOCH_BITS, ProcessWorkers
-from .thread_workers import ThreadAnswer, ThreadWorkers
+from .thread_answer import ThreadAnswer
+from .thread_workers import ThreadWorkers
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader

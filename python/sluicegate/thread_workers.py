@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import copy
+import math
 import os
 import sys
 import threading
@@ -15,66 +16,29 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import _core, _torch
+from . import _torch
 from .batch_bytes import bytes_of
 from .fetch import make_fetcher
 from .ids import BatchIds
-from .report import Report, Reporter
+from .report import Reporter
 from .requests import indices_of
 from .rng import SampleSeeding
 from .sample_words import indices_in_words, sampler_name
 from .stateful import restore
 from .stream_seeding import StreamSeeding
+from .thread_answer import ThreadAnswer
 from .whole_stream import WorkerInfo
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
-    from .destination import Destination
     from .worker_iterator import WorkerIterator
 
 # How long a thread may take to end what it is doing, in seconds; it can't be ended from outside.
 GRACE_SECONDS = 5.0
+# How often a consumer that waits looks whether the threads are alive.
+_ALIVE_SECONDS = 1.0
 # The longest sleep of a wait that may be hurried.
 _LOOK_SECONDS = 0.05
-
-
-class ThreadAnswer:
-    """What a worker thread answered for one batch."""
-
-    __slots__ = ("begun", "content", "ended", "epoch", "error", "held", "number", "report", "worker")
-
-    def __init__(self, worker: int, epoch: int, number: int) -> None:
-        self.worker, self.epoch, self.number = worker, epoch, number
-        self.content: Any = None
-        # What a destination has made of it.
-        self.begun: Any = None
-        self.error: BaseException | None = None
-        # What counts it among what is ahead.
-        self.held: _core.Held | None = None
-        self.ended = False
-        # What the worker says beside the batch.
-        self.report: Report | None = None
-
-    @property
-    def size(self) -> int:
-        """The bytes of the batch; 0 where there is none."""
-        return 0 if self.held is None else self.held.bytes
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether there is a batch."""
-        return self.error is None and not self.ended
-
-    def begin(self, destination: Destination) -> None:
-        """Has `destination` begin with the batch, which is ready, before its turn."""
-        if self.begun is None:
-            self.begun, self.content = destination.begin(self.content), None
-
-    def batch(self) -> Any:
-        """The batch, or what a destination has made of it; raises the exception that the worker met."""
-        if self.error is not None:
-            raise self.error
-        return self.content if self.begun is None else self.begun
 
 
 class ThreadWorkers:
@@ -216,12 +180,27 @@ class ThreadWorkers:
 
         Raises:
             StopIteration: another thread has ended the workers.
+            RuntimeError: a worker died without an answer.
         """
-        with self._come:
-            has_come = bool(self._come.wait_for(lambda: self.inbox or self.closed, timeout))
-        if has_come and not self.inbox:
-            raise StopIteration
-        return has_come
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            left = max(deadline - time.monotonic(), 0.0)
+            with self._come:
+                has_come = bool(self._come.wait_for(lambda: self.inbox or self.closed, min(left, _ALIVE_SECONDS)))
+            if has_come and not self.inbox:
+                raise StopIteration
+            if has_come or left <= _ALIVE_SECONDS:
+                return has_come
+            self._check_alive()
+
+    def _check_alive(self) -> None:
+        for worker, thread in enumerate(self.workers):
+            # Nothing that a dataset does ends a thread, but other code can raise an exception in it from outside.
+            if self._unanswered[worker] > 0 and not thread.is_alive() and not self.inbox:
+                raise RuntimeError(
+                    f"worker {worker} (thread {thread.name}) died without an answer: other code of this process ended "
+                    "it; iterate over the loader again"
+                )
 
     def gather(self) -> None:
         """Nothing: threads put what they have made into the inbox themselves."""
@@ -391,7 +370,10 @@ class _Worker:
                     self.ended = answer.ended = True
                 else:
                     answer.error = error
-            answer.report = self.reporter.report(self.fetcher)
+            try:
+                answer.report = self.reporter.report(self.fetcher)
+            except BaseException as error:  # The state_dict of a dataset may raise anything, too.
+                answer.error = answer.error or error
             self.lane.end()
         self.group._answer(answer)
         del answer  # The traceback of its error would keep it, and with it the samples.

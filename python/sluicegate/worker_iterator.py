@@ -24,7 +24,8 @@ from .rng import GlobalDrawWatch
 from .shared_workers import WorkerShare, shared_by
 from .stateful import Untold
 from .stream_place import over
-from .thread_workers import ThreadAnswer, ThreadWorkers
+from .thread_answer import ThreadAnswer
+from .thread_workers import ThreadWorkers
 from .whole_stream import refuse_workers
 
 if TYPE_CHECKING:

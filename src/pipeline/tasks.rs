@@ -53,3 +53,38 @@ impl Drop for Running {
         self.0.ended.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread::Builder;
+
+    use super::*;
+
+    #[test]
+    fn join_returns_after_a_task_has_panicked() {
+        let tasks = Arc::new(Tasks::default());
+        let (begun, may_panic) = (channel(), channel::<()>());
+        let of_thread = Arc::clone(&tasks);
+        let panicking = Builder::new().spawn(move || {
+            let _running = of_thread.begin().unwrap();
+            begun.0.send(()).unwrap();
+            may_panic.1.recv().unwrap();
+            panic!("a task panics");
+        });
+        let panicking = panicking.unwrap();
+        begun.1.recv().unwrap();
+        let (joined, has_joined) = channel();
+        let waiting = Arc::clone(&tasks);
+        let waits = Builder::new().spawn(move || {
+            waiting.join();
+            joined.send(()).unwrap();
+        });
+        waits.unwrap();
+        tasks.cancel();
+        assert!(tasks.begin().is_none());
+        may_panic.0.send(()).unwrap();
+        assert!(panicking.join().is_err());
+        has_joined.recv_timeout(std::time::Duration::from_secs(60)).expect("join returns");
+    }
+}
