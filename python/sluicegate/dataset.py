@@ -249,11 +249,12 @@ def _subset(dataset: Subset[Any], in_worker: bool) -> Source | None:
 
 
 def int64_array(indices: Any) -> torch.Tensor | None:
-    """Indices of an integer array, tensor or range as a contiguous int64 tensor; None for anything else."""
+    """Returns the integers of an array, tensor or range as contiguous int64, perhaps their memory; None for others."""
     if type(indices) is range:
         return torch.arange(indices.start, indices.stop, indices.step, device="cpu")
     if type(indices) is np.ndarray and indices.ndim == 1 and indices.dtype.kind == "i":
-        return torch.from_numpy(np.array(indices, dtype=np.int64))
+        array = np.ascontiguousarray(indices, dtype=np.int64)
+        return torch.from_numpy(array if array.flags.writeable else array.copy())
     if type(indices) is torch.Tensor and indices.ndim == 1 and indices.dtype in (torch.int64, torch.int32):
         return indices.detach().to(device="cpu", dtype=torch.int64).contiguous()
     return None

@@ -6,8 +6,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 
-use crate::DType;
+use super::detach::detach_long;
+use super::memory::Indices;
 use crate::pipeline::TaskKind;
+use crate::{DType, watch};
 
 /// How the fields of a batch are nested in what the user gets, as torch's default collate would nest them.
 pub(super) enum Structure {
@@ -96,6 +98,38 @@ pub(super) fn plain_indices(list: &Bound<'_, PyList>, len: usize) -> Option<Vec<
             wrap(index.extract::<i64>().ok()?, len)
         })
         .collect()
+}
+
+/// So many indices are looked at before signals are handled.
+const LOOKED_AT_AT_ONCE: usize = 1 << 16;
+
+/// The same for a list as long as a dataset: signals are handled while it is read.
+pub(super) fn plain_places(list: &Bound<'_, PyList>, len: usize) -> PyResult<Option<Vec<usize>>> {
+    let mut places = Vec::with_capacity(list.len());
+    for index in list.iter() {
+        if places.len().is_multiple_of(LOOKED_AT_AT_ONCE) {
+            list.py().check_signals()?;
+        }
+        let place = index.is_exact_instance_of::<PyInt>().then(|| index.extract::<i64>().ok()).flatten();
+        let Some(place) = place.and_then(|index| wrap(index, len)) else { return Ok(None) };
+        places.push(place);
+    }
+    Ok(Some(places))
+}
+
+/// All of `indices` as places in a dataset of `len` samples, if they are in range; signals are handled meanwhile.
+pub(super) fn all_places(py: Python<'_>, indices: &Indices, len: usize) -> PyResult<Option<Vec<usize>>> {
+    let count = indices.__len__();
+    detach_long(py, "preparing an order", || {
+        watch::expect(count);
+        let mut places = Vec::with_capacity(count);
+        for start in (0..count).step_by(LOOKED_AT_AT_ONCE) {
+            let Some(block) = indices.places(start, start + LOOKED_AT_AT_ONCE, len) else { return Ok(None) };
+            watch::advance(block.len())?;
+            places.extend(block);
+        }
+        Ok(Some(places))
+    })
 }
 
 /// `index` as a place in a dataset of `len` samples, if there is one there.

@@ -11,7 +11,7 @@ use pyo3::types::{PyCapsule, PyList};
 use super::arrow_table::{self, ColumnForm};
 use super::block_cache::BlockCache;
 use super::columnar::{ColumnarArguments, kind_name, structure};
-use super::convert::plain_indices;
+use super::convert::{all_places, plain_places};
 use super::detach::opening;
 use super::error::to_python;
 use super::memory::{ForeignArray, Indices};
@@ -357,11 +357,10 @@ impl Dataset {
     fn subset(py: Python<'_>, dataset: &Self, indices: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let len = dataset.0.len();
         let indices = match indices.cast::<PyList>() {
-            Ok(list) => plain_indices(list, len),
-            Err(_) => indices.cast::<Indices>()?.get().places(0, usize::MAX, len),
+            Ok(list) => plain_places(list, len)?,
+            Err(_) => all_places(py, indices.cast::<Indices>()?.get(), len)?,
         };
-        let Some(indices) = indices else { return Ok(None) };
-        Self::wrap(py, Subset::new(Arc::clone(&dataset.0), indices)).map(Some)
+        Ok(indices.map(|indices| Self(Arc::new(Subset::selected(Arc::clone(&dataset.0), indices)))))
     }
 
     /// One dataset after the other.

@@ -118,7 +118,7 @@ impl Indices {
         Ok(Self { address, len, _owner: owner })
     }
 
-    fn __len__(&self) -> usize {
+    pub(super) fn __len__(&self) -> usize {
         self.len
     }
 }

@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use super::convert::all_places;
 use super::detach::detach;
 use super::error::to_python;
 use super::memory::Indices;
@@ -128,15 +129,15 @@ impl Plan {
 
 /// The order that reads `indices`, none of them negative, one after the other; nothing when one is.
 #[pyfunction]
-pub(super) fn explicit_order(indices: &Indices) -> Option<Order> {
-    let indices = indices.places(0, usize::MAX, usize::MAX)?;
-    Some(Order(Arc::new(ExplicitOrder::new(indices))))
+pub(super) fn explicit_order(py: Python<'_>, indices: &Indices) -> PyResult<Option<Order>> {
+    let indices = all_places(py, indices, usize::MAX)?;
+    Ok(indices.map(|indices| Order(Arc::new(ExplicitOrder::new(indices)))))
 }
 
 /// The batches of these sizes that `indices`, none of them negative, are cut into; nothing when one is.
 #[pyfunction]
-pub(super) fn explicit_batches(indices: &Indices, sizes: Vec<usize>) -> PyResult<Option<Batches>> {
-    let Some(indices) = indices.places(0, usize::MAX, usize::MAX) else { return Ok(None) };
+pub(super) fn explicit_batches(py: Python<'_>, indices: &Indices, sizes: Vec<usize>) -> PyResult<Option<Batches>> {
+    let Some(indices) = all_places(py, indices, usize::MAX)? else { return Ok(None) };
     if sizes.iter().sum::<usize>() != indices.len() {
         return Err(PyValueError::new_err("the sizes of the batches do not add up to the number of indices"));
     }

@@ -165,6 +165,9 @@ fn columns_of(weights: impl Iterator<Item = Result<f64>>) -> Result<Vec<Column>>
     })?;
     for weight in weights {
         let weight = weight?;
+        if columns.len().is_multiple_of(BLOCK) {
+            watch::advance(0)?;
+        }
         if !(0.0..f64::INFINITY).contains(&weight) {
             return Err(Error::InvalidArgument {
                 argument: "weights",

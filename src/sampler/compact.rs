@@ -15,14 +15,9 @@ pub(super) enum CompactNumbers {
 impl CompactNumbers {
     /// `len` zeros, to be replaced by numbers up to `largest`; `what` they are is said where there is no memory for them.
     pub(super) fn zeros(len: usize, largest: usize, what: &'static str) -> Result<Self> {
-        let mut empty = if u32::try_from(largest).is_ok() { Self::Narrow(Vec::new()) } else { Self::Wide(Vec::new()) };
-        let reserved = match &mut empty {
-            Self::Narrow(numbers) => numbers.try_reserve_exact(len).map(|()| numbers.resize(len, 0)),
-            Self::Wide(numbers) => numbers.try_reserve_exact(len).map(|()| numbers.resize(len, 0)),
-        };
-        reserved.map(|()| empty).map_err(|error| Error::InvalidArgument {
-            argument: what,
-            reason: format!("no memory for {len} numbers ({error}): free memory, or sample from a part of the dataset"),
+        Ok(match u32::try_from(largest) {
+            Ok(_) => Self::Narrow(zeros(len, what)?),
+            Err(_) => Self::Wide(zeros(len, what)?),
         })
     }
 
@@ -128,6 +123,19 @@ impl CompactNumbers {
         (0..self.len()).map(|place| self.get(place))
     }
 
+    /// Calls `visit` with all of them, one after the other, and looks now and then whether the work is to go on.
+    ///
+    /// # Errors
+    /// That of the watcher.
+    pub(super) fn visit(&self, mut visit: impl FnMut(usize)) -> Result<()> {
+        const AT_ONCE: usize = 1 << 16;
+        for start in (0..self.len()).step_by(AT_ONCE) {
+            watch::advance(0)?;
+            (start..self.len().min(start + AT_ONCE)).for_each(|place| visit(self.get(place)));
+        }
+        Ok(())
+    }
+
     /// Replaces places in the list by the numbers there.
     pub(super) fn look_up(&self, places: &mut [usize]) {
         match self {
@@ -143,6 +151,21 @@ impl CompactNumbers {
             Self::Wide(numbers) => size_of_val(numbers.as_slice()),
         }
     }
+}
+
+/// `len` zeros. Fresh memory is mapped when it is written to, which takes long for much of it.
+fn zeros<T: Clone + Default>(len: usize, what: &'static str) -> Result<Vec<T>> {
+    const AT_ONCE: usize = 1 << 20;
+    let mut numbers = Vec::new();
+    numbers.try_reserve_exact(len).map_err(|error| Error::InvalidArgument {
+        argument: what,
+        reason: format!("no memory for {len} numbers ({error}): free memory, or sample from a part of the dataset"),
+    })?;
+    while numbers.len() < len {
+        numbers.resize(len.min(numbers.len() + AT_ONCE), T::default());
+        watch::advance(0)?;
+    }
+    Ok(numbers)
 }
 
 /// What copies `numbers` from a start on, as many as there is room for.

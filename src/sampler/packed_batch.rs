@@ -235,13 +235,16 @@ impl ConcatBatches {
     fn new(sampler: &PackedBatchSampler, order: Option<Permutation>) -> Result<Self> {
         let PackedBatchSampler { lengths, length, rows_per_batch, .. } = sampler;
         let per_batch = length * rows_per_batch;
-        let tokens: u128 = lengths.iter().map(|length| length as u128).sum();
+        let (mut tokens, mut longest) = (0_u128, 0);
+        lengths.visit(|length| {
+            tokens += length as u128;
+            longest = longest.max(length);
+        })?;
         let batches = match sampler.last_batch {
             LastBatch::Keep => tokens.div_ceil(per_batch as u128),
             LastBatch::Drop => tokens / per_batch as u128,
         };
         let batches = usize::try_from(batches).unwrap_or(usize::MAX);
-        let longest = lengths.iter().max().unwrap_or(0);
         let mut positions = CompactNumbers::zeros(batches, lengths.len(), "lengths")?;
         let mut starts = CompactNumbers::zeros(batches, longest, "lengths")?;
         let (mut batch, mut until_next) = (0, 0);

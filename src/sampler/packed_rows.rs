@@ -11,6 +11,9 @@ use crate::watch;
 /// The number of documents that are looked up at once.
 const BLOCK: usize = 1 << 13;
 
+/// In the place of a row: there is none.
+const NONE: usize = usize::MAX;
+
 /// Which pieces are in which row. A document is cut into pieces as long as a row, from its start on; what is left, or all of
 /// one that is shorter, is the last piece.
 pub(super) struct PackedRows {
@@ -31,8 +34,13 @@ impl PackedRows {
         packing: Packing,
     ) -> Result<Self> {
         let documents = lengths.len();
-        let count = lengths.iter().map(|tokens| tokens.div_ceil(length)).sum();
-        let most = lengths.iter().max().unwrap_or(0).div_ceil(length).max(1);
+        let (mut count, mut longest) = (0, 0);
+        lengths.visit(|tokens| {
+            // A division costs as much as all the rest here, and most documents fit into a row.
+            count += if tokens <= length { usize::from(tokens > 0) } else { tokens.div_ceil(length) };
+            longest = longest.max(tokens);
+        })?;
+        let most = longest.div_ceil(length).max(1);
         let mut rows = Self {
             pieces: CompactNumbers::zeros(count, documents * most, "lengths")?,
             starts: CompactNumbers::zeros(count + 1, count, "lengths")?,
@@ -52,13 +60,15 @@ impl PackedRows {
                 sizes.clone_from(&block);
                 lengths.look_up(&mut sizes);
                 for (&document, &tokens) in block.iter().zip(&sizes) {
-                    for number in 0..tokens / length {
-                        rows.pieces.set(piece_count, document + documents * number);
+                    let (mut rest, mut piece) = (tokens, document);
+                    while rest >= length {
+                        rows.pieces.set(piece_count, piece);
                         (row_count, piece_count) = (row_count + 1, piece_count + 1);
                         rows.starts.set(row_count, piece_count);
+                        (rest, piece) = (rest - length, piece + documents);
                     }
-                    if !tokens.is_multiple_of(length) {
-                        rests.push((tokens % length, document + documents * (tokens / length)));
+                    if rest > 0 {
+                        rests.push((rest, piece));
                     }
                 }
             }
@@ -130,34 +140,37 @@ fn longest_first(mut pieces: Vec<(usize, usize)>) -> Result<Vec<(usize, usize)>>
     Ok(sorted)
 }
 
-/// The row of each piece, and the number of rows: each into the one with the least room that is enough.
+/// The row of each piece, and the number of rows: each into the one with the least room that is enough, of several the
+/// one that was filled last.
 fn best_fit(pieces: &[(usize, usize)], length: usize) -> Result<(Vec<usize>, usize)> {
-    let mut by_room: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    let mut count = 0;
+    // By room, the row that was filled last; the one with as much room that was filled before it is `earlier` of it.
+    let mut by_room: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut earlier: Vec<usize> = Vec::new();
     let rows = pieces.iter().enumerate().map(|(place, &(tokens, _))| {
         if place % BLOCK == 0 {
             watch::advance(0)?;
         }
-        let found = by_room.range_mut(tokens..).next().map(|(&room, rows)| (room, rows.pop(), rows.is_empty()));
-        let (room, row) = match found {
-            Some((room, Some(row), is_last)) => {
-                if is_last {
+        let (room, row) = match by_room.range_mut(tokens..).next() {
+            Some((&room, last)) => {
+                let row = *last;
+                *last = earlier[row];
+                if *last == NONE {
                     by_room.remove(&room);
                 }
                 (room, row)
             }
-            _ => {
-                count += 1;
-                (length, count - 1)
+            None => {
+                earlier.push(NONE);
+                (length, earlier.len() - 1)
             }
         };
         if room > tokens {
-            by_room.entry(room - tokens).or_default().push(row);
+            earlier[row] = by_room.insert(room - tokens, row).unwrap_or(NONE);
         }
         Ok(row)
     });
     let rows = rows.collect::<Result<_>>()?;
-    Ok((rows, count))
+    Ok((rows, earlier.len()))
 }
 
 /// The row of each piece, and the number of rows: each into the first one with room.
