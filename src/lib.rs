@@ -117,9 +117,9 @@ pub use loader::{
     BatchIds, Batches, BatchesWithIds, DataLoader, DataLoaderBuilder, ItemLoader, ItemLoaderBuilder, StreamBatches,
 };
 pub use pipeline::{
-    Answer, AnswerWait, Batch, BatchNumber, BytesAhead, Delivery, Fetch, FetchPacked, FetchSamples, FieldView, Held,
-    IndexBatch, Outcome, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples, SlotCopy, Task, TaskKind,
-    WorkerEnd, Workers, end_with,
+    Answer, AnswerWait, Batch, BatchNumber, BytesAhead, Delivery, Fetch, FetchPacked, FetchPackedFields, FetchSamples,
+    FieldView, Held, IndexBatch, Outcome, PackedField, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples,
+    SlotCopy, Task, TaskKind, WorkerEnd, Workers, end_with,
 };
 pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};

@@ -495,6 +495,22 @@ class Prefetch:
         hand_over: HandOver,
         in_order: bool,
     ) -> Prefetch: ...
+    @staticmethod
+    def packed_fields(
+        engine: Engine,
+        dataset: Dataset,
+        lengths: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object],
+        tokens: int,
+        labels: int | None,
+        fields: list[tuple[int, bytes]],
+        *,
+        indices: int,
+        length: int,
+        pad_token: int,
+        shift_labels: bool,
+        hand_over: HandOver,
+        in_order: bool,
+    ) -> Prefetch: ...
     def pin(self, allocate: Callable[[tuple[int, ...]], object], most: int) -> None: ...
     def push(self, number: int, indices: list[int]) -> bool: ...
     def push_slice(self, number: int, indices: Indices, start: int, stop: int) -> bool: ...

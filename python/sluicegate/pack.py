@@ -164,8 +164,10 @@ def _checked_fields(fields: Iterable[str], documents: Any) -> tuple[str, ...]:
 class PackCollate:
     """Makes a batch of the pieces that a `PackedBatchSampler` asked for: a dict of tensors.
 
-    A `DataLoader` makes the batches of `DocumentPieces` of a `TokenDocumentsDataset` in Rust instead of calling it, as
-    long as `length`, `pad_token` and `shift_labels` are an `int`, an `int` and a `bool`.
+    A `DataLoader` makes the batches in Rust, without calling it, for `DocumentPieces` of a `TokenDocumentsDataset`, and
+    of a native dataset whose samples are mappings (Parquet, Arrow, JSON Lines, MDS, a `StackDataset` of ours or of
+    tensors, ...) if tokens and labels are integers. `length`, `pad_token` and `shift_labels` must be an `int`, an `int`
+    and a `bool`, and `pad_values` must not change a data type.
 
     - `input_ids`: (rows, length), int64.
     - `labels`: (rows, length), int64: `input_ids` again, but -100, which losses pass over, for padding and for the

@@ -13,9 +13,8 @@ from . import _core, _torch
 from .dataset import is_untouched
 from .native_dataset import hand_over_fields
 from .pack import DocumentPieces, PackCollate
+from .packed_fields import FIELDS, PackedFields, packed_fields
 from .token_documents import TokenDocumentsDataset
-
-_FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "cu_seqlens")
 
 # Somebody may replace a method: then it is no longer the class that the core stands in for.
 _METHODS = {
@@ -31,33 +30,49 @@ _METHODS = {
 
 @dataclass(frozen=True)
 class PackedSource:
-    """Rows that the core packs of the documents of files.
+    """Rows that the core packs of documents.
 
     Attributes:
         pieces: the dataset.
         documents: what its pieces are of.
         collate: the loader's collate function.
         facts: what the core goes by, as `_facts` found it.
+        pad_values: those of the collate function, as they were.
     """
 
     pieces: DocumentPieces
-    documents: TokenDocumentsDataset
+    documents: TokenDocumentsDataset | PackedFields
     collate: PackCollate
     facts: tuple[Any, ...]
+    pad_values: dict[str, float]
 
     def is_current(self, collate_fn: Any) -> bool:
         """Whether the core may still read: nobody has changed or replaced anything since."""
-        return collate_fn is self.collate and _facts_are(self.facts, _facts(self.pieces, self.collate))
+        return (
+            collate_fn is self.collate
+            and _facts_are(self.facts, _facts(self.pieces, self.collate))
+            and self.collate.pad_values == self.pad_values
+            and (not isinstance(self.documents, PackedFields) or self.documents.is_current())
+        )
 
     # Documents are what they are.
     is_random = False
 
     def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:
         """A window on its batches, of which nothing is drawn."""
-        how = hand_over_fields({name: field for field, name in enumerate(_FIELDS)}, ["tensor"] * len(_FIELDS))
-        collate, files = self.collate, self.documents.files
+        collate, documents = self.collate, self.documents
+        if isinstance(documents, PackedFields):
+            return documents.window(engine, self.pieces, collate, in_order)
+        how = hand_over_fields({name: field for field, name in enumerate(FIELDS)}, ["tensor"] * len(FIELDS))
         return _core.Prefetch.packed(
-            engine, files, len(self.pieces), collate.length, collate.pad_token, collate.shift_labels, how, in_order
+            engine,
+            documents.files,
+            len(self.pieces),
+            collate.length,
+            collate.pad_token,
+            collate.shift_labels,
+            how,
+            in_order,
         )
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -70,32 +85,35 @@ def packed_source(dataset: Any, collate_fn: Any) -> PackedSource | None:
     if type(dataset) is not DocumentPieces or type(collate_fn) is not PackCollate or _torch.modes_are_active():
         return None
     documents = dataset.documents
-    if type(documents) is not TokenDocumentsDataset or not is_untouched(documents):
+    is_of_tokens = type(documents) is TokenDocumentsDataset
+    if is_of_tokens and not is_untouched(documents):
         return None
     if any(getattr(cls, name) is not method for (cls, name), method in _METHODS.items()):
         return None
     for thing, names in (
         (dataset, ("__getitems__", "_read", "_fields")),
-        (documents, ("read_pieces",)),
+        (documents, ("read_pieces",) if is_of_tokens else ()),
         (collate_fn, ("_batch",)),
     ):
         if any(name in vars(thing) for name in names):
             return None
-    if not _can_be_packed(dataset, collate_fn) or not np.array_equal(dataset.lengths, documents.lengths):
+    if not _can_be_packed(dataset, collate_fn):
         return None
-    return PackedSource(dataset, documents, collate_fn, _facts(dataset, collate_fn))
+    source = documents
+    if not is_of_tokens:
+        source = packed_fields(documents, dataset, collate_fn)
+    elif dataset.fields or not np.array_equal(dataset.lengths, documents.lengths):
+        return None
+    if source is None:
+        return None
+    return PackedSource(dataset, source, collate_fn, _facts(dataset, collate_fn), dict(collate_fn.pad_values))
 
 
 def _can_be_packed(pieces: DocumentPieces, collate: PackCollate) -> bool:
     """Whether numbers are such as Python's own rows go by."""
     if type(collate.length) is not int or type(collate.pad_token) is not int or type(collate.shift_labels) is not bool:
         return False
-    return (
-        not pieces.fields
-        and pieces.length == collate.length
-        and 0 < collate.length < 2**31
-        and -(2**63) <= collate.pad_token < 2**63
-    )
+    return pieces.length == collate.length and 0 < collate.length < 2**31 and -(2**63) <= collate.pad_token < 2**63
 
 
 def _facts(pieces: DocumentPieces, collate: PackCollate) -> tuple[Any, ...]:

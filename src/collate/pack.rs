@@ -1,5 +1,7 @@
 //! [`PackRows`]: pieces of documents in rows of one length.
 
+use std::ops::Range;
+
 use super::BatchLayout;
 use crate::{Column, DType, Error, Field, Result};
 
@@ -53,6 +55,13 @@ pub enum PackedLabels {
     Shifted,
 }
 
+/// What labels are made of.
+#[derive(Clone, Copy)]
+enum LabelSource {
+    Tokens,
+    Own,
+}
+
 /// The pieces of a batch, one after the other, with the padding between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedPieces {
@@ -77,6 +86,16 @@ impl PackedPieces {
     /// The number of tokens of each piece, as many of them as have room.
     pub fn tokens(&self) -> impl Iterator<Item = usize> {
         self.spans.iter().filter(|span| span.document_in_row != PADDING).map(|span| span.tokens)
+    }
+
+    /// Where the pieces and the padding between them stand when rows are laid end to end: their tokens, counted from the
+    /// first of the batch; and whether it is padding.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Range<usize>, bool)> {
+        self.spans.iter().scan(0, |end, span| {
+            let start = *end;
+            *end += span.tokens;
+            Some((start..*end, span.document_in_row == PADDING))
+        })
     }
 
     /// The room for the tokens of each piece in `bytes`, a slot of this layout, one piece after the other.
@@ -136,7 +155,16 @@ impl PackRows {
     /// # Errors
     /// [`Error::InvalidArgument`] when an address can't count its bytes.
     pub fn layout(&self, pieces: &PackedPieces) -> Result<BatchLayout> {
-        let mut layout = BatchLayout::with_room(pieces.rows, 5);
+        self.layout_with(pieces, &[])
+    }
+
+    /// The same with room for more fields after those, (rows, length, ...): each has one element, of the shape of its field
+    /// here, for each token.
+    ///
+    /// # Errors
+    /// As [`layout`](Self::layout).
+    pub fn layout_with(&self, pieces: &PackedPieces, more: &[Field]) -> Result<BatchLayout> {
+        let mut layout = BatchLayout::with_room(pieces.rows, 5 + more.len());
         for name in ["input_ids", "labels", "position_ids", "document_ids"] {
             let field = Field::new(name, DType::Int64, [self.length]);
             let bytes_per_sample = field.bytes();
@@ -147,11 +175,29 @@ impl PackRows {
         let offset = layout.add(&field, pieces.spans.len() + 1, size_of::<i32>())?;
         let column = Column::Fixed { offset, bytes_per_sample: size_of::<i32>() };
         layout.push(&field, column, &[pieces.spans.len() + 1]);
+        for field in more {
+            let shape = [&[self.length], field.shape()].concat();
+            let field = Field::new(field.name(), field.dtype(), shape);
+            let bytes_per_sample = field.bytes();
+            let offset = layout.add(&field, pieces.rows, bytes_per_sample)?;
+            layout.push(&field, Column::Fixed { offset, bytes_per_sample }, &[pieces.rows]);
+        }
         Ok(layout)
     }
 
-    /// Writes everything but the tokens, which are in their [rooms](PackedPieces::rooms) already.
+    /// Writes everything but the tokens, which are in their [rooms](PackedPieces::rooms) already, and the fields that
+    /// [`layout_with`](Self::layout_with) has added.
     pub fn fill(&self, pieces: &PackedPieces, layout: &BatchLayout, bytes: &mut [u8]) {
+        self.fill_from(pieces, layout, bytes, LabelSource::Tokens);
+    }
+
+    /// The same for documents with labels of their own, where label k is that of token k: they are in the labels' column
+    /// already, and are shifted or left out there as the tokens would be.
+    pub fn fill_around_labels(&self, pieces: &PackedPieces, layout: &BatchLayout, bytes: &mut [u8]) {
+        self.fill_from(pieces, layout, bytes, LabelSource::Own);
+    }
+
+    fn fill_from(&self, pieces: &PackedPieces, layout: &BatchLayout, bytes: &mut [u8], source: LabelSource) {
         let size = pieces.rows * self.length * size_of::<i64>();
         let offsets: Vec<usize> = layout.columns.iter().map(Column::offset).collect();
         let mut rest = bytes;
@@ -177,16 +223,16 @@ impl PackRows {
                 input_ids.fill(self.pad_token.to_ne_bytes());
                 labels.fill(IGNORED.to_ne_bytes());
             } else {
-                match self.labels {
-                    PackedLabels::Same => {
-                        labels.copy_from_slice(input_ids);
-                        labels[0] = IGNORED.to_ne_bytes();
-                    }
-                    PackedLabels::Shifted => {
+                match (self.labels, source) {
+                    (PackedLabels::Same, LabelSource::Tokens) => labels.copy_from_slice(input_ids),
+                    (PackedLabels::Same, LabelSource::Own) => {}
+                    (PackedLabels::Shifted, LabelSource::Tokens) => {
                         labels[..tokens - 1].copy_from_slice(&input_ids[1..]);
-                        labels[tokens - 1] = IGNORED.to_ne_bytes();
                     }
+                    (PackedLabels::Shifted, LabelSource::Own) => labels.copy_within(1.., 0),
                 }
+                let ignored = if self.labels == PackedLabels::Same { 0 } else { tokens - 1 };
+                labels[ignored] = IGNORED.to_ne_bytes();
             }
             let positions = split_off(&mut positions, tokens).iter_mut();
             (0_i64..).zip(positions).for_each(|(position, into)| *into = position.to_ne_bytes());

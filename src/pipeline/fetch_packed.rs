@@ -46,27 +46,40 @@ impl FetchPacked {
     /// # Errors
     /// [`Error::InvalidArgument`] when an index stands for no piece, or they make no rows.
     pub fn pieces(&self, indices: &[usize]) -> Result<(Vec<DocumentPiece>, PackedPieces)> {
-        let documents = self.documents.len();
-        let mut pieces = Vec::with_capacity(indices.len());
-        let mut places = Vec::with_capacity(indices.len());
-        for &index in indices {
-            if documents == 0 {
-                return Err(Error::IndexOutOfRange { index, len: 0 });
-            }
-            let code = PieceCode::of(index, documents);
-            let (document, start) = (code.document, code.start as u64);
-            let left = self.documents.document_len(document)?.saturating_sub(start);
-            if left == 0 {
-                let reason = format!("index {index} stands for no piece of {documents} documents");
-                return Err(Error::InvalidArgument { argument: "indices", reason });
-            }
-            pieces.push(DocumentPiece { document, start, tokens: 0 });
-            places.push((usize::try_from(left).unwrap_or(usize::MAX), code.begins_row));
-        }
-        let packed = self.collate.pieces(places)?;
-        pieces.iter_mut().zip(packed.tokens()).for_each(|(piece, tokens)| piece.tokens = tokens);
-        Ok((pieces, packed))
+        pieces_of(indices, self.documents.len(), &self.collate, |document| self.documents.document_len(document))
     }
+}
+
+/// The pieces of `documents` documents that `indices` stand for, and their places in rows; `len_of` is the number of tokens
+/// of a document.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] when an index stands for no piece, or they make no rows; those of `len_of`.
+pub(super) fn pieces_of(
+    indices: &[usize],
+    documents: usize,
+    collate: &PackRows,
+    len_of: impl Fn(usize) -> Result<u64>,
+) -> Result<(Vec<DocumentPiece>, PackedPieces)> {
+    let mut pieces = Vec::with_capacity(indices.len());
+    let mut places = Vec::with_capacity(indices.len());
+    for &index in indices {
+        if documents == 0 {
+            return Err(Error::IndexOutOfRange { index, len: 0 });
+        }
+        let code = PieceCode::of(index, documents);
+        let (document, start) = (code.document, code.start as u64);
+        let left = len_of(document)?.saturating_sub(start);
+        if left == 0 {
+            let reason = format!("index {index} stands for no piece of {documents} documents");
+            return Err(Error::InvalidArgument { argument: "indices", reason });
+        }
+        pieces.push(DocumentPiece { document, start, tokens: 0 });
+        places.push((usize::try_from(left).unwrap_or(usize::MAX), code.begins_row));
+    }
+    let packed = collate.pieces(places)?;
+    pieces.iter_mut().zip(packed.tokens()).for_each(|(piece, tokens)| piece.tokens = tokens);
+    Ok((pieces, packed))
 }
 
 impl Fetch for FetchPacked {

@@ -10,22 +10,31 @@ use pyo3::types::{PyDict, PyList};
 
 use super::convert::plain_indices;
 use super::dataset::Dataset;
-use super::detach::detach;
+use super::detach::{detach, detach_long};
 use super::engine::Engine;
 use super::error::to_python;
 use super::field_kind::Samples;
 use super::hand_over::HandOver;
-use super::memory::{Indices, pinned_leases};
+use super::integers::Integers;
+use super::memory::{ForeignArray, Indices, pinned_leases};
 use super::plan::Plan;
 use super::tokens::TokenFiles;
 use crate::memory::Slab;
-use crate::{Delivery, Fetch, FetchPacked, FetchSamples, IndexBatch, PackRows, PackedLabels, Sizes, TokenDocuments};
+use crate::{
+    Delivery, Error, Fetch, FetchPacked, FetchPackedFields, FetchSamples, IndexBatch, PackRows, PackedField,
+    PackedLabels, Sizes, TokenDocuments, watch,
+};
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
+type PieceCheck = Box<dyn Fn(&[usize]) -> bool + Send + Sync>;
+
 /// Puts some indices of a batch, which has this number, into a vector.
 type Look = fn(usize, &mut Vec<usize>);
+
+/// So many lengths of documents are read at once.
+const LENGTHS_AT_ONCE: usize = 8192;
 
 /// In the place of a plan: what is asked for next is not known before it is.
 const NOBODY_KNOWS: Option<(usize, Look)> = None;
@@ -36,8 +45,8 @@ pub(super) struct Prefetch {
     window: Mutex<crate::Prefetch<'static>>,
     /// Indices are below this.
     len: usize,
-    /// What else there is to know of indices that stand for pieces.
-    packed: Option<Arc<FetchPacked>>,
+    /// Whether indices stand for pieces that make rows.
+    packed: Option<PieceCheck>,
     hand_over: Py<HandOver>,
     /// Where there is one that indices are of.
     dataset: Option<Arc<dyn crate::Dataset>>,
@@ -104,21 +113,50 @@ impl Prefetch {
         in_order: bool,
     ) -> Self {
         let documents = Arc::new(TokenDocuments::new(Arc::clone(&files.0)));
-        let labels = if shift_labels { PackedLabels::Shifted } else { PackedLabels::Same };
-        let collate = PackRows { length, pad_token, labels };
+        let collate = PackRows { length, pad_token, labels: packed_labels(shift_labels) };
         let fetch = Arc::new(FetchPacked::new(documents, collate, Arc::clone(&engine.slab)));
-        let window = window(engine, Arc::clone(&fetch) as Arc<dyn Fetch>, in_order);
-        Self {
-            window,
-            len: indices,
-            packed: Some(fetch),
-            hand_over,
-            dataset: None,
-            epoch: AtomicU64::new(0),
-            slab: Arc::clone(&engine.slab),
-            bytes_ahead: Arc::clone(&engine.bytes_ahead),
-            pinned: OnceLock::new(),
-        }
+        let pieces = Arc::clone(&fetch);
+        let check: PieceCheck = Box::new(move |indices| pieces.pieces(indices).is_ok());
+        Self::of_pieces(engine, fetch, check, indices, hand_over, in_order)
+    }
+
+    /// The same for documents that are samples of `dataset`, which has these `lengths`: `tokens`, `labels` and `fields` are
+    /// the places of fields, the last with the bytes that pad them.
+    #[staticmethod]
+    #[pyo3(signature = (engine, dataset, lengths, tokens, labels, fields, *, indices, length, pad_token, shift_labels,
+        hand_over, in_order))]
+    #[expect(clippy::too_many_arguments, reason = "those of the window, and those of the collate function")]
+    fn packed_fields(
+        py: Python<'_>,
+        engine: &Engine,
+        dataset: &Dataset,
+        lengths: ForeignArray,
+        tokens: usize,
+        labels: Option<usize>,
+        fields: Vec<(usize, Vec<u8>)>,
+        indices: usize,
+        length: usize,
+        pad_token: i64,
+        shift_labels: bool,
+        hand_over: Py<HandOver>,
+        in_order: bool,
+    ) -> PyResult<Self> {
+        let lengths = Integers::new("lengths", lengths).map_err(|error| to_python(py, error))?;
+        let collate = PackRows { length, pad_token, labels: packed_labels(shift_labels) };
+        let fields = fields.into_iter().map(|(field, padding)| PackedField { field, padding }).collect();
+        let fetch = detach_long(py, "preparing an epoch", || {
+            let lengths = lengths_of_documents(lengths)?;
+            let fetch = FetchPackedFields::new(Arc::clone(&dataset.0), lengths, collate, Arc::clone(&engine.slab))?;
+            let fetch = fetch.with_tokens(tokens)?.with_fields(fields)?;
+            match labels {
+                Some(labels) => fetch.with_labels(labels),
+                None => Ok(fetch),
+            }
+        })?;
+        let fetch = Arc::new(fetch);
+        let pieces = Arc::clone(&fetch);
+        let check: PieceCheck = Box::new(move |indices| pieces.pieces(indices).is_ok());
+        Ok(Self::of_pieces(engine, fetch, check, indices, hand_over, in_order))
     }
 
     /// Has batches lie in pinned blocks that `allocate` gives when they are asked for; up to `most` blocks wait for batches.
@@ -202,6 +240,27 @@ impl Prefetch {
 }
 
 impl Prefetch {
+    fn of_pieces(
+        engine: &Engine,
+        fetch: Arc<dyn Fetch>,
+        check: PieceCheck,
+        len: usize,
+        hand_over: Py<HandOver>,
+        in_order: bool,
+    ) -> Self {
+        Self {
+            window: window(engine, fetch, in_order),
+            len,
+            packed: Some(check),
+            hand_over,
+            dataset: None,
+            epoch: AtomicU64::new(0),
+            slab: Arc::clone(&engine.slab),
+            bytes_ahead: Arc::clone(&engine.bytes_ahead),
+            pinned: OnceLock::new(),
+        }
+    }
+
     /// The window, when it is this thread's turn. To be called without the GIL: the turn may be a long wait.
     fn window(&self) -> MutexGuard<'_, crate::Prefetch<'static>> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
@@ -229,7 +288,7 @@ impl Prefetch {
     ) -> PyResult<bool> {
         let Some(indices) = indices else { return Ok(false) };
         // What makes no rows is Python's to complain of.
-        if self.packed.as_ref().is_some_and(|packed| packed.pieces(&indices).is_err()) {
+        if self.packed.as_ref().is_some_and(|make_rows| !make_rows(&indices)) {
             return Ok(false);
         }
         if let Some((allocate, most)) = self.pinned.get()
@@ -261,4 +320,26 @@ fn window(engine: &Engine, fetch: Arc<dyn Fetch>, in_order: bool) -> Mutex<crate
     let delivery = if in_order { Delivery::InOrder } else { Delivery::AsCompleted };
     let window = crate::Prefetch::new(fetch, engine.pool.clone(), delivery);
     Mutex::new(window.with_bytes_ahead(Arc::clone(&engine.bytes_ahead)))
+}
+
+fn packed_labels(shift_labels: bool) -> PackedLabels {
+    if shift_labels { PackedLabels::Shifted } else { PackedLabels::Same }
+}
+
+/// The numbers of tokens of documents.
+fn lengths_of_documents(mut lengths: Integers) -> crate::Result<Vec<u32>> {
+    let mut found = Vec::with_capacity(lengths.len());
+    let mut block = [0; LENGTHS_AT_ONCE];
+    for start in (0..lengths.len()).step_by(LENGTHS_AT_ONCE) {
+        watch::advance(0)?;
+        let block = &mut block[..LENGTHS_AT_ONCE.min(lengths.len() - start)];
+        lengths.read(start, block)?;
+        for &length in &*block {
+            found.push(u32::try_from(length).map_err(|_| Error::InvalidArgument {
+                argument: "lengths",
+                reason: format!("document {} can't have {length} tokens", found.len()),
+            })?);
+        }
+    }
+    Ok(found)
 }

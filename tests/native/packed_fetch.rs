@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluicegate::memory::Slab;
+use sluicegate::memory::{Array, Segment, Slab};
 use sluicegate::{
-    BatchingSampler, DType, DocumentPiece, Documents, Error, Fetch, FetchPacked, IndexBatch, LastBatch, PackRows,
-    PackedBatchSampler, PackedLabels, Packing, PieceCode, Shuffling, TokenDocuments, TokenFiles, TokenLayout,
-    TokenShardLayout, TokenShards, Wait,
+    BatchingSampler, DType, DatasetExt, DocumentPiece, Documents, Error, Fetch, FetchPacked, FetchPackedFields, Field,
+    IndexBatch, LastBatch, PackRows, PackedBatchSampler, PackedField, PackedLabels, Packing, PieceCode, Ragged,
+    Shuffling, Stack, TokenDocuments, TokenFiles, TokenLayout, TokenShardLayout, TokenShards, Wait,
 };
 use tempfile::TempDir;
 
@@ -156,4 +156,99 @@ fn a_batch_has_no_more_tokens_than_an_int32_counts() {
     assert!(collate.pieces([(7, true), (7, true)]).unwrap_err().to_string().contains("2^31 - 1"));
     let longest = PackRows { length: usize::MAX, ..collate };
     assert!(longest.pieces([(7, true), (7, true)]).is_err());
+}
+
+/// Documents with labels and a weight of their own for each token, as fields 1 and 2 after the tokens.
+fn with_fields(documents: &[Vec<u16>]) -> Stack {
+    fn ragged<T: Copy, const BYTES: usize>(
+        name: &str,
+        dtype: DType,
+        documents: &[Vec<u16>],
+        value: impl Fn(u16) -> T,
+        bytes: fn(T) -> [u8; BYTES],
+    ) -> Ragged {
+        let values: Vec<u8> = documents.iter().flatten().flat_map(|&token| bytes(value(token))).collect();
+        let ends = documents.iter().scan(0, |end, document| {
+            *end += document.len();
+            Some(*end)
+        });
+        let offsets: Vec<usize> = [0].into_iter().chain(ends).collect();
+        let len = offsets[offsets.len() - 1];
+        let array = Array::contiguous(Arc::new(Segment::from_vec(values)), 0, BYTES, &[len]).unwrap();
+        Ragged::new(Field::variable(name, dtype, []), array, offsets).unwrap()
+    }
+    let tokens = ragged("input_ids", DType::UInt16, documents, |token| token, u16::to_ne_bytes);
+    let labels = ragged("labels", DType::Int32, documents, label_of, i32::to_ne_bytes);
+    let weights = ragged("weight", DType::Float32, documents, |token| f32::from(token) / 4.0, f32::to_ne_bytes);
+    tokens.zip(labels).unwrap().zip(weights).unwrap()
+}
+
+/// Every third token is of a prompt.
+fn label_of(token: u16) -> i32 {
+    if token.is_multiple_of(3) { -100 } else { 1000 + i32::from(token) }
+}
+
+proptest! {
+    #[test]
+    fn labels_and_fields_stand_next_to_their_tokens(
+        lengths in prop::collection::vec(0_usize..40, 1..30),
+        length in 1_usize..50,
+        rows in 1_usize..4,
+        packing in prop::sample::select(vec![Packing::Concat, Packing::FirstFit, Packing::BestFit]),
+        labels in prop::sample::select(vec![PackedLabels::Same, PackedLabels::Shifted]),
+    ) {
+        let documents = texts(&lengths);
+        let signed: Vec<i64> = lengths.iter().map(|&length| length as i64).collect();
+        let sampler =
+            PackedBatchSampler::new(&signed, length, rows, packing, 16, LastBatch::Keep, Shuffling::Seeded(7)).unwrap();
+        let collate = PackRows { length, pad_token: 0, labels };
+        let counts = lengths.iter().map(|&length| length as u32).collect();
+        let padding = vec![PackedField { field: 2, padding: (-1.0_f32).to_ne_bytes().to_vec() }];
+        let fetch = FetchPackedFields::new(Arc::new(with_fields(&documents)), counts, collate, Arc::new(Slab::new(2)));
+        let fetch = fetch.unwrap().with_labels(1).unwrap().with_fields(padding).unwrap();
+        let batches = sampler.batches(0).unwrap();
+        for number in 0..batches.len() {
+            let mut indices = Vec::new();
+            batches.indices(number, &mut indices);
+            let batch = fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: number as u64, indices: indices.clone() });
+            let batch = batch.unwrap();
+            let ([tokens, _, positions, in_row], ends) = defined(&documents, &indices, collate);
+            prop_assert_eq!(&batch.to_vec::<i64>(0).unwrap(), &tokens);
+            prop_assert_eq!(&batch.to_vec::<i64>(2).unwrap(), &positions);
+            prop_assert_eq!(&batch.to_vec::<i64>(3).unwrap(), &in_row);
+            prop_assert_eq!(&batch.to_vec::<i32>(4).unwrap(), &ends);
+            let is_token = |place: &usize| in_row[*place] >= 0;
+            let expected_weights: Vec<f32> =
+                (0..tokens.len()).map(|place| if is_token(&place) { tokens[place] as f32 / 4.0 } else { -1.0 }).collect();
+            prop_assert_eq!(batch.to_vec::<f32>(5).unwrap(), expected_weights);
+            let mut expected = vec![-100; tokens.len()];
+            for piece in ends.windows(2).map(|piece| piece[0] as usize..piece[1] as usize).filter(|p| is_token(&p.start)) {
+                // The first label of a piece is predicted by nothing.
+                let own = tokens[piece.start + 1..piece.end].iter().map(|&token| i64::from(label_of(token as u16)));
+                let from = if labels == PackedLabels::Same { piece.start + 1 } else { piece.start };
+                expected[from..].iter_mut().zip(own).for_each(|(into, label)| *into = label);
+            }
+            prop_assert_eq!(batch.to_vec::<i64>(1).unwrap(), expected);
+        }
+    }
+}
+
+#[test]
+fn fields_that_do_not_fit_the_tokens_are_refused() {
+    let documents = texts(&[3, 2]);
+    let collate = PackRows { length: 4, pad_token: 0, labels: PackedLabels::Same };
+    let fetch = |lengths: Vec<u32>| {
+        FetchPackedFields::new(Arc::new(with_fields(&documents)), lengths, collate, Arc::new(Slab::new(2)))
+    };
+    assert!(fetch(vec![3]).err().unwrap().to_string().contains("2 documents, but 1 lengths"));
+    assert!(fetch(vec![3, 2]).unwrap().with_labels(2).err().unwrap().to_string().contains("expected integers"));
+    assert!(fetch(vec![3, 2]).unwrap().with_tokens(7).err().unwrap().to_string().contains("no field 7"));
+    let short = vec![PackedField { field: 2, padding: vec![0] }];
+    assert!(
+        fetch(vec![3, 2]).unwrap().with_fields(short).err().unwrap().to_string().contains("padding of field `weight`")
+    );
+    let index = PieceCode { document: 1, start: 0, begins_row: true }.index(2);
+    let batch = IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![index] };
+    let error = fetch(vec![3, 4]).unwrap().fetch(&batch).unwrap_err().to_string();
+    assert!(error.contains("document 1 has 2 tokens, but its length was said to be 4"), "{error}");
 }

@@ -25,7 +25,8 @@ class PackedBatchSampler(LengthsBatchSampler):
 
         loader = DataLoader(sampler.pieces(documents), batch_sampler=sampler, collate_fn=sampler.collate)
 
-    Rows of a `TokenDocumentsDataset` are made in Rust, on threads where there are workers.
+    Rows of a `TokenDocumentsDataset`, and of native datasets whose samples are mappings, are made in Rust, on threads
+    where there are workers.
 
     - `"concat"`: documents stand one after the other, and what does not fit into a row goes on in the next. Nothing but
       the end of the last row is padding.
