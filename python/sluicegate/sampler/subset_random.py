@@ -54,4 +54,6 @@ def _int64(indices: Any) -> torch.Tensor:
     found = np.asarray(indices.cpu() if isinstance(indices, torch.Tensor) else indices)
     if found.ndim != 1 or (found.dtype.kind not in "iu" and len(found)):
         raise ValueError(f"indices should be a flat sequence of integers, but are {found.dtype} of shape {found.shape}")
-    return torch.from_numpy(np.array(found, dtype=np.int64, order="C"))
+    array = np.ascontiguousarray(found, dtype=np.int64)
+    # The core copies them: memory of the user's that is only read is good enough, unless torch would warn of it.
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
