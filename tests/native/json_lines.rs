@@ -62,6 +62,17 @@ fn fields_keep_the_contract() {
 }
 
 #[test]
+fn null_is_the_default_of_json_where_it_has_one() {
+    let folder = TempDir::new().unwrap();
+    let path = put(&folder, "x", b"{\"a\": null, \"b\" : null }\n{\"a\": 1, \"a\": null, \"b\": [null]}");
+    let fields = vec![TypedField::json("a").or(b"[]".to_vec()).unwrap(), TypedField::json("b")];
+    let lines = JsonLines::open(vec![path], Some(fields), None).unwrap();
+    let expected =
+        [["[]", "null"], ["[]", "[null]"]].map(|sample| sample.map(|text| text.as_bytes().to_vec()).to_vec());
+    dataset_conformance(&lines, &expected);
+}
+
+#[test]
 fn an_error_names_file_line_byte_and_column() {
     let folder = TempDir::new().unwrap();
     let refused = |line: &[u8], fields: Option<Vec<TypedField>>, place: u64, words: &str| {

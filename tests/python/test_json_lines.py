@@ -75,6 +75,9 @@ def test_defaults_stand_for_what_is_missing_or_null(tmp_path: Path) -> None:
     dataset = JsonLinesDataset(path, fields, defaults=defaults)
     none = torch.tensor([], dtype=torch.int16)
     assert_same(dataset[0], {"a": -1, "l": none, "t": "none", "j": {"k": None}, "s": torch.tensor([7, 7])})
+    # Without a default, null is what a field of JSON is.
+    assert JsonLinesDataset(put(tmp_path / "y", '{"j": null}'), {"j": "json"})[0] == {"j": None}
+    assert JsonLinesDataset(tmp_path / "y", {"j": "json"}, defaults={"j": []})[0] == {"j": []}
     ones = {"a": 1, "l": torch.tensor([2], dtype=torch.int16), "t": "x", "j": [1], "s": torch.tensor([3, 4])}
     assert_same(dataset[1], ones)
     with pytest.raises(ValueError, match=r"line 1: .*there is no field `a`, or it is null, and it has no default"):

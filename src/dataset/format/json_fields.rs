@@ -173,6 +173,9 @@ impl<'de> DeserializeSeed<'de> for Value<'_> {
             return deserializer.deserialize_any(Part { typed: self.typed, column: self.column, axis: 0, axes });
         }
         let value: &RawValue = serde::Deserialize::deserialize(deserializer)?;
+        if value.get() == "null" && self.typed.default().is_some() {
+            return Ok(false);
+        }
         check(value.get()).map_err(|(_, reason)| D::Error::custom(reason))?;
         self.column.bytes.extend(value.get().as_bytes());
         Ok(true)

@@ -12,7 +12,7 @@ pub enum Content {
     Text,
     /// Any bytes.
     Bytes,
-    /// The text of a JSON value.
+    /// The text of a JSON value. Null is one, unless the field has a default, which takes its place.
     Json,
     /// Any number of texts in UTF-8, as the bytes that [`NestedType`] says of a list of [`NestedType::Text`].
     Texts,
