@@ -20,7 +20,16 @@ import torch
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset, default_collate
 
 from . import _core, _torch
-from .native_dataset import FORMAT_METHODS, READING_METHODS, VIEWED, Kind, NativeDataset, collate, hand_over
+from .native_dataset import (
+    FORMAT_METHODS,
+    READING_METHODS,
+    VIEWED,
+    Kind,
+    NativeDataset,
+    collate,
+    hand_over,
+    has_own_batches,
+)
 
 TENSOR_DTYPES = frozenset(_torch.DTYPE_NAMES.values())
 
@@ -73,7 +82,7 @@ class Source:
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """What makes the same batch of samples that Python has fetched: `default`, where that can."""
-        if not any(kind == "ragged" or isinstance(kind, tuple) for kind in self.kinds):
+        if not has_own_batches(self.kinds):
             return default
         return functools.partial(collate, structure=self.structure, kinds=self.kinds)
 

@@ -9,7 +9,8 @@ from typing import Any
 from torch.utils.data import StackDataset, Subset
 
 from .error_note import add_note
-from .native_dataset import NativeDataset, own_collate
+from .native_dataset import NativeDataset
+from .own_collate import own_collate
 from .placing import stacks_as_torch
 from .sample_words import indices_in_words, shapes_in_words, shapes_of
 from .stateful import Place, is_stateful, restore

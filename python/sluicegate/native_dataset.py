@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 import warnings
 from abc import abstractmethod
@@ -10,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import torch
-from torch.utils.data import Dataset, Subset, default_collate
+from torch.utils.data import Dataset, default_collate
 
 from . import _core, _torch
 from .image_field import ImageField
@@ -205,24 +204,6 @@ def leaves_out(on_error: str) -> bool:
 def has_own_batches(kinds: Sequence[Kind]) -> bool:
     """Whether torch's default collate has no batches of these kinds, or others than the core."""
     return any(kind == "ragged" or isinstance(kind, tuple) for kind in kinds)
-
-
-def own_collate(dataset: Any, collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What makes batches of the samples of `dataset` where its loader has torch's default collate.
-
-    Of tensors of any length that can't make any: wherever a dataset with such is read by Python (its images are random,
-    and there is no seed), its batches are those that the core would make.
-
-    Args:
-        dataset: any dataset.
-        collate_fn: torch's default collate, or what stacks as it does.
-    """
-    inner = dataset
-    while type(inner) is Subset:
-        inner = inner.dataset
-    if not isinstance(inner, NativeDataset) or not has_own_batches(inner.kinds):
-        return collate_fn
-    return functools.partial(collate, structure=inner.structure, kinds=inner.kinds, default=collate_fn)
 
 
 def collate(

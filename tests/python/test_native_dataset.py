@@ -77,6 +77,47 @@ def test_ragged_and_padded_tensors(dtype: str) -> None:
     assert_same(batch["padded"], {"values": padded, "lengths": torch.tensor([2, 0, 3])})
 
 
+class Paired(Ragged):
+    """Samples of a subclass's own making."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return super().__getitem__(index)["ragged"][:1], index
+
+    def __getitems__(self, indices: Any) -> list[Any]:
+        return [self[index] for index in indices]
+
+
+class Same(Ragged):
+    """A subclass with the samples of its base."""
+
+
+def test_only_samples_of_the_format_have_its_batches() -> None:
+    rows = [[1, 0, 1], [4]]
+    ragged = {"values": torch.tensor([1, 0, 1, 4]), "offsets": torch.tensor([0, 3, 4])}
+    (batch,) = sluicegate.DataLoader(Same(rows, ["ragged"], "int64"), batch_size=2)
+    assert_same(batch, {"ragged": ragged})
+    (batch,) = sluicegate.DataLoader(Paired(rows, ["ragged"], "int64"), batch_size=2)
+    assert_same(batch, [torch.tensor([[1], [4]]), torch.tensor([0, 1])])
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_parts_have_their_batches_next_to_a_part_that_python_reads(num_workers: int) -> None:
+    rows = Ragged([[1, 0, 1], [4]], ["ragged"], "int64")
+    in_python = [10, 20, 30, 40]
+    twice = torch.utils.data.ConcatDataset([rows, rows])
+    ragged = {"ragged": {"values": torch.tensor([4, 1, 0, 1]), "offsets": torch.tensor([0, 1, 4])}}
+    of_python = torch.tensor([20, 30])
+    stacked: list[tuple[Any, Any]] = [
+        (torch.utils.data.StackDataset(twice, in_python), [ragged, of_python]),
+        (torch.utils.data.StackDataset(a=twice, b=in_python), {"a": ragged, "b": of_python}),
+    ]
+    for dataset, expected in stacked:
+        assert native_source(dataset, in_worker=False) is None
+        for each, sampler in ((dataset, [1, 2]), (torch.utils.data.Subset(dataset, [3, 1, 2]), [1, 2])):
+            loader = sluicegate.DataLoader(each, batch_size=2, sampler=sampler, num_workers=num_workers)
+            assert_same(list(loader), [expected])
+
+
 def test_a_fill_has_the_bytes_of_its_data_type() -> None:
     assert fill_bytes(-1, "int16") == b"\xff\xff"
     assert fill_bytes(1.0, "bfloat16") == torch.ones(1, dtype=torch.bfloat16).view(torch.uint8).numpy().tobytes()
