@@ -467,7 +467,7 @@ class HandOver:
         kinds: Sequence[str | tuple[str, bytes] | tuple[str, str]],
         views: Sequence[Any],
         from_dlpack: Callable[[Any], Any],
-        collate: Callable[[list[Any]], Any],
+        collate: Callable[..., Any],
     ) -> HandOver: ...
 
 @final

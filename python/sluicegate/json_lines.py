@@ -16,9 +16,17 @@ from .paths import Paths, expand, listed, local
 class JsonLinesDataset(NativeDataset):
     r"""The lines of one or more JSON Lines files: sample i is the object of line i, or the fields of it that are named.
 
-    Without `fields` a sample is what `json.loads` makes of the line, and a batch is torch's default collate of those.
-    With them it is a dict of these fields in their types, parsed in Rust without Python's lock: numbers and booleans
-    become tensors in a batch, texts a list of `str`, lists of numbers `{"values", "offsets"}`.
+    Without `fields` a sample is what `json.loads` makes of the line, and a batch is torch's default collate of those,
+    except that lists of texts, objects or lists (`messages`) stay one list per sample, as `ParquetDataset` gives them.
+    With `fields` it is a dict of these fields in their types, parsed in Rust without Python's lock: numbers and
+    booleans become tensors in a batch, texts a list of `str`, lists of numbers `{"values", "offsets"}`.
+
+    Objects in such lists have the keys that the line gives them, as in `datasets.load_dataset("json")` of version 5; in
+    Parquet all rows have the same keys, and `nulls="mask"` makes None of the others. A key of the sample itself that is
+    missing in some samples of a batch is a KeyError, and None is an error where others have a number, a list or an
+    object: name the `fields`, with `defaults`. Texts may be None. Without `fields`, numbers have the type that torch
+    gives them batch by batch: int64 in a batch of integers, and float32, with a warning, where an integer comes before
+    a float. `fields={"score": float}` makes them float64 in all batches, as Parquet does.
 
     Blank lines are left out. Lines end in a line feed, or that and a carriage return; the last need not. A byte order
     mark is skipped. Each line is checked when it is read: an error names the file, the byte, and the line. Brackets may
@@ -28,8 +36,8 @@ class JsonLinesDataset(NativeDataset):
     file beside the first one (in the user's cache folder where that can't be), and used as long as the files are the
     same.
 
-    A map-style dataset as any other, under torch's own loader too (`collate_fn=dataset.collate` for lists of any
-    length). It can be pickled: the arguments travel. Threads may share it.
+    A map-style dataset as any other, under torch's own loader too (`collate_fn=dataset.collate` for lists). It
+    can be pickled: the arguments travel. Threads may share it.
 
     Args:
         paths: a file, several, or a pattern (`data/*.jsonl`, `part-{00..15}.jsonl`); one after the other.
@@ -49,6 +57,8 @@ class JsonLinesDataset(NativeDataset):
     Raises:
         FileNotFoundError: there is no such file, or none that matches a pattern.
         ValueError: while reading: a line is no UTF-8 or no JSON, or has no such field, or one of another type.
+        KeyError, TypeError, RuntimeError: while batching without `fields`: samples have different keys, None where
+            others have a value that is not a text, or lists of numbers of unequal lengths.
         OSError: while reading: a file changed since it was opened.
 
     Example:
@@ -60,6 +70,11 @@ class JsonLinesDataset(NativeDataset):
         {'text': 'one', 'ids': [1]}
         >>> JsonLinesDataset(path, {"ids": [int], "label": int}, defaults={"label": -1})[0]
         {'ids': tensor([1]), 'label': -1}
+        >>> from sluicegate import DataLoader
+        >>> with open(path, "w") as file:
+        ...     _ = file.write('{"messages": [{"role": "user", "content": "Hi"}]}\n{"messages": []}\n')
+        >>> next(iter(DataLoader(JsonLinesDataset(path), batch_size=2)))
+        {'messages': [[{'role': 'user', 'content': 'Hi'}], []]}
     """
 
     def __init__(

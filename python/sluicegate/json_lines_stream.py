@@ -79,6 +79,9 @@ class JsonLinesStream(NativeStream):
             continues=continues,
             shard=shard,
         )
+        # In other formats only what is read tells it. `collate` may be called before, or in another process.
+        structure, kinds = self._shape_of([])
+        self._shape = structure, tuple(kinds)
 
     def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int, bool]) -> _core.Stream:
         typed = None if self.fields is None else typed_fields(self.fields, self.defaults)[0]

@@ -27,9 +27,10 @@ class MdsDataset(DecodedDataset):
     `BlockShuffleSampler(dataset, window=...)` with a window that fits: each shard is then unpacked once an epoch
     (`cache_info` says how it went, and what to reckon with). Streaming is not needed. Encodings: `int`, `str_int` and
     `str_float` are numbers; `int8` to `uint64` and `float16` to `float64` tensors, but those of int64 and float64
-    Python's numbers; `str` and `str_decimal` `str`; `bytes`, `jpeg` and `png` `bytes`; `json` what the text stands for.
-    An `ndarray` of fixed shape is a tensor; of one without, data type and all axes but the first are those of the first
-    sample, and a batch is `{"values", "offsets"}`. Pickles (`pkl`) are never loaded: name the other columns.
+    Python's numbers; `str` and `str_decimal` `str`; `bytes`, `jpeg` and `png` `bytes`; `json` what the text stands for,
+    in batches as those of `JsonLinesDataset`. An `ndarray` of fixed shape is a tensor; of one without, data type and
+    all axes but the first are those of the first sample, and a batch is `{"values", "offsets"}`. Pickles (`pkl`)
+    are never loaded: name the other columns.
 
     A map-style dataset as any other, under torch's own loader too (`collate_fn=dataset.collate` for arrays of any
     length). It can be pickled: the arguments travel. Threads may share it.

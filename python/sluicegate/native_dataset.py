@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, default_collate
 from . import _core, _torch
 from .image_field import ImageField
 from .image_samples import DamagedImageError, ImageSamples
+from .json_batch import json_batch
 
 Kind = str | tuple[str, bytes] | tuple[str, str]
 
@@ -51,7 +52,7 @@ def hand_over(dataset: _core.Dataset, structure: Any, kinds: Sequence[Kind]) -> 
 def hand_over_fields(structure: Any, kinds: Sequence[Kind], views: Sequence[torch.dtype | None] = ()) -> _core.HandOver:
     """How fields of these kinds become Python objects; `views` are data types that DLPack has no code for."""
     views = list(views) or [None] * len(kinds)
-    return _core.HandOver(structure, list(kinds), views, _torch.from_dlpack, default_collate)
+    return _core.HandOver(structure, list(kinds), views, _torch.from_dlpack, json_batch)
 
 
 class NativeDataset(Dataset[Any]):
@@ -67,8 +68,8 @@ class NativeDataset(Dataset[Any]):
             "ragged" (a tensor of any length; in a batch `{"values", "offsets"}`), `("padded", fill)` (the same; in a
             batch `{"values", "lengths"}`, padded with the value that these bytes are); "bytes"; "str" (must be UTF-8);
             "bytes tuple" and "str tuple" (the same; in a batch a tuple of them);
-            "path" (a `str` as of `os.fsdecode`); "json" (the objects of a JSON text; a batch is what torch's default
-            collate makes of them); `("optional", kind)` (the same or None; in a batch a list of them);
+            "path" (a `str` as of `os.fsdecode`); "json" (the objects of a JSON text; a batch is what `json_batch`
+            makes of them); `("optional", kind)` (the same or None; in a batch a list of them);
             `("nested", type)` (lists, dicts, and what is in them; in a batch a list of such).
         is_native: whether the core makes samples alone: not where an image is transformed in Python, or is of any size.
     """
@@ -181,7 +182,8 @@ class NativeDataset(Dataset[Any]):
     def collate(self, samples: Sequence[Any]) -> Any:
         """The batch of `samples` as `sluicegate.DataLoader` makes it: the `collate_fn` for torch's own loader.
 
-        It is torch's default collate, but for tensors of any length, which that can't stack.
+        It is torch's default collate, except for tensors of any length, which that can't stack, and for lists of texts,
+        of lists or of objects (`messages`), which stay one list per sample.
         """
         return collate(list(samples), self.structure, self.kinds)
 
@@ -203,13 +205,13 @@ def leaves_out(on_error: str) -> bool:
 
 def has_own_batches(kinds: Sequence[Kind]) -> bool:
     """Whether torch's default collate has no batches of these kinds, or others than the core."""
-    return any(kind == "ragged" or isinstance(kind, tuple) for kind in kinds)
+    return any(kind in ("ragged", "json") or isinstance(kind, tuple) for kind in kinds)
 
 
 def collate(
     samples: Sequence[Any], structure: Any, kinds: Sequence[Kind], default: Callable[[Any], Any] = default_collate
 ) -> Any:
-    """The batch of samples of this structure and these kinds: that of `default`, but for tensors of any length."""
+    """The batch of samples of this structure and these kinds: that of `default`, except for what has any length."""
     if isinstance(structure, dict):
         return {key: collate([one[key] for one in samples], part, kinds, default) for key, part in structure.items()}
     if isinstance(structure, list):
@@ -221,6 +223,8 @@ def collate(
         return {"values": torch.cat(list(samples)), "offsets": lengths.cumsum(0)}
     if isinstance(kind, tuple) and isinstance(kind[1], str):
         return list(samples)
+    if kind == "json":
+        return json_batch(samples, default=default)
     if isinstance(kind, tuple):
         longest = max(map(len, samples))
         first = samples[0]

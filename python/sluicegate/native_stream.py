@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from torch.utils.data import default_collate
-
 from . import _core, _torch
 from .consumer import Consumer
 from .image_field import ImageField
 from .image_samples import ImageSamples
+from .json_batch import json_batch
 from .native_dataset import VIEWED, Kind, collate
 from .resumable_stream import ResumableIterator, ResumableStream
 from .stream_images import DecodesImages, EncodedSample, StreamImages
@@ -177,7 +176,7 @@ class NativeStream(ResumableStream[Any]):
     def collate(self, samples: Sequence[Any]) -> Any:
         """The batch of `samples` as `sluicegate.DataLoader` makes it: the `collate_fn` for torch's own loader."""
         if self._shape is None:
-            return default_collate(list(samples))
+            return json_batch(list(samples))
         return collate(list(samples), *self._shape)
 
     @property
@@ -210,7 +209,7 @@ class NativeStream(ResumableStream[Any]):
         self._shape = structure, ImageSamples(structure, kinds, images).kinds
         together = _TOGETHER if all(_is_copied(kind) for kind in kinds) else 1
         views = [VIEWED.get(dtype) for _, dtype, _ in fields]
-        return _core.HandOver(structure, list(kinds), views, _torch.from_dlpack, default_collate), together
+        return _core.HandOver(structure, list(kinds), views, _torch.from_dlpack, json_batch), together
 
     def _note_damages(self, damages: list[str]) -> None:
         self.damages += damages[: _MOST_DAMAGES - len(self.damages)]

@@ -76,8 +76,8 @@ class TarDataset(BlockedDataset):
 
     Args:
         urls: a file, several, or a pattern (`train-{0000..0146}.tar`, `data/*.tar`); or one of the lists above.
-        fields: by extension, what the file is: "bytes" (or None), "str" (UTF-8), "json" (the objects; a batch is what
-            torch's default collate makes of them), "int" or `int`, "float" or `float` (a decimal number; a batch is an
+        fields: by extension, what the file is: "bytes" (or None), "str" (UTF-8), "json" (the objects; a batch is as
+            that of `JsonLinesDataset`), "int" or `int`, "float" or `float` (a decimal number; a batch is an
             int64 or float64 tensor), "npy" (a tensor, of the data type and shape that the first one has; stacked in a
             batch, in any byte order that the machine has, never unpickled), `["npy"]` (the same, but the first axis has
             any length; a batch is `{"values", "offsets"}`, or as `lists` says), "image" or an `ImageField` (an image,

@@ -38,7 +38,7 @@ pub(super) enum FieldKind {
     Tuple(Box<FieldKind>),
     /// As `Str`, for what `os.fsdecode` must decode: names of files need not be UTF-8.
     Path,
-    /// The object that a JSON text stands for, and what the default collate makes of some of them.
+    /// The object that a JSON text stands for; `collate` makes the batches.
     Json,
     /// Lists, dicts, and what is in them, of this type: an object in samples, a list of them in batches.
     Nested(NestedType),
@@ -172,9 +172,10 @@ impl<'py> Materials<'_, 'py> {
         }
     }
 
-    /// What the default collate makes of the objects that the texts of field `field` stand for.
+    /// Calls `collate` on the objects that the texts of field `field` stand for.
     ///
-    /// It makes a dictionary of its batches of values, key by key: objects of equal keys are taken apart as they are read.
+    /// The batch of objects is a dictionary of the batches of their values, so objects of equal keys are taken apart as
+    /// they are read, and `collate` is called with the values of each key and its name.
     fn collated_json(&self, field: usize) -> PyResult<Bound<'py, PyAny>> {
         let rows = 0..self.layout.samples;
         let text = |row| &self.lease.bytes()[self.layout.columns[field].sample(self.lease.bytes(), row)];
@@ -187,8 +188,8 @@ impl<'py> Materials<'_, 'py> {
         for (name, values) in columns {
             // Of texts, told by the first value, the default collate gives the list.
             match values.get_item(0)?.is_instance_of::<PyString>() {
-                true => batch.set_item(name, values)?,
-                false => batch.set_item(name, self.collate.call1((values,))?)?,
+                true => batch.set_item(&name, values)?,
+                false => batch.set_item(&name, self.collate.call1((values, &name))?)?,
             }
         }
         Ok(batch.into_any())

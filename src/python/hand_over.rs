@@ -23,7 +23,7 @@ pub(super) struct HandOver {
 #[pymethods]
 impl HandOver {
     /// `structure` nests the fields, `kinds` and `views` are by field, `from_dlpack` makes a tensor of a capsule, `collate`
-    /// a batch of a list of objects.
+    /// a batch of a list of parsed JSON values, and takes the key that they belong to as a second argument.
     #[new]
     fn new(
         structure: Structure,

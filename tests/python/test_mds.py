@@ -18,7 +18,7 @@ import torch
 
 from equality import assert_same
 from formats import check_format
-from sluicegate import DataLoader, MdsDataset
+from sluicegate import DataLoader, JsonLinesDataset, MdsDataset
 
 SIZES = {"int": 8, "uint8": 1, "int16": 2, "float16": 2, "float32": 4, "float64": 8, "ndarray:int32:2,3": 24}
 
@@ -157,6 +157,18 @@ def test_columns_are_samples_like_any_others(tmp_path: Path, compression: str | 
     encoded = [each for each, _ in samples]
     folder = written(tmp_path / "x", COLUMNS, [encoded[:3], [], encoded[3:]], compression)
     check_format(MdsDataset(folder), [expected for _, expected in samples])
+
+
+def test_json_has_the_batches_of_json_lines(tmp_path: Path) -> None:
+    chats: list[Any] = [[{"role": "user", "content": "ü"}], [], [{"role": "tool", "id": None}] * 2, [{"role": "user"}]]
+    texts = [json.dumps({"messages": chat, "tags": ["a"] * n, "n": n}) for n, chat in enumerate(chats)]
+    (tmp_path / "x.jsonl").write_text("\n".join(texts))
+    folder = written(tmp_path / "x", {"row": "json"}, [[{"row": text.encode()} for text in texts]])
+    dataset = MdsDataset(folder)
+    for loader in (DataLoader(dataset, 2), DataLoader(dataset, 2, collate_fn=dataset.collate)):
+        assert_same(
+            [batch["row"] for batch in loader], list(DataLoader(JsonLinesDataset(str(tmp_path / "x.jsonl")), 2))
+        )
 
 
 def test_columns_are_chosen(tmp_path: Path) -> None:

@@ -1,0 +1,108 @@
+"""`json_batch`: batches of the values that JSON texts stand for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+from torch.utils.data import default_collate
+
+_NUMBERS = frozenset((bool, int, float))
+_REMEDY = (
+    "write a value there, name the fields to read by `fields=` with `defaults=` (JSON lines), or give a collate_fn"
+)
+
+
+def json_batch(values: Sequence[Any], name: str = "", default: Callable[[Any], Any] = default_collate) -> Any:
+    """Returns the batch of parsed JSON values: that of `default`, except for lists that no tensor holds.
+
+    Lists of texts, objects or lists (`messages`), and empty lists, stay one list per sample, as a column of Parquet has
+    them: torch's collate would transpose them, or fail where lengths differ. Objects in such lists have the keys that
+    the JSON text gives them; none are added. Texts may be None, in any sample. Numbers and lists of numbers are left to
+    `default`.
+
+    Args:
+        values: one per sample.
+        name: the key that they belong to, for messages.
+        default: torch's default collate, or what stacks as it does.
+
+    Warns:
+        UserWarning: the first number is an integer and another is a float, of which torch makes float32.
+
+    Raises:
+        KeyError: an object lacks a key that another one has. Torch's collate drops the keys that the first one lacks.
+        RuntimeError: lists of numbers have unequal lengths, or a number is None.
+        TypeError: a value is None where others are numbers, lists or objects.
+
+    Example:
+        >>> json_batch([{"n": 1, "tags": ["a"]}, {"n": 2, "tags": []}])
+        {'n': tensor([1, 2]), 'tags': [['a'], []]}
+    """
+    kinds = set(map(type, values))
+    has_none = type(None) in kinds
+    known = [value for value in values if value is not None] if has_none else list(values)
+    kinds.discard(type(None))
+    if kinds == {dict} and not has_none:
+        _check_keys(known, name)
+        inner = f"{name}." if name else ""
+        return {key: json_batch([value[key] for value in known], inner + key, default) for key in known[0]}
+    if kinds == {str}:
+        return list(values)
+    parts = set(map(type, chain.from_iterable(known))) if kinds == {list} else set()
+    if kinds == {list} and not (parts & _NUMBERS and parts <= {*_NUMBERS, type(None)}):
+        if has_none:
+            place = _first_none(values)
+            raise TypeError(
+                f"{_of(name)}: expected a list as in other samples, got None in sample {place} of the batch; {_REMEDY}"
+            )
+        return known
+    if float in kinds | parts:
+        _warn_of_rounding(known, name)
+    try:
+        return default(values)
+    except (TypeError, RuntimeError) as error:
+        problem = None
+        if has_none:
+            problem = f"expected a value, got None in sample {_first_none(values)} of the batch; {_REMEDY}"
+        elif parts and len({len(value) for value in known}) > 1:
+            problem = (
+                "expected lists of numbers of equal length, got unequal ones; name the field by `fields=` as [int] or "
+                "[float], whose batch is values and offsets, or give a collate_fn"
+            )
+        if problem is None:
+            raise
+        raise type(error)(f"{_of(name)}: {problem} ({error})") from None
+
+
+def _of(name: str) -> str:
+    return f"JSON, `{name}`" if name else "JSON"
+
+
+def _first_none(values: Sequence[Any]) -> int:
+    return next(place for place, value in enumerate(values) if value is None)
+
+
+def _check_keys(objects: Sequence[dict[str, Any]], name: str) -> None:
+    """Raises a KeyError if the objects do not all have the keys of the first one."""
+    keys = objects[0].keys()
+    for place, each in enumerate(objects):
+        if each.keys() != keys:
+            key = min(each.keys() ^ keys)
+            lacking, having = (0, place) if key in each else (place, 0)
+            raise KeyError(
+                f"{_of(name)}: expected the same keys in all samples of a batch, got {key!r} in sample {having} of the "
+                f"batch but not in sample {lacking}; {_REMEDY}"
+            )
+
+
+def _warn_of_rounding(values: Sequence[Any], name: str) -> None:
+    """Warns if torch's default collate makes float32, as it does of numbers whose first one is an integer."""
+    columns = zip(*values, strict=False) if isinstance(values[0], list) else (values,)
+    if any(isinstance(column[0], int) and any(type(value) is float for value in column) for column in columns):
+        warnings.warn(
+            f"{_of(name)}: torch's default collate makes float32 of integers and floats when the integer is first, and "
+            "rounds them; name the field by `fields=` as float for float64",
+            stacklevel=3,
+        )
