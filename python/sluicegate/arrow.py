@@ -146,7 +146,6 @@ class ArrowDataset(DecodedDataset):
     def _source_paths(self) -> list[str]:
         return list(self.paths)
 
-    def __repr__(self) -> str:
-        """The constructor's call, as far as it says which samples there are."""
+    def _shown(self) -> str:
         columns = list(self.columns) if isinstance(self.columns, tuple) else self.columns
-        return f"ArrowDataset({listed(self.paths)}, columns={columns!r})"
+        return f"{listed(self.paths)}, columns={columns!r}"

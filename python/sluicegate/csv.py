@@ -102,9 +102,5 @@ class CsvDataset(NativeDataset):
         structure = {name: number for number, (name, _, _) in enumerate(core.fields)}
         self._set_core(core, structure, kinds or [KINDS.get(content, "number") for content in contents])
 
-    def __repr__(self) -> str:
-        """The constructor's call."""
-        return (
-            f"CsvDataset({listed(self.paths)}, fields={self.fields!r}, header={self.header}, "
-            f"delimiter={self.delimiter!r})"
-        )
+    def _shown(self) -> str:
+        return f"{listed(self.paths)}, fields={self.fields!r}, header={self.header}, delimiter={self.delimiter!r}"

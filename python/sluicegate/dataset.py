@@ -28,6 +28,7 @@ from .native_dataset import (
     NativeDataset,
     collate,
     hand_over,
+    has_methods,
     has_own_batches,
 )
 
@@ -38,15 +39,12 @@ ARRAY_DTYPES = TENSOR_DTYPES - {"bfloat16", "complex32", *VIEWED}
 SCALAR_DTYPES = ARRAY_DTYPES - {"uint64"}
 
 # Somebody may replace a method of torch's classes: then they are no longer the classes that the core stands in for.
-_METHODS = {
+_METHODS: dict[tuple[type, str], Any] = {
     (cls, name): function
     for cls in (TensorDataset, Subset, ConcatDataset, StackDataset)
     for name in READING_METHODS
     if (function := getattr(cls, name, None)) is None or _torch.is_torchs_own(function)
 }
-
-
-_PATCHED = object()
 
 
 @dataclass(frozen=True)
@@ -140,11 +138,8 @@ def _hugging_face(dataset: Any) -> Source | None:
 
 def is_untouched(dataset: Any) -> bool:
     """Whether class and object have the methods that they were born with. Other special methods are the class's."""
-    cls = type(dataset)
-    known = FORMAT_METHODS if isinstance(dataset, NativeDataset) else _METHODS
-    return "__getitems__" not in getattr(dataset, "__dict__", ()) and all(
-        getattr(cls, name, None) is known.get((cls, name), _PATCHED) for name in READING_METHODS
-    )
+    is_format = isinstance(dataset, NativeDataset)
+    return has_methods(dataset, FORMAT_METHODS) if is_format else has_methods(dataset, _METHODS)
 
 
 def _attribute_check(dataset: Any, name: str) -> Callable[[], bool]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import ConcatDataset, StackDataset, Subset
 
 from . import _torch
-from .batch_source import BatchSource, batch_source
+from .batch_source import BatchSource, batch_source, lacks_seed
 from .dataset import is_untouched
 from .native_dataset import NativeDataset
 from .native_stream import NativeStream
+from .placing import stacks_as_torch
+from .shuffle_buffer import ShuffleBuffer
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -25,8 +28,8 @@ class Explanation:
     """Which engine reads a loader's samples.
 
     Attributes:
-        engine: "rust", on the calling thread or in `num_workers` threads; "python", on the calling thread;
-            "python processes", in worker processes; or "python threads".
+        engine: "rust", on the calling thread or in `num_workers` threads (of streams: in workers); "python", on the
+            calling thread; "python processes", in worker processes; or "python threads".
         reason: the first reason why it is not "rust"; None where it is.
         remedy: what to change, so that it is; None where nothing can be.
 
@@ -50,9 +53,12 @@ def decided(loader: DataLoader[Any]) -> tuple[BatchSource | None, Explanation]:
     refused, source = _refused(loader), None
     if refused is None and loader._dataset_kind == _torch.DatasetKind.Map:
         in_worker = loader.num_workers > 0
-        source = batch_source(loader.dataset, loader.collate_fn, in_worker=in_worker, seed=loader.seed)
+        source = batch_source(loader.dataset, loader.collate_fn, in_worker=in_worker)
         if source is None:
             refused = _unread(loader)
+        elif lacks_seed(source, loader.seed):
+            drawn = _drawn(loader.dataset) or type(loader.dataset).__name__
+            refused = f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader"
     if refused is None:
         return source, Explanation("rust")
     return None, Explanation(_python(loader), *refused)
@@ -72,9 +78,8 @@ def _python(loader: DataLoader[Any]) -> str:
 def _refused(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
     """The reason and the remedy where the arguments alone decide for Python; None where they do not."""
     if loader._dataset_kind != _torch.DatasetKind.Map:
-        if isinstance(loader.dataset, NativeStream):
-            told = _told(loader.dataset)
-            return None if told is None else (told, None)
+        if isinstance(loader.dataset, (NativeStream, ShuffleBuffer)):
+            return _refused_stream(loader)
         return f"iterable-style dataset class {type(loader.dataset).__name__} is iterated in Python", None
     if not loader._auto_collation:
         return "batch_size is None, so samples are not collated", "give batch_size"
@@ -83,6 +88,16 @@ def _refused(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
     if loader._loader_sample_id is not None:
         return "with_ids(sample_id=...) looks at each sample", "use ids.sample_indices"
     return None
+
+
+def _refused_stream(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
+    """The same of a stream that the core can read."""
+    if not loader._auto_collation:
+        return "batch_size is None, so samples are not collated", "give batch_size"
+    if not stacks_as_torch(loader.collate_fn):
+        return "collate_fn is not torch's default", "leave out collate_fn"
+    told = _told(loader.dataset)
+    return None if told is None else (told, None)
 
 
 def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:
@@ -95,8 +110,6 @@ def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:
     if (told := _told(dataset)) is not None:
         return told, None
     if isinstance(dataset, NativeDataset):
-        if dataset.is_native and loader.seed is None:
-            return f"{name} draws random values, which Python draws without a seed", "give seed= to the loader"
         return f"{name} has a part that Python runs", None
     if is_untouched(dataset) or type(dataset).__module__ == "datasets.arrow_dataset":
         return f"{name} has a form or a part that the core does not read", None
@@ -109,9 +122,21 @@ def _told(dataset: Any) -> str | None:
         told = dataset.python_reason
         told = told() if callable(told) else told
         return told if isinstance(told, str) else None
-    parts: Any = ()
+    return next((told for part in _parts(dataset) if (told := _told(part)) is not None), None)
+
+
+def _drawn(dataset: Any) -> str | None:
+    """The first random transform of `dataset` or its parts, in words."""
+    if isinstance(dataset, NativeDataset):
+        return dataset.random_transform
+    return next((drawn for part in _parts(dataset) if (drawn := _drawn(part)) is not None), None)
+
+
+def _parts(dataset: Any) -> Iterable[Any]:
+    """What one of torch's combinators is made of."""
     if isinstance(dataset, Subset):
-        parts = [dataset.dataset]
-    elif isinstance(dataset, (ConcatDataset, StackDataset)):
-        parts = dataset.datasets.values() if isinstance(dataset.datasets, dict) else dataset.datasets
-    return next((told for part in parts if (told := _told(part)) is not None), None)
+        return [dataset.dataset]
+    if isinstance(dataset, (ConcatDataset, StackDataset)):
+        parts: Any = dataset.datasets
+        return parts.values() if isinstance(parts, dict) else parts
+    return []

@@ -108,11 +108,10 @@ class FolderDataset(NativeDataset):
             kinds.append("number")
         self._set_core(core, structure, kinds)
 
-    def __repr__(self) -> str:
-        """The constructor's call."""
+    def _shown(self) -> str:
         first = os.path.join(self.root, *filter(None, (self.folders[0], self.pattern)))
         root = repr(first) if len(self.folders) == 1 else f"[{first!r}, ... {len(self.folders)} folders]"
-        return f"FolderDataset({root}, extensions={self.extensions}, classes={self.has_classes})"
+        return f"{root}, extensions={self.extensions}, classes={self.has_classes}"
 
 
 def _folders(root: Paths) -> tuple[list[str], str | None]:

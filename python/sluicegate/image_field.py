@@ -164,6 +164,7 @@ class ImageField:
         native = [] if divided is None else divided.native
         # What is called with what the core makes, and why.
         self._rest, self._reason = (None, None) if divided is None else (divided.called, divided.reason)
+        self._divided = divided
         self._cache = self._made_cache(images) if images and self.cache is not None else None
         self._pipeline: _core.ImagePipeline | None = None
         text = json.dumps(native)
@@ -220,6 +221,11 @@ class ImageField:
         if self.pipeline is None:
             return "images are of any size: end with a transform that gives them one"
         return None
+
+    @property
+    def random_transform(self) -> str | None:
+        """The first transform done in Rust that draws random values, as `python_reason` names transforms."""
+        return None if self._divided is None else self._divided.random
 
     @property
     def pipeline(self) -> _core.ImagePipeline | None:

@@ -277,7 +277,7 @@ class ImageFolderDataset(NativeDataset):
 
         Example: "transform 3, `Lambda`: not recognized".
         """
-        reason = self._field.python_reason
+        reason = super().python_reason
         return "`target_transform` is called" if reason is None and self._target_transform is not None else reason
 
     @property
@@ -297,15 +297,9 @@ class ImageFolderDataset(NativeDataset):
         """The label of each image."""
         return [None] * len(self) if self._labels is None else self._labels.to_list()
 
-    def __repr__(self) -> str:
-        """The folder, how many images of how many classes there are, and what is done in Rust and what in Python."""
+    def _shown(self) -> str:
         of = f" of {len(self.classes)} classes" if self.classes else ""
-        done = "decoded" if self.transform is None else "decoded and transformed"
-        if self._field.is_called:
-            done = f"decoded in Rust, transformed in Python from {self._field.python_reason}"
-        else:
-            done += " in Rust"
-        return f"ImageFolderDataset({self.root!r}, {len(self)} images{of}, {done})"
+        return f"{self.root!r}, {len(self)} images{of}"
 
     _OPENED = (
         *NativeDataset._OPENED,

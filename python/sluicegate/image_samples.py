@@ -118,8 +118,14 @@ class ImageSamples:
             raise DamagedImageError(field, failed[1], failed[0])
         return [_nested(self._structure, {**each, field: image}) for each, image in zip(values, decoded, strict=True)]
 
-    def core(self, core: _core.Dataset) -> tuple[_core.Dataset, Any, list[int]] | None:
-        """`core` with its images decoded by the core, its structure, and which fields it has; None where it can't."""
+    @property
+    def images_by_name(self) -> dict[str, ImageField]:
+        """The images by the names of their fields, which are paths inside of others; "" where samples have no names."""
+        return {name: self.images[field] for name, field in _named(self._structure) if field in self.images}
+
+    def core(self, core: _core.Dataset) -> tuple[_core.Dataset, Any, list[int]] | str:
+        """`core` with its images decoded by the core, its structure, and its fields; or why it can't, in words."""
+        names = {field: name for name, field in _named(self._structure)}
         used: list[int] = []
         numbered = _numbered(self._structure, used)
         with_image = {each: field for field in self._order for fields in self._moved[field] for each in fields}
@@ -130,11 +136,17 @@ class ImageSamples:
             place = used.index(with_image[field]) if field in with_image else None
             if image is not None:
                 pipeline = image.pipeline if place is None else image.mask_pipeline
-                if pipeline is None or kind != "bytes":
-                    return None
+                if pipeline is None and place is None:
+                    return str(image.python_reason)
+                if pipeline is None:
+                    return f"the channels of the masks in `{names[field]}` depend on the file: give them a mode"
+                if kind != "bytes":
+                    return f"`{names[field]}` may be without an image"
                 fields.append((field, pipeline, place, None))
-            elif place is not None and (field not in formats or not _holds_boxes(kind, core.fields[field])):
-                return None
+            elif place is not None and field not in formats:
+                return f"the masks in `{names[field]}` are arrays: only files of images are moved in the core"
+            elif place is not None and not _holds_boxes(kind, core.fields[field]):
+                return f"the boxes in `{names[field]}` are not arrays (n, 4) of 32 or 64 bits"
             else:
                 fields.append((field, None, place, formats.get(field)))
         return _core.decoded_images(core, fields), numbered, used
@@ -191,6 +203,15 @@ def _nested(structure: Any, values: Mapping[int, Any]) -> Any:
     if isinstance(structure, list):
         return tuple(_nested(inner, values) for inner in structure)
     return values[structure]
+
+
+def _named(structure: Any, front: str = "") -> Iterator[tuple[str, int]]:
+    """The names of the fields, as paths, and their numbers."""
+    if isinstance(structure, int):
+        yield front, structure
+        return
+    for key, part in structure.items() if isinstance(structure, dict) else enumerate(structure):
+        yield from _named(part, f"{front}.{key}" if front else str(key))
 
 
 def _numbered(structure: Any, used: list[int]) -> Any:

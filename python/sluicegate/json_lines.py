@@ -104,7 +104,6 @@ class JsonLinesDataset(NativeDataset):
         core, self.damages = _core.Dataset.json_lines(self.paths, typed, self.index_folder, leaves_out(self.on_error))
         self._set_core(core, structure, kinds)
 
-    def __repr__(self) -> str:
-        """The constructor's call."""
+    def _shown(self) -> str:
         more = f", defaults={self.defaults!r}" if self.defaults else ""
-        return f"JsonLinesDataset({listed(self.paths)}, fields={self.fields!r}{more})"
+        return f"{listed(self.paths)}, fields={self.fields!r}{more}"

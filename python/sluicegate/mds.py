@@ -121,9 +121,8 @@ class MdsDataset(DecodedDataset):
         files = (entry for folder in self.folders for entry in os.scandir(folder) if entry.is_file())
         return sorted(entry.path for entry in files)
 
-    def __repr__(self) -> str:
-        """The constructor's call."""
-        return f"MdsDataset({listed(self.folders)}, fields={self.fields!r})"
+    def _shown(self) -> str:
+        return f"{listed(self.folders)}, fields={self.fields!r}"
 
 
 def _in_words(core: _core.Dataset, contents: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import Dataset, default_collate
 
 from . import _core, _torch
+from .image_engine import engine_in_words
 from .image_field import ImageField
 from .image_samples import DamagedImageError, ImageSamples
 from .json_batch import json_batch
@@ -35,6 +36,8 @@ READING_METHODS = ("__getitem__", "__getitems__", "__len__")
 # By class and name: the methods that the core stands in for. Somebody may replace them, and a subclass has others.
 FORMAT_METHODS: dict[tuple[type, str], Any] = {}
 
+_REPLACED = object()
+
 _Format = TypeVar("_Format", bound="type[NativeDataset]")
 
 
@@ -42,6 +45,14 @@ def native_format(cls: _Format) -> _Format:
     """Decorate a class whose objects the core reads instead of calling their methods; not their subclasses."""
     FORMAT_METHODS.update({(cls, name): getattr(cls, name) for name in READING_METHODS})
     return cls
+
+
+def has_methods(dataset: Any, known: Mapping[tuple[type, str], Any]) -> bool:
+    """Returns whether class and object have the reading methods that are `known`, by class and name."""
+    cls = type(dataset)
+    return "__getitems__" not in getattr(dataset, "__dict__", ()) and all(
+        getattr(cls, name, None) is known.get((cls, name), _REPLACED) for name in READING_METHODS
+    )
 
 
 def hand_over(dataset: _core.Dataset, structure: Any, kinds: Sequence[Kind]) -> _core.HandOver:
@@ -81,8 +92,19 @@ class NativeDataset(Dataset[Any]):
     _reader: _core.Reader
     _images: Mapping[int, ImageField]
     _decoding: ImageSamples | None
+    # Why the core does not decode the images; None where it does, or there are none.
+    _core_reason: str | None
 
-    _OPENED: tuple[str, ...] = ("core", "structure", "kinds", "is_native", "_reader", "_images", "_decoding")
+    _OPENED: tuple[str, ...] = (
+        "core",
+        "structure",
+        "kinds",
+        "is_native",
+        "_reader",
+        "_images",
+        "_decoding",
+        "_core_reason",
+    )
 
     @abstractmethod
     def _open(self) -> None:
@@ -96,14 +118,16 @@ class NativeDataset(Dataset[Any]):
             warnings.warn(text, stacklevel=4)
         self._reader = _core.Reader(core, hand_over(core, structure, kinds))
         self._images = {field: image.of_dataset(len(core)) for field, image in (images or {}).items()}
-        self._decoding = None
+        self._decoding, self._core_reason = None, None
         self.core, self.structure, self.kinds, self.is_native = core, structure, tuple(kinds), True
         if self._images:
             self._decoding = ImageSamples(structure, kinds, self._images)
             self.kinds = self._decoding.kinds
             decoded = self._decoding.core(core)
-            self.is_native = decoded is not None
-            if decoded is not None:
+            self.is_native = not isinstance(decoded, str)
+            if isinstance(decoded, str):
+                self._core_reason = decoded
+            else:
                 self.core, self.structure, used = decoded
                 self.kinds = tuple(self.kinds[field] for field in used)
 
@@ -118,10 +142,18 @@ class NativeDataset(Dataset[Any]):
 
         Example: "transform 3, `Lambda`: not recognized".
         """
-        if self.is_native:
-            return None
-        reasons = [image.python_reason for image in self._images.values()]
-        return next((reason for reason in reasons if reason is not None), "its fields are not made in the core")
+        if not has_methods(self, FORMAT_METHODS):
+            return f"class {type(self).__name__} has methods of its own, which Python calls"
+        return None if self.is_native else self._core_reason
+
+    @property
+    def random_transform(self) -> str | None:
+        """The first transform of its images that draws random values; None where there is none.
+
+        Example: "transform 1, `RandomHorizontalFlip`,".
+        """
+        drawn = (image.random_transform for image in self._images.values())
+        return next((each for each in drawn if each is not None), None)
 
     def __len__(self) -> int:
         """The number of samples."""
@@ -186,6 +218,15 @@ class NativeDataset(Dataset[Any]):
         of lists or of objects (`messages`), which stay one list per sample.
         """
         return collate(list(samples), self.structure, self.kinds)
+
+    def _shown(self) -> str:
+        """Returns the arguments that say which samples there are, for `repr`."""
+        return ""
+
+    def __repr__(self) -> str:
+        """The constructor's call, as far as it says which samples there are, and what is done in Rust and in Python."""
+        images = {} if self._decoding is None else self._decoding.images_by_name
+        return f"{type(self).__name__}({self._shown()}{engine_in_words(images, self.python_reason)})"
 
     def __getstate__(self) -> dict[str, Any]:
         """The arguments, and whatever was set on the object: the files are opened anew on the other side."""

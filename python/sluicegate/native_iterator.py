@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _core, _torch
-from .batch_source import BatchSource, batch_source
+from .batch_source import BatchSource, batch_source, lacks_seed
 from .dataset import int64_array
 from .epoch_iterator import EpochIterator, refuse_timeout
 from .ids import BatchIds
@@ -60,7 +60,8 @@ class NativeIterator(EpochIterator):
         self._begin(self._native_source())
 
     def _native_source(self) -> BatchSource | None:
-        return batch_source(self._dataset, self._collate_fn, in_worker=self._num_workers > 0, seed=self._seed)
+        source = batch_source(self._dataset, self._collate_fn, in_worker=self._num_workers > 0)
+        return None if source is not None and lacks_seed(source, self._seed) else source
 
     def _begin(self, source: BatchSource | None) -> None:
         self._progress.out_of_turn = self._num_workers > 0 and not self._in_order

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _core, _torch
 from .consumer import Consumer
+from .image_engine import engine_in_words
 from .image_field import ImageField
 from .image_samples import ImageSamples
 from .json_batch import json_batch
@@ -196,12 +197,37 @@ class NativeStream(ResumableStream[Any]):
 
     @property
     def python_reason(self) -> str | None:
-        """Why images of its samples are not made in the core alone; None where they are, or there are none.
+        """Why Python has a part in its samples, and the core does not make batches alone; None where it does.
 
         Example: "transform 3, `Lambda`: not recognized".
         """
-        reasons = (image.python_reason for image in self._images.values())
-        return next((reason for reason in reasons if reason is not None), None)
+        if type(self).__iter__ is not NativeStream.__iter__:
+            return f"class {type(self).__name__} has an `__iter__` of its own, which Python calls"
+        return self.images_reason
+
+    @property
+    def has_images(self) -> bool:
+        """Whether there are fields that are decoded."""
+        return bool(self._images)
+
+    @property
+    def images_reason(self) -> str | None:
+        """Why images are not made in the core, a whole batch at a time; None where they are, or there are none."""
+        images = self._images
+        called = (image.python_reason for image in images.values() if image.is_called)
+        if (reason := next(called, None)) is not None:
+            return reason
+        if any(image.boxes or image.masks for image in images.values()):
+            return "boxes or masks move with an image of a stream, so samples are made one by one"
+        if images and self.may_lack_fields:
+            return "a field may be missing, so samples are made one by one"
+        of_any_size = (image.python_reason for image in images.values())
+        if (reason := next((each for each in of_any_size if each is not None), None)) is not None:
+            return reason
+        random = [name for name, image in images.items() if image.is_random]
+        if len(random) > 1:
+            return f"`{random[0]}` and `{random[1]}` are drawn in turn, so samples are made one by one"
+        return None
 
     def _hand_over(self, fields: Fields) -> tuple[_core.HandOver, int]:
         structure, kinds = self._shape_of(fields)
@@ -224,9 +250,10 @@ class NativeStream(ResumableStream[Any]):
         return super().__getstate__()
 
     def __repr__(self) -> str:
-        """What it is and what it reads."""
+        """What it is, what it reads, and what is done in Rust and what in Python."""
         more = f", ... {len(self.sources)} in all" if len(self.sources) > 1 else ""
-        return f"{type(self).__name__}({self.sources[0]!r}{more})"
+        engine = engine_in_words(self._images, self.python_reason)
+        return f"{type(self).__name__}({self.sources[0]!r}{more}{engine})"
 
 
 def _is_copied(kind: Kind) -> bool:

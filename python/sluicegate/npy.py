@@ -72,11 +72,10 @@ class NpyDataset(NativeDataset):
         core = _core.Dataset.stack(parts) if len(parts) > 1 else parts[0][1]
         self._set_core(core, structure, ["tensor"] * len(parts))
 
-    def __repr__(self) -> str:
-        """The constructor's call."""
+    def _shown(self) -> str:
         if isinstance(self.paths, dict):
-            return f"NpyDataset({', '.join(f'{name}={listed(_many(path))}' for name, path in self.paths.items())})"
-        return f"NpyDataset({', '.join(listed(_many(path)) for path in self.paths)})"
+            return ", ".join(f"{name}={listed(_many(path))}" for name, path in self.paths.items())
+        return ", ".join(listed(_many(path)) for path in self.paths)
 
 
 def _one_or_many(paths: Paths) -> str | list[str]:

@@ -155,11 +155,10 @@ class ParquetDataset(DecodedDataset):
     def _source_paths(self) -> list[str]:
         return list(self.paths)
 
-    def __repr__(self) -> str:
-        """The constructor's call, as far as it says which samples there are."""
+    def _shown(self) -> str:
         more = f", filter={self.filter!r}" if self.filter else ""
         columns = list(self.columns) if isinstance(self.columns, tuple) else self.columns
-        return f"ParquetDataset({listed(self.paths)}, columns={columns!r}{more})"
+        return f"{listed(self.paths)}, columns={columns!r}{more}"
 
 
 def _conditions(filter: Any) -> list[tuple[str, str, list[Any]]]:

@@ -74,10 +74,9 @@ class RawDataset(NativeDataset):
         core = _core.Dataset.raw(self.paths, self.header_bytes, layout.sample_bytes, layout.fields)
         self._set_core(core, layout.structure, ["tensor"] * len(layout.fields))
 
-    def __repr__(self) -> str:
-        """The constructor's call."""
+    def _shown(self) -> str:
         paths = repr(self.paths[0]) if len(self.paths) == 1 else f"[{self.paths[0]!r}, ... {len(self.paths)} files]"
-        return f"RawDataset({paths}, dtype={self.dtype!r}, shape={self.shape}, header_bytes={self.header_bytes})"
+        return f"{paths}, dtype={self.dtype!r}, shape={self.shape}, header_bytes={self.header_bytes}"
 
 
 class RawLayout(NamedTuple):

@@ -58,6 +58,5 @@ class SafetensorsDataset(NativeDataset):
             structure = 0
         self._set_core(core, structure, ["tensor"] * len(core.fields))
 
-    def __repr__(self) -> str:
-        """The constructor's call."""
-        return f"SafetensorsDataset({listed(self.paths)}, fields={self.fields!r})"
+    def _shown(self) -> str:
+        return f"{listed(self.paths)}, fields={self.fields!r}"

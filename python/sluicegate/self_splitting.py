@@ -62,6 +62,11 @@ def name_of(stream: Any) -> str:
     return f"{name} over {name_of(stream.iterable)}" if isinstance(stream, ResumableStream) else name
 
 
+def in_words(stream: Any) -> str:
+    """Returns the `repr` of a stream of ours, and of any other, which may hold millions of samples, its class."""
+    return repr(stream) if isinstance(stream, ResumableStream) else f"<{type(stream).__name__}>"
+
+
 def _inner(stream: Any) -> list[Any]:
     if isinstance(stream, ResumableStream):
         return _inner(stream.iterable)

@@ -10,7 +10,7 @@ from torch.utils.data import IterableDataset
 
 from .consumer import Consumer
 from .resumable_stream import ResumableIterator, ResumableStream
-from .self_splitting import name_of, refuse_self_splitting
+from .self_splitting import in_words, name_of, refuse_self_splitting
 from .stream_reader import StreamReader
 from .whole_stream import Split, is_reading_whole, reading_whole, watch_worker
 
@@ -64,6 +64,10 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
 
 class ShardedIterable(ResumableStream[_T_co]):
     """What `shard_iterable` returns."""
+
+    def __repr__(self) -> str:
+        """The stream, which is iterated in Python."""
+        return f"{type(self).__name__}({in_words(self.iterable)}, iterated in Python)"
 
     def _arguments(self) -> dict[str, Any]:
         return {}

@@ -17,6 +17,7 @@ from .checked_number import checked_number
 from .consumer import Consumer
 from .native_stream import NativeIterator, NativeStream
 from .resumable_stream import ResumableIterator, ResumableStream
+from .self_splitting import in_words
 from .stream_reader import StreamReader
 from .stream_split import Reached, reached_with_buffer, split_anew
 from .whole_stream import is_reading_whole
@@ -102,6 +103,23 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         self.size = None if size is None else checked_number("size", size, 1)
         self.max_bytes = None if max_bytes is None else checked_number("max_bytes", max_bytes, 1)
         self.seed = None if seed is None else checked_number("seed", seed)
+
+    @property
+    def python_reason(self) -> str | None:
+        """Why Python has a part in its samples, and the core does not make batches alone; None where it does."""
+        stream = self.iterable
+        if type(self) is not ShuffleBuffer or not isinstance(stream, NativeStream):
+            return f"{type(self).__name__} over {type(stream).__name__} is iterated in Python"
+        if stream.python_reason is not None:
+            return stream.python_reason
+        if self.max_bytes is not None:
+            return "max_bytes is given, so samples are weighed in Python"
+        return "the files of images are held in Python" if stream.has_images else None
+
+    def __repr__(self) -> str:
+        """The stream, and what is held."""
+        bounds = (f"{name}={bound}" for name, bound in self._arguments().items() if bound is not None)
+        return f"{type(self).__name__}({in_words(self.iterable)}, {', '.join(bounds)}, seed={self.seed})"
 
     def _arguments(self) -> dict[str, Any]:
         return {"size": self.size, "max_bytes": self.max_bytes}

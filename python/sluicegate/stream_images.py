@@ -96,11 +96,8 @@ class StreamImages:
 
     @property
     def makes_batches(self) -> bool:
-        """Whether the images of a batch are made in one go: all have one form, and of a sample one is drawn at most."""
-        images = self.stream._images.values()
-        return not (self.stream.may_lack_fields or self._moves) and (
-            all(image.pipeline is not None for image in images) and sum(image.is_random for image in images) <= 1
-        )
+        """Whether the images of a batch are made in one go."""
+        return self.stream.images_reason is None
 
     def next_batch(self, encoded: Iterator[EncodedSample], samples: int) -> tuple[Any, int] | None:
         """The batch of the next `samples` whole samples, or of fewer at the end, and how many; None at the end."""

@@ -188,10 +188,9 @@ class TarDataset(BlockedDataset):
     def _source_paths(self) -> list[str]:
         return list(self.urls)
 
-    def __repr__(self) -> str:
-        """The constructor's call, as far as it says which samples there are."""
+    def _shown(self) -> str:
         urls = repr(self.urls[0]) if len(self.urls) == 1 else f"[{self.urls[0]!r}, ... {len(self.urls)} in all]"
-        return f"TarDataset({urls}, {self.fields})"
+        return f"{urls}, {self.fields}"
 
 
 def checked_fields(fields: Mapping[str, TarField] | None) -> dict[str, TarField] | None:

@@ -94,7 +94,6 @@ class TFRecordDataset(NativeDataset):
             core, 0 if self.features == "bytes" else structure, kinds or [KINDS.get(c, "tensor") for c in contents]
         )
 
-    def __repr__(self) -> str:
-        """The constructor's call."""
+    def _shown(self) -> str:
         more = f", defaults={self.defaults!r}" if self.defaults else ""
-        return f"TFRecordDataset({listed(self.paths)}, features={self.features!r}{more})"
+        return f"{listed(self.paths)}, features={self.features!r}{more}"

@@ -66,7 +66,6 @@ class TokenDocumentsDataset(NativeDataset):
         tokens = _torch.from_dlpack(self.files.read(_core.Engine(0, 0), pieces))
         return list(tokens.split([stop - start for _, start, stop in pieces]))
 
-    def __repr__(self) -> str:
-        """The constructor's call, as far as it is short."""
+    def _shown(self) -> str:
         more = f" and {len(self.paths) - 1:,} more" if len(self.paths) > 1 else ""
-        return f"TokenDocumentsDataset({self.paths[0]!r}{more})"
+        return f"{self.paths[0]!r}{more}"

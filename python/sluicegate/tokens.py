@@ -138,10 +138,9 @@ class TokensDataset(NativeDataset):
         """
         return np.frombuffer(self._files(apart=True).document_lengths(), np.int64)
 
-    def __repr__(self) -> str:
-        """The constructor's call, as far as it is short."""
+    def _shown(self) -> str:
         more = f" and {len(self.paths) - 1:,} more" if len(self.paths) > 1 else ""
-        return f"TokensDataset({self.paths[0]!r}{more}, {self.length})"
+        return f"{self.paths[0]!r}{more}, {self.length}"
 
 
 def token_paths(paths: Paths) -> list[str]:

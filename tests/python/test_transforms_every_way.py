@@ -176,7 +176,7 @@ def test_existing_scripts_are_recognized(root: Path) -> None:
     assert dataset.python_reason in repr(dataset)
     assert dataset[0][0].dtype == torch.float32
     dataset.transform = None
-    assert repr(dataset).endswith("of 1 classes, decoded in Rust)")
+    assert "of 1 classes, decoded in Rust, batches made in Python: images are of any size" in repr(dataset)
 
 
 def test_what_a_transform_is_called_with(root: Path) -> None:

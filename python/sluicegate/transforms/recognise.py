@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from . import (
     warp,
 )
 from .called import CalledTransforms, is_exactly
+from .drawing import compiled
 from .transform import Transform
 from .v1 import applied_of_v1, as_of_pillow, inside, is_v1, own_of_v1
 
@@ -61,11 +63,23 @@ class Divided(NamedTuple):
         native: the transforms of the core, a list for JSON; empty where there are none.
         called: what is called with the image that they make; None where they are all.
         reason: which transform is the first that is called, and why; None where none is.
+        labels: which transform each of `native` is of, in words.
     """
 
     native: list[Any]
     called: CalledTransforms | None
     reason: str | None
+    labels: list[str]
+
+    @property
+    def random(self) -> str | None:
+        """Which transform of the core is the first that draws random values; None where none does."""
+        drawn = (label for label, spec in zip(self.labels, self.native, strict=True) if _is_random(spec))
+        return next(drawn, None)
+
+
+def _is_random(spec: Any) -> bool:
+    return compiled(json.dumps([spec])).is_random()
 
 
 class _NotRecognizedError(Exception):
@@ -103,6 +117,7 @@ def divide(transform: Any, *, mode: str = "RGB", has_places: bool = False) -> Di
     # Whether the image is one of Pillow's for the transforms, what made it one again, and whether it is marked.
     is_pillow, to_pillow, is_marked = is_v1(transform), None, False
     dtype = "uint8"
+    labels: list[str] = []
     steps = list(_steps(transform, ""))
     for number, (label, step) in enumerate(steps):
         try:
@@ -111,8 +126,9 @@ def divide(transform: Any, *, mode: str = "RGB", has_places: bool = False) -> Di
         except _NotRecognizedError as error:
             rest = [each for _, each in steps[number:]]
             called = CalledTransforms(rest, takes_pillow=is_pillow, takes_marked=is_marked)
-            return Divided(native, called, f"{label}{_name_of(step)}: {error}")
+            return Divided(native, called, f"{label}{_name_of(step)}: {error}", labels)
         native += own.spec() or []
+        labels += [f"{label}{_name_of(step)}"] * (len(native) - len(labels))
         if isinstance(own, conversion.ToPILImage):
             is_pillow, to_pillow, is_marked = True, (label, step), False
         elif isinstance(own, conversion.ToImage):
@@ -124,8 +140,8 @@ def divide(transform: Any, *, mode: str = "RGB", has_places: bool = False) -> Di
     if to_pillow is not None:
         label, step = to_pillow
         called = CalledTransforms([step])
-        return Divided(native, called, f"{label}{_name_of(step)}: makes an image of Pillow's, in Python")
-    return Divided(native, None, None)
+        return Divided(native, called, f"{label}{_name_of(step)}: makes an image of Pillow's, in Python", labels)
+    return Divided(native, None, None, labels)
 
 
 def _steps(transform: Any, label: str) -> Iterator[tuple[str, Any]]:
