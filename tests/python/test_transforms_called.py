@@ -67,6 +67,31 @@ def test_called_with_a_tensor(name: str, made: Made, kind: str) -> None:
         assert torch.equal(state, after)
 
 
+RESIZING = ("RandomResize", "RandomResizedCrop", "RandomShortestSize", "Resize", "ScaleJitter")
+SUMMED = (
+    *("AugMix", "AutoAugment", "ColorJitter", "GaussianBlur", "RandAugment", "RandomAdjustSharpness"),
+    *("RandomPhotometricDistort", "TrivialAugmentWide"),
+)
+
+
+@EVERY
+def test_floats_differ_as_the_docstring_says(name: str, made: Made) -> None:
+    bound = 2e-5 if name in RESIZING else 1e-6 if name in SUMMED else 0.0
+    docs = str(getattr(ours, name).__doc__)
+    assert ("by up to 2e-5" in docs, "by up to 1e-6" in docs) == (bound == 2e-5, bound == 1e-6)
+    if name in ("RandomEqualize", "ToPILImage"):
+        return
+    for seed in range(8):
+        image = floats(IMAGES[seed % 4]).contiguous()
+        found, expected = (drawn(seed, made(module), image)[0] for module in (ours, v2))
+        found, expected = (each if isinstance(each, tuple) else (each,) for each in (found, expected))
+        for one, other in zip(found, expected, strict=True):
+            if isinstance(other, type):
+                assert issubclass(one, (TypeError, ValueError, RuntimeError))
+            else:
+                torch.testing.assert_close(tensor(one), tensor(other), rtol=0, atol=bound)
+
+
 @EVERY
 def test_called_with_an_array(name: str, made: Made) -> None:
     array = np.array(IMAGES[0])

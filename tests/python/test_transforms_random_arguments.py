@@ -91,8 +91,8 @@ CHOICES: dict[str, Choice] = {
     "RandomShortestSize": random_shortest_size,
     "ScaleJitter": scale_jitter,
 }
-# Where floats are not torchvision's to the bit.
-ROUNDED = ("AugMix", "RandomResize", "RandomShortestSize", "ScaleJitter")
+# By how much floats may differ from torchvision's, as the docstrings say.
+ROUNDED = {"AugMix": 1e-6, "RandomResize": 2e-5, "RandomShortestSize": 2e-5, "ScaleJitter": 2e-5}
 # In these, a value half way between two pixels depends on the last bit of torch's product of matrices: `match_products`
 # looks how it is rounded, but a library may round in a third way.
 WARPS = ("RandomPerspective",)
@@ -118,7 +118,7 @@ def call(transform: Any, seed: int, *sample: Any) -> tuple[Any, torch.Tensor]:
 def assert_image(name: str, found: torch.Tensor, expected: torch.Tensor, what: Any) -> None:
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape), what
     if name in ROUNDED and found.is_floating_point():
-        torch.testing.assert_close(found, expected.as_subclass(torch.Tensor), atol=1e-5, rtol=0)
+        torch.testing.assert_close(found, expected.as_subclass(torch.Tensor), atol=ROUNDED[name], rtol=0)
     elif name in WARPS:
         difference = (found.double() - expected.double()).abs()
         assert (difference > 1e-3).float().mean() < 1e-4, what

@@ -28,6 +28,8 @@ _Range = float | Sequence[float] | None
 class ColorJitter(Transform):
     """Brightness, contrast, saturation and hue, by factors and in an order that are drawn.
 
+    On float images, values differ from torchvision's by up to 1e-6.
+
     Args:
         brightness, contrast, saturation: (least, greatest) factor, none negative, or a number x for (1 - x, 1 + x).
         hue: (least, greatest) within -0.5 and 0.5 of the circle of hues, or a number x for (-x, x).
@@ -124,6 +126,8 @@ class RandomChannelPermutation(Transform):
 class RandomPhotometricDistort(Transform):
     """Brightness, contrast, saturation, hue and the order of the channels, each with probability `p`.
 
+    On float images, values differ from torchvision's by up to 1e-6.
+
     Args:
         brightness, contrast, saturation: (least, greatest) factor.
         hue: (least, greatest) within -0.5 and 0.5.
@@ -161,7 +165,10 @@ class RandomAutocontrast(OptionalTransform):
 
 
 class RandomEqualize(OptionalTransform):
-    """Each channel's histogram made even, with probability `p`."""
+    """Each channel's histogram made even, with probability `p`.
+
+    On float images, a value that lies between two of 256 levels may get the other one than with torchvision.
+    """
 
 
 class RandomPosterize(OptionalTransform):
@@ -189,7 +196,10 @@ class RandomSolarize(OptionalTransform):
 
 
 class RandomAdjustSharpness(OptionalTransform):
-    """Blurred (a `sharpness_factor` below 1) or sharpened (above), with probability `p`."""
+    """Blurred (a `sharpness_factor` below 1) or sharpened (above), with probability `p`.
+
+    On float images, values differ from torchvision's by up to 1e-6.
+    """
 
     def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
         super().__init__(p)

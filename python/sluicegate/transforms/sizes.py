@@ -26,6 +26,8 @@ class _RandomSize(Transform):
 class RandomResize(_RandomSize):
     """The whole image in another size: the length of the shorter edge is drawn.
 
+    On float images, values differ from torchvision's by up to 2e-5.
+
     Args:
         min_size: the least length of the shorter edge, in pixels.
         max_size: one more than the greatest length, in pixels; it is never drawn itself, as in torchvision.
@@ -69,6 +71,8 @@ class RandomResize(_RandomSize):
 class RandomShortestSize(_RandomSize):
     """The whole image in another size: the length of the shorter edge is drawn from a list.
 
+    On float images, values differ from torchvision's by up to 2e-5.
+
     Args:
         min_size: the lengths of the shorter edge to choose from, in pixels, or the only one.
         max_size: the longer edge does not exceed this length, in pixels; None (the default) is no limit.
@@ -110,6 +114,8 @@ class RandomShortestSize(_RandomSize):
 
 class ScaleJitter(_RandomSize):
     """The whole image in another size: fitted into `target_size`, times a scale that is drawn.
+
+    On float images, values differ from torchvision's by up to 2e-5.
 
     Source: Ghiasi et al., "Simple copy-paste is a strong data augmentation method for instance segmentation", CVPR
     2021.

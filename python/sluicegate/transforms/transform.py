@@ -25,6 +25,10 @@ class Transform:
     the same comes out. While a `sluicegate.DataLoader` with a seed fetches a sample, it is drawn from
     `sluicegate.sample_rng().torch`, the sample's own.
 
+    Values are torchvision's to the last bit, except where several pixels are summed, which torch does in another order:
+    resizing and blurs of uint8 may differ by one level, and those of floats, like sharpness and contrast, by what the
+    docstring of the transform says, for values from 0 to 1.
+
     Threads may share a transform, and it can be pickled.
     """
 
