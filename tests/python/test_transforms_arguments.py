@@ -152,7 +152,7 @@ def test_what_may_do_something_else_is_not_recognised() -> None:
         v2.FiveCrop(3),
         v2.Resize((8, 9), interpolation="lanczos", antialias=False),
         v2.RandomAffine(3, interpolation="bicubic"),
-        torch.nn.Sequential(v2.RandomHorizontalFlip()),
+        torch.nn.Sequential(v2.RandomHorizontalFlip(), torch.nn.Identity()),
         len,
         None,
         "Resize",

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from . import container, conversion
+from . import container, conversion, identity
 from .leaves import flatten, kind_of, marked_image, to_transform, unflatten
 from .pillow_image import pillow_image
 from .torch_draws import drawing_from_current
 
-__all__ = ["CalledTransforms", "is_exactly"]
+__all__ = ["CalledTransforms", "is_exactly", "is_sequential"]
 
 _CONTAINERS = ("Compose", "RandomApply", "RandomChoice", "RandomOrder")
 
@@ -79,10 +79,18 @@ def is_exactly(transform: Any, module: str, names: Sequence[str]) -> bool:
     return not (own.get("_forward_hooks") or own.get("_forward_pre_hooks") or "forward" in own)
 
 
+def is_sequential(transform: Any) -> bool:
+    """Returns whether it is a `torch.nn.Sequential`, which torchvision has for pipelines that are to be scripted."""
+    return is_exactly(transform, "torch.nn", ("Sequential",))
+
+
 def _as_called(transform: Any) -> Any:
     modules = ("torchvision.transforms.v2", __package__)
     if any(is_exactly(transform, module, ("ToTensor",)) for module in modules):
         return _ToTensor(transform)
+    if is_sequential(transform):
+        # A sequential module takes one argument: not an image with its boxes and masks.
+        return container.Compose([_as_called(each) for each in transform]) if len(transform) else identity.Identity()
     if not any(is_exactly(transform, module, _CONTAINERS) for module in modules):
         return transform
     parts = [_as_called(each) for each in transform.transforms]
@@ -93,5 +101,7 @@ def _as_called(transform: Any) -> Any:
 
 
 def _draws_of(transform: Any) -> AbstractContextManager[Any]:
-    of_torchvision = type(transform).__module__.startswith("torchvision.")
-    return drawing_from_current() if of_torchvision else nullcontext()
+    kind = type(transform)
+    # A container of this package may stand for one of torchvision's, and hold some of torchvision's transforms.
+    is_meant = kind.__module__.startswith("torchvision.") or kind in (getattr(container, name) for name in _CONTAINERS)
+    return drawing_from_current() if is_meant else nullcontext()

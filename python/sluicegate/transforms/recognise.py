@@ -23,7 +23,7 @@ from . import (
     values,
     warp,
 )
-from .called import CalledTransforms, is_exactly
+from .called import CalledTransforms, is_exactly, is_sequential
 from .drawing import compiled
 from .transform import Transform
 from .v1 import applied_of_v1, as_of_pillow, inside, is_v1, own_of_v1
@@ -90,9 +90,9 @@ def recognise(transform: Any) -> list[Any] | None:
     """The transform as a list for JSON that `_core.ImageTransforms` takes; None where the core does not know it.
 
     Known are this package's transforms, those of `torchvision.transforms.v2` of the same names, `Compose`,
-    `RandomApply` and `RandomOrder` of them, and those of `torchvision.transforms` (v1) whose values are the same on
-    Pillow's images within the rounding of each step: the very classes, not subclasses, which may do something else.
-    Torchvision is not imported for it: its transforms are there only if it is imported.
+    `RandomApply`, `RandomOrder` and `torch.nn.Sequential` of them, and those of `torchvision.transforms` (v1) whose
+    values are the same on Pillow's images within the rounding of each step: the very classes, not subclasses, which may
+    do something else. Torchvision is not imported for it: its transforms are there only if it is imported.
 
     Example:
         >>> from sluicegate import transforms
@@ -146,10 +146,11 @@ def divide(transform: Any, *, mode: str = "RGB", has_places: bool = False) -> Di
 
 def _steps(transform: Any, label: str) -> Iterator[tuple[str, Any]]:
     """The transforms of a pipeline in their order, with their places in it, in words."""
-    if not any(is_exactly(transform, module, ("Compose",)) for module in (_V1, _V2, __package__)):
+    is_compose = any(is_exactly(transform, module, ("Compose",)) for module in (_V1, _V2, __package__))
+    if not (is_compose or is_sequential(transform)):
         yield f"transform {label}, " if label else "", transform
         return
-    for number, each in enumerate(transform.transforms, 1):
+    for number, each in enumerate(transform.transforms if is_compose else transform, 1):
         yield from _steps(each, f"{label}.{number}" if label else str(number))
 
 
@@ -160,6 +161,9 @@ def _name_of(transform: Any) -> str:
 
 def _own(transform: Any, is_pillow: bool) -> Transform:
     """The transform of this package that does what `transform` does; a `_NotRecognizedError` where there is none."""
+    if is_sequential(transform):
+        parts = [_own(each, is_pillow) for each in transform]
+        return container.Compose(parts) if parts else identity.Identity()
     name = type(transform).__name__
     origin = next((module for module in (__package__, _V2, _V1) if is_exactly(transform, module, tuple(_OURS))), None)
     if origin is None:
@@ -215,6 +219,8 @@ def _all(own: Transform) -> Iterator[Any]:
 
 
 def _why_not(transform: Any) -> str:
+    if type(transform) is torch.nn.Sequential:
+        return "something is hooked to it"
     for kind in type(transform).__mro__:
         if kind.__name__ in _OURS and kind.__module__.startswith(("torchvision.transforms", __package__)):
             if kind is type(transform):
