@@ -137,7 +137,8 @@ class RandomApply(_Several):
 class RandomChoice(_Several):
     """One of the transforms, which is drawn.
 
-    The core does not run it: the choice is torch's `multinomial`, whose draws depend on how torch was built.
+    The core does not run it: the choice is drawn by torch's `multinomial`, whose draws depend on the processor and on
+    how torch was built.
 
     Args:
         transforms: a sequence of transforms.

@@ -21,8 +21,9 @@ _IMAGES = ("Image", "Video", "tensor", "array")
 class FiveCrop(Transform):
     """The four corners of the image and its middle: a tuple of five images in the place of one.
 
-    A loader's batch then has a list of five tensors (batch, channels, height, width). With `torch.stack` as the next
-    transform it has one tensor (batch, 5, channels, height, width).
+    The core makes one image of one, so this is called with what the transforms before it made in Rust. A loader's batch
+    then has a list of five tensors (batch, channels, height, width). With `torch.stack` as the next transform it has
+    one tensor (batch, 5, channels, height, width).
 
     Args:
         size: (height, width) of a part in pixels, or a number for squares.
