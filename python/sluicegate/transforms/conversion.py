@@ -6,13 +6,12 @@ from typing import Any
 
 import torch
 
-from .leaves import MARKED, flatten, kind_of, marked_image, tensor_of, to_transform, unflatten, wrapped
+from .leaves import IMAGES, MARKED, marked_image, tensor_of, wrapped
 from .pillow_image import of_pillow, pillow_image
 from .transform import Transform
 
 __all__ = ["ConvertImageDtype", "PILToTensor", "ToDtype", "ToImage", "ToPILImage", "ToPureTensor", "ToTensor"]
 
-_FLOAT_KINDS = ("tensor", "Image", "Video")
 # What a value is multiplied by, so that as many floats fall on each integer: those just below 1 become the greatest.
 _BELOW_NEXT = 1.0 - 1e-3
 
@@ -41,15 +40,7 @@ class ToImage(Transform):
 
     def __call__(self, *inputs: Any) -> Any:
         """What becomes of the sample."""
-        sample = inputs if len(inputs) > 1 else inputs[0]
-        leaves = flatten(sample)
-        kinds = [kind_of(leaf) for leaf in leaves]
-        chosen = to_transform(kinds, self._meant)
-        after = [
-            self._convert(leaf, str(kind)) if is_chosen else leaf
-            for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True)
-        ]
-        return unflatten(sample, iter(after))
+        return self._of_leaves(inputs if len(inputs) > 1 else inputs[0], self._meant, self._convert)
 
     def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
         return marked_image(leaf if kind == "tensor" else tensor_of(leaf))
@@ -149,19 +140,10 @@ class ToDtype(Transform):
 
     def __call__(self, *inputs: Any) -> Any:
         """What becomes of the sample."""
-        sample = inputs if len(inputs) > 1 else inputs[0]
-        leaves = flatten(sample)
-        kinds = [kind_of(leaf) for leaf in leaves]
-        tensors = ("tensor", "Image", "Video", "BoundingBoxes", "Mask", "KeyPoints")
-        chosen = to_transform(kinds, tensors)
-        after = [
-            self._convert(leaf, str(kind)) if is_chosen else leaf
-            for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True)
-        ]
-        return unflatten(sample, iter(after))
+        return self._of_leaves(inputs if len(inputs) > 1 else inputs[0], ("tensor", *MARKED), self._convert)
 
     def _convert(self, leaf: torch.Tensor, kind: str) -> torch.Tensor:
-        is_image = kind in _FLOAT_KINDS
+        is_image = kind in IMAGES
         dtype = self.dtype
         if isinstance(dtype, dict):
             if type(leaf) not in dtype and "others" not in dtype:

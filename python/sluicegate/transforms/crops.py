@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from .arguments import size_of
-from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
-from .pillow import on_pillow
+from .leaves import flatten, kind_of, tensor_of, wrapped
 from .transform import Transform
 
 __all__ = ["FiveCrop", "TenCrop"]
-
-_IMAGES = ("Image", "Video", "tensor", "array")
 
 
 class FiveCrop(Transform):
@@ -54,20 +50,9 @@ class FiveCrop(Transform):
     def __call__(self, *inputs: Any) -> Any:
         """What becomes of the sample."""
         sample = inputs if len(inputs) > 1 else inputs[0]
-        leaves = flatten(sample)
-        kinds = [kind_of(leaf) for leaf in leaves]
-        if "PIL" in kinds:
-            return on_pillow(self, sample)
-        if "BoundingBoxes" in kinds or "Mask" in kinds:
+        if any(kind_of(leaf) in ("BoundingBoxes", "Mask") for leaf in flatten(sample)):
             raise TypeError(f"{type(self).__name__} cuts images alone, and there are boxes or masks in the sample")
-        # An array is an image only where it is the whole sample.
-        meant = _IMAGES if isinstance(sample, np.ndarray) else _IMAGES[:-1]
-        chosen = to_transform(kinds, meant)
-        after = [
-            self._cut(leaf, str(kind)) if is_chosen else leaf
-            for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True)
-        ]
-        return unflatten(sample, iter(after))
+        return self._of_images(sample, self._cut)
 
     def _cut(self, leaf: Any, kind: str) -> tuple[Any, ...]:
         image = tensor_of(leaf) if kind == "array" else leaf.as_subclass(torch.Tensor)

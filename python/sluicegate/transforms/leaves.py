@@ -9,10 +9,23 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["MARKED", "flatten", "kind_of", "marked_image", "tensor_of", "to_transform", "unflatten", "wrapped"]
+__all__ = [
+    "IMAGES",
+    "MARKED",
+    "flatten",
+    "kind_of",
+    "marked_image",
+    "tensor_of",
+    "to_transform",
+    "unflatten",
+    "wrapped",
+]
 
 # What torchvision calls its tensors that say what they are.
 MARKED = ("Image", "Video", "BoundingBoxes", "Mask", "KeyPoints")
+
+# Kinds of leaves that are images.
+IMAGES = ("Image", "Video", "tensor")
 
 
 def flatten(sample: Any) -> list[Any]:

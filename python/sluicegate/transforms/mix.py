@@ -9,12 +9,10 @@ from typing import Any
 import torch
 from torch.nn.functional import one_hot
 
-from .leaves import flatten, kind_of, to_transform, unflatten, wrapped
+from .leaves import IMAGES, flatten, kind_of, to_transform, unflatten, wrapped
 from .transform import Transform
 
 __all__ = ["CutMix", "MixUp"]
-
-_IMAGES = ("Image", "Video", "tensor")
 
 
 class _Mix(Transform):
@@ -48,14 +46,14 @@ class _Mix(Transform):
         batch = inputs if len(inputs) > 1 else inputs[0]
         leaves = flatten(batch)
         kinds = [kind_of(leaf) for leaf in leaves]
-        chosen = to_transform(kinds, _IMAGES)
+        chosen = to_transform(kinds, IMAGES)
         for kind in kinds:
             if kind in ("PIL", "BoundingBoxes", "Mask", "KeyPoints"):
                 raise ValueError(f"{type(self).__name__} mixes tensors of images and labels alone, not {kind}")
         labels = self._labels(batch)
         images = [leaf for leaf, is_chosen in zip(leaves, chosen, strict=True) if is_chosen and leaf is not labels]
         for image, kind in zip(leaves, kinds, strict=True):
-            if kind in _IMAGES and any(image is each for each in images):
+            if kind in IMAGES and any(image is each for each in images):
                 _check_batch(image, 5 if kind == "Video" else 4, labels.shape[0])
         share, mix = self._draw(images)
         after = []

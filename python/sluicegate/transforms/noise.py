@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from .drawing import current_generator
-from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
-from .pillow import on_pillow
+from .leaves import tensor_of, wrapped
 from .transform import Transform
 
 __all__ = ["GaussianNoise"]
-
-_IMAGES = ("Image", "Video", "tensor")
 
 
 class GaussianNoise(Transform):
@@ -57,22 +53,12 @@ class GaussianNoise(Transform):
 
     def __call__(self, *inputs: Any) -> Any:
         """What becomes of the sample."""
-        sample = inputs if len(inputs) > 1 else inputs[0]
-        if isinstance(sample, np.ndarray):
-            array = self._noisy(tensor_of(sample)).permute(1, 2, 0).numpy()
-            return array[:, :, 0] if sample.ndim == 2 else array
-        leaves = flatten(sample)
-        kinds = [kind_of(leaf) for leaf in leaves]
-        if "PIL" in kinds:
-            return on_pillow(self, sample)
-        chosen = to_transform(kinds, _IMAGES)
-        after = [
-            self._convert(leaf, str(kind)) if is_chosen else leaf
-            for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True)
-        ]
-        return unflatten(sample, iter(after))
+        return self._of_images(inputs if len(inputs) > 1 else inputs[0], self._convert)
 
-    def _convert(self, leaf: Any, kind: str) -> torch.Tensor:
+    def _convert(self, leaf: Any, kind: str) -> Any:
+        if kind == "array":
+            array = self._noisy(tensor_of(leaf)).permute(1, 2, 0).numpy()
+            return array[:, :, 0] if leaf.ndim == 2 else array
         noisy = self._noisy(leaf.as_subclass(torch.Tensor))
         return wrapped(noisy, leaf) if kind in ("Image", "Video") else noisy
 

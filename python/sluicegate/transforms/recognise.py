@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 
-from . import (
-    augment,
-    color,
-    container,
-    conversion,
-    crops,
-    geometry,
-    identity,
-    jpeg,
-    noise,
-    perspective,
-    sizes,
-    values,
-    warp,
-)
+from . import container, conversion, identity
 from .called import CalledTransforms, is_exactly, is_sequential
 from .drawing import compiled
 from .transform import Transform
@@ -30,22 +18,6 @@ from .v1 import applied_of_v1, as_of_pillow, inside, is_v1, own_of_v1
 
 __all__ = ["Divided", "divide", "recognise"]
 
-_MODULES = (
-    augment,
-    color,
-    container,
-    conversion,
-    crops,
-    geometry,
-    identity,
-    jpeg,
-    noise,
-    perspective,
-    sizes,
-    values,
-    warp,
-)
-_OURS = {name: getattr(module, name) for module in _MODULES for name in module.__all__}
 _CONTAINERS = ("Compose", "RandomApply", "RandomOrder")
 # What every module has.
 _MODULE = frozenset(vars(torch.nn.Module()))
@@ -164,24 +136,24 @@ def _own(transform: Any, is_pillow: bool) -> Transform:
     if is_sequential(transform):
         parts = [_own(each, is_pillow) for each in transform]
         return container.Compose(parts) if parts else identity.Identity()
-    name = type(transform).__name__
-    origin = next((module for module in (__package__, _V2, _V1) if is_exactly(transform, module, tuple(_OURS))), None)
+    name, ours = type(transform).__name__, _ours()
+    origin = next((module for module in (__package__, _V2, _V1) if is_exactly(transform, module, tuple(ours))), None)
     if origin is None:
         raise _NotRecognizedError(_why_not(transform))
     try:
         if name in _CONTAINERS and not (origin == _V1 and name == "RandomOrder"):
             parts = [_own(each, False) for each in transform.transforms]
             if name != "RandomApply":
-                own: Transform = _OURS[name](parts)
+                own: Transform = ours[name](parts)
             else:
                 apply = applied_of_v1 if origin == _V1 else container.RandomApply
                 own = apply(parts, transform.p)
         elif origin == __package__:
             own = transform
         elif origin == _V1:
-            own = own_of_v1(transform, _OURS[name])
+            own = own_of_v1(transform, ours[name])
         else:
-            own = _OURS[name].__new__(_OURS[name])
+            own = ours[name].__new__(ours[name])
             for attribute, value in vars(transform).items():
                 if attribute not in _MODULE and attribute not in _KEPT:
                     setattr(own, attribute, value)
@@ -190,6 +162,14 @@ def _own(transform: Any, is_pillow: bool) -> Transform:
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise _NotRecognizedError(str(error)) from None
     return own
+
+
+@functools.cache
+def _ours() -> dict[str, Any]:
+    """The transforms of this package by their names."""
+    package = sys.modules[__package__]
+    found = {name: getattr(package, name) for name in package.__all__}
+    return {name: kind for name, kind in found.items() if isinstance(kind, type) and kind is not Transform}
 
 
 def _check(own: Transform, mode_of_pillow: str | None, dtype: str, has_places: bool) -> None:
@@ -222,7 +202,7 @@ def _why_not(transform: Any) -> str:
     if type(transform) is torch.nn.Sequential:
         return "something is hooked to it"
     for kind in type(transform).__mro__:
-        if kind.__name__ in _OURS and kind.__module__.startswith(("torchvision.transforms", __package__)):
+        if kind.__name__ in _ours() and kind.__module__.startswith(("torchvision.transforms", __package__)):
             if kind is type(transform):
                 return "something is hooked to it"
             return f"a subclass of `{kind.__name__}`, which may do something else"

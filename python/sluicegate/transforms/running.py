@@ -13,13 +13,12 @@ from sluicegate import _core
 
 from .boxes import FORMATS, moved_boxes
 from .drawing import drawn
-from .leaves import flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
+from .leaves import IMAGES, flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
 from .pillow import on_pillow
 
 __all__ = ["check_policies", "moved_mask", "run"]
 
-_IMAGES = ("Image", "Video", "tensor")
-_MEANT = (*_IMAGES, "BoundingBoxes", "Mask", "KeyPoints")
+_MEANT = (*IMAGES, "BoundingBoxes", "Mask", "KeyPoints")
 _DTYPES = {torch.uint8: "uint8", torch.float32: "float32"}
 _POLICIES = ("TrivialAugmentWide", "RandAugment", "AutoAugment", "AugMix")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -47,7 +46,7 @@ def run(transforms: Sequence[Any], sample: Any) -> Any:
     mask_specs = [spec for transform in transforms for spec in transform.mask_spec() or []]
     _check_normalize(specs, dtype)
     text = json.dumps(specs)
-    if any(kind not in _IMAGES for _, kind in meant):
+    if any(kind not in IMAGES for _, kind in meant):
         check_policies(text)
     for_images, for_masks = drawn(text, json.dumps(mask_specs), shape, dtype)
     if for_images == "[]":

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import enum
 import inspect
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+
+from .leaves import IMAGES, flatten, kind_of, to_transform, unflatten
+from .pillow import on_pillow
 from .running import run
 
 __all__ = ["FilledTransform", "OptionalTransform", "Transform"]
@@ -50,6 +55,23 @@ class Transform:
     def __call__(self, *inputs: Any) -> Any:
         """What becomes of the sample, or of several parts of one."""
         return run([self], inputs if len(inputs) > 1 else inputs[0])
+
+    def _of_leaves(self, sample: Any, meant: tuple[str, ...], convert: Callable[[Any, str], Any]) -> Any:
+        """Returns `sample` with `convert(leaf, kind)` in the place of each leaf of the kinds that are `meant`."""
+        leaves = flatten(sample)
+        kinds = [kind_of(leaf) for leaf in leaves]
+        chosen = to_transform(kinds, meant)
+        after = [
+            convert(leaf, str(kind)) if is_chosen else leaf
+            for leaf, kind, is_chosen in zip(leaves, kinds, chosen, strict=True)
+        ]
+        return unflatten(sample, iter(after))
+
+    def _of_images(self, sample: Any, convert: Callable[[Any, str], Any]) -> Any:
+        """The same for images. torchvision transforms those of Pillow; an array is one where it is the whole sample."""
+        if any(kind_of(leaf) == "PIL" for leaf in flatten(sample)):
+            return on_pillow(self, sample)
+        return self._of_leaves(sample, ("array",) if isinstance(sample, np.ndarray) else IMAGES, convert)
 
     def arguments(self) -> dict[str, Any]:
         """Returns what makes a transform like this one, by the names of the constructor's arguments."""
