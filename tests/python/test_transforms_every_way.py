@@ -282,6 +282,24 @@ NAMES_OF_V1 = [
 ]
 
 
+def check_called(root: Path, head: list[Any], tail: list[Any], number: int, seed: int, expected: Any) -> Any:
+    """What Rust makes of an image by `head`, as floats; `tail` must make `expected` of it."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    made = ImageFolderDataset(root, v1.Compose(head) if head else None, exact=True)[number][0]
+    for_tail = made if made.is_floating_point() else v1.functional.to_pil_image(made)
+    assert_same(v1.Compose(tail)(for_tail), expected)
+    return made if made.is_floating_point() else made / 255
+
+
+def head_of(root: Path, head: list[Any], number: int, seed: int) -> Any:
+    """The same by torchvision."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    made = v1.Compose(head)(torchvision_datasets.ImageFolder(str(root))[number][0])
+    return made if isinstance(made, torch.Tensor) else v1.functional.to_tensor(made)
+
+
 def test_random_pipelines_of_torchvisions_first_version(root: Path) -> None:
     """Side by side with torchvision's `ImageFolder`. `SLUICEGATE_PIPELINES=5000` tries as many."""
     generator = random.Random(int(os.environ.get("SLUICEGATE_PIPELINES_SEED", "3")))
@@ -309,6 +327,11 @@ def test_random_pipelines_of_torchvisions_first_version(root: Path) -> None:
                 continue
             assert torch.equal(state, after), said
             assert (type(found), found.dtype, found.shape) == (type(wanted), wanted.dtype, wanted.shape), said
+            if (called := re.match(r"transform (\d+)", str(reason))) is not None:
+                # A level that differs in what Rust makes may be many after the transforms that are called: those are
+                # to make of it what they make of it alone.
+                head, tail = steps.transforms[: int(called[1]) - 1], steps.transforms[int(called[1]) - 1 :]
+                found, wanted = check_called(root, head, tail, number, seed, found), head_of(root, head, number, seed)
             # A level that differs may be many after these.
             is_sharp = any(each in said for each in ("Equalize", "Posterize", "Solarize", "Autocontrast", "Augment"))
             assert (found - wanted).abs().mean() < (20 if is_sharp else 3) / 255, said
