@@ -101,6 +101,17 @@ pub enum Error {
         reason: String,
     },
 
+    /// A field that is not an image that can be decoded, or whose boxes or mask do not fit it.
+    #[error("sample {index}, field `{field}`: {reason}")]
+    Image {
+        /// The index of the sample.
+        index: usize,
+        /// The name of the field.
+        field: String,
+        /// What was found, what is expected, what to do.
+        reason: String,
+    },
+
     /// A file is not the one any more that it was when it was opened or indexed.
     #[error(
         "{path} changed while it was in use: {reason}: leave the file alone while a loader reads it, or open the dataset \

@@ -51,6 +51,7 @@ from .class_loaders import ClassLoaders, class_loaders
 from .csv import CsvDataset
 from .csv_labels import CsvLabels
 from .csv_stream import CsvStream
+from .damaged_image import DamagedImageError
 from .dataloader import DataLoader
 from .explanation import Explanation
 from .folder import FolderDataset
@@ -118,6 +119,7 @@ __all__ = [
     "CsvLabels",
     "CsvStream",
     "DFIterDataPipe",
+    "DamagedImageError",
     "DataChunk",
     "DataLoader",
     "Dataset",

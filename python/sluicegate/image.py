@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import torch
 
 from . import _core, _torch
+from .damaged_image import DamagedImageError
 
 Mode = Literal["RGB", "L", "RGBA", "P", "unchanged"]
 Truncated = Literal["error", "fill"]
@@ -50,7 +51,8 @@ def decode_image(
         max_pixels: an image with more is refused before any of it is decoded.
 
     Raises:
-        ValueError: it is no image, is damaged, or has more pixels than it may. The message says what the decoder said.
+        DamagedImageError: it is not an image, is damaged, or has more than `max_pixels`; both an `OSError` and a
+            `ValueError`. The message includes what the decoder reported.
         OSError: the file can't be read.
 
     Example:
@@ -66,8 +68,8 @@ def decode_image(
         encoded = file.read()
     try:
         return decoder.decode(encoded)
-    except ValueError as error:
-        raise ValueError(f"{os.fsdecode(image)}: {error}") from None
+    except DamagedImageError as error:
+        raise DamagedImageError(f"{os.fsdecode(image)}: {error}") from None
 
 
 @functools.lru_cache(maxsize=16)

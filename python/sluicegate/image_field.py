@@ -12,6 +12,7 @@ import torch
 
 from . import _core
 from .checked_number import checked_number
+from .damaged_image import DamagedImageError
 from .global_generators import torch_door
 from .image import MAX_PIXELS, Mode, Truncated, image_decoder
 from .marked import Marks, plain, without_mark
@@ -250,7 +251,8 @@ class ImageField:
         """What becomes of the image that `encoded` is; of a dataset it has a `number`, by which a cache keeps it.
 
         Raises:
-            ValueError: it is no image, or is damaged; the message says what the decoder said.
+            DamagedImageError: it is not an image, or is damaged; the message includes what the decoder reported.
+            Exception: whatever `transform` raises.
         """
         return self.finish(self.decode_native(encoded, number))
 
@@ -258,7 +260,7 @@ class ImageField:
         """What the core makes of the image that `encoded` is, as of `decode`: what is called is still to come.
 
         Raises:
-            ValueError: as of `decode`.
+            DamagedImageError: as of `decode`.
         """
         if self._pipeline is None:
             return self._decoder.decode(encoded)
@@ -284,16 +286,21 @@ class ImageField:
             masks: of each of the fields `masks` what is there: a tensor or an array (..., height, width); the same.
 
         Raises:
-            ValueError: as of `decode`; a mask has another size than the image; boxes are not of four numbers.
+            DamagedImageError: as of `decode`; a mask has another size than the image; boxes are not of four numbers.
+            Exception: whatever `transform` raises.
         """
         assert self._pipeline is not None
         image, operations, before = self._pipeline.decode_moved(encoded, number, self._generator())
         if self._rest is not None and not self._moves_before:
             return self._called(image, boxes, masks)
-        moved = [
-            (None, before) if each is None else moved_boxes(each, self.box_format, operations, before) for each in boxes
-        ]
-        turned = [None if each is None else moved_mask(each, operations, before) for each in masks]
+        try:
+            moved = [
+                (None, before) if each is None else moved_boxes(each, self.box_format, operations, before)
+                for each in boxes
+            ]
+            turned = [None if each is None else moved_mask(each, operations, before) for each in masks]
+        except ValueError as error:
+            raise DamagedImageError(str(error)) from None
         if self._rest is not None:
             return self._called(image, [each for each, _ in moved], turned)
         if self.tv_tensors and self._marks is not None:

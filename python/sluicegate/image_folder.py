@@ -83,7 +83,9 @@ class ImageFolderDataset(NativeDataset):
         FileNotFoundError: there is no such folder, it has no classes, a class has no image, there is no image at all,
             or a link leads nowhere.
         ValueError: a link leads to a folder that it lies in itself; a file gets no label (it is named); a
-            `target_transform` without labels; or, while reading, a file is no image, is damaged or too large.
+            `target_transform` without labels.
+        DamagedImageError: while reading, a file is not an image, is damaged or too large. It is both an `OSError` and a
+            `ValueError`.
         TypeError: the labels that a function gives are of several kinds, or of none of these.
         OSError: a file or a folder can't be read.
 

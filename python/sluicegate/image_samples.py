@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _core
+from .damaged_image import DamagedImageError
 from .image_field import ImageField
 
 
@@ -73,7 +74,7 @@ class ImageSamples:
         """What becomes of `raw`, sample `number` as it was read.
 
         Raises:
-            DamagedImageError: one of its images is damaged, or none.
+            UndecodedFieldError: one of its images is damaged, or none.
         """
         values = dict(_leaves(raw, self._structure))
         for field in self._order:
@@ -85,8 +86,8 @@ class ImageSamples:
                     self._move(field, values, number)
                 else:
                     values[field] = self.images[field].decode(values[field], number)
-            except ValueError as error:
-                raise DamagedImageError(field, error) from None
+            except DamagedImageError as error:
+                raise UndecodedFieldError(field, error) from None
         return _nested(self._structure, values)
 
     def _move(self, field: int, values: dict[int, Any], number: int) -> None:
@@ -102,20 +103,20 @@ class ImageSamples:
             return values[field]
         try:
             return self.images[field].decode(values[field])
-        except ValueError as error:
-            raise DamagedImageError(field, error) from None
+        except DamagedImageError as error:
+            raise UndecodedFieldError(field, error) from None
 
     def samples(self, raw: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
         """The same of several, whose images are of one form, and share their memory.
 
         Raises:
-            DamagedImageError: one of the images is damaged, or none; `row` says of which sample.
+            UndecodedFieldError: one of the images is damaged, or none; `row` says of which sample.
         """
         (field,) = self._order
         values = [dict(_leaves(sample, self._structure)) for sample in raw]
         decoded, failed = self.images[field].decode_many([each[field] for each in values], numbers)
         if failed is not None:
-            raise DamagedImageError(field, failed[1], failed[0])
+            raise UndecodedFieldError(field, failed[1], failed[0])
         return [_nested(self._structure, {**each, field: image}) for each, image in zip(values, decoded, strict=True)]
 
     @property
@@ -152,8 +153,8 @@ class ImageSamples:
         return _core.decoded_images(core, fields), numbered, used
 
 
-class DamagedImageError(Exception):
-    """An image that can't be decoded.
+class UndecodedFieldError(Exception):
+    """A field of a sample whose image can't be decoded.
 
     Attributes:
         field: the number of its field.

@@ -12,9 +12,10 @@ import torch
 from torch.utils.data import Dataset, default_collate
 
 from . import _core, _torch
+from .damaged_image import DamagedImageError
 from .image_engine import engine_in_words
 from .image_field import ImageField
-from .image_samples import DamagedImageError, ImageSamples
+from .image_samples import ImageSamples
 from .json_batch import json_batch
 
 Kind = str | tuple[str, bytes] | tuple[str, str]
@@ -173,7 +174,7 @@ class NativeDataset(Dataset[Any]):
             return sample
         try:
             return self._decoding.sample(sample, place)
-        except DamagedImageError as error:
+        except UndecodedFieldError as error:
             self._refuse(place, error)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
@@ -189,13 +190,13 @@ class NativeDataset(Dataset[Any]):
             return list(map(self._sample, places))
         try:
             return self._decoding.samples(self._reader.samples(places), places)
-        except DamagedImageError as error:
+        except UndecodedFieldError as error:
             self._refuse(places[error.row], error)
 
-    def _refuse(self, place: int, error: DamagedImageError) -> NoReturn:
+    def _refuse(self, place: int, error: UndecodedFieldError) -> NoReturn:
         """An error of an image of sample `place`."""
         where = self._reader.origin(place, error.field) or f"sample {place}"
-        raise ValueError(f"{where}: {error.reason}") from None
+        raise DamagedImageError(f"{where}: {error.reason}") from None
 
     def _batch(self, places: list[int]) -> Any:
         batch = self.collate(self._samples(places)) if self._images else self._reader.batch(places)

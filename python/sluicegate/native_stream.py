@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _core, _torch
 from .consumer import Consumer
+from .damaged_image import DamagedImageError
 from .image_engine import engine_in_words
 from .image_field import ImageField
 from .image_samples import ImageSamples
@@ -190,9 +191,9 @@ class NativeStream(ResumableStream[Any]):
         return f"sample {encoded.ordinal}: `{name}`"
 
     def refuse_or_leave_out(self, reason: str) -> None:
-        """Takes note of a sample that is left out; a ValueError where none is."""
+        """Takes note of a sample that is left out; a DamagedImageError where none is."""
         if self.on_error == "raise":
-            raise ValueError(reason)
+            raise DamagedImageError(reason)
         self._note_damages([reason])
 
     @property

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import torch
 
+from .damaged_image import DamagedImageError
 from .global_generators import torch_door
 from .image_field import ImageField
-from .image_samples import DamagedImageError, ImageSamples
+from .image_samples import ImageSamples, UndecodedFieldError
 from .native_dataset import collate
 from .rng import SampleSeeding
 from .transforms.drawing import current_generator
@@ -78,7 +79,7 @@ class StreamImages:
             # A transform in Python may raise whatever it likes: only what the core says of an image is about its file.
             try:
                 made = image.decode_native(file)
-            except ValueError as error:
+            except DamagedImageError as error:
                 self._refuse(encoded, name, error)
                 return LEFT_OUT
             sample[name] = image.finish(made)
@@ -90,7 +91,7 @@ class StreamImages:
             self._samples = moving_samples(list(encoded.sample), self.stream._images)
         try:
             return self._samples.sample(encoded.sample, 0)
-        except DamagedImageError as error:
+        except UndecodedFieldError as error:
             self._refuse(encoded, list(encoded.sample)[error.field], error)
             return LEFT_OUT
 

@@ -110,7 +110,7 @@ impl DecodedImages {
         let refuse = |number: usize, reason: String| {
             let origin = self.dataset.origin(index, self.fields[number].from());
             let reason = origin.map_or_else(|| reason.clone(), |origin| format!("{origin}: {reason}"));
-            Error::Sample { index, field: self.schema.fields()[number].name().to_owned(), reason }
+            Error::Image { index, field: self.schema.fields()[number].name().to_owned(), reason }
         };
         let mut moves: Vec<(usize, Moves)> = Vec::new();
         for (&number, room) in self.fixed.iter().zip(&mut *rooms) {

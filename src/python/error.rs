@@ -5,8 +5,12 @@ use std::path::Path;
 
 use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use crate::Error;
+
+/// `sluicegate.DamagedImageError`, which is defined in Python: a class that is defined here could have one base only.
+static DAMAGED_IMAGE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// The exception that `error` is in Python: of the type that torch raises where torch has the error too.
 pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
@@ -25,6 +29,7 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
         | Error::Format { .. }
         | Error::Sample { .. }
         | Error::State { .. } => PyValueError::new_err(message),
+        Error::Image { .. } => damaged_image(py, message),
         // Torch raises RuntimeError when its allocator gets no memory, and code that survives that catches it.
         Error::OutOfMemory { .. }
         | Error::SharedMemory { .. }
@@ -33,6 +38,15 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
         | Error::Closed
         | Error::Threads { .. }
         | Error::Panic { .. } => PyRuntimeError::new_err(message),
+    }
+}
+
+/// `sluicegate.DamagedImageError(message)`.
+pub(super) fn damaged_image(py: Python<'_>, message: String) -> PyErr {
+    let class = DAMAGED_IMAGE.import(py, "sluicegate.damaged_image", "DamagedImageError");
+    match class.and_then(|class| class.call1((message,))) {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
     }
 }
 

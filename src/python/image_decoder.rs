@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::detach::detach;
-use super::error::to_python;
+use super::error::{damaged_image, to_python};
 use super::memory::capsule;
 use crate::memory::Slab;
 use crate::{DecodeOptions, Orientation, Truncated, decode_image, image_size};
@@ -56,13 +55,13 @@ impl ImageDecoder {
             let [height, width, channels] = image.shape();
             Ok(Ok((lease, image.dtype(), [channels, height, width])))
         })?;
-        let (lease, dtype, shape) = decoded.map_err(PyValueError::new_err)?;
+        let (lease, dtype, shape) = decoded.map_err(|reason| damaged_image(py, reason))?;
         self.from_dlpack.bind(py).call1((capsule(py, &Arc::new(lease), 0, (dtype, &shape))?,))
     }
 
     /// The width and the height of the image that `encoded` is, as they are stored.
     #[staticmethod]
     fn size(py: Python<'_>, encoded: &[u8]) -> PyResult<(usize, usize)> {
-        detach(py, || Ok(image_size(encoded)))?.map_err(PyValueError::new_err)
+        detach(py, || Ok(image_size(encoded)))?.map_err(|reason| damaged_image(py, reason))
     }
 }

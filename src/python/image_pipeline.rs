@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 
 use super::dataset::Dataset;
 use super::detach::detach;
-use super::error::to_python;
+use super::error::{damaged_image, to_python};
 use super::image_decoder::ImageDecoder;
 use super::image_operations::ImageOperations;
 use super::memory::capsule;
@@ -191,7 +191,7 @@ impl ImagePipeline {
                 let mut lease = self.slab.lease(image.bytes())?;
                 Ok(image.write(lease.bytes_mut()).map(|()| (lease, (dtype, shape), moves)))
             })?
-            .map_err(PyValueError::new_err)
+            .map_err(|reason| damaged_image(py, reason))
         };
         let (lease, (dtype, shape), moves) = self.draw_for(generator, run)?;
         let capsule = capsule(py, &Arc::new(lease), 0, (dtype, &shape))?;

@@ -27,6 +27,7 @@ OWN_NAMES = [
     "CsvDataset",
     "CsvLabels",
     "CsvStream",
+    "DamagedImageError",
     "Explanation",
     "FolderDataset",
     "ImageField",

@@ -16,7 +16,7 @@ const PARTS: usize = 256;
 
 /// Whether what `error` tells of is in the data: it will be there whenever they are read.
 pub(super) fn is_damage(error: &Error) -> bool {
-    matches!(error, Error::Format { .. } | Error::Sample { .. })
+    matches!(error, Error::Format { .. } | Error::Sample { .. } | Error::Image { .. })
 }
 
 /// Whether a file that can't be opened is the reason itself: another may be opened, and this one not later either. What

@@ -1,0 +1,102 @@
+"""`DamagedImageError`: one exception for damaged images, from every dataset, loader, and stream."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import sluicegate
+from photographs import encoded, photograph
+from sluicegate import (
+    DamagedImageError,
+    DataLoader,
+    ImageField,
+    ImageFolderDataset,
+    ParquetDataset,
+    TarDataset,
+    TarStream,
+    decode_image,
+)
+from sluicegate import transforms as T
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> dict[str, Any]:
+    """A dataset or stream of each kind with one image that is not an image."""
+    files = [encoded(photograph(number)) for number in range(2)] + [b"text"]
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for number, content in enumerate(files):
+            member = tarfile.TarInfo(f"{number}.jpg")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    folder = tmp_path / "folder" / "class"
+    folder.mkdir(parents=True)
+    for number, content in enumerate(files):
+        (folder / f"{number}.jpg").write_bytes(content)
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"image": pa.array(files)}), tmp_path / "a.parquet")
+    field = ImageField(T.CenterCrop(8))
+    return {
+        "tar": TarDataset(tmp_path / "a.tar", {"jpg": field}),
+        "any size": TarDataset(tmp_path / "a.tar", {"jpg": "image"}),
+        "stream": TarStream(str(tmp_path / "a.tar"), {"jpg": field}),
+        "folder": ImageFolderDataset(tmp_path / "folder", T.CenterCrop(8)),
+        "parquet": ParquetDataset(tmp_path / "a.parquet", {"image": field}),
+    }
+
+
+@pytest.mark.parametrize("name", ["tar", "any size", "stream", "folder", "parquet"])
+def test_it_is_an_os_error_and_a_value_error(broken: dict[str, Any], name: str) -> None:
+    dataset = broken[name]
+    ways: list[Callable[[], Any]] = [
+        lambda: list(DataLoader(dataset, batch_size=None)),
+        lambda: list(DataLoader(dataset, batch_size=3, collate_fn=list)),
+        lambda: list(DataLoader(dataset, batch_size=3, num_workers=1)),
+        lambda: list(DataLoader(dataset, batch_size=3, num_workers=1, worker_type="thread")),
+        lambda: list(torch.utils.data.DataLoader(dataset, batch_size=3, num_workers=1, collate_fn=list)),
+    ]
+    if name != "stream":
+        ways += [lambda: dataset[2], lambda: dataset[0:3]]
+    for way in ways:
+        with pytest.raises(DamagedImageError, match="text") as caught:
+            way()
+        assert isinstance(caught.value, OSError)
+        assert isinstance(caught.value, ValueError)
+
+
+def test_decode_image_raises_it_and_it_can_be_pickled(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(encoded(photograph(1))[:100])
+    for image in (tmp_path / "a.jpg", b"text", b""):
+        with pytest.raises(DamagedImageError) as caught:
+            decode_image(image)
+        copied = pickle.loads(pickle.dumps(caught.value))
+        assert type(copied) is DamagedImageError
+        assert str(copied) == str(caught.value)
+    assert sluicegate.DamagedImageError is DamagedImageError
+
+
+def test_an_error_of_a_transform_is_not_one_of_the_file(tmp_path: Path) -> None:
+    def fails(image: Any, *more: Any) -> Any:
+        raise ValueError("my own mistake")
+
+    with tarfile.open(tmp_path / "b.tar", "w") as archive:
+        for member_name, content in (("0.jpg", encoded(photograph(0))), ("0.json", b"[[1, 2, 3, 4]]")):
+            member = tarfile.TarInfo(member_name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    pytest.importorskip("torchvision")
+    for fields in ({"jpg": ImageField(fails)}, {"jpg": ImageField(fails, boxes="json"), "json": "json"}):
+        for dataset in (
+            TarDataset(tmp_path / "b.tar", fields),
+            TarStream(str(tmp_path / "b.tar"), fields, on_error="skip"),
+        ):
+            with pytest.raises(ValueError, match="my own mistake") as caught:
+                list(DataLoader(dataset, batch_size=None))
+            assert not isinstance(caught.value, DamagedImageError)
