@@ -6,11 +6,12 @@ import json
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 
 from . import _core
+from .box_rows import check_rows, checked_box_fields, following
 from .checked_number import checked_number
 from .damaged_image import DamagedImageError
 from .global_generators import torch_door
@@ -26,6 +27,22 @@ from .transforms.running import check_policies, moved_mask
 _CACHE_BYTES = {"memory": 4 << 30, "disk": 64 << 30}
 
 ImageFieldLike: TypeAlias = "ImageField | Literal['image']"
+
+
+class MovedParts(NamedTuple):
+    """An image after its transform, and the parts of its sample that moved with it.
+
+    Attributes:
+        image: the image.
+        boxes: by field of boxes, what is there.
+        masks: by field of masks, what is there.
+        fields: by name, the fields that belong to boxes.
+    """
+
+    image: Any
+    boxes: list[Any]
+    masks: list[Any]
+    fields: dict[str, Any]
 
 
 class ImageField:
@@ -53,11 +70,16 @@ class ImageField:
     **Boxes and masks.** Other fields of a sample that say something of places in the image move with it, as with
     torchvision's transforms: `fields={"jpg": ImageField(transform, boxes="box.npy", masks="seg.png"), "box.npy":
     ["npy"], "seg.png": ImageField(mode="P")}`. Boxes are four numbers each, arrays of shape (n, 4) (or lists of such),
-    and end where the image does; none is left out, so that what belongs to each box stays in step. A batch has them
-    behind each other, `{"values", "offsets"}`. Masks are images of the size of theirs (an `ImageField` without a
-    transform, in mode "P" for numbers), or arrays (..., height, width); the nearest value is taken, never a mixture.
-    Where both are arrays or files of these kinds, whole batches are made in Rust, too. A transform that is not known is
-    called with `(image, {name: boxes or mask, ...})`, marked as `torchvision.tv_tensors`, and returns the same.
+    and end where the image does. A batch has them behind each other, `{"values", "offsets"}`. Masks are images of the
+    size of theirs (an `ImageField` without a transform, in mode "P" for numbers), or arrays (..., height, width); the
+    nearest value is taken, never a mixture. Where both are arrays or files of these kinds, whole batches are made in
+    Rust, too. A transform that is not known is called with `(image, {name: boxes or mask, ...})`, marked as
+    `torchvision.tv_tensors`, and returns the same.
+
+    **Fields with a row for each box**, such as labels: name them in `box_fields`. A transform that is called gets them
+    in its dict, too, and must return as many rows of them as boxes. `SanitizeBoundingBoxes` (the transform itself, or a
+    step of `Compose`) drops their rows together with the boxes, whatever its `labels_getter` is. If a transform changes
+    the number of boxes and `box_fields` was not given, a field with as many rows as there were boxes is an error.
 
     It can be pickled, if `transform` can. Threads may share it.
 
@@ -87,6 +109,8 @@ class ImageField:
         masks: the name of the field whose mask moves with the image, or several names.
         tv_tensors: whether image, boxes and masks of a sample are marked as `torchvision.tv_tensors`, for whoever asks.
             In a batch they are plain tensors, as torch's default collate makes them.
+        box_fields: the name of the field that has a row for each box (a tensor, an array or a list), or several names;
+            with several fields of boxes a dict of these by their names. `()` says that no field belongs to the boxes.
 
     Attributes:
         cached_bytes: how many bytes of images are in the cache.
@@ -124,6 +148,7 @@ class ImageField:
         box_format: Literal["XYXY", "XYWH", "CXCYWH"] = "XYXY",
         masks: str | Sequence[str] = (),
         tv_tensors: bool = False,
+        box_fields: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     ) -> None:
         if transform is not None and not callable(transform):
             raise TypeError(f"transform: expected something that is called with an image, but got {transform!r}")
@@ -146,6 +171,7 @@ class ImageField:
             raise ValueError(f"box_format: expected one of {', '.join(FORMATS)}, but got {box_format!r}")
         self.box_format = box_format
         self.tv_tensors = bool(tv_tensors)
+        self.box_fields = checked_box_fields(box_fields, self.boxes)
         self._open(0)
         if self._rest is not None and channels == "last":
             raise ValueError(
@@ -166,6 +192,9 @@ class ImageField:
         # What is called with what the core makes, and why.
         self._rest, self._reason = (None, None) if divided is None else (divided.called, divided.reason)
         self._divided = divided
+        if self._rest is not None and self.box_fields and len(self.boxes) == 1:
+            boxes, fields = self.boxes[0], self.box_fields[self.boxes[0]]
+            self._rest = self._rest.with_each(lambda step: following(step, boxes, fields))
         self._cache = self._made_cache(images) if images and self.cache is not None else None
         self._pipeline: _core.ImagePipeline | None = None
         text = json.dumps(native)
@@ -275,8 +304,13 @@ class ImageField:
         return made if self.tv_tensors else without_mark(made)
 
     def decode_moved(
-        self, encoded: bytes, number: int, boxes: Sequence[Any], masks: Sequence[Any]
-    ) -> tuple[Any, list[Any], list[Any]]:
+        self,
+        encoded: bytes,
+        number: int,
+        boxes: Sequence[Any],
+        masks: Sequence[Any],
+        fields: Mapping[str, Any] | None = None,
+    ) -> MovedParts:
         """What becomes of the image that `encoded` is, as of `decode`, and of boxes and masks that move with it.
 
         Args:
@@ -284,15 +318,20 @@ class ImageField:
             number: its number in the dataset.
             boxes: of each of the fields `boxes` what is there: (n, 4) numbers; None stays None.
             masks: of each of the fields `masks` what is there: a tensor or an array (..., height, width); the same.
+            fields: by name what is in the fields that belong to boxes, a row for each box.
 
         Raises:
-            DamagedImageError: as of `decode`; a mask has another size than the image; boxes are not of four numbers.
+            DamagedImageError: as of `decode`; a mask has another size than the image; boxes are not of four numbers; a
+                field of `box_fields` has more or fewer rows than there are boxes.
+            ValueError: `transform` left more or fewer rows of a field of `box_fields` than boxes.
             Exception: whatever `transform` raises.
         """
         assert self._pipeline is not None
+        fields = fields or {}
+        check_rows(dict(zip(self.boxes, boxes, strict=True)), self.box_fields, fields, DamagedImageError, "there are")
         image, operations, before = self._pipeline.decode_moved(encoded, number, self._generator())
         if self._rest is not None and not self._moves_before:
-            return self._called(image, boxes, masks)
+            return self._called(image, boxes, masks, fields)
         try:
             moved = [
                 (None, before) if each is None else moved_boxes(each, self.box_format, operations, before)
@@ -302,24 +341,28 @@ class ImageField:
         except ValueError as error:
             raise DamagedImageError(str(error)) from None
         if self._rest is not None:
-            return self._called(image, [each for each, _ in moved], turned)
+            return self._called(image, [each for each, _ in moved], turned, fields)
         if self.tv_tensors and self._marks is not None:
             marks = self._marks
-            return self._marked(image), [marks.boxes(*each) for each in moved], [marks.mask(each) for each in turned]
-        return image, [each for each, _ in moved], turned
+            image, moved = self._marked(image), [(marks.boxes(*each), each[1]) for each in moved]
+            turned = [marks.mask(each) for each in turned]
+        return MovedParts(image, [each for each, _ in moved], turned, dict(fields))
 
-    def _called(self, image: Any, boxes: Sequence[Any], masks: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
-        """What the transforms that are called make of image, boxes and masks."""
+    def _called(self, image: Any, boxes: Sequence[Any], masks: Sequence[Any], fields: Mapping[str, Any]) -> MovedParts:
+        """What the transforms that are called make of image, boxes, masks and the fields that belong to boxes."""
         assert self._marks is not None
         assert self._rest is not None
         size = (int(image.shape[-2]), int(image.shape[-1]))
         target = {name: self._marks.boxes(each, size) for name, each in zip(self.boxes, boxes, strict=True)}
         target |= {name: self._marks.mask(each) for name, each in zip(self.masks, masks, strict=True)}
+        target |= fields
         image, target = self._rest(self._marks.image(image), target)
         boxes, masks = [target[name] for name in self.boxes], [target[name] for name in self.masks]
+        fields = {name: target[name] for name in fields}
+        check_rows(dict(zip(self.boxes, boxes, strict=True)), self.box_fields, fields, ValueError, "the transform left")
         if self.tv_tensors:
-            return image, boxes, masks
-        return plain(image), [plain(each) for each in boxes], [plain(each) for each in masks]
+            return MovedParts(image, boxes, masks, fields)
+        return MovedParts(plain(image), [plain(each) for each in boxes], [plain(each) for each in masks], fields)
 
     def _marked(self, image: Any) -> Any:
         is_tensor = isinstance(image, torch.Tensor)
@@ -355,6 +398,7 @@ class ImageField:
         default |= {"max_pixels": MAX_PIXELS, "exact": False, "channels": "first"}
         default |= dict.fromkeys(("cache", "cache_bytes", "cache_folder"))
         default |= {"boxes": (), "box_format": "XYXY", "masks": (), "tv_tensors": False}
+        default |= {"box_fields": None}
         given = (f"{name}={getattr(self, name)!r}" for name in default if getattr(self, name) != default[name])
         return f"ImageField({', '.join(given)})"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _core
+from .box_rows import row_count, undeclared
 from .damaged_image import DamagedImageError
 from .image_field import ImageField
 
@@ -15,6 +16,8 @@ class Moved(NamedTuple):
 
     boxes: list[int]
     masks: list[int]
+    # Of all boxes, by name: the fields with a row for each box.
+    fields: dict[str, int]
 
 
 class ImageSamples:
@@ -39,13 +42,12 @@ class ImageSamples:
         self.images = images
         fields = [field for field, _ in _leaves(structure, structure)]
         self._moved = {
-            field: Moved(*([_number(structure, name) for name in names] for names in (image.boxes, image.masks)))
-            for field in fields
-            if (image := images.get(field)) is not None
+            field: _moved_with(image, structure) for field in fields if (image := images.get(field)) is not None
         }
-        moved = [field for each in self._moved.values() for fields in each for field in fields]
+        self._names = dict(_named(structure))
+        moved = [field for each in self._moved.values() for field in (*each.boxes, *each.masks, *each.fields.values())]
         if len(set(moved)) < len(moved):
-            raise ValueError("boxes, masks: a field moves with one image, and this one is named twice")
+            raise ValueError("boxes, masks, box_fields: a field moves with one image, and this one is named twice")
         masks = {mask for each in self._moved.values() for mask in each.masks}
         for mask in masks:
             if (image := images.get(mask)) is not None and (image.transform is not None or image.cache is not None):
@@ -53,9 +55,15 @@ class ImageSamples:
         # A mask that is moved is no image to itself.
         self._order = [field for field in self._moved if field not in masks]
         boxes = {each for of in self._moved.values() for each in of.boxes}
-        self.kinds = tuple(self._kind(field, kind, boxes) for field, kind in enumerate(kinds))
+        rows = {each for of in self._moved.values() for each in of.fields.values()}
+        if found := [self._names[each] for each in rows if each in self.images]:
+            raise ValueError(f"box_fields: {found[0]!r} is an image, which has no row for each box")
+        self.kinds = tuple(self._kind(field, kind, boxes, rows) for field, kind in enumerate(kinds))
 
-    def _kind(self, field: int, kind: Any, boxes: set[int]) -> Any:
+    def _kind(self, field: int, kind: Any, boxes: set[int], rows: set[int]) -> Any:
+        if field in rows and kind == "json":
+            # Lists of several lengths, of which torch's default collate makes no batch.
+            return "optional", "json"
         if field in boxes and (kind == "json" or (isinstance(kind, tuple) and kind[0] == "nested")):
             return "ragged"
         if field not in self.images:
@@ -65,7 +73,7 @@ class ImageSamples:
     @property
     def are_of_one_form(self) -> bool:
         """Whether there is one image in a sample, plain and always of one size, and nothing that moves with it."""
-        if len(self._order) != 1 or any(self._moved[self._order[0]]):
+        if len(self._order) != 1 or any(self._moved[self._order[0]][:2]):
             return False
         image = self.images[self._order[0]]
         return image.pipeline is not None and not image.tv_tensors
@@ -80,7 +88,7 @@ class ImageSamples:
         for field in self._order:
             if values[field] is None:
                 continue
-            boxes, masks = self._moved[field]
+            boxes, masks, _ = self._moved[field]
             try:
                 if boxes or masks:
                     self._move(field, values, number)
@@ -92,10 +100,40 @@ class ImageSamples:
 
     def _move(self, field: int, values: dict[int, Any], number: int) -> None:
         """Puts the image of this field into `values`, and what moves with it."""
-        boxes, masks = self._moved[field]
+        boxes, masks, fields = self._moved[field]
+        image = self.images[field]
         given = [values[each] for each in boxes], [self._mask(values, each) for each in masks]
-        values[field], *moved = self.images[field].decode_moved(values[field], number, *given)
-        values.update(zip(boxes + masks, moved[0] + moved[1], strict=True))
+        belonging = {name: values[each] for name, each in fields.items()}
+        moved = image.decode_moved(values[field], number, *given, belonging)
+        if image.box_fields is None:
+            for each, before, after in zip(boxes, given[0], moved.boxes, strict=True):
+                self._check_others(field, values, self._names[each], row_count(before), row_count(after))
+        for each, before, after in zip(masks, given[1], moved.masks, strict=True):
+            if each in self.images and row_count(before) and row_count(after) == 0:
+                raise ValueError(
+                    f"masks: the transform dropped the mask {self._names[each]!r} with the only box of the image; "
+                    "torchvision's SanitizeBoundingBoxes takes a mask of one plane for that of one box, so do not "
+                    "call it with masks of whole images"
+                )
+        values[field] = moved.image
+        values.update(zip(boxes + masks, moved.boxes + moved.masks, strict=True))
+        values.update((each, moved.fields[name]) for name, each in fields.items())
+
+    def _check_others(
+        self, field: int, values: Mapping[int, Any], boxes: str, before: int | None, after: int | None
+    ) -> None:
+        """Raises ValueError where boxes were dropped, and another field has as many rows as there were boxes."""
+        if before is None or before == after:
+            return
+        moved = {field, *self._moved[field].boxes, *self._moved[field].masks, *self._order}
+        others = ((self._names[each], value) for each, value in values.items() if each not in moved)
+        found = [path for name, value in others for path in undeclared(name, value, before)]
+        if found:
+            raise ValueError(
+                f"boxes: the transform made {after} boxes of the {before} in {boxes!r}, but {found[0]!r} still has "
+                f"{before} rows; name the fields that belong to the boxes, box_fields={found}, or say that none does, "
+                "box_fields=()"
+            )
 
     def _mask(self, values: Mapping[int, Any], field: int) -> Any:
         """The mask in this field, before it is moved."""
@@ -122,14 +160,13 @@ class ImageSamples:
     @property
     def images_by_name(self) -> dict[str, ImageField]:
         """The images by the names of their fields, which are paths inside of others; "" where samples have no names."""
-        return {name: self.images[field] for name, field in _named(self._structure) if field in self.images}
+        return {self._names[field]: image for field, image in self.images.items()}
 
     def core(self, core: _core.Dataset) -> tuple[_core.Dataset, Any, list[int]] | str:
         """`core` with its images decoded by the core, its structure, and its fields; or why it can't, in words."""
-        names = {field: name for name, field in _named(self._structure)}
         used: list[int] = []
         numbered = _numbered(self._structure, used)
-        with_image = {each: field for field in self._order for fields in self._moved[field] for each in fields}
+        with_image = {each: field for field in self._order for fields in self._moved[field][:2] for each in fields}
         formats = {each: self.images[field].box_format for field in self._order for each in self._moved[field].boxes}
         fields: list[tuple[int, _core.ImagePipeline | None, int | None, str | None]] = []
         for field in used:
@@ -140,14 +177,14 @@ class ImageSamples:
                 if pipeline is None and place is None:
                     return str(image.python_reason)
                 if pipeline is None:
-                    return f"the channels of the masks in `{names[field]}` depend on the file: give them a mode"
+                    return f"the channels of the masks in `{self._names[field]}` depend on the file: give them a mode"
                 if kind != "bytes":
-                    return f"`{names[field]}` may be without an image"
+                    return f"`{self._names[field]}` may be without an image"
                 fields.append((field, pipeline, place, None))
             elif place is not None and field not in formats:
-                return f"the masks in `{names[field]}` are arrays: only files of images are moved in the core"
+                return f"the masks in `{self._names[field]}` are arrays: only files of images are moved in the core"
             elif place is not None and not _holds_boxes(kind, core.fields[field]):
-                return f"the boxes in `{names[field]}` are not arrays (n, 4) of 32 or 64 bits"
+                return f"the boxes in `{self._names[field]}` are not arrays (n, 4) of 32 or 64 bits"
             else:
                 fields.append((field, None, place, formats.get(field)))
         return _core.decoded_images(core, fields), numbered, used
@@ -174,14 +211,30 @@ def _holds_boxes(kind: Any, field: tuple[str, str, Sequence[int]]) -> bool:
     return is_array and list(shape[-1:]) == [4] and dtype in ("float32", "float64", "int32", "int64")
 
 
-def _number(structure: Any, name: str) -> int:
+def _moved_with(image: ImageField, structure: Any) -> Moved:
+    """The fields that move with an image, by their numbers."""
+    boxes, masks = ([_number(structure, name) for name in names] for names in (image.boxes, image.masks))
+    names = [name for of in (image.box_fields or {}).values() for name in of]
+    return Moved(boxes, masks, {name: _number(structure, name, "box_fields") for name in names})
+
+
+def _named(structure: Any, prefix: str = "") -> Iterator[tuple[int, str]]:
+    """The numbers of the fields with their names, of fields in dicts their paths: "objects.bbox"."""
+    if isinstance(structure, int):
+        yield structure, prefix
+        return
+    for key, part in structure.items() if isinstance(structure, dict) else enumerate(structure):
+        yield from _named(part, f"{prefix}.{key}" if prefix else str(key))
+
+
+def _number(structure: Any, name: str, argument: str = "boxes, masks") -> int:
     """The number of the field called `name`, which may be a path: "objects.bbox"."""
     part = structure
     for step in [name] if isinstance(structure, dict) and name in structure else name.split("."):
         part = part.get(step) if isinstance(part, dict) else None
     if not isinstance(part, int):
         names = list(structure) if isinstance(structure, dict) else []
-        raise ValueError(f"boxes, masks: there is no field {name!r}, only {names}: name it among the fields, too")
+        raise ValueError(f"{argument}: there is no field {name!r}, only {names}: name it among the fields, too")
     return part
 
 
@@ -204,15 +257,6 @@ def _nested(structure: Any, values: Mapping[int, Any]) -> Any:
     if isinstance(structure, list):
         return tuple(_nested(inner, values) for inner in structure)
     return values[structure]
-
-
-def _named(structure: Any, front: str = "") -> Iterator[tuple[str, int]]:
-    """The names of the fields, as paths, and their numbers."""
-    if isinstance(structure, int):
-        yield front, structure
-        return
-    for key, part in structure.items() if isinstance(structure, dict) else enumerate(structure):
-        yield from _named(part, f"{front}.{key}" if front else str(key))
 
 
 def _numbered(structure: Any, used: list[int]) -> Any:

@@ -15,7 +15,7 @@ from . import _core, _torch
 from .damaged_image import DamagedImageError
 from .image_engine import engine_in_words
 from .image_field import ImageField
-from .image_samples import ImageSamples
+from .image_samples import ImageSamples, UndecodedFieldError
 from .json_batch import json_batch
 
 Kind = str | tuple[str, bytes] | tuple[str, str]

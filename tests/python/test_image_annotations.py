@@ -189,7 +189,7 @@ def test_another_format_of_boxes(tmp_path: Path) -> None:
     for form in ("XYWH", "CXCYWH"):
         boxes = v2.functional.convert_bounding_box_format(corners, v2_format("XYXY"), v2_format(form))
         field = ImageField(T.Compose([T.RandomHorizontalFlip(1), T.CenterCrop(32)]), boxes="b", box_format=form)
-        _, (moved,), _ = field.decode_moved(encoded(photograph(1, 64, 48)), 0, [boxes], [])
+        _, (moved,), *_ = field.decode_moved(encoded(photograph(1, 64, 48)), 0, [boxes], [])
         turned = tv_tensors.BoundingBoxes(boxes, format=form, canvas_size=(48, 64))
         expected = v2.Compose([v2.RandomHorizontalFlip(1), v2.CenterCrop(32)])(turned)
         torch.testing.assert_close(moved, expected.as_subclass(torch.Tensor))
@@ -202,11 +202,11 @@ def v2_format(name: str) -> Any:
 def test_integers_stay_integers_and_arrays_are_masks() -> None:
     field = ImageField(T.Compose([T.CenterCrop(20)]), boxes="b", masks="m")
     mask = torch.arange(48 * 64).reshape(1, 48, 64)
-    image, (boxes,), (moved,) = field.decode_moved(encoded(photograph(1, 64, 48)), 0, [[[22, 14, 60, 40]]], [mask])
+    image, (boxes,), (moved,), _ = field.decode_moved(encoded(photograph(1, 64, 48)), 0, [[[22, 14, 60, 40]]], [mask])
     assert image.shape == (3, 20, 20)
     assert boxes.tolist() == [[0, 0, 20, 20]]
     assert torch.equal(moved, mask[:, 14:34, 22:42])
-    assert field.decode_moved(encoded(photograph(1)), 0, [[]], [None])[1:] == (
+    assert field.decode_moved(encoded(photograph(1)), 0, [[]], [None])[1:3] == (
         [pytest.approx(np.zeros((0, 4)))],
         [None],
     )

@@ -38,6 +38,11 @@ class CalledTransforms:
         self.takes_pillow = takes_pillow
         self.takes_marked = takes_marked
 
+    def with_each(self, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> CalledTransforms:
+        """Returns the same with what `change` makes of each transform."""
+        changed = [change(each) for each in self.transforms]
+        return CalledTransforms(changed, takes_pillow=self.takes_pillow, takes_marked=self.takes_marked)
+
     def __call__(self, image: Any, *targets: Any) -> Any:
         """What becomes of the image, or of `(image, target)`."""
         if self.takes_pillow and isinstance(image, torch.Tensor):

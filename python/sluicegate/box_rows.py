@@ -1,0 +1,123 @@
+"""Rows of fields that belong to boxes, one for each box: they are dropped together with their box."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .transforms.container import Compose
+
+__all__ = ["check_rows", "checked_box_fields", "following", "row_count", "rows_of", "undeclared"]
+
+Transform = Callable[..., Any]
+
+
+def checked_box_fields(box_fields: Any, boxes: Sequence[str]) -> dict[str, tuple[str, ...]] | None:
+    """The argument `box_fields` of `ImageField` by field of boxes; None where it was not given.
+
+    Raises:
+        TypeError: it is neither a name, several, nor a dict of these.
+        ValueError: it names fields for boxes that are not in `boxes`.
+    """
+    if box_fields is None:
+        return None
+    if not isinstance(box_fields, Mapping):
+        if len(boxes) != 1 and box_fields:
+            raise ValueError(
+                f"box_fields: expected a dict by field of boxes, as boxes has {len(boxes)} fields, got {box_fields!r}"
+            )
+        box_fields = {boxes[0]: box_fields} if boxes else {}
+    by_boxes = {name: (of,) if isinstance(of, str) else tuple(of) for name, of in box_fields.items()}
+    for name, of in by_boxes.items():
+        if name not in boxes:
+            raise ValueError(f"box_fields: {name!r} is not a field of boxes, expected one of {list(boxes)}")
+        if not all(isinstance(each, str) for each in of):
+            raise TypeError(f"box_fields: expected names of fields, got {of!r}")
+    return {name: by_boxes.get(name, ()) for name in boxes}
+
+
+def row_count(value: Any) -> int | None:
+    """Returns the number of rows in a tensor, an array or a list; None for anything else."""
+    if isinstance(value, (torch.Tensor, np.ndarray)):
+        return int(value.shape[0]) if value.ndim else None
+    return len(value) if isinstance(value, list) else None
+
+
+def rows_of(value: Any, rows: Sequence[int]) -> Any:
+    """Returns the rows of a tensor, an array or a list at the indices `rows`."""
+    if isinstance(value, list):
+        return [value[row] for row in rows]
+    return value[torch.as_tensor(rows, dtype=torch.int64)] if isinstance(value, torch.Tensor) else value[list(rows)]
+
+
+def undeclared(name: str, value: Any, count: int) -> Iterator[str]:
+    """Yields the paths of `value`, in field `name`, that have `count` rows: the field or parts of dicts in it."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from undeclared(f"{name}.{key}", part, count)
+    elif row_count(value) == count:
+        yield name
+
+
+def check_rows(
+    boxes: Mapping[str, Any],
+    box_fields: Mapping[str, Sequence[str]] | None,
+    fields: Mapping[str, Any],
+    error: type[ValueError],
+    found: str,
+) -> None:
+    """Raises `error` where one of `fields` has another number of rows than the boxes that it belongs to."""
+    for name, names in (box_fields or {}).items():
+        for field in names:
+            if boxes[name] is None or (value := fields.get(field)) is None:
+                continue
+            if (count := row_count(value)) is None:
+                kind = type(value).__name__
+                raise error(f"box_fields: {field!r} must be a tensor, an array or a list, got {kind}")
+            if count != len(boxes[name]):
+                raise error(
+                    f"box_fields: {found} {len(boxes[name])} boxes in {name!r}, and {count} rows in {field!r}; there "
+                    "must be a row for each box, so drop the same rows of both"
+                )
+
+
+def following(transform: Transform, boxes: str, names: Sequence[str]) -> Transform:
+    """Returns `transform` with every `SanitizeBoundingBoxes` of torchvision dropping rows of the fields `names` too.
+
+    Such a step is found if it is the transform itself, or a step of `Compose`; it is called with `(image, target)`.
+    """
+    v2 = sys.modules.get("torchvision.transforms.v2")
+    if v2 is None or not names:
+        return transform
+    if type(transform) is v2.SanitizeBoundingBoxes:
+        return _Sanitize(v2.SanitizeBoundingBoxes, transform, boxes, names)
+    if type(transform) in (v2.Compose, Compose):
+        inside: Sequence[Transform] = getattr(transform, "transforms")  # noqa: B009
+        steps = [following(each, boxes, names) for each in inside]
+        if any(step is not before for step, before in zip(steps, inside, strict=True)):
+            composed: Transform = v2.Compose(steps)
+            return composed
+    return transform
+
+
+class _Sanitize:
+    """torchvision's `SanitizeBoundingBoxes`, with row numbers as its labels: they say which boxes it kept."""
+
+    def __init__(self, kind: Any, sanitize: Any, boxes: str, names: Sequence[str]) -> None:
+        sizes = {"min_size": sanitize.min_size, "min_area": sanitize.min_area}
+        self._sanitize = kind(**sizes, labels_getter=lambda inputs: inputs[2])
+        self._boxes, self._names = boxes, names
+
+    def __call__(self, image: Any, target: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        if target[self._boxes] is None:
+            return image, target
+        numbers = torch.arange(len(target[self._boxes]))
+        fields = {name: target[name] for name in self._names}
+        others = {name: value for name, value in target.items() if name not in fields}
+        image, others, rows = self._sanitize(image, others, numbers)
+        kept = {name: None if value is None else rows_of(value, rows.tolist()) for name, value in fields.items()}
+        return image, {name: kept[name] if name in kept else others[name] for name in target}
