@@ -100,3 +100,36 @@ def test_an_error_of_a_transform_is_not_one_of_the_file(tmp_path: Path) -> None:
             with pytest.raises(ValueError, match="my own mistake") as caught:
                 list(DataLoader(dataset, batch_size=None))
             assert not isinstance(caught.value, DamagedImageError)
+
+
+UNSUPPORTED = {
+    "AVIF": b"\0\0\0\x1cftypavif\0\0\0\0avifmif1miaf" + bytes(40),
+    "AVIF ": b"\0\0\0\x1cftypmif1\0\0\0\0mif1avifmiaf" + bytes(40),
+    "HEIC": b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(40),
+    "JPEG XL": b"\xff\x0a" + bytes(40),
+    "JPEG XL ": b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(40),
+    "JPEG 2000": b"\0\0\0\x0cjP  \r\n\x87\n" + bytes(40),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_formats_that_are_not_decoded_are_named(name: str) -> None:
+    with pytest.raises(DamagedImageError, match=f"in the format {name.strip()}, which is not decoded: expected a JPEG"):
+        decode_image(UNSUPPORTED[name])
+
+
+@pytest.mark.parametrize("form", ["AVIF", "JPEG2000"])
+def test_files_of_pillow_in_such_formats_are_named(form: str) -> None:
+    file = io.BytesIO()
+    try:
+        photograph(1).save(file, form)
+    except (KeyError, OSError):
+        pytest.skip(f"Pillow has no {form} here")
+    with pytest.raises(DamagedImageError, match=r"in the format (AVIF|JPEG 2000), which is not decoded"):
+        decode_image(file.getvalue())
+
+
+@pytest.mark.parametrize("content", [b"\0\0\0\x1cftypisom\0\0\0\0isomavc1mp41", b"\0\0\0\xffftyp", b"\0\0\0\0ftyp"])
+def test_a_video_and_a_cut_file_are_not_taken_for_an_image(content: bytes) -> None:
+    with pytest.raises(DamagedImageError, match="it begins with"):
+        decode_image(content)
