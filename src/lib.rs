@@ -87,7 +87,7 @@ pub use collate::{
 #[cfg(feature = "arrow")]
 pub use dataset::format::{Arrow, RecordBatches};
 #[cfg(feature = "image")]
-pub use dataset::format::{BrokenImages, EncodedField, ImageSources, broken_images};
+pub use dataset::format::{BrokenImages, EncodedField, ImageLink, ImageSources, broken_images};
 pub use dataset::format::{
     CacheInfo, Content, Csv, CsvHeader, Damages, DocumentPiece, Documents, Features, Folder, FolderClasses,
     FolderLinks, FolderOptions, JsonLines, Mds, NestedType, NestedValue, Npy, OnMissing, Raw, RawField, Safetensors,

@@ -49,6 +49,7 @@ __all__ = [
     "explicit_order",
     "generator_words",
     "length_bucket_batch_sampler",
+    "linked_image",
     "mixture_sampler",
     "packed_batch_sampler",
     "random_sampler",
@@ -222,10 +223,14 @@ def broken_images(
     paths: Sequence[str],
     parameters: str,
     index_folder: str | None,
+    links: tuple[Sequence[tuple[int, int]], str | None],
 ) -> tuple[list[int], list[str]]: ...
 def decoded_images(
-    dataset: Dataset, fields: Sequence[tuple[int, ImagePipeline | None, int | None, str | None]]
+    dataset: Dataset,
+    fields: Sequence[tuple[int, ImagePipeline | None, int | None, str | None]],
+    links: tuple[Sequence[tuple[int, int]], str | None],
 ) -> Dataset: ...
+def linked_image(path: str, folder: str | None) -> bytes: ...
 
 @final
 class ImageTransforms:

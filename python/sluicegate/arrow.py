@@ -61,7 +61,9 @@ class ArrowDataset(DecodedDataset):
         columns: the names of the columns that make up a sample, in this order; `"a.b"` is part `b` of the struct `a`.
             All by default. One name that is no list makes samples of that column alone. A dict says which of them are
             images: `{"image": "image", "label": None}`, or an `ImageField`, of columns of bytes, and of structs with
-            `bytes`, as Hugging Face's datasets have them.
+            `bytes`, as Hugging Face's datasets have them: an image whose `bytes` are null is read from the file at
+            `path`, which begins at the folder of the files (or, if it is not there, at the working directory), and
+            images are turned as their EXIF data say (see `ImageField`).
         nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in
             lists, that of each null; a list that is null is empty); "mask": a column that may have nulls is
             `{"values", "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None,
@@ -127,10 +129,10 @@ class ArrowDataset(DecodedDataset):
         self._open()
 
     def _open(self) -> None:
-        self._set_core(*with_images(self.columns, self.images, self._read))
+        self._set_core(*with_images(self.columns, self.images, self.nulls, self.paths, self._read))
 
-    def _read(self, columns: Columns, is_look: bool) -> tuple[_core.Dataset, Any, list[Kind]]:
-        arguments = columnar_arguments(columns, self.nulls, self.strings, self.lists, self.decimals)
+    def _read(self, columns: Columns, nulls: Any, *, is_look: bool) -> tuple[_core.Dataset, Any, list[Kind]]:
+        arguments = columnar_arguments(columns, nulls, self.strings, self.lists, self.decimals)
         core, structure, kinds, sizes, cache, self.damages = _core.Dataset.arrow(
             self.paths,
             arguments,

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _core
 from .image_field import ImageField
+from .image_links import NO_LINKS, ImageLinks
 from .native_dataset import Kind, NativeDataset
 
 # So many lines say what was left out.
@@ -29,14 +30,19 @@ class BlockedDataset(NativeDataset):
     _broken_texts: list[str]
 
     def _set_core(
-        self, core: _core.Dataset, structure: Any, kinds: Sequence[Kind], images: Mapping[int, ImageField] | None = None
+        self,
+        core: _core.Dataset,
+        structure: Any,
+        kinds: Sequence[Kind],
+        images: Mapping[int, ImageField] | None = None,
+        links: ImageLinks = NO_LINKS,
     ) -> None:
         if images and self.on_error == "skip":
-            core = self._whole_images(core, kinds, images)
-        super()._set_core(core, structure, kinds, images)
+            core = self._whole_images(core, kinds, images, links)
+        super()._set_core(core, structure, kinds, images, links)
 
     def _whole_images(
-        self, core: _core.Dataset, kinds: Sequence[Kind], images: Mapping[int, ImageField]
+        self, core: _core.Dataset, kinds: Sequence[Kind], images: Mapping[int, ImageField], links: ImageLinks
     ) -> _core.Dataset:
         """The samples of `core` whose images can be decoded; `damages` and the blocks follow."""
         if self._broken_images is None:
@@ -45,7 +51,12 @@ class BlockedDataset(NativeDataset):
                 (field, image.decoder, int(isinstance(kinds[field], tuple))) for field, image in sorted(images.items())
             ]
             broken, damages = _core.broken_images(
-                core, fields, self._source_paths(), self._which_samples(), self.index_folder
+                core,
+                fields,
+                self._source_paths(),
+                self._which_samples(),
+                self.index_folder,
+                links.core(),
             )
             self._broken_images = tuple(broken)
             self._broken_texts = damages

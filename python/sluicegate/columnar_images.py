@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
-from .columnar import Columns, checked_columns, structure_of
+from . import _core
+from .columnar import Columns, Nulls, checked_columns, structure_of
 from .image_field import ImageField, ImageFieldLike, checked_images, image_numbers
+from .image_links import NO_LINKS, ImageLinks
+from .native_dataset import Kind
 
 ImageColumns: TypeAlias = "Columns | Mapping[str, ImageFieldLike | None]"
 
-# Hugging Face's name for the part of such a struct that holds the file; beside it is where it came from.
-_FILE = "bytes"
+# The parts of such a struct: the file, and where it came from, or lies.
+_FILE, _PATH = "bytes", "path"
+
+
+class ReadColumns(Protocol):
+    """Opens the files of a dataset with these columns: its core, structure and kinds."""
+
+    def __call__(self, columns: Columns, nulls: Nulls, *, is_look: bool) -> tuple[_core.Dataset, Any, Sequence[Kind]]:
+        """Opens the files; `is_look` if only the schema is asked for."""
 
 
 def checked_image_columns(columns: Any) -> tuple[str | tuple[str, ...] | None, dict[str, ImageField]]:
@@ -27,32 +37,60 @@ def checked_image_columns(columns: Any) -> tuple[str | tuple[str, ...] | None, d
 
 
 def with_images(
-    columns: Columns, images: Mapping[str, ImageField], read: Callable[[Columns, bool], tuple[Any, Any, Sequence[Any]]]
-) -> tuple[Any, Any, list[Any], dict[int, ImageField]]:
-    """What `read` gives for these columns (a core, a structure, kinds), with images in the place of their files.
+    columns: Columns,
+    images: Mapping[str, ImageField],
+    nulls: Nulls,
+    paths: Sequence[str],
+    read: ReadColumns,
+) -> tuple[_core.Dataset, Any, list[Kind], dict[int, ImageField], ImageLinks]:
+    """What `read` gives for these columns, with images in the place of their files.
 
     Args:
         columns: the names of the columns.
         images: which of them are images.
-        read: opens the files with columns of these names; whether to have a look at the schema alone comes second.
+        nulls: what takes the place of nulls.
+        paths: the files.
+        read: opens them.
 
     Returns:
-        The core, the structure, the kinds, and the images by the numbers of their fields.
+        The core, the structure, the kinds, the images by the numbers of their fields, and the links to their files.
     """
-    inside = {name: f"{name}.{_FILE}" for name in images if _is_struct(name, read)}
-    names = columns if isinstance(columns, str) or columns is None else [inside.get(name, name) for name in columns]
-    core, structure, kinds = read(names, False)
-    structure = structure_of(structure, columns)
-    if not images:
-        return core, structure, list(kinds), {}
-    structure = {name: part[_FILE] if name in inside else part for name, part in structure.items()}
-    return core, structure, list(kinds), image_numbers(images, structure, kinds)
+    if not images or isinstance(columns, str) or columns is None:
+        core, structure, kinds = read(columns, nulls, is_look=False)
+        return core, structure_of(structure, columns), list(kinds), {}, NO_LINKS
+    parts = {name: _parts_of(name, read) for name in images}
+    structs = [name for name, found in parts.items() if _FILE in found]
+    linked = [name for name in structs if _PATH in parts[name]]
+    names = [f"{name}.{_FILE}" if name in structs else name for name in columns]
+    names += [path for name in linked if (path := f"{name}.{_PATH}") not in names]
+    core, structure, kinds = read(names, _nulls_of(linked, nulls), is_look=False)
+    links = {structure[name][_FILE]: structure[name][_PATH] for name in linked}
+    structure = {name: part[_FILE] if name in structs else part for name, part in structure.items()}
+    images = {name: image.of_hugging_face() if name in structs else image for name, image in images.items()}
+    numbers = image_numbers(images, structure, kinds)
+    return core, structure, list(kinds), numbers, ImageLinks.of_files(links, paths)
 
 
-def _is_struct(name: str, read: Callable[[Columns, bool], Any]) -> bool:
-    """Whether the column has a part for the file. The rest of it is not read: its path is null as often as not."""
-    try:
-        read([f"{name}.{_FILE}"], True)
-    except ValueError:
-        return False  # What else is wrong is said when the columns are read.
-    return True
+def _nulls_of(linked: Sequence[str], nulls: Nulls) -> Nulls:
+    """The argument `nulls`, with which the bytes and the paths of these images may be null: they are empty then."""
+    if not linked:
+        return nulls
+    rules = dict(nulls) if isinstance(nulls, Mapping) else {None: nulls}
+    for name in linked:
+        of_bytes = rules.get(f"{name}.{_FILE}", rules.get(name, rules.get(None, "error")))
+        if of_bytes == "error":
+            rules[f"{name}.{_FILE}"] = b""
+        rules[f"{name}.{_PATH}"] = ""
+    return rules
+
+
+def _parts_of(name: str, read: ReadColumns) -> set[str]:
+    """Which parts of a struct with an image a column has: none if it holds the bytes itself."""
+    for parts in ([_FILE, _PATH], [_FILE]):
+        try:
+            _, _, kinds = read([f"{name}.{part}" for part in parts], "mask", is_look=True)
+        except ValueError:
+            continue  # What else is wrong is said when the columns are read.
+        if parts == [_FILE] or kinds[1] in ("str", ("optional", "str")):
+            return set(parts)
+    return set()

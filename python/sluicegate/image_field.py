@@ -85,7 +85,9 @@ class ImageField:
 
     Args:
         transform: the transforms that are known, or anything that is called with an image.
-        mode, exif_orientation, truncated, max_pixels: as of `decode_image`. With crops, a part of a damaged JPEG that
+        exif_orientation: as of `decode_image`. By default images are turned as their EXIF data say in Hugging Face's
+            columns (structs with `bytes` and `path`), as `datasets` turns them, and nowhere else.
+        mode, truncated, max_pixels: as of `decode_image`. With crops, a part of a damaged JPEG that
             is not needed is not looked at, but whether its end is there is.
         exact: whether a JPEG is always decoded at full size. Otherwise, where a transform makes it (or the part that is
             cut out of it) smaller, its blocks of 8x8 pixels are decoded to 4x4, 2x2 or one, as long as that covers what
@@ -136,7 +138,7 @@ class ImageField:
         transform: Callable[[Any], Any] | None = None,
         *,
         mode: Mode = "RGB",
-        exif_orientation: bool = False,
+        exif_orientation: bool | None = None,
         truncated: Truncated = "error",
         max_pixels: int = MAX_PIXELS,
         exact: bool = False,
@@ -156,7 +158,7 @@ class ImageField:
             raise ValueError(f"channels: expected 'first' or 'last', but got {channels!r}")
         self.transform = transform
         self.mode = mode
-        self.exif_orientation = bool(exif_orientation)
+        self.exif_orientation = None if exif_orientation is None else bool(exif_orientation)
         self.truncated = truncated
         self.max_pixels = operator.index(max_pixels)
         self.exact = bool(exact)
@@ -185,7 +187,7 @@ class ImageField:
             )
 
     def _open(self, images: int) -> None:
-        self._decoder = image_decoder(self.mode, self.exif_orientation, self.truncated, self.max_pixels)
+        self._decoder = image_decoder(self.mode, bool(self.exif_orientation), self.truncated, self.max_pixels)
         has_places = bool(self.boxes or self.masks)
         divided = None if self.transform is None else divide(self.transform, mode=self.mode, has_places=has_places)
         native = [] if divided is None else divided.native
@@ -380,6 +382,12 @@ class ImageField:
     def _generator(self) -> object | None:
         return torch_door(current_generator()) if self.is_random else None
 
+    def of_hugging_face(self) -> ImageField:
+        """The same field for an `Image` column of Hugging Face: turned by its EXIF data, unless it was said whether."""
+        if self.exif_orientation is not None:
+            return self
+        return ImageField(**{**self.__getstate__(), "exif_orientation": True})
+
     def with_transform(self, transform: Callable[[Any], Any] | None) -> ImageField:
         """The same field with another transform."""
         return ImageField(**{**self.__getstate__(), "transform": transform})
@@ -394,7 +402,7 @@ class ImageField:
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it differs from `ImageField()`."""
-        default: dict[str, Any] = {"transform": None, "mode": "RGB", "exif_orientation": False, "truncated": "error"}
+        default: dict[str, Any] = {"transform": None, "mode": "RGB", "exif_orientation": None, "truncated": "error"}
         default |= {"max_pixels": MAX_PIXELS, "exact": False, "channels": "first"}
         default |= dict.fromkeys(("cache", "cache_bytes", "cache_folder"))
         default |= {"boxes": (), "box_format": "XYXY", "masks": (), "tv_tensors": False}

@@ -9,6 +9,7 @@ from . import _core
 from .box_rows import row_count, undeclared
 from .damaged_image import DamagedImageError
 from .image_field import ImageField
+from .image_links import NO_LINKS, ImageLinks
 
 
 class Moved(NamedTuple):
@@ -27,6 +28,7 @@ class ImageSamples:
         structure: how the fields of a sample are nested, as it is read.
         kinds: by field, what it is.
         images: by field, what becomes of the bytes there.
+        links: where images without bytes are; samples are read `with_paths` then.
 
     Raises:
         ValueError: boxes or masks of an image are no fields, belong to two images, or are masks with transforms.
@@ -36,8 +38,11 @@ class ImageSamples:
         kinds: by field, what it is with images in it.
     """
 
-    def __init__(self, structure: Any, kinds: Sequence[Any], images: Mapping[int, ImageField]) -> None:
+    def __init__(
+        self, structure: Any, kinds: Sequence[Any], images: Mapping[int, ImageField], links: ImageLinks = NO_LINKS
+    ) -> None:
         self._structure = structure
+        self._links = links
         self._read_kinds = list(kinds)
         self.images = images
         fields = [field for field, _ in _leaves(structure, structure)]
@@ -84,7 +89,7 @@ class ImageSamples:
         Raises:
             UndecodedFieldError: one of its images is damaged, or none.
         """
-        values = dict(_leaves(raw, self._structure))
+        values = self._read_values(raw)
         for field in self._order:
             if values[field] is None:
                 continue
@@ -97,6 +102,21 @@ class ImageSamples:
             except DamagedImageError as error:
                 raise UndecodedFieldError(field, error) from None
         return _nested(self._structure, values)
+
+    def _read_values(self, raw: Any, row: int = 0) -> dict[int, Any]:
+        """By field, what a sample holds as it was read, with the bytes of images that it has the paths of."""
+        if not self._links.paths:
+            return dict(_leaves(raw, self._structure))
+        raw, paths = raw
+        values = dict(_leaves(raw, self._structure))
+        for field, path in zip(self._links.paths, paths, strict=True):
+            if values[field] or (values[field] is None and not path):
+                continue
+            try:
+                values[field] = self._links.read(path)
+            except DamagedImageError as error:
+                raise UndecodedFieldError(field, error, row) from None
+        return values
 
     def _move(self, field: int, values: dict[int, Any], number: int) -> None:
         """Puts the image of this field into `values`, and what moves with it."""
@@ -151,7 +171,7 @@ class ImageSamples:
             UndecodedFieldError: one of the images is damaged, or none; `row` says of which sample.
         """
         (field,) = self._order
-        values = [dict(_leaves(sample, self._structure)) for sample in raw]
+        values = [self._read_values(sample, row) for row, sample in enumerate(raw)]
         decoded, failed = self.images[field].decode_many([each[field] for each in values], numbers)
         if failed is not None:
             raise UndecodedFieldError(field, failed[1], failed[0])
@@ -187,7 +207,12 @@ class ImageSamples:
                 return f"the boxes in `{self._names[field]}` are not arrays (n, 4) of 32 or 64 bits"
             else:
                 fields.append((field, None, place, formats.get(field)))
-        return _core.decoded_images(core, fields), numbered, used
+        return _core.decoded_images(core, fields, self._links.core()), numbered, used
+
+
+def with_paths(structure: Any, links: ImageLinks) -> list[Any]:
+    """Returns how samples of this structure are nested if the paths of images are read, too."""
+    return [structure, list(links.paths.values())]
 
 
 class UndecodedFieldError(Exception):

@@ -15,7 +15,8 @@ from . import _core, _torch
 from .damaged_image import DamagedImageError
 from .image_engine import engine_in_words
 from .image_field import ImageField
-from .image_samples import ImageSamples, UndecodedFieldError
+from .image_links import NO_LINKS, ImageLinks
+from .image_samples import ImageSamples, UndecodedFieldError, with_paths
 from .json_batch import json_batch
 
 Kind = str | tuple[str, bytes] | tuple[str, str]
@@ -112,17 +113,23 @@ class NativeDataset(Dataset[Any]):
         """Opens what the arguments name, and calls `_set_core`. Called once, and wherever this is unpickled."""
 
     def _set_core(
-        self, core: _core.Dataset, structure: Any, kinds: Sequence[Kind], images: Mapping[int, ImageField] | None = None
+        self,
+        core: _core.Dataset,
+        structure: Any,
+        kinds: Sequence[Kind],
+        images: Mapping[int, ImageField] | None = None,
+        links: ImageLinks = NO_LINKS,
     ) -> None:
         """Reads `core`; the fields `images`, whose kind is "bytes" (or that or none), are images."""
         for text in _core.take_notices():
             warnings.warn(text, stacklevel=4)
-        self._reader = _core.Reader(core, hand_over(core, structure, kinds))
+        read = structure if images is None or not links.paths else with_paths(structure, links)
+        self._reader = _core.Reader(core, hand_over(core, read, kinds))
         self._images = {field: image.of_dataset(len(core)) for field, image in (images or {}).items()}
         self._decoding, self._core_reason = None, None
         self.core, self.structure, self.kinds, self.is_native = core, structure, tuple(kinds), True
         if self._images:
-            self._decoding = ImageSamples(structure, kinds, self._images)
+            self._decoding = ImageSamples(structure, kinds, self._images, links)
             self.kinds = self._decoding.kinds
             decoded = self._decoding.core(core)
             self.is_native = not isinstance(decoded, str)

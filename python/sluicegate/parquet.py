@@ -58,7 +58,9 @@ class ParquetDataset(DecodedDataset):
         columns: the names of the columns that make up a sample, in this order; `"a.b"` is part `b` of the struct `a`.
             All by default. One name that is no list makes samples of that column alone. A dict says which of them are
             images: `{"image": "image", "label": None}`, or an `ImageField`, of columns of bytes, and of structs with
-            `bytes`, as Hugging Face's datasets have them.
+            `bytes`, as Hugging Face's datasets have them: an image whose `bytes` are null is read from the file at
+            `path`, which begins at the folder of the files (or, if it is not there, at the working directory), and
+            images are turned as their EXIF data say (see `ImageField`).
         filter: `(column, relation, value)`, or a list of them that must all hold: only such rows are samples. Relations
             are `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` and `not in`; a null is in none. Times are integers. A column may
             be a part of structs. Row groups that can't have such rows, by the statistics in the footer, are passed
@@ -134,13 +136,13 @@ class ParquetDataset(DecodedDataset):
         self._open()
 
     def _open(self) -> None:
-        self._set_core(*with_images(self.columns, self.images, self._read))
+        self._set_core(*with_images(self.columns, self.images, self.nulls, self.paths, self._read))
 
-    def _read(self, columns: Columns, is_look: bool) -> tuple[_core.Dataset, Any, list[Kind]]:
+    def _read(self, columns: Columns, nulls: Any, *, is_look: bool) -> tuple[_core.Dataset, Any, list[Kind]]:
         core, structure, kinds, sizes, cache, self.damages = _core.Dataset.parquet(
             self.paths,
             {
-                "columns": columnar_arguments(columns, self.nulls, self.strings, self.lists, self.decimals),
+                "columns": columnar_arguments(columns, nulls, self.strings, self.lists, self.decimals),
                 "filter": self.filter,
                 "cache_bytes": self.cache_bytes,
                 "index_folder": self.index_folder,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::encoded_batch::EncodedBatch;
+use super::format::ImageLink;
 use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, sizes_of};
 use crate::transform::{BoxFormat, ImagePipeline, Moves};
 use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
@@ -58,6 +59,7 @@ pub struct DecodedImages {
     /// The others.
     variable: Vec<usize>,
     is_random: bool,
+    links: Vec<ImageLink>,
 }
 
 thread_local! {
@@ -87,7 +89,28 @@ impl DecodedImages {
         let (variable, fixed) = (0..found.len()).partition(|&number: &usize| found[number].is_variable());
         let draws = |field: &DecodedField| matches!(field, DecodedField::Image(_, pipeline) if pipeline.is_random());
         let is_random = fields.iter().any(draws);
-        Ok(Self { dataset, fields, schema: Schema::new(found), fixed, variable, is_random })
+        Ok(Self { dataset, fields, schema: Schema::new(found), fixed, variable, is_random, links: Vec::new() })
+    }
+
+    /// The same, reading images without bytes from the files at their paths.
+    #[must_use]
+    pub fn with_links(self, links: Vec<ImageLink>) -> Self {
+        Self { links, ..self }
+    }
+
+    /// The bytes of the file that field `from` of the dataset, which has none in that row, has the path of.
+    fn linked(
+        &self,
+        (encoded, row): (Option<&EncodedBatch>, usize),
+        from: usize,
+    ) -> std::result::Result<Option<Vec<u8>>, String> {
+        let link = self.links.iter().find(|link| link.bytes == from);
+        match (link, encoded) {
+            (Some(link), Some(encoded)) if encoded.field(row, from).is_empty() => {
+                link.read(encoded.field(row, link.path)).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Fills the rooms of the fixed fields of the sample at `index`, which lies in row `row` of `encoded`. Gives what becomes of
@@ -116,8 +139,12 @@ impl DecodedImages {
         for (&number, room) in self.fixed.iter().zip(&mut *rooms) {
             match &self.fields[number] {
                 DecodedField::Kept(_) => room.copy_from_slice(value(number)),
-                DecodedField::Image(_, pipeline) => {
-                    let image = pipeline.run_number(index, || value(number), generator.as_mut());
+                DecodedField::Image(from, pipeline) => {
+                    // Of one that is in the cache no file is read.
+                    let linked = if pipeline.has(index) { Ok(None) } else { self.linked((encoded, row), *from) };
+                    let linked = linked.map_err(|reason| refuse(number, reason))?;
+                    let bytes = || linked.as_deref().unwrap_or_else(|| value(number));
+                    let image = pipeline.run_number(index, bytes, generator.as_mut());
                     let image = image.map_err(|reason| refuse(number, reason))?;
                     moves.push((number, image.moves().clone()));
                     image.write(room).map_err(|reason| refuse(number, reason))?;
@@ -129,8 +156,11 @@ impl DecodedImages {
         let moves_of = |image: &usize| moves.iter().find(|(number, _)| number == image).map(|(_, moves)| moves);
         for (&number, room) in self.fixed.iter().zip(rooms) {
             let moved = match &self.fields[number] {
-                DecodedField::Mask(_, pipeline, image) => moves_of(image)
-                    .map_or(Ok(()), |moves| pipeline.run_mask(value(number), moves).and_then(|mask| mask.write(room))),
+                DecodedField::Mask(from, pipeline, image) => moves_of(image).map_or(Ok(()), |moves| {
+                    let linked = self.linked((encoded, row), *from)?;
+                    let bytes = linked.as_deref().unwrap_or_else(|| value(number));
+                    pipeline.run_mask(bytes, moves).and_then(|mask| mask.write(room))
+                }),
                 DecodedField::Boxes(_, format, image) => moves_of(image).map_or(Ok(()), |moves| {
                     let dtype = self.schema.fields()[number].dtype();
                     moves.boxes(value(number), dtype, *format).map(|boxes| room.copy_from_slice(&boxes))

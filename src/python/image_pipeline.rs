@@ -16,7 +16,9 @@ use super::image_operations::ImageOperations;
 use super::memory::capsule;
 use super::torch_generator::draw_from;
 use crate::memory::Slab;
-use crate::{ChannelOrder, DecodedField, DecodedImages, EncodedField, ImageSources, JpegScale, Moves, TorchGenerator};
+use crate::{
+    ChannelOrder, DecodedField, DecodedImages, EncodedField, ImageLink, ImageSources, JpegScale, Moves, TorchGenerator,
+};
 
 /// So many slots are kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 2;
@@ -235,13 +237,15 @@ impl ImageCache {
 }
 
 /// The samples of `dataset` with these fields: the number of each there, the pipeline of one that holds the bytes of images, and
-/// of what moves with an image the place of that; boxes have a format.
+/// of what moves with an image the place of that; boxes have a format. `links` are fields of
+/// bytes, and fields with the paths of files, from `folder`, that are read where there are no bytes.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a tuple of Python's")]
 pub(super) fn decoded_images(
     py: Python<'_>,
     dataset: &Dataset,
     fields: Vec<(usize, Option<PyRef<'_, ImagePipeline>>, Option<usize>, Option<String>)>,
+    links: Links,
 ) -> PyResult<Dataset> {
     let fields = fields.into_iter().map(|(number, pipeline, image, format)| {
         let pipeline = pipeline.map(|pipeline| pipeline.pipeline.clone());
@@ -256,7 +260,8 @@ pub(super) fn decoded_images(
     });
     let fields = fields.collect::<PyResult<Vec<_>>>()?;
     let images = DecodedImages::new(Arc::clone(&dataset.0), fields);
-    images.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
+    let links = image_links(&links);
+    images.map(|images| Dataset(Arc::new(images.with_links(links)))).map_err(|error| to_python(py, error))
 }
 
 /// Which samples of `dataset` have broken images, and why: `fields` are the number of each, what decodes it, and how many bytes
@@ -270,6 +275,7 @@ pub(super) fn broken_images(
     paths: Vec<PathBuf>,
     parameters: String,
     index_folder: Option<PathBuf>,
+    links: Links,
 ) -> PyResult<(Vec<usize>, Vec<String>)> {
     let encoded = |(field, decoder, bytes_before): (usize, PyRef<'_, ImageDecoder>, usize)| EncodedField {
         field,
@@ -277,9 +283,24 @@ pub(super) fn broken_images(
         bytes_before,
     };
     let fields: Vec<_> = fields.into_iter().map(encoded).collect();
-    let sources = ImageSources { paths, parameters, index_folder };
+    let sources = ImageSources { paths, parameters, index_folder, links: image_links(&links) };
     let broken = detach(py, || crate::broken_images(&*dataset.0, &fields, &sources, signals_are_seen_to))?;
     Ok((broken.indices, broken.damages))
+}
+
+/// Fields of bytes with the fields of the paths of their files, and the folder where these begin.
+type Links = (Vec<(usize, usize)>, Option<PathBuf>);
+
+fn image_links((fields, folder): &Links) -> Vec<ImageLink> {
+    fields.iter().map(|&(bytes, path)| ImageLink { bytes, path, folder: folder.clone() }).collect()
+}
+
+/// The bytes of the image file at `path`, which may begin at `folder`.
+#[pyfunction]
+pub(super) fn linked_image<'py>(py: Python<'py>, path: &str, folder: Option<PathBuf>) -> PyResult<Bound<'py, PyBytes>> {
+    let link = ImageLink { bytes: 0, path: 0, folder };
+    let read = detach(py, || Ok(link.read(path.as_bytes())))?;
+    read.map(|bytes| PyBytes::new(py, &bytes)).map_err(|reason| damaged_image(py, reason))
 }
 
 /// What is called now and then where something may take minutes: somebody who interrupts it does not wait so long.

@@ -87,7 +87,7 @@ mod _core {
     #[pymodule_export]
     use super::image_operations::{ImageOperations, round_products};
     #[pymodule_export]
-    use super::image_pipeline::{ImageCache, ImagePipeline, broken_images, decoded_images};
+    use super::image_pipeline::{ImageCache, ImagePipeline, broken_images, decoded_images, linked_image};
     #[pymodule_export]
     use super::image_transforms::ImageTransforms;
     #[pymodule_export]

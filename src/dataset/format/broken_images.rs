@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::broken::Broken;
+use super::image_link::ImageLink;
 use super::index_place::{IndexPlace, SMALL, user_cache};
 use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
@@ -46,6 +47,8 @@ pub struct ImageSources {
     pub parameters: String,
     /// Where it is kept what was found; otherwise in the user's cache folder.
     pub index_folder: Option<PathBuf>,
+    /// Fields without bytes whose images lie in files of their own.
+    pub links: Vec<ImageLink>,
 }
 
 /// Which samples of `dataset` have in one of `fields` what is no image that can be decoded.
@@ -81,21 +84,30 @@ pub fn broken_images(
         || Ok(files),
         kind,
         folder,
-        || undecoded(dataset.len(), |index| why_not(dataset, index, fields), go_on),
+        || undecoded(dataset.len(), |index| why_not(dataset, index, (fields, &sources.links)), go_on),
     )?;
     let indices = broken.runs().iter().cloned().flatten().collect();
     Ok(BrokenImages { indices, damages: broken.into_texts() })
 }
 
 /// Why an image of the sample at `index` can't be decoded, if one can't.
-fn why_not(dataset: &dyn Dataset, index: usize, fields: &[EncodedField]) -> Result<Option<String>> {
+fn why_not(
+    dataset: &dyn Dataset,
+    index: usize,
+    (fields, links): (&[EncodedField], &[ImageLink]),
+) -> Result<Option<String>> {
     let encoded = EncodedBatch::read(dataset, &[index], Vec::new())?;
     let reason = fields.iter().find_map(|of| {
         let bytes = encoded.field(0, of.field);
-        if bytes.len() < of.bytes_before {
-            return None;
-        }
-        let reason = decode_image(&bytes[of.bytes_before..], &of.options).err()?;
+        let link = links.iter().find(|link| link.bytes == of.field && bytes.is_empty());
+        let reason = match link {
+            // Without bytes and a path, it is a null that may be there.
+            Some(link) if of.bytes_before > 0 && encoded.field(0, link.path).is_empty() => return None,
+            Some(link) => {
+                link.read(encoded.field(0, link.path)).and_then(|file| decode_image(&file, &of.options)).err()?
+            }
+            None => decode_image(bytes.get(of.bytes_before..)?, &of.options).err()?,
+        };
         Some(match dataset.origin(index, of.field) {
             Some(origin) => format!("{origin}: {reason}"),
             None => format!("sample {index}: {reason}"),

@@ -44,6 +44,8 @@ mod folder;
 #[cfg(feature = "image")]
 mod folder_images;
 mod folder_walk;
+#[cfg(feature = "image")]
+mod image_link;
 mod index_columns;
 mod index_file;
 mod index_freshness;
@@ -169,6 +171,8 @@ pub use csv::{Csv, CsvHeader};
 pub use damages::Damages;
 pub use folder::Folder;
 pub use folder_walk::{FolderClasses, FolderLinks, FolderOptions};
+#[cfg(feature = "image")]
+pub use image_link::ImageLink;
 pub use json_lines::JsonLines;
 pub use mds::Mds;
 #[cfg(feature = "python")]

@@ -1,0 +1,184 @@
+"""Hugging Face's `Image` columns: files named by a path, and turned by EXIF data, as `datasets` has them."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from equality import assert_same
+from photographs import encoded, photograph
+from sluicegate import ArrowDataset, DamagedImageError, DataLoader, ImageField, ParquetDataset, decode_image
+from sluicegate import transforms as T
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+datasets = pytest.importorskip("datasets")
+
+KIND = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+FORMATS = ("jpeg", "png", "webp", "tiff")
+
+
+def turned(number: int, form: str = "png") -> bytes:
+    """A photograph that is wider than high, with each of the eight orientations."""
+    exif = Image.Exif()
+    exif[0x0112] = number % 8 + 1
+    file = io.BytesIO()
+    options = {"lossless": True} if form == "webp" else {}
+    photograph(number, 33, 21).save(file, form, exif=exif, **options)
+    return file.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Images with bytes, with a relative path, with an absolute path, and with both."""
+    (tmp_path / "images").mkdir()
+    rows = []
+    for number in range(16):
+        content = turned(number, FORMATS[number // 2 % 4])
+        file = tmp_path / "images" / f"{number}.bin"
+        file.write_bytes(content)
+        rows.append(
+            [
+                {"bytes": content, "path": None},
+                {"bytes": None, "path": f"images/{number}.bin"},
+                {"bytes": None, "path": str(file)},
+                {"bytes": content, "path": "not/there.png"},
+            ][number % 4]
+        )
+    table = pa.table({"image": pa.array(rows, KIND), "label": pa.array(range(16))})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=5)
+    with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as file:
+        file.write_table(table)
+    return tmp_path
+
+
+def theirs(folder: Path) -> list[torch.Tensor]:
+    """What `datasets` makes of the column, from the folder that relative paths begin at."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
+        read = datasets.load_dataset(
+            "parquet", data_files=str(folder / "a.parquet"), features=features, split="train", streaming=True
+        )
+        return [torch.from_numpy(np.array(row["image"].convert("RGB"))).permute(2, 0, 1).contiguous() for row in read]
+    finally:
+        os.chdir(before)
+
+
+@pytest.mark.parametrize("kind", [ParquetDataset, ArrowDataset])
+@pytest.mark.parametrize("nulls", ["error", "mask"])
+def test_images_are_those_of_datasets(folder: Path, kind: Any, nulls: str) -> None:
+    path = folder / ("a.parquet" if kind is ParquetDataset else "a.arrow")
+    dataset = kind(path, {"image": "image", "label": None}, nulls=nulls)
+    expected = theirs(folder)
+    assert {tuple(image.shape) for image in expected} == {(3, 21, 33), (3, 33, 21)}
+    for number, image in enumerate(expected):
+        assert torch.equal(dataset[number]["image"], image), number
+    for options in ({}, {"num_workers": 2}, {"num_workers": 1, "worker_type": "thread"}):
+        loaded = [sample["image"] for sample in DataLoader(dataset, batch_size=None, **options)]
+        assert_same(loaded, expected)
+    assert torch.equal(pickle.loads(pickle.dumps(dataset))[1]["image"], expected[1])
+
+
+@pytest.mark.parametrize("kind", [ParquetDataset, ArrowDataset])
+def test_batches_made_in_rust_are_the_same(folder: Path, kind: Any) -> None:
+    path = folder / ("a.parquet" if kind is ParquetDataset else "a.arrow")
+    steps = [T.Resize((20, 20)), T.RandomHorizontalFlip(), T.ToDtype(torch.float32, scale=True)]
+    expected = torch.stack([T.Compose([steps[0], steps[2]])(image) for image in theirs(folder)])
+    for cache in (None, "memory"):
+        field = ImageField(T.Compose([steps[0], steps[2]]), exact=True, cache=cache)
+        dataset = kind(path, {"image": field, "label": None})
+        assert dataset.is_native
+        for _ in range(2):
+            (batch,) = DataLoader(dataset, batch_size=16, num_workers=2)
+            assert torch.equal(batch["image"], expected)
+    dataset = kind(path, {"image": ImageField(T.Compose(steps)), "label": None})
+    native = list(DataLoader(dataset, batch_size=4, seed=1, num_workers=2))
+    dataset.is_native = False
+    assert_same(list(DataLoader(dataset, batch_size=4, seed=1)), native)
+
+
+def test_it_can_be_said_whether_images_are_turned(folder: Path) -> None:
+    dataset = ParquetDataset(folder / "a.parquet", {"image": ImageField(exif_orientation=False)})
+    assert {tuple(sample["image"].shape) for sample in DataLoader(dataset, batch_size=None)} == {(3, 21, 33)}
+    # Bytes that are not in a struct are images as of `decode_image`.
+    pq.write_table(pa.table({"image": [turned(7, "jpeg")]}), folder / "b.parquet")
+    for field, is_turned in (("image", False), (ImageField(exif_orientation=True), True)):
+        image = ParquetDataset(folder / "b.parquet", {"image": field})[0]["image"]
+        assert torch.equal(image, decode_image(turned(7, "jpeg"), exif_orientation=is_turned))
+        assert image.shape == ((3, 33, 21) if is_turned else (3, 21, 33))
+
+
+def test_masks_are_read_through_their_paths(tmp_path: Path) -> None:
+    rows, masks = [], []
+    for number in range(6):
+        mask = Image.fromarray(np.random.default_rng(number).integers(0, 9, (21, 33), dtype=np.uint8))
+        (tmp_path / f"{number}.png").write_bytes(encoded(mask, "png"))
+        rows.append({"bytes": encoded(photograph(number, 33, 21)), "path": None})
+        masks.append({"bytes": None, "path": f"{number}.png"})
+    pq.write_table(pa.table({"image": pa.array(rows, KIND), "mask": pa.array(masks, KIND)}), tmp_path / "a.parquet")
+    columns = {"image": ImageField(T.CenterCrop(20), masks="mask"), "mask": ImageField(mode="P")}
+    dataset = ParquetDataset(tmp_path / "a.parquet", columns)
+    assert dataset.is_native
+    (batch,) = DataLoader(dataset, batch_size=6)
+    for number in range(6):
+        expected = T.CenterCrop(20)(decode_image(tmp_path / f"{number}.png", "P"))
+        assert torch.equal(dataset[number]["mask"], expected)
+        assert torch.equal(batch["mask"][number], expected)
+
+
+def test_what_cannot_be_read_is_an_error_or_left_out(folder: Path) -> None:
+    rows = [
+        {"bytes": encoded(photograph(1)), "path": None},
+        {"bytes": None, "path": "not/there.png"},
+        {"bytes": None, "path": "https://example.com/a.png"},
+        {"bytes": None, "path": None},
+        {"bytes": b"text", "path": None},
+        None,
+        {"bytes": None, "path": "images/1.bin"},
+    ]
+    pq.write_table(pa.table({"image": pa.array(rows, KIND)}), folder / "b.parquet")
+    for field in (ImageField(), ImageField(T.Resize((4, 4)))):
+        dataset = ParquetDataset(folder / "b.parquet", {"image": field})
+        reasons = {1: "not/there.png", 2: "is not one of a local file", 3: "null", 4: "text", 5: "null"}
+        for number, reason in reasons.items():
+            with pytest.raises(DamagedImageError, match=rf"row {number} of .*b\.parquet: .*{reason}"):
+                dataset[number]
+            with pytest.raises(DamagedImageError, match=reason):
+                list(DataLoader(dataset, batch_size=1, sampler=[number]))
+        whole = ParquetDataset(folder / "b.parquet", {"image": field}, on_error="skip")
+        assert len(whole) == 2
+        assert len(whole.damages) == 5
+        assert torch.equal(whole[1]["image"], dataset[6]["image"])
+        masked = ParquetDataset(folder / "b.parquet", {"image": field}, nulls="mask")
+        assert masked[3]["image"] is None
+        assert masked[5]["image"] is None
+        assert torch.equal(masked[6]["image"], dataset[6]["image"])
+        whole = ParquetDataset(folder / "b.parquet", {"image": field}, nulls="mask", on_error="skip")
+        assert [sample["image"] is None for sample in whole] == [False, True, True, False]
+
+
+def test_relative_paths_of_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.png").write_bytes(encoded(photograph(ord(name)), "png"))
+        pq.write_table(
+            pa.table({"image": pa.array([{"bytes": None, "path": "x.png"}], KIND)}), tmp_path / name / "x.parquet"
+        )
+    dataset = ParquetDataset([tmp_path / "a" / "x.parquet", tmp_path / "b" / "x.parquet"], {"image": "image"})
+    monkeypatch.chdir(tmp_path / "b")
+    with pytest.raises(DamagedImageError, match="relative, but the files of the dataset lie in several folders"):
+        dataset[0]
+    # As `datasets` has it, if there is no such file next to the table.
+    (tmp_path / "a" / "x.png").unlink()
+    dataset = ParquetDataset(tmp_path / "a" / "x.parquet", {"image": "image"})
+    assert torch.equal(dataset[0]["image"], decode_image(tmp_path / "b" / "x.png"))
