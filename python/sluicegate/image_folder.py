@@ -14,8 +14,11 @@ from .image import MAX_PIXELS, Mode, Truncated
 from .image_field import ImageField
 from .labels import Labels, LabelsLike, checked_labels, labels_of
 from .native_dataset import NativeDataset, leaves_out, native_format
+from .paired_masks import PairedMasks
 from .paths import local
 
+# How many lines `damages` has at most.
+_DAMAGES = 1_000
 # Those of torchvision's `ImageFolder`, in its order.
 IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
@@ -31,6 +34,11 @@ class ImageFolderDataset(NativeDataset):
     With `labels` something else says what an image is, sample i is `(image, label)`, and the files may lie anywhere
     below the folder, or in it. With `labels=None` there are none, sample i is the image alone, and a batch is a tensor
     of images. The order is the same: files in the folder itself come first.
+
+    With `masks`, another folder, sample i is `(image, mask)`: the mask is the file there with the path of the image,
+    except for the extension, a uint8 tensor of shape (1, height, width), of a palette its numbers. Both are transformed
+    by the same draws, the mask by the nearest value. A transform that is not known is called with `(image, {"mask":
+    mask})`, marked as `torchvision.tv_tensors`, and returns the same.
 
     Transforms of `sluicegate.transforms`, and torchvision's where they have the same values, are done in Rust, in one
     go with decoding, and where they end with a fixed size `sluicegate.DataLoader` makes whole batches without Python,
@@ -52,6 +60,8 @@ class ImageFolderDataset(NativeDataset):
             called with each path from `root` once when the dataset is opened, and gives an `int`, a `float`, a `str`
             (the name of a class), or numbers of one shape as a tensor, an array or a list: of one kind for all. None
             for images without labels.
+        masks: the folder of the masks of all images.
+        mask_mode: as `mode`, for masks.
         mode, exif_orientation, truncated, max_pixels, exact, channels, cache, cache_bytes, cache_folder: as of
             `ImageField`.
         extensions: the ends of the names that are meant, in upper or lower case; those of `ImageFolder` by default
@@ -77,11 +87,12 @@ class ImageFolderDataset(NativeDataset):
         targets: the label of each image; the same.
         python_reason: why Python has a part in the samples, such as "transform 3, `Lambda`: not recognized"; transforms
             are counted from 1, those inside of others as in "3.1". None where the core makes whole batches.
+        mask_paths: the path of the mask of each image; None without `masks`.
         damages: what was left out with `on_error="skip"`, one line for each file; the first 1,000.
 
     Raises:
         FileNotFoundError: there is no such folder, it has no classes, a class has no image, there is no image at all,
-            or a link leads nowhere.
+            or a link leads nowhere; an image has no mask, or, if all images are meant, a mask no image.
         ValueError: a link leads to a folder that it lies in itself; a file gets no label (it is named); a
             `target_transform` without labels.
         DamagedImageError: while reading, a file is not an image, is damaged or too large. It is both an `OSError` and a
@@ -111,6 +122,8 @@ class ImageFolderDataset(NativeDataset):
         target_transform: Callable[[Any], Any] | None = None,
         *,
         labels: LabelsLike = "folder",
+        masks: str | os.PathLike[str] | None = None,
+        mask_mode: Mode = "P",
         mode: Mode = "RGB",
         exif_orientation: bool = False,
         truncated: Truncated = "error",
@@ -130,7 +143,15 @@ class ImageFolderDataset(NativeDataset):
         if extensions is not None and is_valid_file is not None:
             raise ValueError("extensions and is_valid_file both say which files are meant: give one of them")
         local("root", root)  # A URL is refused.
+        if masks is not None:
+            local("masks", masks)
+        if masks is not None and labels not in ("folder", None):
+            raise ValueError("masks: samples are (image, mask) then, and have no labels: leave out labels=")
         self.root = os.fspath(root)
+        self.masks = None if masks is None else os.fspath(masks)
+        self._mask_field = ImageField(
+            mode=mask_mode, exif_orientation=exif_orientation, truncated=truncated, max_pixels=max_pixels
+        )
         self._field = ImageField(
             transform,
             mode=mode,
@@ -142,8 +163,9 @@ class ImageFolderDataset(NativeDataset):
             cache=cache,
             cache_bytes=cache_bytes,
             cache_folder=cache_folder,
+            masks=() if masks is None else "mask",
         )
-        self.labels = checked_labels(labels)
+        self.labels = checked_labels(None if masks is not None else labels)
         self._target_transform = self._checked(target_transform)
         self.is_valid_file = is_valid_file
         self.extensions = () if is_valid_file else tuple(IMAGE_EXTENSIONS if extensions is None else extensions)
@@ -159,10 +181,15 @@ class ImageFolderDataset(NativeDataset):
         self._files = _core.FolderFiles(root, self.extensions, has_classes, self.follow_links, leaves)
         whole = self._files.dataset()
         places, labels = self._labelled(array("q", range(len(whole))))
+        pairs = None if self.masks is None else self._pairs(self.masks, places, leaves)
         self.damages: list[str] = []
         if leaves:
             broken, self.damages = self._files.broken_images(places.tolist(), self._field.decoder, self.index_folder)
             left_out = set(broken)
+            if pairs is not None:
+                places_left = [place for place in places if place not in left_out]
+                unmasked, damages = pairs.broken(places_left, self._mask_field.decoder, self.index_folder)
+                left_out, self.damages = left_out | unmasked, [*self.damages, *damages][:_DAMAGES]
             kept = [number for number, place in enumerate(places) if place not in left_out]
             places = array("q", (places[number] for number in kept))
             labels = None if labels is None else labels.subset(kept)
@@ -172,8 +199,23 @@ class ImageFolderDataset(NativeDataset):
         self._places = places if len(places) < len(whole) else None
         chosen = whole if self._places is None else _core.Dataset.subset(whole, places.tolist())
         assert chosen is not None
-        self._chosen = chosen
+        self._chosen, self._chosen_masks = chosen, None if pairs is None else pairs.of(places)
+        self._mask_paths = None if pairs is None else [pairs.paths[place] for place in places]
         self._set_images()
+
+    def _pairs(self, masks: str, places: array[int], leaves: bool) -> PairedMasks:
+        """The masks of the files; of those that are not meant there need be none."""
+        paths = self._files.paths()
+        is_chosen = self.is_valid_file is not None or self.extensions != IMAGE_EXTENSIONS
+        return PairedMasks(
+            masks,
+            self.root,
+            paths,
+            chosen=places,
+            are_all=not is_chosen,
+            follow_links=self.follow_links,
+            leave_out=leaves,
+        )
 
     def _labelled(self, places: array[int]) -> tuple[array[int], Labels | None]:
         """Which of the files at `places` are meant, and what they are."""
@@ -205,6 +247,12 @@ class ImageFolderDataset(NativeDataset):
 
     def _set_images(self) -> None:
         kinds = ["bytes", "path", "number"][: len(self._chosen.fields)]
+        if self._chosen_masks is not None:
+            pairs = _core.Dataset.stack([("image", self._chosen), ("mask", self._chosen_masks)])
+            mask = len(kinds)
+            self._set_core(pairs, [0, mask], kinds * 2, {0: self._field, mask: self._mask_field})
+            self._image_core = None
+            return
         self._set_core(self._chosen, 0, kinds, {0: self._field})
         self._image_core = self.core if self.is_native else None
         self._set_labels()
@@ -290,6 +338,14 @@ class ImageFolderDataset(NativeDataset):
         return [(self._whole(paths[place]), label) for place, label in zip(places, self.targets, strict=True)]
 
     @property
+    def mask_paths(self) -> list[str] | None:
+        """The path of the mask of each image; None without `masks`."""
+        root = self.masks
+        if root is None or self._mask_paths is None:
+            return None
+        return [os.path.join(root, path) for path in self._mask_paths]
+
+    @property
     def imgs(self) -> list[tuple[str, Any]]:
         """The same as `samples`, by torchvision's other name."""
         return self.samples
@@ -308,6 +364,8 @@ class ImageFolderDataset(NativeDataset):
         *(
             "_files",
             "_chosen",
+            "_chosen_masks",
+            "_mask_paths",
             "_image_core",
             "_labels",
             "_label_core",

@@ -11,6 +11,9 @@ from .damaged_image import DamagedImageError
 from .image_field import ImageField
 from .image_links import NO_LINKS, ImageLinks
 
+# The names of the fields of samples that are pairs of an image and its mask.
+_PAIR = "image", "mask"
+
 
 class Moved(NamedTuple):
     """By their numbers, the fields that move with an image."""
@@ -254,6 +257,8 @@ def _named(structure: Any, prefix: str = "") -> Iterator[tuple[int, str]]:
 
 def _number(structure: Any, name: str, argument: str = "boxes, masks") -> int:
     """The number of the field called `name`, which may be a path: "objects.bbox"."""
+    if isinstance(structure, list) and name in _PAIR:
+        structure = dict(zip(_PAIR, structure, strict=True))
     part = structure
     for step in [name] if isinstance(structure, dict) and name in structure else name.split("."):
         part = part.get(step) if isinstance(part, dict) else None
