@@ -91,7 +91,8 @@ class ImageField:
             is not needed is not looked at, but whether its end is there is.
         exact: whether a JPEG is always decoded at full size. Otherwise, where a transform makes it (or the part that is
             cut out of it) smaller, its blocks of 8x8 pixels are decoded to 4x4, 2x2 or one, as long as that covers what
-            is asked for: less work, and values that differ by less than two grey levels in the mean.
+            is asked for: less work, and values that differ by less than two grey levels in the mean. What is exact are
+            the values of torchvision's transforms of tensors, not of Pillow's images (see `sluicegate.transforms`).
         channels: "first" for tensors (channels, height, width); "last" for (height, width, channels), of which
             `.permute(0, 3, 1, 2)` makes a batch in torch's channels-last layout without a copy; with transforms that
             are recognized as a whole, or none.

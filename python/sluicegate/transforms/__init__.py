@@ -14,6 +14,9 @@ without Python (`recognise` tells which). They may be called with samples, too: 
 
 After the same `torch.manual_seed` they draw what torchvision's draw, and leave torch's generator where those leave it.
 Torchvision itself is not needed.
+
+Values are those of torchvision's transforms of tensors. Of Pillow's images torchvision itself has others: hue differs
+by up to 18 levels of 255, saturation by 2, contrast, grayscale and resizing by 1.
 """
 
 from .augment import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
