@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch.multiprocessing
 
-from . import _torch
+from . import _torch, deadlines
 from .descriptor import identity_of
 from .ids import BatchIds
 from .limits import descriptor_limit_named
@@ -34,14 +34,6 @@ from .worker_memory import give_back, lend
 if TYPE_CHECKING:
     from .dataloader import DataLoader
     from .worker_iterator import WorkerIterator
-
-# How long workers may take to end what they are doing, in seconds, before they are ended; then once more by a signal.
-GRACE_SECONDS = 5.0
-_TERMINATION_SECONDS = 1.0
-# And how long the others get when one has died: the consumer is to hear of it soon.
-_DEATH_SECONDS = 0.3
-# How long a worker may take to write down its stack.
-_STACK_SECONDS = 1.0
 
 # Which iterator an answer is for, of those that share workers, is told by its epoch: above these bits.
 EPOCH_BITS = 32
@@ -272,7 +264,7 @@ class ProcessWorkers:
             # The workers have this very file open, so they write where it stands.
             os.lseek(file, offset, os.SEEK_SET)
             signal.pidfd_send_signal(descriptor, STACK_SIGNAL)
-        deadline, stack, last = time.monotonic() + _STACK_SECONDS, b"", b"\0"
+        deadline, stack, last = time.monotonic() + deadlines.STACK, b"", b"\0"
         while time.monotonic() < deadline and (not stack or stack != last):
             time.sleep(0.05)
             last, stack = stack, self._memory.stack_of(worker)
@@ -283,12 +275,12 @@ class ProcessWorkers:
             _stay_silent_at_exit()
             raise StopIteration
         process = self.workers[worker]
-        if not wait_for_end(process, time.monotonic() + _TERMINATION_SECONDS):
+        if not wait_for_end(process, time.monotonic() + deadlines.TERMINATION):
             self._raise_closed()
         code = process.exitcode
         doing = f"Worker {worker} was working on {self._working_on(worker)}"
         has_begun = worker in self._begun or bool(self._memory.busy_since(worker)) or code != 1
-        self.close(patience=_DEATH_SECONDS)
+        self.close(patience=deadlines.DEATH_GRACE)
         if code is not None and code < 0:
             raise RuntimeError(killed(process.pid, code, doing))
         raise RuntimeError(exited(process.pid, code, doing, has_begun, self._method))
@@ -325,7 +317,7 @@ class ProcessWorkers:
         What interrupts it, as Ctrl-C does, has it wait no longer, and is raised when they have ended.
 
         Args:
-            patience: seconds to wait for what they are doing. Default `GRACE_SECONDS`.
+            patience: seconds to wait for what they are doing. Default `deadlines.GRACE`.
             is_hurried: asked while it waits; True ends the patience.
         """
         if self.closed:
@@ -335,13 +327,13 @@ class ProcessWorkers:
             return
         self._memory.stop()
         interrupts: list[BaseException] = []
-        left = joined(self.workers, GRACE_SECONDS if patience is None else patience, interrupts, is_hurried)
+        left = joined(self.workers, deadlines.GRACE if patience is None else patience, interrupts, is_hurried)
         for process in left:
             process.terminate()
-        left = joined(left, _TERMINATION_SECONDS, interrupts)
+        left = joined(left, deadlines.TERMINATION, interrupts)
         for process in left:
             process.kill()
-        left = joined(left, _TERMINATION_SECONDS, interrupts)
+        left = joined(left, deadlines.TERMINATION, interrupts)
         for worker, descriptor in enumerate(self._pidfds):
             if descriptor is not None:
                 self._forget(worker, descriptor)

@@ -11,14 +11,11 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
+from . import deadlines
 from .classified_stream import ClassifiedStream
 from .global_generators import as_text, global_generators, set_global_state
 from .spill_file import SpillFile
 
-# How long a reader waits for somebody who might come to empty a full buffer, when nobody who could is known.
-GRACE_SECONDS = 10.0
-# After so many seconds of waiting for one who could, a warning says for whom.
-STALL_SECONDS = 60.0
 # A thread that ends wakes nobody, so those who wait look around this often.
 _LOOK_SECONDS = 0.5
 
@@ -335,9 +332,9 @@ class SplitPass:
         self._waiting[me] = name
         try:
             hope = self._hope(self._part(full), me)
-            if hope is None or (hope == "" and waited >= GRACE_SECONDS):
+            if hope is None or (hope == "" and waited >= deadlines.SPLIT_GRACE):
                 raise RuntimeError(self._deadlock_in_words(name, full))
-            if hope and waited >= STALL_SECONDS and not self._has_warned:
+            if hope and waited >= deadlines.STALL and not self._has_warned:
                 self._has_warned = True
                 warnings.warn(
                     f"class {name!r} has waited for {waited:.0f} seconds: the buffer of class {full!r} is full "

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import _torch
+from . import _torch, deadlines
 from .batch_bytes import bytes_of
 from .fetch import make_fetcher
 from .ids import BatchIds
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .dataloader import DataLoader
     from .worker_iterator import WorkerIterator
 
-# How long a thread may take to end what it is doing, in seconds; it can't be ended from outside.
-GRACE_SECONDS = 5.0
 # How often a consumer that waits looks whether the threads are alive.
 _ALIVE_SECONDS = 1.0
 # The longest sleep of a wait that may be hurried.
@@ -236,7 +234,7 @@ class ThreadWorkers:
             self._come.notify_all()  # A thread that waits for an answer would wait for ever.
         for lane in self._lanes:
             lane.ask("stop")
-        deadline = time.monotonic() + GRACE_SECONDS
+        deadline = time.monotonic() + deadlines.GRACE
         for thread in self.workers:
             if thread.ident is not None and thread is not threading.current_thread():
                 _join(thread, deadline, is_hurried)

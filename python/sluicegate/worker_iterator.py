@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import IterDataPipe, MapDataPipe
 
-from . import _core, _torch
+from . import _core, _torch, deadlines
 from .assignment import Assignment
 from .collate import stacking
 from .deferred_signals import DeferredSignals
@@ -30,9 +30,6 @@ from .whole_stream import refuse_workers
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
-
-# A worker that is silent for so long is reported, once.
-STALL_SECONDS = 60.0
 
 
 class WorkerIterator(EpochIterator):
@@ -391,7 +388,7 @@ class WorkerIterator(EpochIterator):
 
     def _wait(self, worker: int) -> None:
         """Waits until an answer is in the inbox; when that takes too long, `worker` is the one to tell of."""
-        limit = self._timeout if self._timeout > 0 else STALL_SECONDS
+        limit = self._timeout if self._timeout > 0 else deadlines.STALL
         if self._group.receive(limit):
             return
         report = self._group.report(worker)
@@ -401,7 +398,7 @@ class WorkerIterator(EpochIterator):
                 "raise timeout"
             )
         warnings.warn(
-            f"DataLoader has waited for {STALL_SECONDS:g} seconds: {report}. It goes on waiting; give timeout= to end "
+            f"DataLoader has waited for {limit:g} seconds: {report}. It goes on waiting; give timeout= to end "
             "this with an error",
             RuntimeWarning,
             stacklevel=6,

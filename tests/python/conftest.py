@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.utils.data
 
+import short_deadlines
 import sluicegate
 from programs import Run, zygote
 from sluicegate import engine, worker_memory
@@ -31,6 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cuda: needs a GPU; make test-cuda runs it")
     config.addinivalue_line("markers", "prefetch: the outcome depends on prefetch_factor; left out with --tight")
     config.addinivalue_line("markers", "slots: depends on slots or prefetching; all that --tight runs")
+    config.addinivalue_line("markers", "real_clock: has the deadlines that users have, not those of short_deadlines.py")
+    short_deadlines.shorten()
     if config.getoption("--tight"):
         tighten()
 
@@ -92,6 +95,17 @@ def loader_cls(data: ModuleType) -> type[torch.utils.data.DataLoader]:
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def clock(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Gives a test with the marker `real_clock`, and its programs, the deadlines that users have."""
+    if request.node.get_closest_marker("real_clock"):
+        short_deadlines.restore()
+        yield
+        short_deadlines.shorten()
+    else:
+        yield
 
 
 @pytest.fixture(autouse=True)

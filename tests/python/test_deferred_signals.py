@@ -41,6 +41,8 @@ assert time.monotonic() - began < 3.5, time.monotonic() - began
 """
 
 
+# With short deadlines the workers would be gone as soon without the signal.
+@pytest.mark.real_clock
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_ctrl_c_arrives_after_the_workers_have_ended(run: Run, kind: str, persistent: bool) -> None:
@@ -49,6 +51,7 @@ def test_ctrl_c_arrives_after_the_workers_have_ended(run: Run, kind: str, persis
     assert ended.stdout == "interrupted\n"
 
 
+@pytest.mark.real_clock
 @pytest.mark.parametrize("kind", ["process", "thread"])
 def test_so_does_what_another_handler_raises(run: Run, kind: str) -> None:
     ended = run(DROP, kind=kind, number=int(signal.SIGTERM), persistent=False)

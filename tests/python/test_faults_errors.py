@@ -17,6 +17,7 @@ import faulty
 import sluicegate
 from endings import ended_workers, read_until_error, story
 from equality import assert_same, error_of
+from sluicegate import deadlines
 
 pytestmark = [
     pytest.mark.slots,
@@ -233,8 +234,8 @@ def test_a_timeout_names_the_worker_what_it_does_and_for_how_long() -> None:
 
 
 def test_a_stall_is_reported_once_with_the_stack_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate.worker_iterator.STALL_SECONDS", 1.0)
-    loader = sluicegate.DataLoader(faulty.Lingering(8, 6, 4.5), batch_size=2, num_workers=2)
+    monkeypatch.setattr(deadlines, "STALL", 1.0)
+    loader = sluicegate.DataLoader(faulty.Lingering(8, 6, 2.5), batch_size=2, num_workers=2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert [int(batch[0, 0]) for batch in loader] == [0, 2, 4, 6]
@@ -247,9 +248,9 @@ def test_a_stall_is_reported_once_with_the_stack_of_the_worker(monkeypatch: pyte
 
 
 def test_a_consumer_that_is_slow_itself_is_no_stall(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate.worker_iterator.STALL_SECONDS", 0.5)
+    monkeypatch.setattr(deadlines, "STALL", 0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         warnings.simplefilter("error", UserWarning)
         for _ in sluicegate.DataLoader(faulty.Numbers(4), batch_size=2, num_workers=1):
-            time.sleep(1.2)
+            time.sleep(0.7)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from sluicegate import DataLoader, IterableDataset, split_by_class, split_pass
+from sluicegate import DataLoader, IterableDataset, deadlines, split_by_class
 from sluicegate.spill_file import SpillFile
 
 
@@ -160,7 +160,7 @@ def test_block_is_an_error_where_nobody_can_come(monkeypatch: pytest.MonkeyPatch
 
 
 def test_block_gives_others_some_time_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split_pass, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(deadlines, "SPLIT_GRACE", 0.2)
     go_on = threading.Event()
     bystander = threading.Thread(target=go_on.wait)
     bystander.start()
@@ -173,7 +173,7 @@ def test_block_gives_others_some_time_to_come(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_block_is_an_error_where_the_reader_has_ended_or_waits_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split_pass, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(deadlines, "SPLIT_GRACE", 0.2)
     loaders = split_by_class(stream("a" + "b" * 9 + "ac"), "kind", batch_size=None, classes="abc", buffer_size=4)
     kept = []
 
@@ -190,7 +190,7 @@ def test_block_is_an_error_where_the_reader_has_ended_or_waits_too(monkeypatch: 
 
 
 def test_two_threads_that_wait_for_each_other_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split_pass, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(deadlines, "SPLIT_GRACE", 0.2)
     # The one reads b, but asks for c now; the other asks for a.
     loaders = split_by_class(stream("b" * 9 + "ac"), "kind", batch_size=None, classes="abc", buffer_size=4)
 
