@@ -34,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slots: depends on slots or prefetching; all that --tight runs")
     config.addinivalue_line("markers", "real_clock: has the deadlines that users have, not those of short_deadlines.py")
     short_deadlines.shorten()
+    # One fork server for all tests, which has imported what takes seconds; the first test that needs it starts it.
+    multiprocessing.set_forkserver_preload(["torch", "torch.utils.data", "sluicegate.worker"])
     if config.getoption("--tight"):
         tighten()
 

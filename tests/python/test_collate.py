@@ -132,7 +132,7 @@ def test_dataclasses_are_refused_in_batches_and_passed_on_alone(data: ModuleType
 
 
 @NESTED_IS_NEW
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_nested_tensors_pass_a_collate_fn_that_clones(data: ModuleType, method: str) -> None:
     loader = data.DataLoader(
         Nested(), batch_size=2, collate_fn=clone_all, num_workers=1, multiprocessing_context=method

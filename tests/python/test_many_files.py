@@ -70,7 +70,7 @@ def test_few_of_many_files_are_mapped_and_all_are_read(tmp_path: Path, name: str
         assert mapped(tmp_path) <= MAPPED
     last = [len(dataset) - 1, 0, len(dataset) - 2]
     # In a child that inherits what is mapped, and in one that is told the arguments.
-    for method in ("fork", "spawn"):
+    for method in ("fork", "forkserver"):
         context: Any = multiprocessing.get_context(method)
         answers = context.Queue()
         child = context.Process(target=_read, args=(dataset, last, tmp_path, answers))

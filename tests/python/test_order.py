@@ -76,11 +76,11 @@ def test_sampler_is_any_sized_iterable_and_batch_sampler_any_iterable_of_tuples(
     assert labels == [[0, 1], [2, 3, 4, 9], [5]]
 
 
-def test_spawned_workers_take_list_samplers_and_a_bound_method(data: ModuleType) -> None:
+def test_workers_that_inherit_nothing_take_list_samplers_and_a_bound_method(data: ModuleType) -> None:
     dataset = WorkerProbe(6)
     uneven = [(0, 1), (2, 3, 4), (5,)]
     loader = data.DataLoader(
-        dataset, batch_sampler=uneven, num_workers=1, multiprocessing_context="spawn", worker_init_fn=dataset.mark
+        dataset, batch_sampler=uneven, num_workers=1, multiprocessing_context="forkserver", worker_init_fn=dataset.mark
     )
     batches = list(loader)
     assert [batch[0].tolist() for batch in batches] == [[0, 1], [2, 3, 4], [5]]

@@ -51,7 +51,6 @@ class Images:
 @pytest.fixture(scope="module", autouse=True)
 def servers() -> None:
     """Start what multiprocessing keeps running, so that its descriptors are not taken for leaks."""
-    multiprocessing.set_forkserver_preload(["sluicegate.payload"])
     multiprocessing.Value("i")
     process = multiprocessing.get_context("forkserver").Process(target=int)
     process.start()

@@ -33,7 +33,7 @@ def test_gives_the_plain_data_and_warns_in_iter(data: ModuleType, native: bool, 
     assert not any(part.is_pinned() for batch in batches for part in batch)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_works_with_every_start_method(data: ModuleType, method: str) -> None:
     loader = data.DataLoader(Rows(3), 3, num_workers=1, pin_memory=True, multiprocessing_context=method)
     with pytest.warns(UserWarning, match=NO_ACCELERATOR):

@@ -215,7 +215,7 @@ def test_a_shuffled_datapipe_follows_the_global_seed(data: ModuleType, workers: 
         assert sorted(epoch) == list(range(20))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_a_datapipe_with_map_and_filter_runs_in_workers(data: ModuleType, method: str) -> None:
     from torch.utils.data.datapipes.iter import IterableWrapper
 

@@ -121,7 +121,7 @@ def test_a_pickle_of_a_process_that_ended_says_so() -> None:
         pickle.loads(sent)
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("context", ["fork", "forkserver"])  # Spawned: test_payload.py
 def test_workers_of_every_kind_read_it(context: str) -> None:
     dataset = Samples(SharedList([{"label": number} for number in range(20)]))
     loader = DataLoader(dataset, batch_size=5, num_workers=1, multiprocessing_context=context)

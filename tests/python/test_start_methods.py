@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import re
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -27,21 +26,10 @@ CONTEXTS: dict[str, Any] = {
     "spawn": "spawn",
     "forkserver": "forkserver",
     "fork context": multiprocessing.get_context("fork"),
-    "multiprocessing's spawn context": multiprocessing.get_context("spawn"),
+    "multiprocessing's forkserver context": multiprocessing.get_context("forkserver"),
     "torch's forkserver context": torch.multiprocessing.get_context("forkserver"),
 }
 OTHER_THAN_FORK = pytest.mark.parametrize("method", ["spawn", "forkserver"])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def preloaded_forkserver() -> Iterator[None]:
-    """A fork server that has torch already, lest every worker imports it; it ends with this module."""
-    from multiprocessing import forkserver
-
-    multiprocessing.set_forkserver_preload(["torch", "torch.utils.data", "sluicegate", "faulty"])
-    yield
-    forkserver._forkserver._stop()  # type: ignore[attr-defined]
-    multiprocessing.set_forkserver_preload(["__main__"])
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -69,7 +57,8 @@ def epoch(door: ModuleType, seed: int = 5, **arguments: Any) -> tuple[list[Any],
 
 @pytest.mark.parametrize(
     ("context", "case"),
-    [(context, case) for context in CONTEXTS for case in CASES if " " not in context or case == "map"],
+    # A spawned worker imports torch, so there are few of them; it is told the same as one of a fork server.
+    [(context, case) for context in CONTEXTS for case in CASES if case == "map" or context in ("fork", "forkserver")],
 )
 def test_the_batches_are_torchs(context: str, case: str) -> None:
     # Torch's own batches and seeds do not depend on the start method; forking is the fastest.
@@ -83,7 +72,7 @@ def test_torchs_batches_do_not_depend_on_the_start_method(case: str) -> None:
     assert_same(epoch(torch.utils.data, multiprocessing_context="forkserver", **CASES[case]), expected)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_persistent_workers_and_an_epoch_resumed_after_a_break(method: str) -> None:
     def read(door: ModuleType, method: str) -> list[Any]:
         torch.manual_seed(3)
@@ -108,10 +97,13 @@ def test_persistent_workers_and_an_epoch_resumed_after_a_break(method: str) -> N
 
 
 @OTHER_THAN_FORK
-def test_workers_of_other_start_methods_are_processes_that_end(data: ModuleType, method: str) -> None:
-    iterator = iter(data.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2, multiprocessing_context=method))
+def test_workers_of_other_start_methods_are_processes_that_end(method: str) -> None:
+    iterator = iter(
+        sluicegate.DataLoader(faulty.Numbers(40), batch_size=2, num_workers=2, multiprocessing_context=method)
+    )
     workers = list(iterator._workers)
-    assert int(next(iterator)[0, 0]) == 0
+    # A batch of each: one that is still importing may take longer than the grace.
+    assert [int(next(iterator)[0, 0]) for _ in range(2)] == [0, 2]
     assert all(worker.is_alive() and worker.pid for worker in workers)
     del iterator
     assert ended_workers(workers)

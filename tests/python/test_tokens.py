@@ -90,8 +90,8 @@ def test_threads_and_processes_that_spawn_read_the_same(tmp_path: Path) -> None:
     dataset = TokensDataset(flat(tmp_path, np.arange(100)), 7)
     plain = list(DataLoader(dataset, batch_size=3))
     assert_same(list(DataLoader(dataset, batch_size=3, num_workers=2, worker_type="thread")), plain)
-    spawned = torch.utils.data.DataLoader(dataset, batch_size=3, num_workers=1, multiprocessing_context="spawn")
-    assert_same(list(spawned), plain)
+    served = torch.utils.data.DataLoader(dataset, batch_size=3, num_workers=1, multiprocessing_context="forkserver")
+    assert_same(list(served), plain)
 
 
 def test_what_a_sample_holds_is_said_by_output(tmp_path: Path) -> None:

@@ -334,7 +334,7 @@ def fail(sender: Connection) -> None:
     sender.send_bytes(pack(raised(local_class(OSError)(3, flag=True)), WHERE))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_across_processes(method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     receiver, sender = context.Pipe(duplex=False)

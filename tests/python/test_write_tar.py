@@ -180,7 +180,7 @@ def test_compressed_archives_are_unpacked_once(tmp_path: pathlib.Path) -> None:
         pathlib.Path(f"{path}.gz").write_bytes(gzip.compress(contents[:5000]) + gzip.compress(contents[5000:]))
         packed.append(f"{path}.gz")
     cache = tmp_path / "cache"
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     results = context.Queue()
     processes = [context.Process(target=_open, args=(packed, str(cache), results)) for _ in range(3)]
     for process in processes:
