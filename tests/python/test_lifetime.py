@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import io
 import pickle
-import subprocess
-import sys
 import threading
 import weakref
 from types import ModuleType
@@ -17,6 +15,7 @@ import pytest
 import torch
 
 from equality import assert_same, bits
+from programs import Run
 
 pytestmark = pytest.mark.slots
 
@@ -201,17 +200,14 @@ EXITS = {
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_the_interpreter_ends_quietly_whatever_is_alive(data: ModuleType, num_workers: int) -> None:
-    # One process for all ways, because importing torch is what takes the time.
+def test_the_interpreter_ends_quietly_whatever_is_alive(run: Run, data: ModuleType, num_workers: int) -> None:
+    # One process for all ways.
     lines = [
-        f"import torch; from {data.__name__} import DataLoader, TensorDataset",
-        "dataset = TensorDataset(torch.zeros(40, 8), torch.arange(40))",
+        "warnings.simplefilter('error')",
+        "dataset = data.TensorDataset(torch.zeros(40, 8), torch.arange(40))",
     ]
     for number, statement in enumerate(EXITS.values()):
-        lines.append(f"loader = DataLoader(dataset, batch_size=4, num_workers={num_workers}, shuffle=True)")
+        lines.append(f"loader = data.DataLoader(dataset, batch_size=4, num_workers={num_workers}, shuffle=True)")
         lines += statement.splitlines()
         lines.append(f"held_{number} = (loader, globals().get('kept'), globals().get('iterator'))")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "\n".join(lines)], capture_output=True, text=True, timeout=100
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    run("\n".join(lines), data.__name__.partition(".")[0]).check()

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from programs import Run, zygote
+
 SAMPLES = 40
 
-# One rank: trains, and dies when it has saved a checkpoint after step 7 of epoch 1; or resumes from that.
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Runs programs that find Lightning imported, and what it imports when it trains: that takes longer than they."""
+    yield from zygote("lightning", "torch._dynamo")
+
+
+# Two ranks: each trains, and dies when it has saved a checkpoint after step 7 of epoch 1; or resumes from that.
 PROGRAM = """
-import json, logging, os, sys, warnings
-import lightning, torch
+import json, logging
+import lightning
 import sluicegate
 
 warnings.filterwarnings("ignore")
 logging.disable()
-folder, rank, num_workers, order, is_resumed = sys.argv[1], *map(json.loads, sys.argv[2:])
+rank = next((rank for rank in range(2) if os.fork() == 0), None)
+if rank is None:
+    ends = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)]
+    os._exit(max(map(abs, ends)))
+os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "NODE_RANK": "0"}
+os.environ |= {"LOCAL_RANK": str(rank), "RANK": str(rank)}
 dataset = torch.arange(40.0).reshape(40, 1)
 
 
@@ -59,29 +71,19 @@ trainer.fit(Model(), loader, ckpt_path=f"{folder}/saved.ckpt" if is_resumed else
 """
 
 
-def train(folder: Path, num_workers: int, order: str, is_resumed: bool) -> None:
+def train(run: Run, folder: Path, num_workers: int, order: str, is_resumed: bool) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    ranks = []
-    for rank in range(2):
-        environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "NODE_RANK": "0"}
-        environment |= {"LOCAL_RANK": str(rank), "RANK": str(rank), "OMP_NUM_THREADS": "1"}
-        values = map(json.dumps, (rank, num_workers, order, is_resumed))
-        command = [sys.executable, "-c", PROGRAM, str(folder), *values]
-        ranks.append(subprocess.Popen(command, env=os.environ | environment))
-    try:
-        assert [process.wait(timeout=240) for process in ranks] == [0, 0]
-    finally:
-        for process in ranks:
-            process.kill()
+    values = {"folder": str(folder), "num_workers": num_workers, "order": order, "is_resumed": is_resumed}
+    run(PROGRAM, deadline=240, port=port, **values).check(stderr=None)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("num_workers", "order"), [(0, "sampler"), (2, "sampler"), (2, "seed")])
-def test_the_resumed_epoch_has_every_sample_once(tmp_path: Path, num_workers: int, order: str) -> None:
+def test_the_resumed_epoch_has_every_sample_once(run: Run, tmp_path: Path, num_workers: int, order: str) -> None:
     for is_resumed in (False, True):
-        train(tmp_path, num_workers, order, is_resumed)
+        train(run, tmp_path, num_workers, order, is_resumed)
     lines = [json.loads(line) for path in sorted(tmp_path.glob("*.jsonl")) for line in path.read_text().splitlines()]
     for epoch in range(2):
         assert sorted(index for number, batch in lines if number == epoch for index in batch) == [*range(SAMPLES)]

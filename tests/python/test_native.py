@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +14,7 @@ import torch.utils.data
 
 from doubles import Marked, OwnTensorDataset, summed
 from equality import assert_same, assert_same_outcome, outcome_of
+from programs import Run
 
 pytestmark = [
     pytest.mark.slots,
@@ -150,17 +149,18 @@ def test_a_read_only_array_is_read(data: ModuleType) -> None:
         assert source.any()
 
 
-def test_a_read_only_array_warns_once_per_process(data: ModuleType) -> None:
+def test_a_read_only_array_warns_once_per_process(run: Run, data: ModuleType) -> None:
     program = (
-        f"import numpy, warnings; from {data.__name__} import DataLoader\n"
+        "import numpy\n"
         "rows = numpy.zeros((6, 3)); rows.flags.writeable = False\n"
         "with warnings.catch_warnings(record=True) as caught:\n"
         "    warnings.simplefilter('always')\n"
-        "    for _ in range(2): list(DataLoader(rows, batch_size=2))\n"
-        "    list(DataLoader(rows[:, 0], batch_size=2))\n"
+        "    for _ in range(2): list(data.DataLoader(rows, batch_size=2))\n"
+        "    list(data.DataLoader(rows[:, 0], batch_size=2))\n"
         "print([(w.category.__name__, str(w.message)[:42]) for w in caught])\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
+    done = run(program, data.__name__.partition(".")[0])
+    done.check()
     assert done.stdout.strip() == "[('UserWarning', 'The given NumPy array is not writable, and')]"
 
 

@@ -6,8 +6,6 @@ import gzip
 import io
 import json
 import pathlib
-import subprocess
-import sys
 import tarfile
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 import torch
 
 from equality import assert_same
+from programs import Run
 from sluicegate import CsvStream, DataLoader, JsonLinesStream, RawStream, ShuffleBuffer, TarStream, TFRecordStream
 from test_tar import FIELDS, many, put
 from test_tfrecord import example, some_features
@@ -145,20 +144,21 @@ def test_what_is_larger_than_allowed_is_named(tmp_path: pathlib.Path) -> None:
         RawStream(records, dtype="u1", shape=10, max_sample_bytes=5)
 
 
-def test_a_bomb_takes_no_more_memory_than_is_allowed(tmp_path: pathlib.Path) -> None:
+def test_a_bomb_takes_no_more_memory_than_is_allowed(run: Run, tmp_path: pathlib.Path) -> None:
     piece = gzip.compress(b" " * (1 << 24))
     (tmp_path / "bomb.gz").write_bytes(piece * 20)
     program = (
-        "import resource, sys, sluicegate\n"
+        "import resource, sluicegate\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "for kind in (sluicegate.JsonLinesStream, sluicegate.TarStream, sluicegate.CsvStream):\n"
         "    try:\n"
-        "        list(kind(sys.argv[1], max_sample_bytes=1 << 22))\n"
+        "        list(kind(path, max_sample_bytes=1 << 22))\n"
         "    except ValueError as error:\n"
         "        print('refused')\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "bomb.gz")], capture_output=True, text=True)
+    done = run(program, path=str(tmp_path / "bomb.gz"))
+    done.check()
     *words, grown = done.stdout.split()
     assert words == ["refused"] * 3, done.stderr
     assert int(grown) < 150 << 10  # KiB

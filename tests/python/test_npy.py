@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 import torch
 
 from equality import assert_same
+from programs import Run
 from sluicegate import DataLoader, NpyDataset
 from sluicegate.dataset import Source, native_source
 
@@ -233,9 +232,8 @@ def test_a_subclass_that_overrides_getitem_is_a_python_dataset(data: ModuleType,
 
 
 CUT_UNDER_THREADS = """
-import os, sys, numpy, threading, time
+import numpy
 from sluicegate import DataLoader, NpyDataset
-path = sys.argv[1]
 for attempt in range(10):
     numpy.save(path, numpy.ones((400, 1 << 18), dtype=numpy.uint8))
     iterator = iter(DataLoader(NpyDataset(path), batch_size=8, num_workers=2, prefetch_factor=8))
@@ -254,11 +252,10 @@ for attempt in range(10):
 """
 
 
-def test_a_file_that_is_cut_while_threads_read_it_never_ends_the_process(tmp_path: Path) -> None:
-    command = [sys.executable, "-X", "faulthandler", "-c", CUT_UNDER_THREADS, str(tmp_path / "x.npy")]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert (run.returncode, run.stderr) == (0, "")
-    assert run.stdout.split().count("named") >= 8
+def test_a_file_that_is_cut_while_threads_read_it_never_ends_the_process(run: Run, tmp_path: Path) -> None:
+    ended = run(CUT_UNDER_THREADS, path=str(tmp_path / "x.npy"), deadline=100)
+    ended.check()
+    assert ended.stdout.split().count("named") >= 8
 
 
 def test_an_index_of_another_kind_is_a_type_error(tmp_path: Path) -> None:

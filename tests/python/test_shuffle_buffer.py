@@ -7,7 +7,6 @@ import itertools
 import json
 import pickle
 import random
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from programs import Run
 from sluicegate import DataLoader, IterableDataset, ShuffleBuffer, shard_iterable
 from sluicegate.shuffle_buffer import sample_bytes
 from streams import GeneratorStream, IteratorStream, OwnIterator, Plain, RandomStream, ResettingStream
@@ -415,30 +415,24 @@ def test_copies_and_pickles_go_on_from_the_same_epoch_and_state() -> None:
 
 
 PROGRAM = """
-import json, sys, torch
+import json
 from sluicegate import ShuffleBuffer
 from streams import GeneratorStream
 torch.manual_seed(12345)
 resumed = ShuffleBuffer(GeneratorStream(500), size=32)
-resumed.load_state_dict(json.load(sys.stdin))
+resumed.load_state_dict(json.loads(state))
 print(json.dumps([list(resumed), list(resumed), list(resumed)]))
 """
 
 
-def test_it_resumes_in_another_process() -> None:
+def test_it_resumes_in_another_process(run: Run) -> None:
     buffer = ShuffleBuffer(GeneratorStream(500), size=32)
     list(buffer)
     _, state, tail = rest_after(buffer, 201)
     expected = [tail, list(buffer), list(buffer)]
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        input=json.dumps(state),
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
-    assert json.loads(run.stdout) == expected
+    ended = run(PROGRAM, state=json.dumps(state))
+    ended.check()
+    assert json.loads(ended.stdout) == expected
 
 
 def test_random_buffers_resume_at_random_places() -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +13,7 @@ from torch.utils.data import Dataset, IterableDataset, Sampler
 
 import sluicegate
 import streams
+from programs import Run
 from resuming import take
 from stateful import CongruentRows
 from stateful import GeneratorStream as EagerStream
@@ -234,31 +232,23 @@ def test_a_state_that_cannot_be_told_at_the_start_is_an_error_of_the_users(
 
 
 PROGRAM = """
-import json, sys
+import json
 from test_stream_place import resumed
 
-for name, (stream, state, num_workers) in json.load(sys.stdin).items():
+for name, (stream, state, num_workers) in json.loads(cases).items():
     print(json.dumps([name, resumed(stream, state, num_workers)]))
 """
 
 
-def test_another_process_goes_on_from_where_they_were_left() -> None:
+def test_another_process_goes_on_from_where_they_were_left(run: Run) -> None:
     cases, expected = {}, {}
     for stream in STREAMS:
         for num_workers in (0, 2):
             name = f"{stream}, {num_workers} workers"
             state, expected[name] = left(stream, [3, 2], num_workers)
             cases[name] = (stream, state, num_workers)
-    here = Path(__file__).parent
-    output = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM],
-        input=json.dumps(cases),
-        capture_output=True,
-        text=True,
-        cwd=here,
-        check=False,
-    )
-    assert output.returncode == 0, output.stderr
+    output = run('warnings.simplefilter("ignore")\n' + PROGRAM, cases=json.dumps(cases), deadline=60)
+    output.check(stderr=None)
     assert dict(json.loads(line) for line in output.stdout.splitlines()) == expected
 
 

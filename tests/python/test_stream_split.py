@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import pathlib
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from programs import Run
 from resuming import take
 from sluicegate import DataLoader, JsonLinesStream, ShuffleBuffer, TarStream, shard_iterable
 from sluicegate.stream_split import Reached, StreamSplit, reached_with_buffer, split_anew
@@ -366,31 +365,24 @@ def test_streams_that_cannot_be_split_anew_say_so(path: str) -> None:
 
 
 PROGRAM = """
-import json, sys
+import json
 from test_stream_split import loader, take
 
-for path, here, seed, state in json.load(sys.stdin):
+for path, here, seed, state in json.loads(cases):
     resumed = loader(path, here, seed=seed, worker_type="process")
     resumed.load_state_dict(state)
     print(json.dumps(take(resumed)))
 """
 
 
-def test_so_it_is_in_another_process_with_worker_processes(path: str) -> None:
+def test_so_it_is_in_another_process_with_worker_processes(run: Run, path: str) -> None:
     cases, follows = [], []
     for there, here, seed, stop in ((2, 3, None, 3), (3, 2, 7, 4), (2, 0, None, 5)):
         state = after(loader(path, there, seed=seed, worker_type="process"), stop)
         cases.append((path, here, seed, state))
         follows.append(expected(take(loader(path, there, seed=seed)), stop, here, seed))
-    output = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM],
-        input=json.dumps(cases),
-        capture_output=True,
-        text=True,
-        cwd=pathlib.Path(__file__).parent,
-        check=False,
-    )
-    assert output.returncode == 0, output.stderr
+    output = run('warnings.simplefilter("ignore")\n' + PROGRAM, cases=json.dumps(cases), deadline=60)
+    output.check(stderr=None)
     assert [json.loads(line) for line in output.stdout.splitlines()] == follows
 
 

@@ -7,8 +7,6 @@ import multiprocessing
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from types import ModuleType
@@ -21,6 +19,7 @@ import torch.utils.data
 import sluicegate
 from doubles import Failing, Growing, Rows, WorkerProbe, broken_init
 from equality import assert_same, error_of, outcome_of
+from programs import Run
 
 pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
@@ -291,21 +290,15 @@ def test_a_worker_killed_by_a_signal_is_noticed_without_a_timeout(data: ModuleTy
 
 
 PROGRAM = """
-import sys, warnings
 warnings.simplefilter("ignore")
-from {module} import DataLoader
-sys.path[:0] = {path!r}
 from doubles import Rows
-for batch in DataLoader(Rows(40), num_workers=2, persistent_workers=True, pin_memory=True):
+for batch in data.DataLoader(Rows(40), num_workers=2, persistent_workers=True, pin_memory=True):
     break
 """
 
 
-def test_leaving_a_persistent_epoch_and_the_program_ends_quietly(data: ModuleType) -> None:
-    path = [os.path.dirname(os.path.abspath(__file__))]
-    program = PROGRAM.format(module=data.__name__, path=path)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_leaving_a_persistent_epoch_and_the_program_ends_quietly(run: Run, data: ModuleType) -> None:
+    run(PROGRAM, data.__name__.partition(".")[0]).check()
 
 
 class Stuck:
