@@ -7,8 +7,10 @@ import hashlib
 import io
 import itertools
 import json
+import multiprocessing
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -207,31 +209,36 @@ def test_two_threads_do_not_write_at_once_and_a_fork_keeps_nobody_out(tmp_path: 
     os.close(into)
 
 
-KILLED = """
-import os, signal, sys, time
-sys.path.insert(0, {tests!r})
-from test_sharded_output import Samples, pathlib, write
-
 class Deadly(Samples):
-    def __getitem__(self, index):
+    """Kills its process at a sample in the middle, when some shards are whole."""
+
+    def __init__(self, name: str, folder: pathlib.Path) -> None:
+        super().__init__(name)
+        self.folder = folder
+
+    def __getitem__(self, index: int) -> Any:
         if index == 150:
-            # Until some shards are whole.
-            while sum(name[-4:] in (".tar", ".bin", "quet") for name in os.listdir({folder!r})) < 3:
+            while sum(name[-4:] in (".tar", ".bin", "quet") for name in os.listdir(self.folder)) < 3:
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
         return super().__getitem__(index)
 
-write({name!r}, pathlib.Path({folder!r}), Deadly({name!r}))
-"""
+
+def exit_code(job: Callable[..., Any], *arguments: Any) -> int | None:
+    """How a process ends that is forked for this job."""
+    process = multiprocessing.get_context("fork").Process(target=job, args=arguments)
+    process.start()
+    process.join(100)
+    code = process.exitcode
+    process.kill()
+    return code
 
 
 @every_format
 def test_killed_it_goes_on_where_it_was(tmp_path: pathlib.Path, name: str) -> None:
     folder = tmp_path / "a"
     folder.mkdir()
-    code = KILLED.format(tests=os.path.dirname(__file__), folder=str(folder), name=name)
-    killed = subprocess.run([sys.executable, "-c", code], timeout=100, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    assert exit_code(write, name, folder, Deadly(name, folder)) == -signal.SIGKILL
     manifest = json.loads(next(folder.glob("*.shards.json")).read_text())
     noted = [folder / FORMATS[name][2].format(number) for number in range(len(manifest["shards"]))]
     times = [os.stat(path).st_mtime_ns for path in noted]
@@ -294,26 +301,19 @@ def test_where_nothing_can_be_written_the_error_says_it(tmp_path: pathlib.Path, 
     assert not list(tmp_path.glob("*.lock"))
 
 
-FULL = """
-import resource, signal, sys
-sys.path.insert(0, {tests!r})
-from test_sharded_output import pathlib, write
-
-# As on a disk that is full: what is beyond this size can't be written.
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
-try:
-    write({name!r}, pathlib.Path({folder!r}), shard_bytes=1 << 20)
-except OSError as error:
-    print(error.errno)
-"""
+def write_on_a_full_disk(name: str, folder: pathlib.Path) -> None:
+    # As on a disk that is full: what is beyond this size can't be written.
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+    try:
+        write(name, folder, shard_bytes=1 << 20)
+    except OSError as error:
+        os._exit(error.errno or 1)
 
 
 @every_format
 def test_a_full_disk_leaves_nothing(tmp_path: pathlib.Path, name: str) -> None:
-    code = FULL.format(tests=os.path.dirname(__file__), folder=str(tmp_path), name=name)
-    told = subprocess.run([sys.executable, "-c", code], timeout=100, check=True, capture_output=True)
-    assert told.stdout.strip() == str(errno.EFBIG).encode()
+    assert exit_code(write_on_a_full_disk, name, tmp_path) == errno.EFBIG
     assert contents(tmp_path) == {}
     # With room again it is made.
     assert write(name, tmp_path, shard_bytes=1 << 20)

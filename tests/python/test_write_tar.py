@@ -10,8 +10,8 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import tarfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -99,29 +99,30 @@ def test_done_twice_it_is_done_once_and_a_lost_shard_is_made_again(tmp_path: pat
         write_tar(Samples(60), tmp_path / "b-{}.tar")
 
 
-KILLED = """
-import os, signal, sys
-sys.path.insert(0, {tests!r})
-from test_write_tar import Samples, sample, write_tar
-
 class Deadly(Samples):
-    def __getitem__(self, index):
+    """Kills its process at a sample in the middle, when some shards are whole."""
+
+    def __init__(self, length: int, folder: pathlib.Path) -> None:
+        super().__init__(length)
+        self.folder = folder
+
+    def __getitem__(self, index: int) -> Any:
         if index == 150:
-            import time
-            # Until some shards are whole.
-            while sum(name.endswith(".tar") for name in os.listdir({folder!r})) < 3:
+            while len(list(self.folder.glob("*.tar"))) < 3:
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
-        return sample(index)
+        return super().__getitem__(index)
 
-write_tar(Deadly(200), {folder!r} + "/a-{{:03d}}.tar", shard_bytes=60_000)
-"""
+
+def write_until_killed(folder: pathlib.Path) -> None:
+    write_tar(Deadly(200, folder), folder / "a-{:03d}.tar", shard_bytes=60_000)
 
 
 def test_killed_it_goes_on_where_it_was(tmp_path: pathlib.Path) -> None:
-    code = KILLED.format(tests=os.path.dirname(__file__), folder=str(tmp_path))
-    killed = subprocess.run([sys.executable, "-c", code], timeout=100, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    killed = multiprocessing.get_context("fork").Process(target=write_until_killed, args=(tmp_path,))
+    killed.start()
+    killed.join(100)
+    assert killed.exitcode == -signal.SIGKILL
     whole = sorted(tmp_path.glob("*.tar"))
     assert len(whole) >= 3
     for path in whole:
