@@ -21,6 +21,7 @@ class JsonLinesDataset(NativeDataset):
     With `fields` it is a dict of these fields in their types, parsed in Rust without Python's lock: numbers and
     booleans become tensors in a batch, texts a list of `str`, lists of numbers `{"values", "offsets"}`.
 
+    Lists of objects that hold only numbers stay lists of objects; Parquet gives lists of numbers by key there.
     Objects in such lists have the keys that the line gives them, as in `datasets.load_dataset("json")` of version 5; in
     Parquet all rows have the same keys, and `nulls="mask"` makes None of the others. A key of the sample itself that is
     missing in some samples of a batch is a KeyError, and None is an error where others have a number, a list or an

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,59 +53,59 @@ FIELDS: dict[str, Any] = {
     "vectors": [(torch.float32, 2)],
     "box": (float, 4),
 }
+RANDOM = {"random 0": "json", "random 1": "json"}
 # Lists of numbers are torch's in batches of untyped lines.
 UNTYPED = [name for name in SCHEMA if name not in ("ids", "vectors", "box")]
-# Where nothing is null in other columns, `nulls="mask"` changes only these.
+# Batches of these are the same lists with `nulls="mask"`, which makes `values` and `valid` of others.
 NESTED = ["messages", "tags", "deep"]
 # Every seed is a random table; some hundreds take a minute.
 SEEDS = range(int(os.environ.get("SLUICEGATE_JSON_SEEDS", "20")))
 
 
-def rows_of(draw: random.Random, nulls: float) -> list[dict[str, Any]]:
-    def some(make: Callable[[], Any]) -> list[Any]:
-        return [make() for _ in range(draw.choice([0, 0, 1, 2, 3]))]
-
-    def text() -> Any:
-        return None if draw.random() < nulls else draw.choice(["", "ü\n", "x" * 50, '"\\', "\U0001f980"])
-
-    def number() -> float:
-        return draw.choice([0.1, -0.0, 1e300, 5e-324, draw.random(), float(draw.randrange(9))])
-
-    def message() -> Any:
-        if draw.random() < nulls:
-            return None
-        calls = some(lambda: {"id": text(), "function": {"name": text(), "arguments": text()}})
-        calls = None if draw.random() < nulls else calls
-        return {"role": text(), "content": text(), "tool_calls": calls, "weight": number(), "n": draw.randrange(-9, 9)}
-
-    return [
-        {
-            "id": draw.randrange(-(2**63), 2**63),
-            "score": number(),
-            "text": draw.choice(["", f"{count}", "ö\0"]),
-            "good": draw.random() < 0.5,
-            "ids": some(lambda: draw.randrange(2**40)),
-            "vectors": some(lambda: [0.5, float(draw.randrange(9))]),
-            "box": [number() for _ in range(4)],
-            "messages": some(message),
-            "tags": some(text),
-            "deep": some(lambda: some(lambda: draw.randrange(-5, 5))),
-            "about": {"n": draw.randrange(9), "good": draw.random() < 0.5, "chats": some(lambda: some(message))},
-        }
-        for count in range(draw.choice([1, 5, 12]))
-    ]
+def type_of(draw: random.Random, depth: int) -> pa.DataType:
+    """What no tensor holds in a list: texts, lists, or structs with a text; and numbers in them."""
+    kind = draw.choice(["text", "list", "struct"] if depth else ["text", "int", "float", "bool"])
+    if kind == "list":
+        return pa.list_(type_of(draw, draw.randrange(depth)))
+    if kind == "struct":
+        others = [(name, type_of(draw, draw.randrange(depth))) for name in ("", "ü.b")[: draw.randint(0, 2)]]
+        return pa.struct([("a", pa.string()), *others])
+    return {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}[kind]
 
 
-def written(folder: Path, rows: list[dict[str, Any]], names: list[str]) -> tuple[str, str, str]:
-    """The rows as lines, as one `json` each in a tar archive, and as a table."""
+def value_of(draw: random.Random, of: pa.DataType, nulls: float) -> Any:
+    """A value in which, at any depth, some are null."""
+
+    def part(of: pa.DataType) -> Any:
+        return None if draw.random() < nulls else value_of(draw, of, nulls)
+
+    if pa.types.is_struct(of):
+        return {field.name: part(field.type) for field in of}
+    if pa.types.is_fixed_size_list(of):
+        return [part(of.value_type) for _ in range(of.list_size)]
+    if pa.types.is_list(of):
+        return [part(of.value_type) for _ in range(draw.choice([0, 0, 1, 2, 3]))]
+    if pa.types.is_string(of):
+        return draw.choice(["", "ü\n\0", "x" * 50, '"\\', "\U0001f980", f"{draw.random()}"])
+    if pa.types.is_boolean(of):
+        return draw.random() < 0.5
+    if pa.types.is_integer(of):
+        return draw.choice([0, -1, 2**63 - 1, -(2**63), draw.randrange(2**40)])
+    few = [0.5, -0.0, float(draw.randrange(9))]
+    return draw.choice([*few, 0.1, 1e300, 5e-324, draw.random()] if pa.types.is_float64(of) else few)
+
+
+def written(draw: random.Random, folder: Path, names: list[str], nulls: float) -> tuple[str, str, str]:
+    """Rows of these columns and two more, as lines, as one `json` each in a tar archive, and as a table."""
+    types = {name: SCHEMA[name] for name in names}
+    types |= {f"random {n}": pa.list_(type_of(draw, draw.randint(1, 3))) for n in range(2)}
+    rows = [{name: value_of(draw, of, nulls) for name, of in types.items()} for _ in range(draw.choice([1, 5, 12]))]
     lines, table = str(folder / "x.jsonl"), str(folder / "x.parquet")
-    rows = [{name: row[name] for name in names} for row in rows]
     with open(lines, "w") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
-    schema = pa.schema({name: SCHEMA[name] for name in names})
-    pq.write_table(pa.Table.from_pylist(rows, schema), table, row_group_size=4)
-    archives = write_tar([{"json": row} for row in rows], str(folder / "x-{:03d}.tar"), shard_bytes=1 << 20)
-    return lines, archives[0], table
+        file.writelines(json.dumps(row, ensure_ascii=draw.random() < 0.5) + "\n" for row in rows)
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema(types)), table, row_group_size=4)
+    (archive,) = write_tar([{"json": row} for row in rows], str(folder / "x-{:03d}.tar"), shard_bytes=1 << 20)
+    return lines, archive, table
 
 
 class Plain(torch.utils.data.Dataset[Any]):
@@ -126,9 +125,9 @@ class Plain(torch.utils.data.Dataset[Any]):
 def test_batches_are_the_same(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     names, nulls = draw.choice([(list(SCHEMA), 0), (UNTYPED, 0), (NESTED, 0.2)])
-    lines, archive, table = written(tmp_path, rows_of(draw, nulls), names)
+    lines, archive, table = written(draw, tmp_path, names, nulls)
     parquet = ParquetDataset(table, nulls="mask" if nulls else "error")
-    fields = {name: FIELDS[name] for name in names}
+    fields = {name: FIELDS[name] for name in names} | RANDOM
     datasets: list[Any] = [JsonLinesDataset(lines, fields)]
     streams: list[Any] = [JsonLinesStream(lines, fields)]
     if "ids" not in names:
@@ -160,9 +159,9 @@ def test_batches_are_the_same(tmp_path: Path, seed: int) -> None:
         check(DataLoader(ShuffleBuffer(stream, 1, seed=1), batch_size=3), in_order)
 
 
-@pytest.mark.parametrize(("names", "fields"), [(UNTYPED, None), (list(SCHEMA), FIELDS)])
+@pytest.mark.parametrize(("names", "fields"), [(UNTYPED, None), (list(SCHEMA), FIELDS | RANDOM)])
 def test_a_stream_has_the_same_batches_in_a_worker(tmp_path: Path, names: list[str], fields: Any) -> None:
-    lines, _, table = written(tmp_path, rows_of(random.Random(3), 0), names)
+    lines, _, table = written(random.Random(3), tmp_path, names, 0)
     expected = list(DataLoader(ParquetDataset(table), batch_size=2))
     stream = JsonLinesStream(lines, fields)
     assert_same(list(DataLoader(stream, batch_size=2, num_workers=1)), expected)
