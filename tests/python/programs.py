@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import select
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -118,3 +120,13 @@ def zygote(*modules: str) -> Iterator[Run]:
     started = Zygote(*modules)
     yield started
     started.stop()
+
+
+def exit_code(job: Callable[..., Any], *arguments: Any) -> int | None:
+    """How a process ends that is forked for this job; None if it had to be killed after 100 seconds."""
+    process = multiprocessing.get_context("fork").Process(target=job, args=arguments)
+    process.start()
+    process.join(100)
+    code = process.exitcode
+    process.kill()
+    return code

@@ -7,7 +7,6 @@ import hashlib
 import io
 import itertools
 import json
-import multiprocessing
 import os
 import pathlib
 import resource
@@ -22,6 +21,7 @@ import numpy as np
 import pytest
 import torch
 
+from programs import exit_code
 from sluicegate import IterableDataset, write_parquet, write_tar, write_tokens
 from sluicegate.shard_manifest import ShardManifest
 
@@ -222,16 +222,6 @@ class Deadly(Samples):
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
         return super().__getitem__(index)
-
-
-def exit_code(job: Callable[..., Any], *arguments: Any) -> int | None:
-    """How a process ends that is forked for this job."""
-    process = multiprocessing.get_context("fork").Process(target=job, args=arguments)
-    process.start()
-    process.join(100)
-    code = process.exitcode
-    process.kill()
-    return code
 
 
 @every_format

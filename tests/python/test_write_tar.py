@@ -21,6 +21,7 @@ import pytest
 import torch
 
 from equality import assert_same
+from programs import exit_code
 from sluicegate import IterableDataset, TarDataset, write_tar
 
 FIELDS = {"jpg": "bytes", "txt": "str", "cls": int, "score": float, "json": "json", "seg.npy": "npy"}
@@ -119,10 +120,7 @@ def write_until_killed(folder: pathlib.Path) -> None:
 
 
 def test_killed_it_goes_on_where_it_was(tmp_path: pathlib.Path) -> None:
-    killed = multiprocessing.get_context("fork").Process(target=write_until_killed, args=(tmp_path,))
-    killed.start()
-    killed.join(100)
-    assert killed.exitcode == -signal.SIGKILL
+    assert exit_code(write_until_killed, tmp_path) == -signal.SIGKILL
     whole = sorted(tmp_path.glob("*.tar"))
     assert len(whole) >= 3
     for path in whole:
