@@ -312,14 +312,14 @@ def test_main_module_and_lambda_in_a_script(tmp_path: Path) -> None:
         "    for method in ('spawn', 'forkserver'):\n"
         "        context = multiprocessing.get_context(method)\n"
         "        results, needs = context.SimpleQueue(), Payload({'dataset': Data()})\n"
-        "        workers = [context.Process(target=work, args=(needs, results)) for _ in range(1)]\n"
+        "        workers = [context.Process(target=work, args=(needs, results)) for _ in range(2)]\n"
         "        [worker.start() for worker in workers]\n"
         "        needs.close()\n"
         "        print([results.get() for _ in workers])\n"
         "        [worker.join() for worker in workers]\n"
     )
     done = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("[(True, 7)]\n" * 2, "")
+    assert (done.stdout, done.stderr) == ("[(True, 7), (True, 7)]\n" * 2, "")
 
 
 class Plain:

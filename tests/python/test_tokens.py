@@ -85,7 +85,7 @@ def test_a_shuffled_epoch_equals_torchs(tmp_path: Path, output: str, num_workers
     assert_same(epochs[0], epochs[1])
 
 
-def test_threads_and_processes_that_spawn_read_the_same(tmp_path: Path) -> None:
+def test_threads_and_processes_that_inherit_nothing_read_the_same(tmp_path: Path) -> None:
     dataset = TokensDataset(flat(tmp_path, np.arange(100)), 7)
     plain = list(DataLoader(dataset, batch_size=3))
     assert_same(list(DataLoader(dataset, batch_size=3, num_workers=2, worker_type="thread")), plain)
