@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import multiprocessing
+import random
 import signal
 from collections.abc import Iterator
 from types import ModuleType
@@ -13,9 +15,9 @@ import pytest
 import torch
 import torch.utils.data
 
-import short_deadlines
 import sluicegate
-from programs import Run, zygote
+from checks import short_deadlines
+from checks.programs import Run, zygote
 from sluicegate import engine, worker_memory
 
 DOORS = {"torch": torch.utils.data, "sluicegate": sluicegate}
@@ -23,6 +25,7 @@ DOORS = {"torch": torch.utils.data, "sluicegate": sluicegate}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tight", action="store_true", help="our loaders with two slots and a prefetch of one")
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="the tests in a random order")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,6 +50,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("prefetch"):
                 item.add_marker(pytest.mark.skip("with another prefetch the outcome is another"))
+
+    if (seed := config.getoption("--shuffle")) is not None:
+        items[:] = shuffled(items, seed)
+
+
+def shuffled(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
+    """Files in a random order, and the tests in each: mixing files would make the fixtures of files many times."""
+    draw = random.Random(seed)
+    files = [list(group) for _, group in itertools.groupby(items, key=lambda item: item.path)]
+    draw.shuffle(files)
+    for file in files:
+        draw.shuffle(file)
+    return [item for file in files for item in file]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if (seed := config.getoption("--shuffle")) is not None:
+        terminalreporter.write_line(f"The order of the tests was random: --shuffle={seed} repeats it.")
 
 
 def pytest_collection_finish() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from doubles import Growing, Rows, SizedStream, Stream
+from doubles.datasets import Growing, Rows, SizedStream, Stream
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-import test_mds
-from damaged import FORMATS, cut, files_below, index_of, large, names, open_large, read, replace
-from programs import Run, zygote
+from cases.damaged import FORMATS, cut, files_below, index_of, large, names, open_large, read, replace
+from checks.programs import Run, zygote
+from doubles import mds_files
+from doubles.tfrecord_files import put as put_tfrecord
 from sluicegate import (
     CsvDataset,
     JsonLinesDataset,
@@ -29,20 +30,19 @@ from sluicegate import (
     TFRecordDataset,
     write_tar,
 )
-from test_tfrecord import put as put_tfrecord
 
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
     """Runs programs that find imported what writes the files: that takes longer than most of them."""
-    yield from zygote("damaged")
+    yield from zygote("cases.damaged")
 
 
 # Programs of their own: what would end a process, ends it.
 DAMAGE = """
 from pathlib import Path
-from damaged import damage
-from resources import address_space
+from cases.damaged import damage
+from checks.resources import address_space
 import resource
 limit = address_space() + (3 << 30)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -78,7 +78,7 @@ def test_an_empty_file_has_no_samples_or_is_named(tmp_path: Path, name: str) -> 
 
 CHANGED = """
 from pathlib import Path
-import damaged
+from cases import damaged
 folder = Path(folder)
 form = damaged.FORMATS[name]
 path = form.write(folder, "x")
@@ -110,7 +110,7 @@ def test_a_file_that_is_another_than_it_was_is_named(run: Run, tmp_path: Path, n
 
 CUT_UNDER_THREADS = """
 from pathlib import Path
-import damaged
+from cases import damaged
 path, named = Path(folder) / "x", 0
 for attempt in range(10):
     path.write_bytes(b"\\1" * (100 << 18))
@@ -148,7 +148,7 @@ LARGE = ["csv", "json-lines", "tar", "tfrecord"]
 INDEX = """
 from pathlib import Path
 import random, warnings
-import damaged
+from cases import damaged
 path, dice, warned = Path(folder) / "x", random.Random(0), 0
 def read():
     dataset = damaged.open_large(name, path)
@@ -224,8 +224,8 @@ def test_a_name_that_is_not_utf_8_is_a_name_in_errors_too(tmp_path: Path, name: 
 MANY = """
 from pathlib import Path
 import random
-import damaged
-from damaged import FORMATS
+from cases import damaged
+from cases.damaged import FORMATS
 folder, form = Path(folder), FORMATS[name]
 first = form.write(folder, "first")
 one = len(form.open([first]))
@@ -270,14 +270,14 @@ assert sorted(read) == list(range(400))
 @pytest.mark.parametrize("compression", [None, "zstd"])
 def test_hundreds_of_shards_of_mds_need_few_descriptors(run: Run, tmp_path: Path, compression: str | None) -> None:
     shards = [[{"i": struct.pack("<q", n)} for n in (2 * k, 2 * k + 1)] for k in range(200)]
-    folder = test_mds.written(tmp_path / "x", {"i": "int"}, shards, compression)
+    folder = mds_files.written(tmp_path / "x", {"i": "int"}, shards, compression)
     run(FEW_DESCRIPTORS, folder=folder).check()
 
 
 LITTLE_MEMORY = """
 from pathlib import Path
-import damaged
-from resources import address_space
+from cases import damaged
+from checks.resources import address_space
 folder = Path(folder)
 form = damaged.FORMATS[name]
 path = form.write(folder, "x")
@@ -302,7 +302,7 @@ def test_without_memory_there_is_an_error(run: Run, tmp_path: Path, name: str, m
 
 
 HUGE_SAMPLE = """
-from resources import address_space
+from checks.resources import address_space
 from sluicegate import JsonLinesDataset
 dataset = JsonLinesDataset(path)
 limit = address_space() + (100 << 20)
@@ -342,7 +342,7 @@ def test_json_of_many_brackets_is_refused(tmp_path: Path) -> None:
         path.write_bytes(struct.pack("<Q", len(header)) + header)
         with pytest.raises(ValueError, match=r"x\.safetensors"):
             SafetensorsDataset(path)
-        folder = test_mds.written(tmp_path / "x", {"j": "json"}, [[{"j": brackets}, {"j": b"1"}]])
+        folder = mds_files.written(tmp_path / "x", {"j": "json"}, [[{"j": brackets}, {"j": b"1"}]])
         mds = MdsDataset(folder)
         with pytest.raises(ValueError, match=r"shard\.00000\.mds, byte \d+: column `j`: .*recursion limit"):
             mds[0]
@@ -354,7 +354,7 @@ def test_json_of_many_brackets_is_refused(tmp_path: Path) -> None:
 
 
 BOMB = """
-from resources import address_space, resident
+from checks.resources import address_space, resident
 from sluicegate import TarDataset
 before = resident()
 limit = address_space() + (mebibytes << 20)

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from damaged import FORMATS
-from programs import Run, zygote
+from cases.damaged import FORMATS
+from checks.programs import Run, zygote
 
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
     """Runs programs that find imported what writes the files: that takes longer than most of them."""
-    yield from zygote("damaged")
+    yield from zygote("cases.damaged")
 
 
 # Programs of their own: what would end a process, ends it.
 DAMAGE = """
 from pathlib import Path
-from damaged import damage_structure
-from resources import address_space
+from cases.damaged import damage_structure
+from checks.resources import address_space
 limit = address_space() + (3 << 30)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 for name in names:

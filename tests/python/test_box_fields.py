@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from equality import assert_same
-from photographs import encoded, photograph
+from checks.equality import assert_same
+from doubles.mds_files import array, written
+from doubles.photographs import encoded, photograph
 from sluicegate import (
     ArrowDataset,
     DataLoader,
@@ -27,7 +28,6 @@ from sluicegate import (
     decode_image,
 )
 from sluicegate import transforms as T
-from test_mds import array, written
 
 v2 = pytest.importorskip("torchvision.transforms.v2")
 tv_tensors = pytest.importorskip("torchvision.tv_tensors")

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-import test_tar
-from byte_changes import CHANGES, SEED, changed
+from cases.byte_changes import CHANGES, SEED, changed
+from doubles import tar_files
 from sluicegate import TarDataset, write_tokens
 
 pytestmark = pytest.mark.timeout(4 * 3600)
@@ -29,7 +29,7 @@ def _texts(dataset: Any) -> list[str]:
 
 
 def _archive(path: Path, letter: str, count: int = 30) -> None:
-    test_tar.put(path, [(f"{number:05}.txt", f"{letter}{number}".encode()) for number in range(count)])
+    tar_files.put(path, [(f"{number:05}.txt", f"{letter}{number}".encode()) for number in range(count)])
 
 
 def test_no_change_of_a_manifest_makes_a_shard_wrong(tmp_path: Path) -> None:

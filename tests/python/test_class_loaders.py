@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import ConcatDataset, Dataset, StackDataset, Subset, TensorDataset
 
 import sluicegate
-from doubles import Stream
+from doubles.datasets import Stream
 from sluicegate import ClassLoaders, NpyDataset, class_loaders, engine
 
 LABELS = torch.tensor([1, 0, 1, 2, 2, 1, 0, 1, 2, 1])

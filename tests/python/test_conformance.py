@@ -18,8 +18,8 @@ import pytest
 import torch
 
 import sluicegate
-from equality import assert_same, difference
-from formats import check_format
+from checks.equality import assert_same, difference
+from checks.formats import check_format
 from sluicegate import DataLoader
 from sluicegate.dataset import native_source
 from sluicegate.native_dataset import FORMAT_METHODS

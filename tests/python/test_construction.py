@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch.multiprocessing
 
-from doubles import SizedStream
+from doubles.datasets import SizedStream
 
 BATCH_SAMPLER_EXCLUSIVE = "batch_sampler option is mutually exclusive with"
 SHUFFLE_EXCLUSIVE = "sampler option is mutually exclusive with shuffle"

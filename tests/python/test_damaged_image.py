@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import sluicegate
-from photographs import encoded, photograph
+from doubles.photographs import encoded, photograph
 from sluicegate import (
     DamagedImageError,
     DataLoader,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from doubles import Plain, Rows, SizedStream, Stream
-from equality import assert_same, error_of
+from checks.equality import assert_same, error_of
+from doubles.datasets import Plain, Rows, SizedStream, Stream
 
 
 class Batched(list):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from programs import Run
+from checks.programs import Run
 from sluicegate.deferred_signals import DeferredSignals
 
 DROP = """

@@ -14,12 +14,12 @@ import pytest
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
-from doubles import Rows
-from equality import assert_same
+from checks.equality import assert_same
+from doubles.datasets import Rows
+from doubles.stand_in_device import StandInDevice, StandInMemory, use_device, use_pinned_memory
 from sluicegate import DataLoader, NpyDataset, TensorDataset, _torch
 from sluicegate.device_copies import DeviceCopies
 from sluicegate.moved_batch import hides_tensors, moved, tensors_of
-from stand_in_device import StandInDevice, StandInMemory, use_device, use_pinned_memory
 
 pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 

@@ -12,7 +12,7 @@ import torch.distributed
 import torch.distributed.checkpoint
 import torch.multiprocessing
 
-from resuming import MAP_KINDS, STREAM_KINDS, make, plain
+from cases.loader_kinds import MAP_KINDS, STREAM_KINDS, make, plain
 from sluicegate import DataLoader, shard_iterable
 
 

@@ -11,7 +11,9 @@ import pyarrow.parquet
 import pytest
 from torch.utils.data import ConcatDataset, StackDataset, Subset
 
-from photographs import encoded, folder_of, photograph
+from doubles.mds_files import written
+from doubles.photographs import encoded, folder_of, photograph
+from doubles.tar_files import put
 from sluicegate import (
     ArrowDataset,
     DataLoader,
@@ -27,8 +29,6 @@ from sluicegate import (
 )
 from sluicegate import transforms as T
 from sluicegate.native_iterator import NativeIterator
-from test_mds import written
-from test_tar import put
 
 FILES = [encoded(photograph(number, 50 + number, 44)) for number in range(4)]
 FIXED = T.CenterCrop(20)

@@ -14,7 +14,7 @@ import torch
 import torch.utils.data
 
 import sluicegate
-from equality import assert_same, error_of
+from checks.equality import assert_same, error_of
 from sluicegate import DataLoader
 
 

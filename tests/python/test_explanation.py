@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.utils.data
 
-from doubles import Rows, Stream
+from doubles.datasets import Rows, Stream
 from sluicegate import DataLoader, JsonLinesStream
 from sluicegate.native_iterator import NativeIterator
 

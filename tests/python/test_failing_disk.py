@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from system_calls import needs_filters
+from doubles.system_calls import needs_filters
 
 pytestmark = [needs_filters, pytest.mark.timeout(120)]
 
@@ -24,7 +24,7 @@ _JOB = """
 import errno, os, signal, sys, threading
 sys.path.insert(0, {tests!r})
 import torch, sluicegate
-from system_calls import fail, hang
+from doubles.system_calls import fail, hang
 pattern = {pattern!r}
 # The manifest reaches the disk, the shards do not.
 os.fsync = lambda descriptor: None

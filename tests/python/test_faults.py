@@ -11,12 +11,12 @@ from types import ModuleType
 import pytest
 import torch
 
-import faulty
 import sluicegate
-from endings import ended_workers, read_until_error, story
-from equality import assert_same, error_of
-from programs import Run
-from resources import memory_group, remove_group
+from checks.endings import ended_workers, read_until_error, story
+from checks.equality import assert_same, error_of
+from checks.programs import Run
+from checks.resources import memory_group, remove_group
+from doubles import faulty
 
 pytestmark = [
     pytest.mark.slots,
@@ -48,7 +48,7 @@ def first_in_time(attempt: Callable[[], float], limit: float) -> None:
 # Torch's handler of SIGCHLD raises wherever the main thread is, so its door is tried in programs only.
 REPORT = """
 import re
-from endings import read_until_error, story
+from checks.endings import read_until_error, story
 iterator = iter(data.DataLoader(faulty.Dying(12, at, how), batch_size=2, num_workers=2))
 pid = iterator._workers[at % 4 // 2].pid
 delivered, error = read_until_error(iterator)
@@ -183,7 +183,7 @@ def test_the_loader_starts_anew_after_a_death(persistent: bool) -> None:
 @pytest.mark.parametrize("kind", ["keyboard_interrupt", "system_exit"])
 def test_a_worker_that_raises_an_exit_is_reported_and_nothing_hangs(run: Run, kind: str) -> None:
     source = """
-    from endings import story
+    from checks.endings import story
     before = Resources.now()
     loader = data.DataLoader(faulty.Raising(12, {6}, getattr(faulty, kind)), batch_size=2, num_workers=2)
     try:

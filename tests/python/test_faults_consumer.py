@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 import sluicegate
-from programs import Run
+from checks.programs import Run
 
 pytestmark = pytest.mark.slots
 
@@ -72,7 +72,7 @@ def test_workers_end_when_the_consumer_is_killed_while_it_waits(run: Run) -> Non
 def test_workers_of_other_start_methods_end_with_the_consumer(run: Run, method: str) -> None:
     source = """
     import multiprocessing
-    multiprocessing.set_forkserver_preload(["faulty", "sluicegate"])
+    multiprocessing.set_forkserver_preload(["doubles.faulty", "sluicegate"])
     loader = data.DataLoader(
         faulty.Signalling(100, 2, os.getpid(), signal.SIGKILL), num_workers=1, multiprocessing_context=method
     )

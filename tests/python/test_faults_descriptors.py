@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from programs import Run
+from checks.programs import Run
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch.utils.data
 
-import faulty
 import sluicegate
-from endings import ended_workers, read_until_error, story
-from equality import assert_same, error_of
+from checks.endings import ended_workers, read_until_error, story
+from checks.equality import assert_same, error_of
+from doubles import faulty
 from sluicegate import deadlines
 
 pytestmark = [

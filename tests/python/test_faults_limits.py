@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from programs import Ended, Run
+from checks.programs import Ended, Run
 
 pytestmark = pytest.mark.slots
 
@@ -41,7 +41,7 @@ def attempt(loader):
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_batches_larger_than_dev_shm_simply_work(run: Run, num_workers: int) -> None:
     source = """
-    from resources import small_shm
+    from checks.resources import small_shm
     small_shm(16)
     loader = data.DataLoader(faulty.Sized([size] * 6), batch_size=1, num_workers=num_workers)
     attempt(loader)
@@ -55,7 +55,7 @@ def test_batches_larger_than_dev_shm_simply_work(run: Run, num_workers: int) -> 
 @pytest.mark.parametrize(("array", "collate"), [(False, "as_list"), (True, "as_list"), (True, "default")])
 def test_other_large_batches_get_past_a_small_dev_shm_too(run: Run, array: bool, collate: str) -> None:
     source = """
-    from resources import small_shm
+    from checks.resources import small_shm
     small_shm(16)
     collate_fn = faulty.as_list if collate == "as_list" else None
     dataset = faulty.Sized([size] * 4, array)
@@ -66,7 +66,7 @@ def test_other_large_batches_get_past_a_small_dev_shm_too(run: Run, array: bool,
 
 def test_a_small_dev_shm_holds_many_small_kept_batches(run: Run) -> None:
     source = """
-    from resources import small_shm
+    from checks.resources import small_shm
     small_shm(16)
     kept = list(data.DataLoader(faulty.Sized([200_000] * 200), batch_size=1, num_workers=2))
     assert [int(batch[0, -1]) for batch in kept] == [index % 251 for index in range(200)]
@@ -151,7 +151,7 @@ def test_torchs_words_name_the_limit_of_open_files(run: Run) -> None:
 @pytest.mark.parametrize("spare", [16, 64, 400, 4000])
 def test_a_limit_of_the_address_space(run: Run, spare: int) -> None:
     source = """
-    from resources import address_space
+    from checks.resources import address_space
     before = Resources.now()
     everything = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (address_space() + spare * 1048576, everything[1]))
@@ -168,7 +168,7 @@ def test_a_limit_of_the_address_space(run: Run, spare: int) -> None:
 
 def test_an_epoch_fits_into_a_control_group(run: Run) -> None:
     source = """
-    from resources import join_group, memory_group, remove_group, skip
+    from checks.resources import join_group, memory_group, remove_group, skip
     try:
         group = memory_group(900)
     except OSError as error:

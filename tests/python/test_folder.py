@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import sluicegate
-from equality import assert_same
-from formats import check_format
+from checks.equality import assert_same
+from checks.formats import check_format
 from sluicegate import FolderDataset
 
 NAMES = [

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from equality import assert_same
+from checks.equality import assert_same
 from sluicegate import DataLoader, TensorDataset
 
 pytestmark = pytest.mark.slots

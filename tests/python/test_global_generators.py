@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from global_draws import LIBRARIES, draw_normals, draws, keeping_global_generators, public_states
+from checks.global_draws import LIBRARIES, draw_normals, draws, keeping_global_generators, public_states
 from sluicegate import _core, global_generators
 from sluicegate.generator_state import NumpyWay, OtherTorchWay, PythonWay, TorchWay
 from sluicegate.global_generators import (

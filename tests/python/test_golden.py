@@ -18,11 +18,11 @@ import pytest
 import torch
 
 import sluicegate
-from resuming import plain, take
-from stateful import DrawingRows, GeneratorStream, Indices, PlainStream
-from test_seed_mode import OwnDrawingRows
+from cases.loader_kinds import plain, take
+from doubles.drawing_rows import OwnDrawingRows
+from doubles.stateful import DrawingRows, GeneratorStream, Indices, PlainStream
 
-GOLDEN = Path(__file__).parent / "golden.json"
+GOLDEN = Path(__file__).parent / "cases" / "golden.json"
 SEEDS = [0, 7, 2**64 - 1]
 EPOCHS = [0, 1, 1000]
 

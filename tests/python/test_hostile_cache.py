@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import torch
 
-import test_tar
-from byte_changes import CHANGES, SEED
+from cases.byte_changes import CHANGES, SEED
+from doubles import tar_files
 from sluicegate import TarDataset, write_parquet, write_tar, write_tokens
 
 pytestmark = pytest.mark.timeout(4 * 3600)
@@ -44,7 +44,7 @@ def _write(function: Any, suffix: str, sample: Any) -> Callable[[Path], Any]:
 
 
 def _jobs(data: Path) -> dict[str, Callable[[Path], Any]]:
-    test_tar.put(data / "x.tar", [(f"{number:02}.txt", text.encode()) for number, text in enumerate(_TEXTS)])
+    tar_files.put(data / "x.tar", [(f"{number:02}.txt", text.encode()) for number, text in enumerate(_TEXTS)])
     (data / "x.tar.gz").write_bytes(gzip.compress((data / "x.tar").read_bytes()))
     return {
         "index": _read(data / "x.tar"),

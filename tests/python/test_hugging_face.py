@@ -13,7 +13,7 @@ import torch
 import torch.utils.data
 
 import sluicegate.hugging_face
-from equality import assert_same
+from checks.equality import assert_same
 from sluicegate.dataset import native_source
 
 datasets = pytest.importorskip("datasets")

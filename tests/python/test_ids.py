@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import sluicegate
-from resuming import MAP_KINDS, SIZE, STREAM_KINDS, make, plain, take
-from stateful import GeneratorStream, Indices, StatefulBatchSampler
+from cases.loader_kinds import MAP_KINDS, SIZE, STREAM_KINDS, make, plain, take
+from doubles.stateful import GeneratorStream, Indices, StatefulBatchSampler
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from equality import assert_same
-from photographs import folder_of
+from checks.equality import assert_same
+from doubles.photographs import folder_of
 from sluicegate import DataLoader, ImageField, ImageFolderDataset
 from sluicegate import transforms as T
 

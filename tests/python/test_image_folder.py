@@ -17,7 +17,7 @@ import torch.utils.data
 from PIL import Image
 
 import sluicegate
-from equality import assert_same
+from checks.equality import assert_same
 from sluicegate import ImageFolderDataset
 
 NAMES = ["bird/b.png", "cat/10.jpg", "cat/9.JPG", "cat/more/1.jpeg", "dog/a.webp", "dog/c.pgm"]

@@ -14,8 +14,8 @@ import torch
 import torch.utils.data
 from torch.utils.data import Subset
 
-from equality import assert_same
-from photographs import folder_of
+from checks.equality import assert_same
+from doubles.photographs import folder_of
 from sluicegate import CsvLabels, DataLoader, ImageField, ImageFolderDataset, decode_image
 from sluicegate import transforms as T
 from sluicegate.label_scan import scanned_labels

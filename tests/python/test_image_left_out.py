@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from equality import assert_same
-from photographs import encoded, folder_of, photograph
+from checks.equality import assert_same
+from doubles.photographs import encoded, folder_of, photograph
 from sluicegate import CsvLabels, DataLoader, ImageFolderDataset
 from sluicegate import transforms as T
 

@@ -14,9 +14,9 @@ from PIL import Image
 from torch.utils.data import ConcatDataset, StackDataset, Subset
 
 import sluicegate
-from equality import assert_same
-from formats import Plain
-from photographs import encoded, folder_of, photograph
+from checks.equality import assert_same
+from checks.formats import Plain
+from doubles.photographs import encoded, folder_of, photograph
 from sluicegate import DataLoader, ImageField, ImageFolderDataset, TarDataset, decode_image
 from sluicegate import transforms as T
 from sluicegate.native_iterator import NativeIterator

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from equality import assert_same
-from photographs import encoded, photograph
+from cases.annotated_images import SAMPLES, assert_as_torchvisions, dataset_of, marked
+from cases.annotated_images import shard as shard
+from checks.equality import assert_same
+from doubles.photographs import encoded, photograph
+from doubles.tar_files import put
 from sluicegate import DataLoader, ImageField, TarDataset, TarStream
 from sluicegate import transforms as T
-from test_image_annotations import SAMPLES, assert_as_torchvisions, dataset_of, marked
-from test_image_annotations import shard as shard
-from test_tar import put
 
 v1 = pytest.importorskip("torchvision.transforms")
 v2 = pytest.importorskip("torchvision.transforms.v2")

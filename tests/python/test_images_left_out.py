@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from equality import assert_same
-from photographs import encoded, photograph
+from checks.equality import assert_same
+from doubles.photographs import encoded, photograph
 from sluicegate import ArrowDataset, BlockShuffleSampler, DataLoader, ImageField, ParquetDataset, TarDataset
 from sluicegate import transforms as T
 

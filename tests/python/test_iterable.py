@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from doubles import BrokenStream, Plain, SizedStream, Stream, UnevenStream, UninitialisedStream
-from equality import assert_same, error_of
+from checks.equality import assert_same, error_of
+from doubles.datasets import BrokenStream, Plain, SizedStream, Stream, UnevenStream, UninitialisedStream
 
 pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 

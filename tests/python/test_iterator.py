@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from equality import assert_same, error_of
+from checks.equality import assert_same, error_of
 from sluicegate import DataLoader, TensorDataset
 
 pytestmark = pytest.mark.slots

@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.utils.data
 
-from equality import assert_same, assert_same_outcome, outcome_of
+from checks.equality import assert_same, assert_same_outcome, outcome_of
 from sluicegate import (
     DataLoader,
     JsonLinesDataset,

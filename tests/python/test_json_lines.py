@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from equality import assert_same
-from formats import check_format
+from checks.equality import assert_same
+from checks.formats import check_format
 from sluicegate import DataLoader, JsonLinesDataset
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 
+from doubles.tfrecord_files import put as put_tfrecord
 from sluicegate import (
     ArrowDataset,
     CsvDataset,
@@ -32,7 +33,6 @@ from sluicegate import (
     TokenDocumentsDataset,
     TokensDataset,
 )
-from test_tfrecord import put as put_tfrecord
 
 pa = pytest.importorskip("pyarrow")
 safetensors = pytest.importorskip("safetensors.numpy")

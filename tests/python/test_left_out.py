@@ -18,10 +18,9 @@ import pyarrow.parquet
 import pytest
 import torch
 
-import test_mds
-import test_tfrecord
-from equality import assert_same
-from formats import check_format
+from checks.equality import assert_same
+from checks.formats import check_format
+from doubles import mds_files, tfrecord_files
 from sluicegate import (
     ArrowDataset,
     BlockShuffleSampler,
@@ -103,14 +102,14 @@ def csv_inferred(folder: Path) -> Damaged:
 
 
 def records(folder: Path, *, is_raw: bool = False, is_inferred: bool = False) -> Damaged:
-    features = [test_tfrecord.example({"n": [n], "t": [b"text %d" % n]}) for n in range(8)]
-    features[3] = test_tfrecord.example({"n": [3], "t": [b"one", b"two"]}) if is_raw else b"no example"
-    path, other = Path(test_tfrecord.put(folder / "x.tfrecord", *features)), folder / "y.tfrecord"
+    features = [tfrecord_files.example({"n": [n], "t": [b"text %d" % n]}) for n in range(8)]
+    features[3] = tfrecord_files.example({"n": [3], "t": [b"one", b"two"]}) if is_raw else b"no example"
+    path, other = Path(tfrecord_files.put(folder / "x.tfrecord", *features)), folder / "y.tfrecord"
     contents = bytearray(path.read_bytes())
     contents[12 + len(features[0]) + 4 + 12 + 5] ^= 1  # in the data of sample 1
     path.write_bytes(contents)
     # The length of the second of its samples.
-    contents = bytearray(b"".join(map(test_tfrecord.framed, features[:3])))
+    contents = bytearray(b"".join(map(tfrecord_files.framed, features[:3])))
     contents[12 + len(features[0]) + 4] ^= 1
     other.write_bytes(contents)
     left = [n for n in (0, 2, 3, 4, 5, 6, 7, 0) if n != 3 or is_raw]
@@ -128,7 +127,7 @@ def records(folder: Path, *, is_raw: bool = False, is_inferred: bool = False) ->
 
 
 def records_cut(folder: Path) -> Damaged:
-    path = Path(test_tfrecord.put(folder / "x.tfrecord", *(b"%d" % n * 20 for n in range(7))))
+    path = Path(tfrecord_files.put(folder / "x.tfrecord", *(b"%d" % n * 20 for n in range(7))))
     os.truncate(path, path.stat().st_size - 3)
     return Damaged(
         lambda on_error: TFRecordDataset(path, "bytes", on_error=on_error),
@@ -139,12 +138,12 @@ def records_cut(folder: Path) -> Damaged:
 
 def mds(folder: Path) -> Damaged:
     columns = {"j": "json", "t": "str", "x": "ndarray"}
-    array = test_mds.array(np.arange(2), dtype=True, shape=True)
+    array = mds_files.array(np.arange(2), dtype=True, shape=True)
     encoded = [{"j": b"[%d]" % n, "t": b"text", "x": array} for n in range(12)]
     encoded[0]["x"] = b"\xff"
     encoded[4]["t"] = b"\xff"
     encoded[5]["j"] = b"["
-    root = Path(test_mds.written(folder / "x", columns, [encoded[:3], encoded[3:9], encoded[9:]]))
+    root = Path(mds_files.written(folder / "x", columns, [encoded[:3], encoded[3:9], encoded[9:]]))
     # The last shard has lost the last of its samples.
     last = root / "shard.00002.mds"
     os.truncate(last, last.stat().st_size - 3)
@@ -162,7 +161,7 @@ def mds(folder: Path) -> Damaged:
 
 def mds_zstd(folder: Path) -> Damaged:
     shards = [[{"i": struct.pack("<q", 4 * k + n)} for n in range(4)] for k in range(3)]
-    root = Path(test_mds.written(folder / "x", {"i": "int"}, shards, "zstd"))
+    root = Path(mds_files.written(folder / "x", {"i": "int"}, shards, "zstd"))
     first = root / "shard.00000.mds.zstd"
     first.write_bytes(b"?" + first.read_bytes()[1:])
     return Damaged(
@@ -334,7 +333,7 @@ def test_of_large_files_it_is_kept_what_was_left_out(tmp_path: Path, name: str) 
         lines = [b"n,t\n", *(b"%d,%s\n" % (n, text) for n in range(1200))]
         open_ = lambda: CsvDataset(path, {"n": int}, on_error="skip", index_folder=indices)  # noqa: E731
     else:
-        framed = test_tfrecord.framed(text)
+        framed = tfrecord_files.framed(text)
         lines = [framed] * 1200
         open_ = lambda: TFRecordDataset(path, "bytes", on_error="skip", index_folder=indices)  # noqa: E731
     for place in range(7, 1200, 100):

@@ -14,8 +14,8 @@ import numpy
 import pytest
 import torch
 
-from equality import assert_same, bits
-from programs import Run
+from checks.equality import assert_same, bits
+from checks.programs import Run
 
 pytestmark = pytest.mark.slots
 

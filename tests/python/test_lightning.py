@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from programs import Run, zygote
+from checks.programs import Run, zygote
 
 SAMPLES = 40
 

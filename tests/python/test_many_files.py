@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-import test_safetensors
+from doubles import safetensors_files
 from sluicegate import DataLoader, NpyDataset, RawDataset, SafetensorsDataset
 
 FILES = 4300
@@ -27,7 +27,7 @@ def put(folder: Path, name: str) -> list[Path]:
     np.save(saved, np.zeros(2, "<i4"))
     header = {"npy": saved.getvalue()[:-8], "raw": b""}.get(name)
     if header is None:
-        path = test_safetensors.written(folder / "x", {"n": torch.zeros(2, dtype=torch.int32)})
+        path = safetensors_files.written(folder / "x", {"n": torch.zeros(2, dtype=torch.int32)})
         header = Path(path).read_bytes()[:-8]
     paths = [folder / f"{number:04}" for number in range(FILES)]
     for number, path in enumerate(paths):

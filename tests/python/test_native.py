@@ -12,9 +12,10 @@ import pytest
 import torch
 import torch.utils.data
 
-from doubles import Marked, OwnTensorDataset, summed
-from equality import assert_same, assert_same_outcome, outcome_of
-from programs import Run
+from checks.equality import assert_same
+from checks.native import Build, array_of, assert_as_torch
+from checks.programs import Run
+from doubles.datasets import Marked, OwnTensorDataset, summed
 
 pytestmark = [
     pytest.mark.slots,
@@ -23,7 +24,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),
 ]
 
-Build = Callable[[ModuleType], Any]
 
 INTEGERS = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "bool"]
 FLOATS = ["float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128"]
@@ -35,18 +35,6 @@ def bytes_as(dtype: torch.dtype, *shape: int) -> torch.Tensor:
     count = torch.Size(shape).numel() * dtype.itemsize
     raw = torch.randint(0, 2 if dtype is torch.bool else 256, (count,), dtype=torch.uint8)
     return raw.view(dtype).view(shape)
-
-
-def assert_as_torch(data: ModuleType, build: Build, epochs: int = 1, **arguments: Any) -> None:
-    """Two loaders made alike, one through each door, from sources with the same random bits."""
-    outcomes = []
-    for door in (data, torch.utils.data):
-        torch.manual_seed(5)
-        dataset = build(door)
-        loader = door.DataLoader(dataset, **arguments)
-        outcomes.append([outcome_of(lambda loader=loader: loader) for _ in range(epochs)])
-    for actual, expected in zip(*outcomes, strict=True):
-        assert_same_outcome(actual, expected)
 
 
 @pytest.mark.parametrize("name", INTEGERS + FLOATS)
@@ -98,13 +86,6 @@ def test_with_workers_every_layout_is_what_torchs_workers_give(data: ModuleType,
 
 NUMPY_DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", "F", "D"]
 NUMPY_DTYPES += [">i4", ">f8", "S3", "U3", "O", "V4", "M8[s]", "m8[s]", "i4,f4"]
-
-
-def array_of(code: str, *shape: int) -> numpy.ndarray:
-    dtype = numpy.dtype(code)
-    if dtype.kind == "V":
-        return numpy.zeros(shape, dtype)
-    return (numpy.arange(numpy.prod(shape, dtype=int)).reshape(shape) % 5).astype(dtype)
 
 
 @pytest.mark.parametrize("batch_size", [3, None])

@@ -13,8 +13,8 @@ import torch
 import torch.utils.data
 
 import sluicegate
-from equality import assert_same, assert_same_outcome, outcome_of
-from formats import check_format
+from checks.equality import assert_same, assert_same_outcome, outcome_of
+from checks.formats import check_format
 from sluicegate import _core
 from sluicegate.dataset import native_source
 from sluicegate.native_dataset import Kind, NativeDataset, fill_bytes, native_format

@@ -10,9 +10,9 @@ import numpy
 import pytest
 import torch
 
-from doubles import Plain
-from equality import assert_same
-from test_native import Build, array_of, assert_as_torch
+from checks.equality import assert_same
+from checks.native import Build, array_of, assert_as_torch
+from doubles.datasets import Plain
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 

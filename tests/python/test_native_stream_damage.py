@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from equality import assert_same
-from programs import Run
+from checks.equality import assert_same
+from checks.programs import Run
+from doubles.tar_files import FIELDS, many, put
+from doubles.tfrecord_files import example, some_features
+from doubles.tfrecord_files import put as put_tfrecord
 from sluicegate import CsvStream, DataLoader, JsonLinesStream, RawStream, ShuffleBuffer, TarStream, TFRecordStream
-from test_tar import FIELDS, many, put
-from test_tfrecord import example, some_features
-from test_tfrecord import put as put_tfrecord
 
 
 def write_tfrecord(path: pathlib.Path, count: int) -> str:

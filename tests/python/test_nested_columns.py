@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch.utils.data import ConcatDataset, Subset
 
-from equality import assert_same
-from formats import check_format
+from checks.equality import assert_same
+from checks.formats import check_format
 from sluicegate import ArrowDataset, DataLoader, ParquetDataset
 
 MESSAGE = pa.struct({"role": pa.string(), "content": pa.string()})

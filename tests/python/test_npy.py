@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from equality import assert_same
-from programs import Run
+from checks.equality import assert_same
+from checks.programs import Run
 from sluicegate import DataLoader, NpyDataset
 from sluicegate.dataset import Source, native_source
 

@@ -12,7 +12,7 @@ import torch
 import torch.utils.data
 
 import sluicegate
-from equality import outcome_of
+from checks.equality import outcome_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 

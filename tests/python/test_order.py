@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from doubles import BatchedRows, IndexTypes, Plain, Rows, WorkerProbe
-from equality import assert_same
+from checks.equality import assert_same
+from doubles.datasets import BatchedRows, IndexTypes, Plain, Rows, WorkerProbe
 
 pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 

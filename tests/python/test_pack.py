@@ -14,10 +14,10 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
-from equality import assert_same
+from checks.equality import assert_same
+from doubles.token_files import flat, megatron
 from sluicegate import DataLoader, PackCollate, PackedBatchSampler, TokenDocumentsDataset
 from sluicegate.pack import Piece
-from test_tokens import flat, megatron
 
 STRATEGIES = ["concat", "first_fit", "best_fit"]
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.utils.data import StackDataset
 
-from equality import assert_same
+from checks.equality import assert_same
 from sluicegate import (
     DataLoader,
     JsonLinesDataset,

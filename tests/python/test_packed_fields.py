@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset, StackDataset, Subset
 
-from equality import assert_same
+from checks.equality import assert_same
 from sluicegate import (
     ArrowDataset,
     DataLoader,

@@ -16,14 +16,14 @@ import torch
 import torch.utils.data
 from hypothesis import given, settings
 
-from equality import assert_same, error_of
-from formats import check_format
+from checks.equality import assert_same, error_of
+from checks.formats import check_format
+from doubles.token_files import flat, megatron
 from sluicegate import DataLoader, PackCollate, PackedBatchSampler, TokenDocumentsDataset
 from sluicegate.batch_source import batch_source
 from sluicegate.native_iterator import NativeIterator
 from sluicegate.pack import DocumentPieces
 from sluicegate.packed_source import PackedSource
-from test_tokens import flat, megatron
 
 STRATEGIES = ["concat", "first_fit", "best_fit"]
 LENGTHS = [number * number % 29 for number in range(60)]

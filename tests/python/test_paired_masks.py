@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from equality import assert_same
-from photographs import encoded, photograph
+from checks.equality import assert_same
+from doubles.photographs import encoded, photograph
 from sluicegate import DamagedImageError, DataLoader, ImageFolderDataset, decode_image
 from sluicegate import transforms as T
 

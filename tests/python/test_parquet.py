@@ -16,14 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from equality import assert_same
-from formats import check_format
+from checks.equality import assert_same
+from checks.formats import check_format
+from doubles.parquet_files import written
 from sluicegate import BlockShuffleSampler, DataLoader, ParquetDataset
-
-
-def written(path: Path, columns: dict[str, Any], **options: Any) -> str:
-    pq.write_table(pa.table(columns), path, **options)
-    return str(path)
 
 
 def plain(value: Any) -> Any:

@@ -24,7 +24,7 @@ import pytest
 import torch
 import torch.multiprocessing
 
-from programs import Run
+from checks.programs import Run
 from sluicegate import SharedList
 from sluicegate.payload import Payload
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from doubles import Point, Rows
-from equality import assert_same
+from checks.equality import assert_same
+from doubles.datasets import Point, Rows
 
 pytestmark = [
     pytest.mark.skipif(torch.accelerator.is_available(), reason="an accelerator pins for real"),

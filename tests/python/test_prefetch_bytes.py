@@ -15,7 +15,7 @@ import torch
 import torch.multiprocessing
 import torch.utils.data
 
-from equality import assert_same
+from checks.equality import assert_same
 from sluicegate import DataLoader, IterableDataset, TensorDataset, class_loaders, sample_rng
 from sluicegate.batch_bytes import bytes_of
 

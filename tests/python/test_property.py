@@ -14,8 +14,8 @@ import torch
 import torch.utils.data
 
 import sluicegate
-from draws import Draw
-from equality import Outcome, difference, outcome_difference, outcome_of
+from cases.random_loaders import Draw
+from checks.equality import Outcome, difference, outcome_difference, outcome_of
 
 DRAWS = int(os.environ.get("SLUICEGATE_PROPERTY_DRAWS", "2000"))
 CHUNKS = 20

@@ -10,8 +10,8 @@ import numpy
 import pytest
 import torch
 
-from doubles import RandomRows, Rows, WorkerProbe, is_even, seed_of_worker, times_ten
-from equality import assert_same
+from checks.equality import assert_same
+from doubles.datasets import RandomRows, Rows, WorkerProbe, is_even, seed_of_worker, times_ten
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 

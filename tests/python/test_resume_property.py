@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import sluicegate
-from programs import Run
-from resume_cases import BATCH_SAMPLERS, SAMPLERS, SIZE, ResumeCase, read_together
-from stateful import Indices
+from cases.resumed_loaders import BATCH_SAMPLERS, SAMPLERS, SIZE, ResumeCase, read_together
+from checks.programs import Run
+from doubles.stateful import Indices
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
@@ -23,7 +23,7 @@ IN_ONE_PROCESS = 20
 
 PROGRAM = """
 import json
-from resume_cases import ResumeCase
+from cases.resumed_loaders import ResumeCase
 
 warnings.filterwarnings("ignore", ".*forward.*")
 with open(path) as file:

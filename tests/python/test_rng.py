@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from global_draws import LIBRARIES, draw_normals, draws, keeping_global_generators, public_states
+from checks.global_draws import LIBRARIES, draw_normals, draws, keeping_global_generators, public_states
 from sluicegate import _core
 from sluicegate.global_generators import (
     global_generators as generators_of_process,
@@ -146,7 +146,7 @@ def test_every_key_is_legal(key: int) -> None:
 
 PROGRAM = """
 import json
-from global_draws import draws
+from checks.global_draws import draws
 from test_rng import own_draws
 from sluicegate.rng import SampleSeeding
 seeding = SampleSeeding(11, seed_globals=True)

@@ -14,8 +14,9 @@ import torch
 from torch.utils.data import ConcatDataset, Dataset, StackDataset, Subset, random_split
 
 import sluicegate
-from resuming import plain, take
-from stateful import DrawingRows, Indices
+from cases.loader_kinds import plain, take
+from doubles.drawing_rows import OwnDrawingRows
+from doubles.stateful import DrawingRows, Indices
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -25,17 +26,6 @@ SIZE = 29
 class BatchedDrawingRows(DrawingRows):
     def __getitems__(self, indices: list[int]) -> list[Any]:
         return [self[index] for index in indices]
-
-
-class OwnDrawingRows(Indices):
-    """Draws from the sample's own generators."""
-
-    def __getitem__(self, index: int) -> Any:
-        rng = sluicegate.sample_rng()
-        assert isinstance(rng.python, random.Random)
-        assert isinstance(rng.numpy, numpy.random.Generator)
-        assert isinstance(rng.torch, torch.Generator)
-        return index, rng.python.random(), rng.numpy.random(), torch.rand(2, generator=rng.torch)
 
 
 class LazyRows(Indices):

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.utils.data
 
-from resuming import take, through_json
+from cases.loader_kinds import take, through_json
 from sluicegate import DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler, ShuffleBuffer
 
 

@@ -10,8 +10,8 @@ import torch
 import torch.utils.data
 
 import sluicegate
-from resuming import plain, take
-from stateful import Indices
+from cases.loader_kinds import plain, take
+from doubles.stateful import Indices
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 

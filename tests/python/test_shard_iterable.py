@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import torch
 
+from doubles.streams import GeneratorStream, IteratorStream, OwnIterator, Plain, ResettingStream
 from sluicegate import DataLoader, IterableDataset, ShuffleBuffer, shard_iterable
 from sluicegate.consumer import Consumer
-from streams import GeneratorStream, IteratorStream, OwnIterator, Plain, ResettingStream
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -65,7 +65,7 @@ PROGRAM = """
 import json, os, sys
 import torch.distributed
 from sluicegate import DataLoader, ShuffleBuffer, shard_iterable
-from streams import Plain
+from doubles.streams import Plain
 if __name__ == "__main__":
     rank, method = int(sys.argv[1]), sys.argv[3]
     dataset = shard_iterable(Plain(40))  # Before anybody knows of ranks.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from programs import Run
+from checks.programs import Run
 
 # Behind a program that says what each rank does.
 LAUNCH = """
@@ -25,8 +25,8 @@ print([process.exitcode for process in processes])
 PROGRAM = """
 import json
 import torch.distributed
-from resuming import plain
-from stateful import Indices
+from cases.loader_kinds import plain
+from doubles.stateful import Indices
 
 def rank_program(rank):
     torch.distributed.init_process_group(
@@ -151,8 +151,8 @@ def test_one_process_reads_what_the_ranks_read(run: Run, tmp_path: Path) -> None
 EVERY_POSITION = """
 import json
 import torch.distributed
-from resuming import plain
-from stateful import DrawingRows
+from cases.loader_kinds import plain
+from doubles.stateful import DrawingRows
 
 def loader():
     return data.DataLoader(DrawingRows(size), batch_size, True, seed=13, shard="auto", remainder="exact")

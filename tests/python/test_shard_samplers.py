@@ -10,9 +10,9 @@ import pytest
 import torch
 import torch.utils.data
 
-from resuming import take, through_json
+from cases.loader_kinds import take, through_json
+from doubles.stateful import Indices, StatefulBatchSampler
 from sluicegate import DataLoader, LengthBucketBatchSampler, RandomSampler, RepeatSampler
-from stateful import Indices, StatefulBatchSampler
 
 SIZE = 12
 

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import torch
 
-from programs import exit_code
+from checks.programs import exit_code
 from sluicegate import IterableDataset, write_parquet, write_tar, write_tokens
 from sluicegate.shard_manifest import ShardManifest
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import test_tar
+from doubles import tar_files
+from doubles.system_calls import needs_filters
 from sluicegate import DataLoader, TarDataset
-from system_calls import needs_filters
 
 # Opens archives, says so, and reads all samples for each line that it gets.
 _JOB = """
@@ -38,7 +38,7 @@ def _archives(folder: Path, name: str) -> list[str]:
     paths = []
     for number in range(3):
         path = folder / f"{name}-{number}.tar"
-        test_tar.put(path, [(f"{each}.txt", _TEXT.encode()) for each in range(_SAMPLES)])
+        tar_files.put(path, [(f"{each}.txt", _TEXT.encode()) for each in range(_SAMPLES)])
         subprocess.run(["gzip", "-f", str(path)], check=True)
         paths.append(f"{path}.gz")
     return paths
@@ -176,7 +176,7 @@ def test_where_files_cannot_be_locked_nothing_is_removed(tmp_path: Path) -> None
     cache, limit = tmp_path / "cache", 4 * _SAMPLES * 4096
     # As on Lustre without `-o flock`.
     job = f"import errno, sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-    job += f"from system_calls import fail; fail(errno.ENOSYS, 'flock')\n{_JOB}"
+    job += f"from doubles.system_calls import fail; fail(errno.ENOSYS, 'flock')\n{_JOB}"
     one = Job(cache, limit, first, job=job)
     alone = _size(cache)
     assert not list(cache.glob("*.lease"))

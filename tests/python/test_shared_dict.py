@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from programs import Run
+from checks.programs import Run
 from sluicegate import DataLoader, Dataset, SharedDict, SharedList
 
 ITEMS: dict[Any, Any] = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from programs import Run
+from checks.programs import Run
 from sluicegate import DataLoader, Dataset, SharedList
 
 ITEMS: list[Any] = [{"path": "a.jpg", "label": 0}, "text", b"", 3.5, None, (1, [2])]

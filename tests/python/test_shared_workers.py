@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import sluicegate
-from resuming import plain, take
+from cases.loader_kinds import plain, take
 
 pytestmark = pytest.mark.slots
 

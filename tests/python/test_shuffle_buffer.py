@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import torch
 
-from programs import Run
+from checks.programs import Run
+from doubles.streams import GeneratorStream, IteratorStream, OwnIterator, Plain, RandomStream, ResettingStream
 from sluicegate import DataLoader, IterableDataset, ShuffleBuffer, shard_iterable
 from sluicegate.shuffle_buffer import sample_bytes
-from streams import GeneratorStream, IteratorStream, OwnIterator, Plain, RandomStream, ResettingStream
 
 STATEFUL = [GeneratorStream, IteratorStream, OwnIterator, RandomStream, ResettingStream]
 
@@ -417,7 +417,7 @@ def test_copies_and_pickles_go_on_from_the_same_epoch_and_state() -> None:
 PROGRAM = """
 import json
 from sluicegate import ShuffleBuffer
-from streams import GeneratorStream
+from doubles.streams import GeneratorStream
 torch.manual_seed(12345)
 resumed = ShuffleBuffer(GeneratorStream(500), size=32)
 resumed.load_state_dict(json.loads(state))

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from equality import assert_same
-from resuming import take
+from cases.loader_kinds import take
+from cases.native_streams import CASES, Case, json_lines, tar
+from checks.equality import assert_same
 from sluicegate import DataLoader, JsonLinesStream, ShuffleBuffer
-from test_native_stream import CASES, Case, json_lines, tar
 
 pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 

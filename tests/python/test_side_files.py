@@ -23,9 +23,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-import test_tar
-import test_tfrecord
-from byte_changes import CHANGES, SEED, changed
+from cases.byte_changes import CHANGES, SEED, changed
+from doubles import tar_files, tfrecord_files
 from sluicegate import (
     CsvDataset,
     ImageFolderDataset,
@@ -57,7 +56,7 @@ def _tar(path: Path, variant: int) -> None:
         if number % 5:
             members.append((f"{number:04}.cls", b"%d" % (number % 9)))
         members.append((f"{number:04}.txt", text.encode()))
-    test_tar.put(path, members)
+    tar_files.put(path, members)
 
 
 def _json_lines(path: Path, variant: int, broken: bool = False) -> None:
@@ -73,7 +72,7 @@ def _csv(path: Path, variant: int) -> None:
 
 def _tfrecord(path: Path, variant: int) -> None:
     # Their checksums take long in Python.
-    framed = [test_tfrecord.framed(b"%d" % variant + b"y" * (8500 + 97 * number)) for number in range(10)]
+    framed = [tfrecord_files.framed(b"%d" % variant + b"y" * (8500 + 97 * number)) for number in range(10)]
     generator = random.Random(variant)
     lines = framed * 50
     generator.shuffle(lines)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from programs import Run
+from checks.programs import Run
 
 pytestmark = pytest.mark.slots
 
@@ -19,7 +19,7 @@ SPARE = 90  # for the last round on a busy machine, and for everything to settle
 @pytest.mark.timeout(int(SECONDS) + 2 * SPARE)
 def test_loaders_come_and_go_while_workers_are_killed(run: Run) -> None:
     source = """
-    from soak import soak
+    from cases.soak import soak
     soak(data, seed, seconds)
     """
     ended = run(source, deadline=SECONDS + SPARE, seed=SEED, seconds=SECONDS)

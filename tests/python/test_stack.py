@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from torch.autograd import forward_ad
 
 import sluicegate
-from doubles import Items, Point, Tags
-from equality import assert_same, assert_same_outcome, outcome_of
+from checks.equality import assert_same, assert_same_outcome, outcome_of
+from doubles.datasets import Items, Point, Tags
 from sluicegate import _core
 from sluicegate.collate import KINDS, SCALARS, stacking
 

@@ -13,11 +13,11 @@ import torch
 import torch.multiprocessing
 import torch.utils.data
 
-import faulty
 import sluicegate
-from endings import ended_workers, story
-from equality import assert_same, error_of
-from faulty import Nest, NestedDataset
+from checks.endings import ended_workers, story
+from checks.equality import assert_same, error_of
+from doubles import faulty
+from doubles.faulty import Nest, NestedDataset
 
 pytestmark = [pytest.mark.filterwarnings("ignore:This DataLoader will create"), pytest.mark.timeout(45)]
 

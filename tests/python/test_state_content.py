@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
-from equality import assert_same
-from resuming import KINDS, MAP_KINDS, SIZES, STREAM_KINDS, ends, make, plain, take
-from stateful import (
+from cases.loader_kinds import KINDS, MAP_KINDS, SIZES, STREAM_KINDS, ends, make, plain, take
+from checks.equality import assert_same
+from doubles.stateful import (
     CountedGeneratorStream,
     CountedOwnIteratorStream,
     CountedPlainStream,

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import sluicegate
-from resuming import take
+from cases.loader_kinds import take
+from doubles.streams import GeneratorStream, Plain
 from sluicegate import DataLoader, ShuffleBuffer, shard_iterable, split_by_class
-from streams import GeneratorStream, Plain
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

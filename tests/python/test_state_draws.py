@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import sluicegate
-from resuming import take, through_json
-from stateful import Indices
+from cases.loader_kinds import take, through_json
+from doubles.stateful import Indices
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import sluicegate
-from resuming import make, take
-from stateful import GeneratorStream, Indices, IteratorSampler, PlainStream
+from cases.loader_kinds import make, take
+from doubles.stateful import GeneratorStream, Indices, IteratorSampler, PlainStream
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

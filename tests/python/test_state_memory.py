@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from resuming import KINDS, make
+from cases.loader_kinds import KINDS, make
 from sluicegate import DataLoader, TensorDataset
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from programs import Run
+from checks.programs import Run
 
 # The first one waits for both programs, with sixty cases each.
 pytestmark = pytest.mark.timeout(480)
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.timeout(480)
 PROGRAM = """
 import json, random, traceback
 import numpy
-from resuming import take
-from stateful import DrawingRows, Indices
+from cases.loader_kinds import take
+from doubles.stateful import DrawingRows, Indices
 
 def sampler(kind):
     return {

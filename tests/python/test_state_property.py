@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import sluicegate
-from resuming import plain, take
-from stateful import CongruentRows, DrawingRows, Indices, IteratorSampler, StatefulSampler
+from cases.loader_kinds import plain, take
+from doubles.stateful import CongruentRows, DrawingRows, Indices, IteratorSampler, StatefulSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 

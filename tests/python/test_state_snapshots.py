@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from doubles import UnevenStream
-from resuming import make, take
-from stateful import CongruentRows, GeneratorStream, Indices
+from cases.loader_kinds import make, take
+from doubles.datasets import UnevenStream
+from doubles.stateful import CongruentRows, GeneratorStream, Indices
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from doubles import Rows
-from equality import assert_same
-from resuming import KINDS, MAP_KINDS, SIZE, make, plain, take
-from stateful import Indices
+from cases.loader_kinds import KINDS, MAP_KINDS, SIZE, make, plain, take
+from checks.equality import assert_same
+from doubles.datasets import Rows
+from doubles.stateful import Indices
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

@@ -12,12 +12,12 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, Sampler
 
 import sluicegate
-import streams
-from programs import Run
-from resuming import take
-from stateful import CongruentRows
-from stateful import GeneratorStream as EagerStream
-from streams import ClosingStream, CountingStream, GeneratorStream, MappedStream, ResettingStream
+from cases.loader_kinds import take
+from checks.programs import Run
+from doubles import streams
+from doubles.stateful import CongruentRows
+from doubles.stateful import GeneratorStream as EagerStream
+from doubles.streams import ClosingStream, CountingStream, GeneratorStream, MappedStream, ResettingStream
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import sluicegate
-from global_draws import public_states
-from resuming import take
-from streams import GeneratorStream, IteratorStream, Plain, RandomStream, ResettingStream
+from cases.loader_kinds import take
+from checks.global_draws import public_states
+from doubles.streams import GeneratorStream, IteratorStream, Plain, RandomStream, ResettingStream
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from programs import Run
-from resuming import take
+from cases.loader_kinds import take
+from checks.programs import Run
+from doubles.tar_files import put
 from sluicegate import DataLoader, JsonLinesStream, ShuffleBuffer, TarStream, shard_iterable
 from sluicegate.stream_split import Reached, StreamSplit, reached_with_buffer, split_anew
-from test_tar import put
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 

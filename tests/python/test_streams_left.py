@@ -11,8 +11,8 @@ import pytest
 from torch.utils.data import get_worker_info
 
 import sluicegate
-from resuming import take
-from stateful import EpochStream
+from cases.loader_kinds import take
+from doubles.stateful import EpochStream
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

@@ -14,8 +14,8 @@ import torch.utils.data
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 import sluicegate
-from doubles import Rows, Stream
-from equality import assert_same
+from checks.equality import assert_same
+from doubles.datasets import Rows, Stream
 
 OWN_NAMES = [
     "ArrowDataset",

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import sluicegate
-from resuming import plain, take
-from stateful import DrawingRows, Indices, IteratorSampler
+from cases.loader_kinds import plain, take
+from doubles.stateful import DrawingRows, Indices, IteratorSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 

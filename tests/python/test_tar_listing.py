@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from formats import check_format
+from checks.formats import check_format
 from sluicegate import TarDataset, write_tar
 from sluicegate.tar_listing import listing_of
 

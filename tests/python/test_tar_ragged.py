@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import sluicegate
-from equality import assert_same
-from formats import check_format
+from checks.equality import assert_same
+from checks.formats import check_format
+from doubles.tar_files import npy, put
 from sluicegate import TarDataset, TarStream
-from test_tar import npy, put
 
 FIELDS: dict[str, Any] = {"npy": ["npy"], "cls": int}
 

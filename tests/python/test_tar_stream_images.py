@@ -15,10 +15,10 @@ import torch.utils.data
 from PIL import Image
 
 import sluicegate
-from equality import assert_same
-from photographs import encoded, photograph
+from checks.equality import assert_same
+from doubles.photographs import encoded, photograph
+from doubles.tar_files import put
 from sluicegate import DataLoader, ImageField, ShuffleBuffer, TarDataset, TarStream, shard_iterable, transforms
-from test_tar import put
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

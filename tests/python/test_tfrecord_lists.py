@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import sluicegate
-from equality import assert_same
-from formats import check_format
+from checks.equality import assert_same
+from checks.formats import check_format
+from doubles.tfrecord_files import example, feature, message, put
 from sluicegate import CsvDataset, JsonLinesDataset, JsonLinesStream, TFRecordDataset, TFRecordStream
-from test_tfrecord import example, feature, message, put
 
 TYPES = {"words": [str], "blobs": list[bytes], "id": int}
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.utils.data
 
-from programs import Run
+from checks.programs import Run
 from sluicegate import DataLoader, IterableDataset, TensorDataset
 from sluicegate.shared_workers import share_workers
 

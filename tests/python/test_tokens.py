@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import resource
-import struct
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,18 +15,11 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
-from equality import assert_same
-from formats import check_format
-from programs import Run
+from checks.equality import assert_same
+from checks.formats import check_format
+from checks.programs import Run
+from doubles.token_files import CODES, flat, megatron
 from sluicegate import ConcatDataset, DataLoader, MixtureSampler, RandomSampler, TokensDataset, dataset
-
-CODES = {"uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint16": 8}
-
-
-def flat(folder: Path, tokens: Any, name: str = "train.bin", dtype: str = "uint16") -> str:
-    path = folder / name
-    np.asarray(tokens).astype(dtype).tofile(path)
-    return str(path)
 
 
 @pytest.mark.parametrize("output", ["dict", "pair", "tensor"])
@@ -41,18 +33,6 @@ def test_it_is_read_as_every_format(tmp_path: Path, output: str) -> None:
         samples = [(window[:7].clone(), window[1:].clone()) for window in windows]
     dataset = TokensDataset(flat(tmp_path, tokens), 7, stride=4, output=output)
     check_format(dataset, samples)
-
-
-def megatron(folder: Path, documents: list[list[list[int]]], name: str = "corpus", dtype: str = "uint16") -> str:
-    """The prefix of a pair of files in Megatron's format; a document is a list of sequences."""
-    sequences = [sequence for document in documents for sequence in document]
-    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int32)
-    pointers = (np.cumsum(lengths, dtype=np.int64) - lengths) * np.dtype(dtype).itemsize
-    borders = np.cumsum([0, *(len(document) for document in documents)], dtype=np.int64)
-    header = b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, CODES[dtype], len(lengths), len(borders))
-    (folder / f"{name}.idx").write_bytes(header + lengths.tobytes() + pointers.tobytes() + borders.tobytes())
-    np.array([token for sequence in sequences for token in sequence], dtype=dtype).tofile(folder / f"{name}.bin")
-    return str(folder / name)
 
 
 def windows(tokens: Any, length: int, stride: int) -> torch.Tensor:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import sluicegate
-from test_torchdata_state import NOT_ENOUGH, OLD_CASES, READABLE, RECORDED, plain, state_of
-from torchdata_cases import CASES, OTHER_SEED
+from cases.torchdata_loaders import CASES, OLD_CASES, OTHER_SEED
+from cases.torchdata_states import NOT_ENOUGH, READABLE, RECORDED, plain, state_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),

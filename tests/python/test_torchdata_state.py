@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import dataclasses
 import itertools
 import json
-import pathlib
 import types
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,38 +14,13 @@ import pytest
 import torch
 import torch.utils.data
 
-import torchdata_cases
+from cases import torchdata_loaders
+from cases.torchdata_loaders import CASES, OLD_CASES
+from cases.torchdata_states import NOT_ENOUGH, READABLE, RECORDED, UNREADABLE, plain, state_of
 from sluicegate.torchdata_state import TorchdataState, from_torchdata, is_torchdata_state
-from torchdata_cases import CASES, OLD_CASES
 
 # Torch says so of three workers where there are two processors.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
-
-RECORDED = json.loads((pathlib.Path(__file__).parent / "torchdata_states.json").read_text())
-UNREADABLE = {
-    "0.10: shuffled with the loader's generator, 2 workers": "was given generator= and shuffle=True",
-    "0.10: shuffled, second epoch before its first batch": "at the start of a later epoch",
-}
-READABLE = [name for name in RECORDED if name not in UNREADABLE]
-# Not from facts alone: their samples are drawn in workers, or their order is what `may_be_late` warns of.
-NOT_ENOUGH = ["random samples, 2 workers", "0.10: shuffled with the loader's generator"]
-
-
-def read(value: Any) -> Any:
-    """What record_torchdata.py wrote."""
-    if isinstance(value, list):
-        return [read(entry) for entry in value]
-    if not isinstance(value, dict):
-        return value
-    if "$byte_tensor" in value:
-        return torch.tensor(list(zlib.decompress(base64.b85decode(value["$byte_tensor"]))), dtype=torch.uint8)
-    if "$items" in value:
-        return {key: read(entry) for key, entry in value["$items"]}
-    return {key: read(entry) for key, entry in value.items()}
-
-
-def state_of(name: str) -> dict[str, Any]:
-    return read(RECORDED[name]["state"])
 
 
 def set_generator(state: dict[str, Any], value: Any) -> dict[str, Any]:
@@ -141,7 +113,7 @@ def stream_batches(loader: Any, facts: TorchdataState, monkeypatch: pytest.Monke
     iterators = []
     for worker in facts.workers:
         info = types.SimpleNamespace(id=worker.worker)
-        monkeypatch.setattr(torchdata_cases, "get_worker_info", lambda info=info: info)
+        monkeypatch.setattr(torchdata_loaders, "get_worker_info", lambda info=info: info)
         dataset = copy.deepcopy(loader.dataset)
         if worker.dataset_state is not None:
             dataset.load_state_dict(worker.dataset_state)
@@ -163,10 +135,6 @@ def stream_batches(loader: Any, facts: TorchdataState, monkeypatch: pytest.Monke
 def collated(loader: Any, samples: Any) -> Any:
     batch = loader.collate_fn(samples)
     return [plain(part) for part in batch] if isinstance(batch, list) else plain(batch)
-
-
-def plain(part: Any) -> Any:
-    return part.tolist() if isinstance(part, torch.Tensor) else part
 
 
 def test_every_case_is_recorded() -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from doubles import Rows
-from equality import outcome_of
+from checks.equality import outcome_of
+from doubles.datasets import Rows
 from sluicegate import DataLoader
 
 pytestmark = pytest.mark.slots

@@ -17,9 +17,9 @@ import torch
 import torch.utils.data
 
 import sluicegate
-from doubles import Failing, Growing, Rows, WorkerProbe, broken_init
-from equality import assert_same, error_of, outcome_of
-from programs import Run
+from checks.equality import assert_same, error_of, outcome_of
+from checks.programs import Run
+from doubles.datasets import Failing, Growing, Rows, WorkerProbe, broken_init
 
 pytestmark = [pytest.mark.slots, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
@@ -291,7 +291,7 @@ def test_a_worker_killed_by_a_signal_is_noticed_without_a_timeout(data: ModuleTy
 
 PROGRAM = """
 warnings.simplefilter("ignore")
-from doubles import Rows
+from doubles.datasets import Rows
 for batch in data.DataLoader(Rows(40), num_workers=2, persistent_workers=True, pin_memory=True):
     break
 """

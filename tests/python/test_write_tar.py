@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import multiprocessing
 import os
 import pathlib
-import signal
 import subprocess
 import tarfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,8 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from equality import assert_same
-from programs import exit_code
+from checks.equality import assert_same
 from sluicegate import IterableDataset, TarDataset, write_tar
 
 FIELDS = {"jpg": "bytes", "txt": "str", "cls": int, "score": float, "json": "json", "seg.npy": "npy"}
@@ -81,58 +77,6 @@ def test_what_is_written_is_read(tmp_path: pathlib.Path, num_workers: int) -> No
     few = torch.utils.data.Subset(dataset, range(5))
     one_by_one = write_tar(few, tmp_path / "c-{}.tar", shard_bytes=1)
     assert one_by_one == [str(tmp_path / f"c-{number}.tar") for number in range(5)]
-
-
-def test_done_twice_it_is_done_once_and_a_lost_shard_is_made_again(tmp_path: pathlib.Path) -> None:
-    paths = write_tar(Samples(60), tmp_path / "a-{:03d}.tar", shard_bytes=50_000)
-    before, times = digests(paths), [os.stat(path).st_mtime_ns for path in paths]
-    assert write_tar(Samples(60), tmp_path / "a-{:03d}.tar", shard_bytes=50_000) == paths
-    assert [os.stat(path).st_mtime_ns for path in paths] == times
-    os.remove(paths[2])
-    assert write_tar(Samples(60), tmp_path / "a-{:03d}.tar", shard_bytes=50_000) == paths
-    assert digests(paths) == before
-    assert [os.stat(path).st_mtime_ns for path in paths[:2]] == times[:2]
-    with pytest.raises(ValueError, match="begun with"):
-        write_tar(Samples(60), tmp_path / "a-{:03d}.tar", shard_bytes=60_000)
-    write_tar(Samples(60), tmp_path / "a-{:03d}.tar", shard_bytes=60_000, resume=False)
-    (tmp_path / "b-0.tar").write_text("somebody's")
-    with pytest.raises(FileExistsError, match=r"b-0\.tar"):
-        write_tar(Samples(60), tmp_path / "b-{}.tar")
-
-
-class Deadly(Samples):
-    """Kills its process at a sample in the middle, when some shards are whole."""
-
-    def __init__(self, length: int, folder: pathlib.Path) -> None:
-        super().__init__(length)
-        self.folder = folder
-
-    def __getitem__(self, index: int) -> Any:
-        if index == 150:
-            while len(list(self.folder.glob("*.tar"))) < 3:
-                time.sleep(0.01)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().__getitem__(index)
-
-
-def write_until_killed(folder: pathlib.Path) -> None:
-    write_tar(Deadly(200, folder), folder / "a-{:03d}.tar", shard_bytes=60_000)
-
-
-def test_killed_it_goes_on_where_it_was(tmp_path: pathlib.Path) -> None:
-    assert exit_code(write_until_killed, tmp_path) == -signal.SIGKILL
-    whole = sorted(tmp_path.glob("*.tar"))
-    assert len(whole) >= 3
-    for path in whole:
-        with tarfile.open(path) as shard:
-            assert len(shard.getnames()) % 6 == 0
-    manifest = json.loads((tmp_path / "a-.tar.shards.json").read_text())
-    noted = len(manifest["shards"])
-    times = [os.stat(path).st_mtime_ns for path in whole[:noted]]
-    paths = write_tar(Samples(200), tmp_path / "a-{:03d}.tar", shard_bytes=60_000)
-    assert [os.stat(path).st_mtime_ns for path in whole[:noted]] == times
-    assert digests(paths) == digests(write_tar(Samples(200), tmp_path / "b-{:03d}.tar", shard_bytes=60_000))
-    assert not list(tmp_path.glob("*.unfinished"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from photographs import photograph
+from doubles.photographs import photograph
 from sluicegate import transforms
 
 Made = Callable[[Any], Any]

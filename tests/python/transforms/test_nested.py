@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 import sluicegate.transforms as ours
-from equality import assert_same
+from cases.transforms import CASES, IMAGES, WARPS, Made, assert_close, drawn
+from checks.equality import assert_same
 from sluicegate import DataLoader, ImageField, ImageFolderDataset
-from transform_cases import CASES, IMAGES, WARPS, Made, assert_close, drawn
 
 v1 = pytest.importorskip("torchvision.transforms")
 v2 = pytest.importorskip("torchvision.transforms.v2")

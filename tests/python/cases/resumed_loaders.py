@@ -14,8 +14,8 @@ import numpy
 import torch
 
 import sluicegate
-from resuming import plain, take
-from stateful import DrawingRows, GeneratorStream, Indices, PlainStream
+from cases.loader_kinds import plain, take
+from doubles.stateful import DrawingRows, GeneratorStream, Indices, PlainStream
 
 SIZE = 29
 LABELS = [index * 7 % 10 // 3 for index in range(SIZE)]

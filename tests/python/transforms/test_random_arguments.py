@@ -17,8 +17,8 @@ import pytest
 import torch
 
 import sluicegate.transforms as ours
-from equality import assert_same
-from photographs import encoded, photograph
+from checks.equality import assert_same
+from doubles.photographs import encoded, photograph
 from sluicegate import DataLoader, ImageField, ImageFolderDataset, decode_image
 from sluicegate.native_iterator import NativeIterator
 from sluicegate.rng import sample_rng

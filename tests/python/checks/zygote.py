@@ -112,15 +112,15 @@ def describe(pid: int) -> str:
 
 
 if __name__ == "__main__":
-    from resources import descendants, private_shm
+    from checks.resources import descendants, private_shm
 
     with contextlib.suppress(OSError):
         private_shm(8192)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     import torch.utils.data
 
-    import short_deadlines
     import sluicegate
+    from checks import short_deadlines
 
     short_deadlines.shorten()
     for module in sys.argv[1:]:

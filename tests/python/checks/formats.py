@@ -12,7 +12,7 @@ import torch
 import torch.utils.data
 
 import sluicegate
-from equality import assert_same
+from checks.equality import assert_same
 from sluicegate.dataset import native_source
 
 

@@ -1,11 +1,11 @@
 """Records the states and batches in torchdata_states.json; run by hand, once with each version of torchdata.
 
-    python tests/python/record_torchdata.py cases      # torchdata 0.11
-    python tests/python/record_torchdata.py old_cases  # torchdata 0.10.1, 0.8 alike
+    python -m cases.record_torchdata cases      # torchdata 0.11
+    python -m cases.record_torchdata old_cases  # torchdata 0.10.1, 0.8 alike
 
 What was recorded before under other names stays. `rest` is what the interrupted loader went on with, and `next_epoch`
 its epoch after that. Where torchdata's own resumed loader delivered anything else, that is in `resumed_rest` and
-`resumed_next_epoch`. The global seeds are `torchdata_cases.SEED` and, before the resumed loader, `OTHER_SEED`.
+`resumed_next_epoch`. The global seeds are `torchdata_loaders.SEED` and, before the resumed loader, `OTHER_SEED`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-import torchdata_cases
+from cases import torchdata_loaders
 
 STATES = pathlib.Path(__file__).parent / "torchdata_states.json"
 
@@ -58,9 +58,9 @@ def plain(batches: list[Any]) -> list[Any]:
     ]
 
 
-def taken(case: torchdata_cases.Case, door: Any) -> tuple[Any, Any, Any]:
+def taken(case: torchdata_loaders.Case, door: Any) -> tuple[Any, Any, Any]:
     """The loader where its state is wanted, what it goes on with, and the state."""
-    torch.manual_seed(torchdata_cases.SEED)
+    torch.manual_seed(torchdata_loaders.SEED)
     loader = case.make(door)
     for _ in range(case.epochs):
         list(loader)
@@ -74,10 +74,10 @@ def taken(case: torchdata_cases.Case, door: Any) -> tuple[Any, Any, Any]:
     return loader, iterator, copy.deepcopy(loader.state_dict())
 
 
-def record(case: torchdata_cases.Case, door: Any) -> dict[str, Any]:
+def record(case: torchdata_loaders.Case, door: Any) -> dict[str, Any]:
     loader, ahead, state = taken(case, door)
     found = {"state": written(state), "rest": plain(list(ahead)), "next_epoch": plain(list(loader))}
-    torch.manual_seed(torchdata_cases.OTHER_SEED)
+    torch.manual_seed(torchdata_loaders.OTHER_SEED)
     resumed = case.make(door)
     resumed.load_state_dict(state)
     for name in ("rest", "next_epoch"):
@@ -90,7 +90,7 @@ def record(case: torchdata_cases.Case, door: Any) -> dict[str, Any]:
 def main() -> None:
     logging.disable(logging.WARNING)
     states = json.loads(STATES.read_text()) if STATES.exists() else {}
-    for name, case in getattr(torchdata_cases, sys.argv[1].upper()).items():
+    for name, case in getattr(torchdata_loaders, sys.argv[1].upper()).items():
         states[name] = record(case, torchdatas())
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(states[name])}" for name in states)
     STATES.write_text(f"{{\n{lines}\n}}\n")

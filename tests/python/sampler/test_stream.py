@@ -10,8 +10,8 @@ import pytest
 from torch.utils.data import Sampler
 
 import sluicegate
-from resuming import take
-from stateful import Indices, StatefulBatchSampler
+from cases.loader_kinds import take
+from doubles.stateful import Indices, StatefulBatchSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from equality import assert_same, outcome_of
+from checks.equality import assert_same, outcome_of
 
 
 def test_random_sampler_permutes(data: ModuleType) -> None:

@@ -42,7 +42,7 @@ def _packed(path: Path, whole: bytes) -> Iterator[int]:
 
 
 def _zstd(path: Path, whole: bytes) -> Iterator[int]:
-    """The frames that `test_mds.zstd` writes: a header of nine bytes, and blocks with one of three."""
+    """The frames that `mds_files.zstd` writes: a header of nine bytes, and blocks with one of three."""
     yield from range(9)
     at = 9
     while at < len(whole):

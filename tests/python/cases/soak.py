@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from resources import Resources, resident
+from checks.resources import Resources, resident
 
 MEBIBYTE = 1 << 20
 SIZES = [4, 4, 8, 100, 1000, 4096, 70_000, MEBIBYTE, 8 * MEBIBYTE]

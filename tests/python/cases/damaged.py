@@ -19,12 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import torch
 
-import structure
-import test_mds
-import test_safetensors
-import test_tar
-import test_tfrecord
-import test_tokens
+from cases import structure
+from doubles import mds_files, safetensors_files, tar_files, tfrecord_files, token_files
 from sluicegate import (
     ArrowDataset,
     CsvDataset,
@@ -73,22 +69,22 @@ def _npy(order: Any) -> Callable[[Path, str], Path]:
 
 def _safetensors(folder: Path, stem: str) -> Path:
     tensors = {"x": torch.arange(10).reshape(5, 2), "y": torch.ones(5).bfloat16()}
-    return Path(test_safetensors.written(folder / f"{stem}.safetensors", tensors))
+    return Path(safetensors_files.written(folder / f"{stem}.safetensors", tensors))
 
 
 def _megatron(folder: Path, stem: str) -> Path:
-    return Path(test_tokens.megatron(folder, [[[1, 2, 3], [4]], [], [[5, 6]], [[7, 8, 9, 10, 11]]], stem) + ".bin")
+    return Path(token_files.megatron(folder, [[[1, 2, 3], [4]], [], [[5, 6]], [[7, 8, 9, 10, 11]]], stem) + ".bin")
 
 
 def _records(folder: Path, stem: str) -> Path:
-    examples = [test_tfrecord.example({"n": [n], "t": [b"text"], "f": [0.5] * n}) for n in range(1, 5)]
-    return Path(test_tfrecord.put(folder / f"{stem}.tfrecord", *examples))
+    examples = [tfrecord_files.example({"n": [n], "t": [b"text"], "f": [0.5] * n}) for n in range(1, 5)]
+    return Path(tfrecord_files.put(folder / f"{stem}.tfrecord", *examples))
 
 
 def _mds(compression: str | None) -> Callable[[Path, str], Path]:
     def write(folder: Path, stem: str) -> Path:
-        encoded = [test_mds.sample(n)[0] for n in range(3)]
-        return Path(test_mds.written(folder / stem, test_mds.COLUMNS, [encoded], compression))
+        encoded = [mds_files.sample(n)[0] for n in range(3)]
+        return Path(mds_files.written(folder / stem, mds_files.COLUMNS, [encoded], compression))
 
     return write
 
@@ -97,7 +93,7 @@ def _tar(suffix: str, pack: Callable[[bytes], bytes]) -> Callable[[Path, str], P
     def write(folder: Path, stem: str) -> Path:
         plain, path = folder / "plain", folder / (stem + suffix)
         members = [(f"{n}.{kind}", b"7" * (n * 150 * (kind == "txt") + 1)) for n in range(5) for kind in ("txt", "cls")]
-        test_tar.put(plain, members)
+        tar_files.put(plain, members)
         # Without the padding to 10 KiB.
         contents = pack(plain.read_bytes().rstrip(b"\0") + bytes(1024))
         plain.unlink()
@@ -113,7 +109,7 @@ def _long_names(form: int) -> Callable[[Path, str], Path]:
     def write(folder: Path, stem: str) -> Path:
         path = folder / f"{stem}.tar"
         members = [(f"{'long/' * 30}{n}\u00e4.{kind}", b"7" * (n + 1)) for n in range(3) for kind in ("txt", "cls")]
-        test_tar.put(path, members, format=form)
+        tar_files.put(path, members, format=form)
         path.write_bytes(path.read_bytes().rstrip(b"\0") + bytes(1024))
         return path
 
@@ -195,7 +191,7 @@ FORMATS = {
     "tar-pax": Format(_long_names(tarfile.PAX_FORMAT), _open_tar),
     "tar-gnu": Format(_long_names(tarfile.GNU_FORMAT), _open_tar),
     "tar-gz": Format(_tar(".tar.gz", lambda data: gzip.compress(data, mtime=0)), _open_tar, read_once=(".gz",)),
-    "tar-zst": Format(_tar(".tar.zst", test_mds.zstd), _open_tar, read_once=(".zst",)),
+    "tar-zst": Format(_tar(".tar.zst", mds_files.zstd), _open_tar, read_once=(".zst",)),
     "parquet": Format(
         _parquet(write_page_checksum=True),
         lambda paths: ParquetDataset([*paths], nulls="mask"),
@@ -340,12 +336,12 @@ def large(name: str, path: Path, shift: int = 0) -> Any:
                 data = struct.pack("<i", n % 4) + text.encode()
                 file.write(header + _masked(header) + data + _masked(data))
     else:
-        test_tar.put(path, [(f"{n:04}.txt", f"{n} {text[:50]}".encode()) for n, text in rows[:100]])
+        tar_files.put(path, [(f"{n:04}.txt", f"{n} {text[:50]}".encode()) for n, text in rows[:100]])
     return open_large(name, path)
 
 
 def _masked(data: bytes) -> bytes:
-    return _MASKED.get(data) or _MASKED.setdefault(data, test_tfrecord.masked(data))
+    return _MASKED.get(data) or _MASKED.setdefault(data, tfrecord_files.masked(data))
 
 
 _MASKED: dict[bytes, bytes] = {}

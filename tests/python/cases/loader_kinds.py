@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import RandomSampler
 
 import sluicegate
-from stateful import (
+from doubles.stateful import (
     CongruentRows,
     GeneratorRows,
     GeneratorStream,

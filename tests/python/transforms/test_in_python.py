@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from equality import assert_same
+from cases.transforms import IMAGES, drawn
+from checks.equality import assert_same
 from sluicegate import DataLoader, ImageFolderDataset
-from transform_cases import IMAGES, drawn
 
 v1 = pytest.importorskip("torchvision.transforms")
 v2 = pytest.importorskip("torchvision.transforms.v2")

@@ -13,9 +13,9 @@ import torch
 from PIL import Image
 
 import sluicegate.transforms as ours
-from equality import assert_same
+from cases.transforms import CASES, IMAGES, WARPS, Made, assert_close, drawn, random_pipeline, tensor
+from checks.equality import assert_same
 from sluicegate import DataLoader, ImageField, ImageFolderDataset
-from transform_cases import CASES, IMAGES, WARPS, Made, assert_close, drawn, random_pipeline, tensor
 
 v1 = pytest.importorskip("torchvision.transforms")
 v2 = pytest.importorskip("torchvision.transforms.v2")

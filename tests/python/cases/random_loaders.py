@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import torch
 
-from doubles import (
+from doubles.datasets import (
     BatchedRows,
     Failing,
     OwnTensorDataset,

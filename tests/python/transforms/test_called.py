@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 import sluicegate.transforms as ours
-from equality import assert_same
-from transform_cases import CASES, IMAGES, WARPS, Made, assert_close, drawn, tensor
+from cases.transforms import CASES, IMAGES, WARPS, Made, assert_close, drawn, tensor
+from checks.equality import assert_same
 
 v2 = pytest.importorskip("torchvision.transforms.v2")
 tv_tensors = pytest.importorskip("torchvision.tv_tensors")

@@ -12,8 +12,8 @@ import numpy
 import pytest
 import torch
 
-from doubles import Items, Nested, Point, Record, Tags, clone_all
-from equality import assert_same, error_of
+from checks.equality import assert_same, error_of
+from doubles.datasets import Items, Nested, Point, Record, Tags, clone_all
 
 pytestmark = pytest.mark.slots
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-import short_deadlines
-from resources import NOT_PERMITTED
+from checks import short_deadlines
+from checks.resources import NOT_PERMITTED
 
 PRELUDE = """
 import gc, os, resource, signal, sys, threading, time, warnings
 import torch
-import faulty
-from equality import assert_same
-from resources import Resources
+from doubles import faulty
+from checks.equality import assert_same
+from checks.resources import Resources
 torch.set_num_threads(1)  # no pool of threads that starts half-way
 warnings.filterwarnings("ignore", "This DataLoader will create")
 """
@@ -95,9 +95,9 @@ class Zygote:
 
     def started(self) -> subprocess.Popen[str]:
         if self.process is None or self.process.poll() is not None:
-            here = os.path.dirname(os.path.abspath(__file__))
             self.process = subprocess.Popen(
-                [sys.executable, os.path.join(here, "zygote.py"), *self.modules],
+                [sys.executable, "-m", "checks.zygote", *self.modules],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

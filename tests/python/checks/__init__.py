@@ -1,0 +1,1 @@
+"""What must be true, and how it is compared."""

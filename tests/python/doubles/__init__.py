@@ -1,0 +1,1 @@
+"""What tests put in place of users' code, files, and devices."""
