@@ -18,7 +18,9 @@ CHECK_FEATURES := futures,ndarray,python
 BEHIND :=
 # Processes that run Python tests: more than processors, because tests mostly wait.
 PYTEST_JOBS := 4
-PYTEST := $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal
+# The seed of a random order of the Python tests, if any.
+SHUFFLE :=
+PYTEST := $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
 .PHONY: help dev demo test test-rust test-python check test-tight test-loom test-soak test-cuda examples lint lint-rust lint-python format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
