@@ -176,6 +176,7 @@ class _Loop:
     def _set_up(self, payload: Payload, channel: Channel, worker: int) -> None:
         memory, _, consumer = channel.descriptors
         _core.WorkerEnd.end_with(consumer)
+        _core.WorkerEnd.keep_freed_memory()
         _torch.set_worker_signal_handlers()
         _torch.set_thread_name("pt_data_worker")
         # Before anything else of torch's runs: OpenMP's threads were not forked.

@@ -16,6 +16,8 @@ mod foreign_table;
 #[cfg(feature = "python")]
 mod foreign_words;
 mod fork;
+#[cfg(feature = "python")]
+mod freed_memory;
 mod grant;
 #[cfg(feature = "image")]
 mod jpeg;
@@ -58,6 +60,8 @@ pub(crate) use foreign_table::ForeignTable;
 #[cfg(feature = "python")]
 pub(crate) use foreign_words::ForeignWords;
 pub(crate) use fork::{PerProcess, generation};
+#[cfg(feature = "python")]
+pub(crate) use freed_memory::{keep_freed_memory, return_freed_memory};
 pub use grant::Grant;
 #[cfg(feature = "image")]
 pub use jpeg::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region};

@@ -2,6 +2,7 @@
 
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,6 +15,10 @@ use super::stack::{Kinds, Rows};
 use super::workers::SIGNAL_INTERVAL;
 use crate::DType;
 use crate::pipeline::{Outcome, Task, TaskKind};
+
+/// A worker that has waited for this long, as between two epochs, returns the memory of its last batch. Finding it again
+/// costs milliseconds, which a consumer as slow as that does not notice.
+const RETURNS_MEMORY_AFTER: Duration = Duration::from_secs(1);
 
 /// Where a worker finds its requests and writes its batches. One thread at a time.
 #[pyclass(frozen, module = "sluicegate._core")]
@@ -46,8 +51,16 @@ impl WorkerEnd {
         detach(py, || crate::pipeline::end_with(process))
     }
 
+    /// Keeps memory that this process frees for its next samples; a worker that waits returns it. False where nothing
+    /// changed: without glibc, or with an environment that sets its allocator.
+    #[staticmethod]
+    fn keep_freed_memory() -> bool {
+        crate::memory::keep_freed_memory()
+    }
+
     /// The next task, waited for: (kind, epoch, batch in epoch, payload).
     fn next<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, u64, u64, Bound<'py, PyBytes>)> {
+        let (began, mut is_returned) = (Instant::now(), false);
         loop {
             if let Some(task) = detach(py, || self.lock().next(SIGNAL_INTERVAL))? {
                 let Task { kind, number, payload } = task;
@@ -59,6 +72,13 @@ impl WorkerEnd {
                 return Ok((kind, number.epoch, number.batch_in_epoch, PyBytes::new(py, &payload)));
             }
             py.check_signals()?;
+            if !is_returned && began.elapsed() >= RETURNS_MEMORY_AFTER {
+                detach(py, || {
+                    crate::memory::return_freed_memory();
+                    Ok(())
+                })?;
+                is_returned = true;
+            }
         }
     }
 
