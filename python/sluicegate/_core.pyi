@@ -249,8 +249,13 @@ class ImageOperations:
     def apply(self, image: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]) -> Tensor: ...
     def mask(self, mask: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]) -> Tensor: ...
     def boxes(
-        self, corners: Sequence[Sequence[float]], canvas: tuple[int, int], numbers: str, is_clamped: bool
-    ) -> tuple[list[list[float]], tuple[int, int]]: ...
+        self,
+        boxes: Sequence[Sequence[float]],
+        format: str,
+        canvas: tuple[int, int],
+        numbers: str,
+        is_clamped: bool,
+    ) -> tuple[list[list[float]], tuple[int, int], list[int] | None, str]: ...
 
 @final
 class Indices:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import sys
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from .transforms.container import Compose
+from .transforms import only_boxes
+from .transforms.called import is_exactly, with_each_part
 
 __all__ = ["check_rows", "checked_box_fields", "following", "row_count", "rows_of", "undeclared"]
 
 Transform = Callable[..., Any]
+_V2 = "torchvision.transforms.v2"
 
 
 def checked_box_fields(box_fields: Any, boxes: Sequence[str]) -> dict[str, tuple[str, ...]] | None:
@@ -86,28 +88,24 @@ def check_rows(
 
 
 def following(transform: Transform, boxes: str, names: Sequence[str]) -> Transform:
-    """Returns `transform` with every `SanitizeBoundingBoxes` of torchvision dropping rows of the fields `names` too.
+    """Returns `transform` with every `SanitizeBoundingBoxes` dropping rows of the fields `names` too.
 
-    Such a step is found if it is the transform itself, or a step of `Compose`; it is called with `(image, target)`.
+    Such a step is found if it is the transform itself, or in a container; it is called with `(image, target)`.
     """
-    v2 = sys.modules.get("torchvision.transforms.v2")
-    if v2 is None or not names:
+    if not names:
         return transform
-    if type(transform) is v2.SanitizeBoundingBoxes:
-        return _Sanitize(v2.SanitizeBoundingBoxes, transform, boxes, names)
-    if type(transform) in (v2.Compose, Compose):
-        inside: Sequence[Transform] = getattr(transform, "transforms")  # noqa: B009
-        steps = [following(each, boxes, names) for each in inside]
-        if any(step is not before for step, before in zip(steps, inside, strict=True)):
-            composed: Transform = v2.Compose(steps)
-            return composed
-    return transform
+    modules = (_V2, only_boxes.__package__)
+    if any(is_exactly(transform, module, ("SanitizeBoundingBoxes",)) for module in modules):
+        return _Sanitize(transform, boxes, names)
+    changed: Transform = with_each_part(transform, lambda step: following(step, boxes, names))
+    return changed
 
 
 class _Sanitize:
     """torchvision's `SanitizeBoundingBoxes`, with row numbers as its labels: they say which boxes it kept."""
 
-    def __init__(self, kind: Any, sanitize: Any, boxes: str, names: Sequence[str]) -> None:
+    def __init__(self, sanitize: Any, boxes: str, names: Sequence[str]) -> None:
+        kind = importlib.import_module(_V2).SanitizeBoundingBoxes
         sizes = {"min_size": sanitize.min_size, "min_area": sanitize.min_area}
         self._sanitize = kind(**sizes, labels_getter=lambda inputs: inputs[2])
         self._boxes, self._names = boxes, names

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import torch
 
@@ -17,6 +17,7 @@ from .damaged_image import DamagedImageError
 from .global_generators import torch_door
 from .image import MAX_PIXELS, Mode, Truncated, image_decoder
 from .marked import Marks, plain, without_mark
+from .moved_parts import MovedParts
 from .paths import local, make_private_folder, user_cache_folder
 from .transforms.boxes import FORMATS, moved_boxes
 from .transforms.drawing import current_generator
@@ -27,22 +28,6 @@ from .transforms.running import check_policies, moved_mask
 _CACHE_BYTES = {"memory": 4 << 30, "disk": 64 << 30}
 
 ImageFieldLike: TypeAlias = "ImageField | Literal['image']"
-
-
-class MovedParts(NamedTuple):
-    """An image after its transform, and the parts of its sample that moved with it.
-
-    Attributes:
-        image: the image.
-        boxes: by field of boxes, what is there.
-        masks: by field of masks, what is there.
-        fields: by name, the fields that belong to boxes.
-    """
-
-    image: Any
-    boxes: list[Any]
-    masks: list[Any]
-    fields: dict[str, Any]
 
 
 class ImageField:
@@ -77,8 +62,9 @@ class ImageField:
     `torchvision.tv_tensors`, and returns the same.
 
     **Fields with a row for each box**, such as labels: name them in `box_fields`. A transform that is called gets them
-    in its dict, too, and must return as many rows of them as boxes. `SanitizeBoundingBoxes` (the transform itself, or a
-    step of `Compose`) drops their rows together with the boxes, whatever its `labels_getter` is. If a transform changes
+    in its dict, too, and must return as many rows of them as boxes. `SanitizeBoundingBoxes` (the transform itself, or
+    one in `Compose`, `RandomApply`, `RandomChoice` or `RandomOrder`) drops their rows together with the boxes, whatever
+    its `labels_getter` is. If a transform changes
     the number of boxes and `box_fields` was not given, a field with as many rows as there were boxes is an error.
 
     It can be pickled, if `transform` can. Threads may share it.
@@ -190,7 +176,9 @@ class ImageField:
     def _open(self, images: int) -> None:
         self._decoder = image_decoder(self.mode, bool(self.exif_orientation), self.truncated, self.max_pixels)
         has_places = bool(self.boxes or self.masks)
-        divided = None if self.transform is None else divide(self.transform, mode=self.mode, has_places=has_places)
+        divided = None
+        if self.transform is not None:
+            divided = divide(self.transform, mode=self.mode, has_places=has_places, box_fields=len(self.boxes))
         native = [] if divided is None else divided.native
         # What is called with what the core makes, and why.
         self._rest, self._reason = (None, None) if divided is None else (divided.called, divided.reason)
@@ -202,6 +190,7 @@ class ImageField:
         self._pipeline: _core.ImagePipeline | None = None
         text = json.dumps(native)
         self._moves_before = bool(native)
+        self._drops_boxes = "SanitizeBoundingBoxes" in text
         if has_places:
             check_policies(text)
         self._marks: Marks | None = None
@@ -239,6 +228,11 @@ class ImageField:
         return self._pipeline is not None and self._pipeline.is_random
 
     @property
+    def drops_boxes(self) -> bool:
+        """True if boxes may be dropped by what is done in Rust."""
+        return self._drops_boxes
+
+    @property
     def is_called(self) -> bool:
         """Whether `transform`, or a part of it, is called in Python."""
         return self._rest is not None
@@ -253,6 +247,8 @@ class ImageField:
             return self._reason
         if self.pipeline is None:
             return "images are of any size: end with a transform that gives them one"
+        if self._drops_boxes:
+            return "`SanitizeBoundingBoxes` drops boxes, so their number is known only after each sample is made"
         return None
 
     @property
@@ -313,6 +309,7 @@ class ImageField:
         boxes: Sequence[Any],
         masks: Sequence[Any],
         fields: Mapping[str, Any] | None = None,
+        of_boxes: Collection[int] = (),
     ) -> MovedParts:
         """What becomes of the image that `encoded` is, as of `decode`, and of boxes and masks that move with it.
 
@@ -322,6 +319,7 @@ class ImageField:
             boxes: of each of the fields `boxes` what is there: (n, 4) numbers; None stays None.
             masks: of each of the fields `masks` what is there: a tensor or an array (..., height, width); the same.
             fields: by name what is in the fields that belong to boxes, a row for each box.
+            of_boxes: the indices of the masks that may be dropped with their box, if there are as many as boxes.
 
         Raises:
             DamagedImageError: as of `decode`; a mask has another size than the image; boxes are not of four numbers; a
@@ -334,29 +332,38 @@ class ImageField:
         check_rows(dict(zip(self.boxes, boxes, strict=True)), self.box_fields, fields, DamagedImageError, "there are")
         image, operations, before = self._pipeline.decode_moved(encoded, number, self._generator())
         if self._rest is not None and not self._moves_before:
-            return self._called(image, boxes, masks, fields)
+            return self._called(image, boxes, masks, fields, [self.box_format] * len(boxes))
         try:
-            moved = [
-                (None, before) if each is None else moved_boxes(each, self.box_format, operations, before)
-                for each in boxes
-            ]
+            moved = [None if each is None else moved_boxes(each, self.box_format, operations, before) for each in boxes]
             turned = [None if each is None else moved_mask(each, operations, before) for each in masks]
         except ValueError as error:
             raise DamagedImageError(str(error)) from None
+        parts = MovedParts(image, [each and each.boxes for each in moved], turned, dict(fields))
+        if self._drops_boxes and moved[0] is not None and moved[0].rows is not None:
+            parts = parts.with_rows(moved[0].rows, len(boxes[0]), of_boxes)
         if self._rest is not None:
-            return self._called(image, [each for each, _ in moved], turned, fields)
+            return self._called(*parts, formats=[each and each.form for each in moved])
         if self.tv_tensors and self._marks is not None:
             marks = self._marks
-            image, moved = self._marked(image), [(marks.boxes(*each), each[1]) for each in moved]
-            turned = [marks.mask(each) for each in turned]
-        return MovedParts(image, [each for each, _ in moved], turned, dict(fields))
+            marked = [each and marks.boxes(each.boxes, each.canvas, each.form) for each in moved]
+            masks = [marks.mask(mask) for mask in parts.masks]
+            parts = parts._replace(image=self._marked(image), boxes=marked, masks=masks)
+        return parts
 
-    def _called(self, image: Any, boxes: Sequence[Any], masks: Sequence[Any], fields: Mapping[str, Any]) -> MovedParts:
-        """What the transforms that are called make of image, boxes, masks and the fields that belong to boxes."""
+    def _called(
+        self,
+        image: Any,
+        boxes: Sequence[Any],
+        masks: Sequence[Any],
+        fields: Mapping[str, Any],
+        formats: Sequence[str | None],
+    ) -> MovedParts:
+        """What the transforms that are called make of image, boxes of these formats, masks, and rows of boxes."""
         assert self._marks is not None
         assert self._rest is not None
         size = (int(image.shape[-2]), int(image.shape[-1]))
-        target = {name: self._marks.boxes(each, size) for name, each in zip(self.boxes, boxes, strict=True)}
+        given = zip(self.boxes, boxes, formats, strict=True)
+        target = {name: self._marks.boxes(each, size, form) for name, each, form in given}
         target |= {name: self._marks.mask(each) for name, each in zip(self.masks, masks, strict=True)}
         target |= fields
         image, target = self._rest(self._marks.image(image), target)

@@ -127,7 +127,8 @@ class ImageSamples:
         image = self.images[field]
         given = [values[each] for each in boxes], [self._mask(values, each) for each in masks]
         belonging = {name: values[each] for name, each in fields.items()}
-        moved = image.decode_moved(values[field], number, *given, belonging)
+        of_boxes = {place for place, each in enumerate(masks) if each not in self.images}
+        moved = image.decode_moved(values[field], number, *given, belonging, of_boxes)
         if image.box_fields is None:
             for each, before, after in zip(boxes, given[0], moved.boxes, strict=True):
                 self._check_others(field, values, self._names[each], row_count(before), row_count(after))
@@ -187,6 +188,9 @@ class ImageSamples:
 
     def core(self, core: _core.Dataset) -> tuple[_core.Dataset, Any, list[int]] | str:
         """`core` with its images decoded by the core, its structure, and its fields; or why it can't, in words."""
+        for field in self._order:
+            if self.images[field].drops_boxes:
+                return str(self.images[field].python_reason)
         used: list[int] = []
         numbered = _numbered(self._structure, used)
         with_image = {each: field for field in self._order for fields in self._moved[field][:2] for each in fields}

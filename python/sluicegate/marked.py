@@ -34,13 +34,13 @@ class Marks:
         marked: torch.Tensor = self._tensors.Image(image)
         return marked
 
-    def boxes(self, boxes: Any, size: tuple[int, int]) -> Any:
-        """Boxes (..., 4) in an image of this (height, width); None where there are none."""
+    def boxes(self, boxes: Any, size: tuple[int, int], form: str | None = None) -> Any:
+        """Boxes (..., 4) in an image of this (height, width), in another format if `form` names one; None for None."""
         if boxes is None:
             return None
         plain = torch.as_tensor(boxes)
         plain = plain if plain.numel() else plain.reshape(0, 4)
-        return self._tensors.BoundingBoxes(plain, format=self._box_format, canvas_size=tuple(size))
+        return self._tensors.BoundingBoxes(plain, format=form or self._box_format, canvas_size=tuple(size))
 
     def mask(self, mask: Any) -> Any:
         """A mask (..., height, width); None where there is none."""

@@ -56,29 +56,33 @@ impl ImageOperations {
         hand_over(py, detach(py, || self.masks(dtype, shape, &array))?)
     }
 
-    /// The boxes (left, top, right, bottom) after all steps, and the (height, width) of the image that they are in then.
-    /// `numbers` is "float32", "float64" or "integer".
+    /// The boxes after all steps, four numbers each in `format`, and the (height, width) of the image that they are in then.
+    /// `numbers` is "float32", "float64" or "integer". Then the indices of those that are left, if some may have been dropped,
+    /// and their format.
     #[expect(clippy::type_complexity, reason = "a tuple for Python")]
     fn boxes(
         &self,
-        corners: Vec<[f64; 4]>,
+        py: Python<'_>,
+        boxes: Vec<[f64; 4]>,
+        format: &str,
         canvas: (usize, usize),
         numbers: &str,
         is_clamped: bool,
-    ) -> PyResult<(Vec<[f64; 4]>, (usize, usize))> {
+    ) -> PyResult<(Vec<[f64; 4]>, (usize, usize), Option<Vec<usize>>, &'static str)> {
         let coordinates = match numbers {
             "float32" => Coordinates::Single,
             "float64" => Coordinates::Double,
             "integer" => Coordinates::Whole,
             _ => return Err(PyValueError::new_err(format!("boxes have no numbers of type {numbers}"))),
         };
+        let format = format.parse().map_err(|error| to_python(py, error))?;
         let clamping = if is_clamped { Clamping::Canvas } else { Clamping::Off };
         let (height, width) = canvas;
-        let mut boxes = Boxes { corners, height, width, coordinates, clamping };
+        let mut boxes = Boxes { numbers: boxes, format, height, width, coordinates, clamping, rows: None };
         for operation in &self.0 {
             operation.apply_to_boxes(&mut boxes).map_err(PyValueError::new_err)?;
         }
-        Ok((boxes.corners, (boxes.height, boxes.width)))
+        Ok((boxes.numbers, (boxes.height, boxes.width), boxes.rows, boxes.format.name()))
     }
 }
 

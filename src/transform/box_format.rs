@@ -1,23 +1,32 @@
 //! [`BoxFormat`]: which four numbers a box is.
 
+use serde::{Deserialize, Serialize};
+
+use super::Coordinates;
+
 /// Which four numbers a box is, by the names that `torchvision.tv_tensors` has.
 ///
 /// # Example
 /// ```
-/// use sluicegate::BoxFormat;
+/// use sluicegate::{BoxFormat, Coordinates};
 /// let format: BoxFormat = "CXCYWH".parse()?;
-/// assert_eq!(format.to_corners([5.0, 6.0, 2.0, 4.0]), [4.0, 4.0, 6.0, 8.0]);
-/// assert_eq!(format.of_corners([4.0, 4.0, 6.0, 8.0]), [5.0, 6.0, 2.0, 4.0]);
+/// let single = Coordinates::Single;
+/// assert_eq!(format.convert(BoxFormat::Corners, [5.0, 6.0, 2.0, 4.0], single), [4.0, 4.0, 6.0, 8.0]);
+/// assert_eq!(BoxFormat::Corners.convert(format, [4.0, 4.0, 6.0, 8.0], single), [5.0, 6.0, 2.0, 4.0]);
+/// assert_eq!(format.name(), "CXCYWH");
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum BoxFormat {
     /// Left, top, right, bottom.
     #[default]
+    #[serde(rename = "XYXY")]
     Corners,
     /// Left, top, width, height.
+    #[serde(rename = "XYWH")]
     CornerAndSize,
     /// The middle, width, height.
+    #[serde(rename = "CXCYWH")]
     CenterAndSize,
 }
 
@@ -38,28 +47,58 @@ impl std::str::FromStr for BoxFormat {
 }
 
 impl BoxFormat {
-    /// Left, top, right and bottom of the box.
+    /// The name that `torchvision.tv_tensors` has for it.
     #[must_use]
-    pub fn to_corners(self, [x, y, right, bottom]: [f64; 4]) -> [f64; 4] {
-        let (width, height) = (right, bottom);
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Corners => [x, y, right, bottom],
-            Self::CornerAndSize => [x, y, x + width, y + height],
-            Self::CenterAndSize => {
-                let (left, top) = (x - width / 2.0, y - height / 2.0);
-                [left, top, left + width, top + height]
-            }
+            Self::Corners => "XYXY",
+            Self::CornerAndSize => "XYWH",
+            Self::CenterAndSize => "CXCYWH",
         }
     }
 
-    /// The numbers of the box with these corners.
+    /// The box with these numbers in the format `into`, by the arithmetic of torchvision's `convert_bounding_box_format` for
+    /// numbers of this kind.
     #[must_use]
-    pub fn of_corners(self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
-        let (width, height) = (right - left, bottom - top);
-        match self {
-            Self::Corners => [left, top, right, bottom],
-            Self::CornerAndSize => [left, top, width, height],
-            Self::CenterAndSize => [left + width / 2.0, top + height / 2.0, width, height],
+    pub fn convert(self, into: Self, numbers: [f64; 4], coordinates: Coordinates) -> [f64; 4] {
+        use BoxFormat::{CenterAndSize, CornerAndSize, Corners};
+        match (self, into) {
+            (Corners, Corners) | (CornerAndSize, CornerAndSize) | (CenterAndSize, CenterAndSize) => numbers,
+            (CornerAndSize, CenterAndSize) => {
+                let [x, y, width, height] = numbers;
+                let half = |length: f64| coordinates.half(length);
+                [coordinates.round(x + half(width)), coordinates.round(y + half(height)), width, height]
+            }
+            // Through corners, in torchvision either that way or to the same values.
+            (CenterAndSize, CornerAndSize) if coordinates == Coordinates::Whole => {
+                Corners.convert(into, self.convert(Corners, numbers, coordinates), coordinates)
+            }
+            (CenterAndSize, CornerAndSize) => {
+                let [x, y, width, height] = numbers;
+                [coordinates.round(x - width / 2.0), coordinates.round(y - height / 2.0), width, height]
+            }
+            (CornerAndSize, Corners) => {
+                let [x, y, width, height] = numbers;
+                [x, y, coordinates.round(x + width), coordinates.round(y + height)]
+            }
+            (CenterAndSize, Corners) => {
+                let [x, y, width, height] = numbers;
+                // Of integers in floats, and cut to integers in the end.
+                let floats = coordinates.as_floats();
+                let [left, top] = [floats.round(x - width / 2.0), floats.round(y - height / 2.0)];
+                let corners = [left, top, floats.round(width + left), floats.round(height + top)];
+                corners.map(|number| coordinates.cast(number))
+            }
+            (Corners, CornerAndSize) => {
+                let [left, top, right, bottom] = numbers;
+                [left, top, coordinates.round(right - left), coordinates.round(bottom - top)]
+            }
+            (Corners, CenterAndSize) => {
+                let [left, top, right, bottom] = numbers;
+                let [width, height] = [coordinates.round(right - left), coordinates.round(bottom - top)];
+                let middle = |start: f64, length: f64| coordinates.half(coordinates.round(start * 2.0 + length));
+                [middle(left, width), middle(top, height), width, height]
+            }
         }
     }
 }

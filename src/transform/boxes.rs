@@ -1,21 +1,10 @@
 //! [`Boxes`]: rectangles around what is seen, which move with the pixels.
 
+use super::box_format::BoxFormat;
 use super::geometry::from_middle;
 use super::perspective::{Perspective, inverse};
 use super::pixels::affine_matrix::frame;
-use super::{Frame, Operation, PaddingMode, ProductRounding, Reason};
-
-/// What the numbers of boxes are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Coordinates {
-    /// Floats of 32 bits.
-    #[default]
-    Single,
-    /// Floats of 64 bits.
-    Double,
-    /// Integers: what comes after the point is left out after each step.
-    Whole,
-}
+use super::{Coordinates, Frame, Operation, PaddingMode, Reason};
 
 /// What becomes of boxes that reach past the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,22 +17,24 @@ pub enum Clamping {
     Off,
 }
 
-/// Upright boxes in an image, as `torchvision.tv_tensors.BoundingBoxes` of the format `XYXY`.
+/// Upright boxes in an image, as `torchvision.tv_tensors.BoundingBoxes`.
 ///
 /// # Example
 /// ```
 /// use sluicegate::{Boxes, Clamping, Coordinates, Operation};
-/// let corners = vec![[2.0, 3.0, 6.0, 9.0]];
-/// let mut boxes = Boxes { corners, height: 10, width: 20, coordinates: Coordinates::Single, clamping: Clamping::Canvas };
+/// let numbers = vec![[2.0, 3.0, 6.0, 9.0]];
+/// let mut boxes = Boxes { numbers, height: 10, width: 20, ..Boxes::default() };
 /// Operation::HorizontalFlip.apply_to_boxes(&mut boxes)?;
 /// Operation::Crop { top: 4, left: 0, height: 6, width: 20 }.apply_to_boxes(&mut boxes)?;
-/// assert_eq!((boxes.corners, boxes.height), (vec![[14.0, 0.0, 18.0, 5.0]], 6));
+/// assert_eq!((boxes.numbers, boxes.height), (vec![[14.0, 0.0, 18.0, 5.0]], 6));
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Boxes {
-    /// Of each box left, top, right and bottom, in pixels.
-    pub corners: Vec<[f64; 4]>,
+    /// The numbers of each box, in pixels.
+    pub numbers: Vec<[f64; 4]>,
+    /// Which four numbers they are.
+    pub format: BoxFormat,
     /// The height of the image, in pixels.
     pub height: usize,
     /// The width of the image, in pixels.
@@ -52,10 +43,12 @@ pub struct Boxes {
     pub coordinates: Coordinates,
     /// What becomes of boxes that reach past the image.
     pub clamping: Clamping,
+    /// The indices of the boxes that are left, once some may have been dropped.
+    pub rows: Option<Vec<usize>>,
 }
 
 impl Operation {
-    /// Moves the boxes as this step moves pixels, as torchvision's functions do; colours leave them.
+    /// Moves the boxes as this step moves pixels, as torchvision's functions do for boxes in their format; colours leave them.
     ///
     /// # Errors
     /// In words, where torchvision raises: padding by a mirror.
@@ -79,18 +72,15 @@ impl Operation {
                 (boxes.height, boxes.width) = self.size_after(height, width);
                 let ratio = |new: usize, old: usize| f64::from((new as f64 / old as f64) as f32);
                 let (down, across) = (ratio(boxes.height, height), ratio(boxes.width, width));
-                boxes.each(|[left, top, right, bottom]| [left * across, top * down, right * across, bottom * down]);
+                boxes.each(|[a, b, c, d], _| [a * across, b * down, c * across, d * down]);
             }
-            Self::HorizontalFlip => {
-                let width = width as f64;
-                boxes.each(|[left, top, right, bottom]| [width - right, top, width - left, bottom]);
-            }
-            Self::VerticalFlip => {
-                let height = height as f64;
-                boxes.each(|[left, top, right, bottom]| [left, height - bottom, right, height - top]);
-            }
+            Self::HorizontalFlip => boxes.flip(width as f64, 0),
+            Self::VerticalFlip => boxes.flip(height as f64, 1),
             Self::Rotate { .. } | Self::Affine { .. } => self.turn(boxes)?,
             Self::Perspective { coefficients, .. } => boxes.project(inverse(*coefficients)?),
+            Self::ClampBoxes => boxes.clamp(),
+            Self::SanitizeBoxes { min_size, min_area } => boxes.sanitize(*min_size, *min_area),
+            Self::ConvertBoxes { format } => boxes.convert(*format),
             _ => {}
         }
         Ok(())
@@ -104,7 +94,8 @@ impl Operation {
         let [x, y] = from_middle(center, height, width);
         let center = [x + width as f64 * 0.5, y + height as f64 * 0.5];
         let [a, b, c, d, e, f] = motion.forward(center);
-        let coordinates = boxes.coordinates;
+        let (format, coordinates) = (boxes.format, boxes.coordinates);
+        let floats = coordinates.as_floats();
         let around = |corners| around(corners, |place| [[a, b, c], [d, e, f]].map(|of| coordinates.line(of, place)));
         let mut shift = [0.0; 2];
         if matches!(self, Self::Rotate { frame: Frame::Expanded, .. }) {
@@ -114,11 +105,12 @@ impl Operation {
             [boxes.height, boxes.width] = frame(&motion.backward(center), height, width);
         }
         let [across, down] = shift;
-        for corners in &mut boxes.corners {
-            let [left, top, right, bottom] = around(*corners);
-            *corners = [left - across, top - down, right - across, bottom - down];
-        }
-        boxes.clamp();
+        let (size, clamping) = ([boxes.width as f64, boxes.height as f64], boxes.clamping);
+        boxes.each(|numbers, _| {
+            let [left, top, right, bottom] = around(format.convert(BoxFormat::Corners, numbers, floats));
+            let moved = [left - across, top - down, right - across, bottom - down].map(|number| floats.round(number));
+            BoxFormat::Corners.convert(format, clamping.clamp(moved, size), floats)
+        });
         Ok(())
     }
 }
@@ -131,22 +123,14 @@ fn around([left, top, right, bottom]: [f64; 4], seen: impl Fn([f64; 2]) -> [f64;
     [least(0), least(1), most(0), most(1)]
 }
 
-impl Coordinates {
-    /// `a x + b y + c`, rounded as torch's product of matrices is.
-    fn line(self, [a, b, c]: [f64; 3], [x, y]: [f64; 2]) -> f64 {
-        let [of_a, of_b, of_c, of_x, of_y] = [a, b, c, x, y].map(|value| value as f32);
-        match (self, ProductRounding::get()) {
-            (Self::Double, ProductRounding::Fused) => y.mul_add(b, x * a) + c,
-            (Self::Double, ProductRounding::Separate) => x * a + y * b + c,
-            (_, ProductRounding::Fused) => f64::from(of_y.mul_add(of_b, of_x * of_a) + of_c),
-            (_, ProductRounding::Separate) => f64::from(of_x * of_a + of_y * of_b + of_c),
-        }
-    }
-
-    fn ratio(self, above: f64, below: f64) -> f64 {
+impl Clamping {
+    /// Corners within an image of this width and height.
+    fn clamp(self, [left, top, right, bottom]: [f64; 4], [width, height]: [f64; 2]) -> [f64; 4] {
         match self {
-            Self::Double => above / below,
-            _ => f64::from(above as f32 / below as f32),
+            Self::Off => [left, top, right, bottom],
+            Self::Canvas => {
+                [left.clamp(0.0, width), top.clamp(0.0, height), right.clamp(0.0, width), bottom.clamp(0.0, height)]
+            }
         }
     }
 }
@@ -154,39 +138,83 @@ impl Coordinates {
 impl Boxes {
     /// The upright boxes around those that are seen in a perspective.
     fn project(&mut self, [a, b, c, d, e, f, g, h]: Perspective) {
-        let coordinates = self.coordinates;
-        for corners in &mut self.corners {
-            *corners = around(*corners, |place| {
+        let (format, clamping, size) = (self.format, self.clamping, [self.width as f64, self.height as f64]);
+        self.each(|numbers, coordinates| {
+            let corners = around(format.convert(BoxFormat::Corners, numbers, coordinates), |place| {
                 let below = coordinates.line([g, h, 1.0], place);
                 [[a, b, c], [d, e, f]].map(|of| coordinates.ratio(coordinates.line(of, place), below))
             });
-        }
-        self.clamp();
+            BoxFormat::Corners.convert(format, clamping.clamp(corners, size), coordinates.as_floats())
+        });
     }
 
-    fn each(&mut self, of: impl Fn([f64; 4]) -> [f64; 4]) {
+    fn each(&mut self, of: impl Fn([f64; 4], Coordinates) -> [f64; 4]) {
         let coordinates = self.coordinates;
-        for corners in &mut self.corners {
-            *corners = of(*corners).map(|value| match coordinates {
-                Coordinates::Single => f64::from(value as f32),
-                Coordinates::Double => value,
-                Coordinates::Whole => f64::from(value as f32).trunc(),
-            });
+        for numbers in &mut self.numbers {
+            *numbers = of(*numbers, coordinates).map(|value| coordinates.cast(value));
         }
     }
 
     fn shift(&mut self, [across, down]: [f64; 2]) {
-        self.each(|[left, top, right, bottom]| [left + across, top + down, right + across, bottom + down]);
+        let moves_both = self.format == BoxFormat::Corners;
+        self.each(
+            |[a, b, c, d], _| {
+                if moves_both { [a + across, b + down, c + across, d + down] } else { [a + across, b + down, c, d] }
+            },
+        );
+    }
+
+    /// Swaps left and right (`axis` 0) or top and bottom (1) of an image of that length.
+    fn flip(&mut self, length: f64, axis: usize) {
+        let format = self.format;
+        self.each(|mut numbers, coordinates| {
+            let (start, end) = (numbers[axis], numbers[axis + 2]);
+            match format {
+                BoxFormat::Corners => (numbers[axis], numbers[axis + 2]) = (length - end, length - start),
+                BoxFormat::CornerAndSize => numbers[axis] = length - coordinates.round(start + end),
+                BoxFormat::CenterAndSize => numbers[axis] = length - start,
+            }
+            numbers
+        });
     }
 
     fn clamp(&mut self) {
-        let (height, width) = (self.height as f64, self.width as f64);
-        let clamping = self.clamping;
-        self.each(|corners @ [left, top, right, bottom]| match clamping {
-            Clamping::Off => corners,
-            Clamping::Canvas => {
-                [left.clamp(0.0, width), top.clamp(0.0, height), right.clamp(0.0, width), bottom.clamp(0.0, height)]
-            }
+        if self.clamping == Clamping::Off {
+            return;
+        }
+        let (format, clamping, size) = (self.format, self.clamping, [self.width as f64, self.height as f64]);
+        self.each(|numbers, coordinates| {
+            let floats = coordinates.as_floats();
+            let numbers = numbers.map(|number| floats.round(number));
+            let corners = format.convert(BoxFormat::Corners, numbers, floats);
+            BoxFormat::Corners.convert(format, clamping.clamp(corners, size), floats)
         });
+    }
+
+    fn convert(&mut self, format: BoxFormat) {
+        let before = self.format;
+        self.format = format;
+        self.each(|numbers, coordinates| before.convert(format, numbers, coordinates));
+    }
+
+    /// Drops boxes that are too small, or reach past the image, by the arithmetic of torch in the type of their numbers.
+    fn sanitize(&mut self, min_size: f64, min_area: f64) {
+        let (height, width) = (self.height as f64, self.width as f64);
+        let (format, coordinates) = (self.format, self.coordinates);
+        // Torch compares numbers of 32 bits with a limit of 32 bits.
+        let [min_size, min_area] = [min_size, min_area].map(|limit| coordinates.as_floats().round(limit));
+        let is_kept = |numbers: &[f64; 4]| {
+            let [left, top, right, bottom] = format.convert(BoxFormat::Corners, *numbers, coordinates);
+            let (across, down) = (coordinates.round(right - left), coordinates.round(bottom - top));
+            across >= min_size
+                && down >= min_size
+                && coordinates.round(across * down) >= min_area
+                && [left, right].iter().all(|&x| 0.0 <= x && x <= width)
+                && [top, bottom].iter().all(|&y| 0.0 <= y && y <= height)
+        };
+        let before = self.rows.take().unwrap_or_else(|| (0..self.numbers.len()).collect());
+        let kept = before.into_iter().zip(&self.numbers).filter(|(_, numbers)| is_kept(numbers));
+        let (rows, numbers) = kept.map(|(row, &numbers)| (row, numbers)).unzip();
+        (self.rows, self.numbers) = (Some(rows), numbers);
     }
 }

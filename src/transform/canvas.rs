@@ -73,6 +73,7 @@ impl<'a> Canvas<'a> {
             Operation::Resize { height, width, interpolation, antialias } => {
                 return self.resize([width, height], interpolation, antialias);
             }
+            _ if operation.is_of_boxes() => return Ok(()),
             _ if operation.is_of_levels() && !matches!(self.source, Source::Picture(AnyPicture::Floats(_))) => {
                 self.levels.push(operation);
                 return Ok(());

@@ -63,6 +63,11 @@ impl Operation {
         )
     }
 
+    /// True if it concerns boxes alone.
+    pub(super) fn is_of_boxes(&self) -> bool {
+        matches!(self, Self::ClampBoxes | Self::ConvertBoxes { .. } | Self::SanitizeBoxes { .. })
+    }
+
     /// Where it moves places to, and about which one: of `affine` and of `rotate`.
     pub(super) fn motion(&self) -> Option<(Motion, Option<[f64; 2]>)> {
         match self {

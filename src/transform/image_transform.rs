@@ -3,12 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::Reason;
+use super::box_format::BoxFormat;
 use super::operation::{Antialias, Frame, Interpolation, Operation, PaddingMode, Values, dtype_name};
 use super::random::affine::{self, AffineRanges};
 use super::random::{
-    AugMix, GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, ScaleJitter,
+    AugMix, GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter,
 };
 use super::random::{augment, blur, color, crop, erase, gate, resize, resized_crop, rotation};
+use super::resize_to::ResizeTo;
 use crate::{DType, TorchGenerator};
 
 /// What an image is before a transform, or after it.
@@ -19,21 +21,6 @@ pub struct ImageShape {
     pub width: usize,
     pub channels: usize,
     pub dtype: DType,
-}
-
-/// The size that [`ImageTransform::Resize`] makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ResizeTo {
-    /// This height and width.
-    #[serde(rename = "exact")]
-    Exact([usize; 2]),
-    /// This length of the shorter edge, unless the longer one would become longer than `max_size`: then that is it.
-    #[serde(rename = "shorter")]
-    #[expect(missing_docs, reason = "named above")]
-    Shorter { length: usize, max_size: Option<usize> },
-    /// This length of the longer edge.
-    #[serde(rename = "longer")]
-    Longer(usize),
 }
 
 /// What [`ImageTransform::RandomCrop`] does with an image that is smaller than the crop.
@@ -247,6 +234,18 @@ pub enum ImageTransform {
     /// Three channels, whether there was one or three.
     #[serde(rename = "RGB")]
     Rgb,
+    /// Leaves pixels as they are, and ends boxes where the image does.
+    ClampBoundingBoxes,
+    /// Leaves pixels as they are, and gives boxes another format.
+    ConvertBoundingBoxFormat {
+        format: BoxFormat,
+    },
+    /// Leaves pixels as they are, and drops boxes.
+    SanitizeBoundingBoxes {
+        min_size: f64,
+        min_area: f64,
+    },
+    RandomZoomOut(RandomZoomOut),
     Compose {
         transforms: Vec<ImageTransform>,
     },
@@ -361,6 +360,12 @@ impl ImageTransform {
             Self::AugMix(mix) => into.push(mix.draw(shape, generator)?),
             Self::GaussianNoise(noise) => into.push(noise.draw(shape, generator)?),
             Self::Jpeg(quality) => into.push(quality.draw(generator)),
+            Self::ClampBoundingBoxes => into.push(Operation::ClampBoxes),
+            Self::ConvertBoundingBoxFormat { format } => into.push(Operation::ConvertBoxes { format: *format }),
+            Self::SanitizeBoundingBoxes { min_size, min_area } => {
+                into.push(Operation::SanitizeBoxes { min_size: *min_size, min_area: *min_area });
+            }
+            Self::RandomZoomOut(zoom) => into.extend(zoom.draw(shape, generator)?),
             Self::Compose { transforms } => return draw_all(transforms, shape, generator, into),
             Self::RandomApply { transforms, p } => {
                 return if gate(*p, generator) { draw_all(transforms, shape, generator, into) } else { Ok(()) };

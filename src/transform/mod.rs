@@ -4,6 +4,7 @@ mod apply;
 mod box_format;
 mod boxes;
 mod canvas;
+mod coordinates;
 mod cubic;
 mod cut;
 mod decode;
@@ -31,18 +32,20 @@ mod product_rounding;
 mod random;
 mod raster;
 mod resize;
+mod resize_to;
 mod scratch;
 
 pub use box_format::BoxFormat;
-pub use boxes::{Boxes, Clamping, Coordinates};
+pub use boxes::{Boxes, Clamping};
 pub use canvas::JpegScale;
+pub use coordinates::Coordinates;
 pub use decode::{DecodeOptions, Orientation, Truncated, decode_image, image_size};
 pub use finished::ChannelOrder;
 pub use image::Image;
 pub use image_cache::ImageCache;
 pub use image_mode::ImageMode;
 pub use image_pipeline::{ImageForm, ImagePipeline, TransformedImage};
-pub use image_transform::{AugmentPolicy, CropDraws, ErasingValue, ImageShape, ImageTransform, ResizeTo, SmallImage};
+pub use image_transform::{AugmentPolicy, CropDraws, ErasingValue, ImageShape, ImageTransform, SmallImage};
 pub use mask::MaskValue;
 pub use moves::Moves;
 pub use operation::{Antialias, Eraser, Frame, Interpolation, Noise, Operation, PaddingMode, Values};
@@ -50,8 +53,9 @@ pub use outcome::fixed_size;
 pub use picture::{AnyPicture, Picture};
 pub use product_rounding::ProductRounding;
 pub use random::{
-    AugMix, GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, ScaleJitter,
+    AugMix, GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter,
 };
+pub use resize_to::ResizeTo;
 
 /// Why something can't be done, in words; who knows the file makes an error of it.
 type Reason = String;

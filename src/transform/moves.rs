@@ -1,7 +1,7 @@
 //! [`Moves`]: where the pixels of an image went, for what is known of places in it.
 
 use super::box_format::BoxFormat;
-use super::{Boxes, Clamping, Coordinates, MaskValue, Operation, Picture, Reason};
+use super::{Boxes, Coordinates, MaskValue, Operation, Picture, Reason};
 use crate::DType;
 
 /// Where the pixels of an image went, for what is known of places in it: its boxes and its masks.
@@ -42,9 +42,10 @@ impl Moves {
         &self.operations
     }
 
-    /// Adds those of `operations` that move pixels.
+    /// Adds those of `operations` that move pixels, or are of boxes alone.
     pub(super) fn extend(&mut self, operations: &[Operation]) {
-        self.operations.extend(operations.iter().filter(|operation| operation.moves_pixels()).cloned());
+        let moves = |operation: &&Operation| operation.moves_pixels() || operation.is_of_boxes();
+        self.operations.extend(operations.iter().filter(moves).cloned());
     }
 
     /// The boxes whose numbers of type `dtype` these bytes are, four of each, after all moves; parts of them that left the image
@@ -81,14 +82,13 @@ impl Moves {
         write: impl Fn(f64) -> [u8; BYTES],
     ) -> Result<Vec<u8>, Reason> {
         let numbers: Vec<f64> = bytes.as_chunks().0.iter().map(|&number| read(number).into()).collect();
-        let (corners, []) = numbers.as_chunks::<4>() else {
-            return Err(format!("a box is four numbers, and these are {}", numbers.len()));
+        let (numbers, []) = numbers.as_chunks::<4>() else {
+            return Err(format!("a box is four numbers, and these are {}", bytes.len() / BYTES));
         };
-        let corners = corners.iter().map(|&numbers| format.to_corners(numbers)).collect();
-        let clamping = Clamping::Canvas;
-        let mut boxes = Boxes { corners, height: self.height, width: self.width, coordinates, clamping };
+        let (numbers, height, width) = (numbers.to_vec(), self.height, self.width);
+        let mut boxes = Boxes { numbers, format, height, width, coordinates, ..Boxes::default() };
         self.operations.iter().try_for_each(|operation| operation.apply_to_boxes(&mut boxes))?;
-        Ok(boxes.corners.into_iter().flat_map(|corners| format.of_corners(corners)).flat_map(write).collect())
+        Ok(boxes.numbers.into_iter().flatten().flat_map(write).collect())
     }
 
     /// The mask of the image, after all moves.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::box_format::BoxFormat;
 use crate::DType;
 
 /// How values between pixels are made, by torchvision's names.
@@ -181,6 +182,13 @@ pub enum Operation {
     Mix { shares: Vec<f32>, chains: Vec<Vec<Operation>> },
     /// As `gaussian_noise`; the standard normal `deviates` are (channels, rows, columns).
     GaussianNoise { mean: f64, sigma: f64, noise: Noise, deviates: Vec<f32> },
+    /// As `clamp_bounding_boxes`; pixels stay.
+    ClampBoxes,
+    /// As `convert_bounding_box_format`; pixels stay.
+    ConvertBoxes { format: BoxFormat },
+    /// As `sanitize_bounding_boxes`: boxes with an edge shorter than `min_size`, an area below `min_area`, or a corner outside of
+    /// the image are dropped; pixels stay.
+    SanitizeBoxes { min_size: f64, min_area: f64 },
     /// As `erase`.
     Erase { top: usize, left: usize, height: usize, width: usize, with: Eraser },
     /// As `normalize`: of each channel (value - mean) / std; floats alone.

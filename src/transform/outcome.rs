@@ -1,42 +1,11 @@
 //! What is known of an image behind transforms before any of it is drawn: its size, its channels, their data type.
 
 use super::Reason;
-use super::image_transform::{ImageShape, ImageTransform, ResizeTo};
+use super::image_transform::{ImageShape, ImageTransform};
 use super::operation::{Frame, Operation};
 use super::pixels::pad::padded_size;
+use super::resize_to::ResizeTo;
 use crate::DType;
-
-impl ResizeTo {
-    /// The height and the width that an image of this one gets.
-    pub(super) fn of(self, [height, width]: [usize; 2]) -> Result<[usize; 2], Reason> {
-        let (short, long) = (height.min(width), height.max(width));
-        let share = |length: usize, of: usize, to: usize| (length as f64 * of as f64 / to as f64) as usize;
-        let (short, long) = match self {
-            Self::Exact(size) => return positive(size),
-            Self::Longer(length) => (share(length, short, long), length),
-            Self::Shorter { length, max_size } => {
-                let longer = share(length, long, short);
-                match max_size {
-                    Some(most) if most <= length => {
-                        return Err(format!(
-                            "max_size: expected more than {length}, the length of the shorter edge, but got {most}"
-                        ));
-                    }
-                    Some(most) if longer > most => (share(most, length, longer), most),
-                    _ => (length, longer),
-                }
-            }
-        };
-        positive(if width <= height { [long, short] } else { [short, long] })
-    }
-}
-
-fn positive([height, width]: [usize; 2]) -> Result<[usize; 2], Reason> {
-    if height == 0 || width == 0 {
-        return Err(format!("an image can't be resized to {height} x {width} pixels"));
-    }
-    Ok([height, width])
-}
 
 impl ImageShape {
     /// Becomes what the image is behind `operation`.
@@ -69,6 +38,9 @@ impl ImageTransform {
             | Self::Normalize { .. }
             | Self::ToDtype { .. }
             | Self::Rgb
+            | Self::ClampBoundingBoxes
+            | Self::ConvertBoundingBoxFormat { .. }
+            | Self::SanitizeBoundingBoxes { .. }
             | Self::ToImage => false,
             Self::Compose { transforms } => transforms.iter().any(Self::is_random),
             _ => true,
@@ -148,6 +120,7 @@ impl ImageTransform {
             Self::RandomRotation { frame: Frame::Expanded, .. }
             | Self::RandomResize(_)
             | Self::RandomShortestSize(_)
+            | Self::RandomZoomOut(_)
             | Self::ScaleJitter(_) => None,
             Self::Compose { transforms } => transforms.iter().fold(size, |size, each| each.size_after(size)),
             Self::RandomOrder { transforms } => {

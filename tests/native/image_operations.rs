@@ -1,7 +1,7 @@
 //! Operations on pixels, boxes and masks: values that follow from the formulas by hand.
 
 use sluicegate::{
-    AnyPicture, Boxes, Clamping, Coordinates, DType, Eraser, Frame, Interpolation, Noise, Operation, PaddingMode,
+    AnyPicture, BoxFormat, Boxes, Coordinates, DType, Eraser, Frame, Interpolation, Noise, Operation, PaddingMode,
     Picture, Values,
 };
 
@@ -127,9 +127,8 @@ fn a_mask_has_no_values_of_its_own() {
 
 #[test]
 fn boxes_move_with_what_is_in_them() {
-    let corners = vec![[1.0, 2.0, 4.0, 8.0]];
-    let mut boxes =
-        Boxes { corners, height: 10, width: 20, coordinates: Coordinates::Whole, clamping: Clamping::Canvas };
+    let numbers = vec![[1.0, 2.0, 4.0, 8.0]];
+    let mut boxes = Boxes { numbers, height: 10, width: 20, coordinates: Coordinates::Whole, ..Boxes::default() };
     for operation in [
         Operation::HorizontalFlip,
         Operation::Crop { top: 3, left: 0, height: 7, width: 18 },
@@ -138,7 +137,24 @@ fn boxes_move_with_what_is_in_them() {
     ] {
         operation.apply_to_boxes(&mut boxes).unwrap();
     }
-    assert_eq!((&boxes.corners[..], boxes.height, boxes.width), (&[[17.0, 1.0, 19.0, 6.0]][..], 8, 19));
+    assert_eq!((&boxes.numbers[..], boxes.height, boxes.width), (&[[17.0, 1.0, 19.0, 6.0]][..], 8, 19));
+}
+
+#[test]
+fn boxes_are_dropped_and_converted() {
+    let numbers = vec![[0.0, 0.0, 10.0, 10.0], [5.0, 5.0, 0.5, 9.0], [15.0, 2.0, 9.0, 3.0], [4.0, 4.0, 2.0, 3.0]];
+    let format = BoxFormat::CornerAndSize;
+    let mut boxes = Boxes { numbers, format, height: 10, width: 20, ..Boxes::default() };
+    for operation in [
+        Operation::SanitizeBoxes { min_size: 1.0, min_area: 1.0 },
+        Operation::ConvertBoxes { format: BoxFormat::CenterAndSize },
+        Operation::SanitizeBoxes { min_size: 1.0, min_area: 7.0 },
+        Operation::ClampBoxes,
+    ] {
+        operation.apply_to_boxes(&mut boxes).unwrap();
+    }
+    assert_eq!((boxes.rows, boxes.numbers), (Some(vec![0]), vec![[5.0, 5.0, 10.0, 10.0]]));
+    assert_eq!(boxes.format, BoxFormat::CenterAndSize);
 }
 
 #[test]
@@ -150,9 +166,9 @@ fn a_perspective_moves_pixels_boxes_and_masks_alike() {
     assert_eq!(bytes(&shift, 4, 3, &pixels), [9, 10, 11, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
     let mask = Picture::new(4, 3, 1, (0..12_i64).map(|value| value * 1_000_000_007).collect());
     assert_eq!(shift.apply_to_mask(mask).unwrap().pixels()[..4], [9_000_000_063, 10_000_000_070, 11_000_000_077, 9]);
-    let mut boxes = Boxes { corners: vec![[2.0, 2.0, 3.0, 3.0]], height: 3, width: 4, ..Boxes::default() };
+    let mut boxes = Boxes { numbers: vec![[2.0, 2.0, 3.0, 3.0]], height: 3, width: 4, ..Boxes::default() };
     shift.apply_to_boxes(&mut boxes).unwrap();
-    assert_eq!(boxes.corners, [[1.0, 0.0, 2.0, 1.0]]);
+    assert_eq!(boxes.numbers, [[1.0, 0.0, 2.0, 1.0]]);
     let in_a_line =
         Operation::Perspective { coefficients: [0.0; 8], interpolation: Interpolation::Nearest, fill: vec![] };
     assert!(in_a_line.apply_to_boxes(&mut boxes).unwrap_err().contains("line"));

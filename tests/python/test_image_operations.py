@@ -280,10 +280,10 @@ def test_boxes_are_torchvisions(name, dtype):
             step, function = drawn_move(name, generator, torch.zeros(1, 35, 44))
             if name == "pad" and step["Pad"]["mode"] != "constant":
                 with pytest.raises(ValueError, match="boxes can't be padded"):
-                    operations(step).boxes(boxes.tolist(), (35, 44), numbers, clamping is not None)
+                    operations(step).boxes(boxes.tolist(), "XYXY", (35, 44), numbers, clamping is not None)
                 continue
             expected = boxes if name == "invert" else function(boxes)
-            found, canvas = operations(step).boxes(boxes.tolist(), (35, 44), numbers, clamping is not None)
+            found, canvas, *_ = operations(step).boxes(boxes.tolist(), "XYXY", (35, 44), numbers, clamping is not None)
             assert canvas == expected.canvas_size, step
             # A whole number that is just reached, or just not.
             near = 1e-4 if dtype.is_floating_point else 1

@@ -44,12 +44,14 @@ from .geometry import (
     RandomHorizontalFlip,
     RandomResizedCrop,
     RandomVerticalFlip,
+    RandomZoomOut,
     Resize,
 )
 from .identity import Identity
 from .jpeg import JPEG
 from .mix import CutMix, MixUp
 from .noise import GaussianNoise
+from .only_boxes import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
 from .perspective import RandomPerspective
 from .recognise import recognise
 from .sizes import RandomResize, RandomShortestSize, ScaleJitter
@@ -63,8 +65,10 @@ __all__ = [
     "AugMix",
     "AutoAugment",
     "CenterCrop",
+    "ClampBoundingBoxes",
     "ColorJitter",
     "Compose",
+    "ConvertBoundingBoxFormat",
     "ConvertImageDtype",
     "CutMix",
     "FiveCrop",
@@ -99,7 +103,9 @@ __all__ = [
     "RandomShortestSize",
     "RandomSolarize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
+    "SanitizeBoundingBoxes",
     "ScaleJitter",
     "TenCrop",
     "ToDtype",

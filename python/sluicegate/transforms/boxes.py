@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from sluicegate import _core
 
-__all__ = ["FORMATS", "moved_boxes"]
+__all__ = ["FORMATS", "MovedBoxes", "moved_boxes"]
 
 # By torchvision's names: corners, a corner and the size, the middle and the size.
 FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 
+class MovedBoxes(NamedTuple):
+    """Boxes after the operations on their image.
+
+    Attributes:
+        boxes: (..., 4) numbers of the data type that there was.
+        canvas: the height and width of the image.
+        rows: the indices of the boxes that are left, if some may have been dropped.
+        form: what the four numbers are, one of `FORMATS`.
+    """
+
+    boxes: torch.Tensor
+    canvas: tuple[int, int]
+    rows: list[int] | None
+    form: str
+
+
 def moved_boxes(
     boxes: Any, form: str, operations: _core.ImageOperations, size: tuple[int, int], is_clamped: bool = True
-) -> tuple[torch.Tensor, tuple[int, int]]:
-    """The boxes (..., 4) of an image of this (height, width) behind `operations`, and its size then.
+) -> MovedBoxes:
+    """Returns the boxes (..., 4) of an image of this (height, width) after `operations`.
 
     Args:
         boxes: a tensor, or anything that `torch.as_tensor` takes; no box may be an empty list.
@@ -25,28 +41,18 @@ def moved_boxes(
         operations: what was done to the image.
         size: its height and width before.
         is_clamped: whether boxes end where the image does.
+
+    Raises:
+        ValueError: they are not of shape (..., 4), or some may be dropped and they are not of shape (n, 4).
     """
     plain = torch.as_tensor(boxes).detach().as_subclass(torch.Tensor)
     shape, dtype = plain.shape if plain.numel() else (0, 4), plain.dtype
     if shape[-1] != 4:
         raise ValueError(f"a box is four numbers, and these are of shape {tuple(shape)}")
     numbers = "float64" if dtype == torch.float64 else "float32" if dtype.is_floating_point else "integer"
-    corners = _to_corners(plain.to(torch.float64).reshape(-1, 4), form)
-    moved, canvas = operations.boxes(corners.tolist(), size, numbers, is_clamped)
-    after = _from_corners(torch.tensor(moved, dtype=torch.float64).reshape(-1, 4), form)
-    return after.to(dtype).reshape(shape), canvas
-
-
-def _to_corners(boxes: torch.Tensor, form: str) -> torch.Tensor:
-    if form == "XYXY":
-        return boxes
-    place, size = boxes[:, :2], boxes[:, 2:]
-    start = place if form == "XYWH" else place - size / 2
-    return torch.cat([start, start + size], 1)
-
-
-def _from_corners(corners: torch.Tensor, form: str) -> torch.Tensor:
-    if form == "XYXY":
-        return corners
-    start, size = corners[:, :2], corners[:, 2:] - corners[:, :2]
-    return torch.cat([start if form == "XYWH" else start + size / 2, size], 1)
+    before = plain.to(torch.float64).reshape(-1, 4).tolist()
+    moved, canvas, rows, form = operations.boxes(before, form, size, numbers, is_clamped)
+    if rows is not None and len(shape) != 2:
+        raise ValueError(f"boxes can be dropped from those of shape (n, 4), and these are of shape {tuple(shape)}")
+    after = torch.tensor(moved, dtype=torch.float64).reshape(-1, 4)
+    return MovedBoxes(after.to(dtype).reshape(shape if rows is None else (-1, 4)), canvas, rows, form)

@@ -14,7 +14,7 @@ from .leaves import flatten, kind_of, marked_image, to_transform, unflatten
 from .pillow_image import pillow_image
 from .torch_draws import drawing_from_current
 
-__all__ = ["CalledTransforms", "is_exactly", "is_sequential"]
+__all__ = ["CalledTransforms", "is_exactly", "is_sequential", "with_each_part"]
 
 _CONTAINERS = ("Compose", "RandomApply", "RandomChoice", "RandomOrder")
 
@@ -89,6 +89,22 @@ def is_sequential(transform: Any) -> bool:
     return is_exactly(transform, "torch.nn", ("Sequential",))
 
 
+def with_each_part(transform: Any, change: Callable[[Any], Any]) -> Any:
+    """Returns `transform` with what `change` makes of each transform in it, if it is a container of several.
+
+    Containers are `Compose`, `RandomApply`, `RandomChoice` and `RandomOrder` of torchvision (v2) and of this package.
+    Anything else is returned as it is, and so is a container in which nothing changed.
+    """
+    modules = ("torchvision.transforms.v2", __package__)
+    if not any(is_exactly(transform, module, _CONTAINERS) for module in modules):
+        return transform
+    parts = [change(each) for each in transform.transforms]
+    if all(part is each for part, each in zip(parts, transform.transforms, strict=True)):
+        return transform
+    kind = getattr(container, type(transform).__name__)
+    return kind(parts) if kind in (container.Compose, container.RandomOrder) else kind(parts, transform.p)
+
+
 def _as_called(transform: Any) -> Any:
     modules = ("torchvision.transforms.v2", __package__)
     if any(is_exactly(transform, module, ("ToTensor",)) for module in modules):
@@ -96,13 +112,7 @@ def _as_called(transform: Any) -> Any:
     if is_sequential(transform):
         # A sequential module takes one argument: not an image with its boxes and masks.
         return container.Compose([_as_called(each) for each in transform]) if len(transform) else identity.Identity()
-    if not any(is_exactly(transform, module, _CONTAINERS) for module in modules):
-        return transform
-    parts = [_as_called(each) for each in transform.transforms]
-    if all(part is each for part, each in zip(parts, transform.transforms, strict=True)):
-        return transform
-    kind = getattr(container, type(transform).__name__)
-    return kind(parts) if kind in (container.Compose, container.RandomOrder) else kind(parts, transform.p)
+    return with_each_part(transform, _as_called)
 
 
 def _draws_of(transform: Any) -> AbstractContextManager[Any]:

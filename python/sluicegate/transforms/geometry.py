@@ -11,13 +11,14 @@ from .arguments import (
     check_fill,
     check_padding,
     check_padding_mode,
+    check_sequence,
     fill_of,
     interpolation_of,
     padding_of,
     pair,
     size_of,
 )
-from .transform import FilledTransform, OptionalTransform, Transform
+from .transform import FilledTransform, OptionalTransform, Transform, check_probability
 
 __all__ = [
     "CenterCrop",
@@ -26,6 +27,7 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
 ]
 
@@ -251,3 +253,36 @@ class Pad(FilledTransform):
     def _spec(self, kind: str) -> list[Any]:
         fill = fill_of(self.fill, kind, [0.0])
         return [{"Pad": {"padding": padding_of(self.padding), "fill": fill, "padding_mode": self.padding_mode}}]
+
+
+class RandomZoomOut(FilledTransform):
+    """The image somewhere in a larger one, with probability `p`: objects become smaller, as SSD has it.
+
+    Args:
+        fill: the color around it: a number, one for each channel, or a dictionary of these by tensor type.
+        side_range: how many times as long the edges may become, (least, most), at least 1.
+        p: the probability.
+
+    Raises:
+        TypeError: `side_range` is not a sequence.
+        ValueError: `side_range` is not a pair of ascending numbers of at least 1, or `p` not a probability.
+
+    Example:
+        >>> from sluicegate import transforms
+        >>> transforms.RandomZoomOut(fill=127, side_range=(1.0, 2.0))
+        RandomZoomOut(p=0.5, fill=127, side_range=(1.0, 2.0))
+    """
+
+    def __init__(self, fill: Any = 0, side_range: Sequence[float] = (1.0, 4.0), p: float = 0.5) -> None:
+        check_probability(p)
+        check_fill(fill)
+        check_sequence(side_range, "side_range", (2,))
+        if side_range[0] < 1.0 or side_range[0] > side_range[1]:
+            raise ValueError(f"side_range: expected (least, most), both at least 1, got {side_range!r}")
+        self.p = p
+        self.fill = fill
+        self.side_range = side_range
+
+    def _spec(self, kind: str) -> list[Any]:
+        fill = fill_of(self.fill, kind, [0.0])
+        return [{"RandomZoomOut": {"fill": fill, "side_range": pair(self.side_range), "p": float(self.p)}}]

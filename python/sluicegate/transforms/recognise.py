@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import container, conversion, identity
+from . import container, conversion, identity, only_boxes
 from .called import CalledTransforms, is_exactly, is_sequential
 from .drawing import compiled
 from .transform import Transform
@@ -22,7 +22,7 @@ _CONTAINERS = ("Compose", "RandomApply", "RandomOrder")
 # What every module has.
 _MODULE = frozenset(vars(torch.nn.Module()))
 # Arguments that torchvision keeps under another form than it takes them.
-_KEPT = "_fill", "_log_ratio", "_policies", "_PARAMETER_MAX"
+_KEPT = "_fill", "_labels_getter", "_log_ratio", "_policies", "_PARAMETER_MAX"
 _V1, _V2 = "torchvision.transforms", "torchvision.transforms.v2"
 # Of others Pillow's images have other values: it multiplies colors by alpha where it resizes.
 _MODES_LIKE_PILLOW = ("RGB", "L")
@@ -77,13 +77,14 @@ def recognise(transform: Any) -> list[Any] | None:
     return found.native if found.called is None else None
 
 
-def divide(transform: Any, *, mode: str = "RGB", has_places: bool = False) -> Divided:
+def divide(transform: Any, *, mode: str = "RGB", has_places: bool = False, box_fields: int = 1) -> Divided:
     """Returns what of `transform` the core runs: the part before the first transform that it does not know.
 
     Args:
         transform: any callable.
         mode: the mode that images are decoded in.
         has_places: whether boxes or masks move with the image.
+        box_fields: the number of fields of boxes.
     """
     native: list[Any] = []
     # Whether the image is one of Pillow's for the transforms, what made it one again, and whether it is marked.
@@ -95,6 +96,7 @@ def divide(transform: Any, *, mode: str = "RGB", has_places: bool = False) -> Di
         try:
             own = _own(step, is_pillow)
             _check(own, mode if is_pillow else None, dtype, has_places)
+            _check_boxes(own, box_fields)
         except _NotRecognizedError as error:
             rest = [each for _, each in steps[number:]]
             called = CalledTransforms(rest, takes_pillow=is_pillow, takes_marked=is_marked)
@@ -190,6 +192,15 @@ def _check(own: Transform, mode_of_pillow: str | None, dtype: str, has_places: b
         raise _NotRecognizedError("it makes another image")
     if has_places and any(isinstance(each, conversion.ConvertImageDtype) for each in _all(own)):
         raise _NotRecognizedError("it changes the data type of boxes and masks, too")
+
+
+def _check_boxes(own: Transform, box_fields: int) -> None:
+    """Raises `_NotRecognizedError` where `own` drops boxes, and there is not exactly one field of them.
+
+    Torchvision drops boxes of several fields by the first one, and refuses samples without any.
+    """
+    if box_fields != 1 and any(isinstance(each, only_boxes.SanitizeBoundingBoxes) for each in _all(own)):
+        raise _NotRecognizedError(f"it drops boxes of one field, and there are {box_fields} fields of boxes")
 
 
 def _all(own: Transform) -> Iterator[Any]:

@@ -153,5 +153,5 @@ def _boxes(boxes: Any, operations: _core.ImageOperations) -> torch.Tensor:
     if form not in FORMATS:
         raise TypeError(f"bounding boxes of the format {form} are not transformed here, only XYXY, XYWH and CXCYWH")
     is_clamped = getattr(boxes, "clamping_mode", "soft") is not None
-    moved, canvas = moved_boxes(boxes, form, operations, tuple(boxes.canvas_size), is_clamped)
+    moved, canvas, _, _ = moved_boxes(boxes, form, operations, tuple(boxes.canvas_size), is_clamped)
     return wrapped(moved, boxes, canvas_size=tuple(canvas))

@@ -16,6 +16,7 @@ mod random_resize;
 mod random_shortest_size;
 pub(super) mod resized_crop;
 mod scale_jitter;
+mod zoom_out;
 
 pub use aug_mix::AugMix;
 pub use gaussian_noise::GaussianNoise;
@@ -24,10 +25,12 @@ pub use random_perspective::RandomPerspective;
 pub use random_resize::RandomResize;
 pub use random_shortest_size::RandomShortestSize;
 pub use scale_jitter::ScaleJitter;
+pub use zoom_out::RandomZoomOut;
 
 use super::Reason;
-use super::image_transform::{ImageShape, ResizeTo};
+use super::image_transform::ImageShape;
 use super::operation::{Antialias, Frame, Interpolation, Operation};
+use super::resize_to::ResizeTo;
 use crate::TorchGenerator;
 
 /// Whether something is done that is done with probability `p`.

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::Reason;
-use super::super::image_transform::{ImageShape, ResizeTo};
+use super::super::image_transform::ImageShape;
 use super::super::operation::{Antialias, Interpolation, Operation};
+use super::super::resize_to::ResizeTo;
 use super::resize;
 use crate::TorchGenerator;
 

@@ -22,7 +22,9 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "AugMix": [{}, {"severity": 7, "mixture_width": 2, "all_ops": False, "interpolation": "nearest"}],
     "AutoAugment": [{}],
     "CenterCrop": [{"size": 40}, {"size": (90, 30)}],
+    "ClampBoundingBoxes": [{}],
     "ColorJitter": [{"brightness": 0.4, "contrast": 0.4}, {"saturation": 0.4}, {"hue": 0.1}],
+    "ConvertBoundingBoxFormat": [{"format": "XYWH"}],
     "ConvertImageDtype": [{"dtype": torch.float32}],
     "FiveCrop": [{"size": 30}, {"size": (50, 41)}],
     "GaussianBlur": [{"kernel_size": (5, 3)}],
@@ -54,6 +56,7 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "RandomShortestSize": [{"min_size": [20, 33, 70]}, {"min_size": 60, "max_size": 66, "interpolation": 3}],
     "RandomSolarize": [{"threshold": 128}],
     "RandomVerticalFlip": [{}],
+    "RandomZoomOut": [{"side_range": (1.0, 1.5)}, {"side_range": (1.0, 2.0), "fill": (1, 2, 3)}],
     "Resize": [{"size": 40}, {"size": (33, 50), "interpolation": 3}, {"size": 30, "interpolation": 0}],
     "ScaleJitter": [{"target_size": (40, 52)}],
     "TenCrop": [{"size": 30}, {"size": (50, 41), "vertical_flip": True}],
@@ -64,8 +67,9 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "ToTensor": [{}],
     "TrivialAugmentWide": [{}],
 }
-# Those that are called with batches, and what is no transform.
-NO_TRANSFORMS = ("CutMix", "MixUp", "Transform", "recognise")
+# Those that are called with batches, and what is no transform; that of boxes which drops some is in
+# `test_boxes`.
+NO_TRANSFORMS = ("CutMix", "MixUp", "Transform", "recognise", "SanitizeBoundingBoxes")
 CONTAINERS: dict[str, Made] = {
     "Compose": lambda module: module.Compose([module.CenterCrop(40), module.RandomInvert()]),
     "RandomApply": lambda module: module.RandomApply([module.RandomInvert(), module.Pad(1)], p=0.5),

@@ -18,6 +18,7 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 # With which each is made; those that are not here need none.
 ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "AugMix": [{}, {"severity": 9, "mixture_width": 2, "chain_depth": 3, "alpha": 0.5, "all_ops": False, "fill": 3}],
+    "ConvertBoundingBoxFormat": [{"format": "XYWH"}],
     "AutoAugment": [{"policy": policy} for policy in v2.AutoAugmentPolicy],
     "CenterCrop": [{"size": 8}, {"size": [8, 9]}, {"size": (8,)}],
     "ColorJitter": [{}, {"brightness": 0.4, "hue": (-0.1, 0.2)}],

@@ -98,6 +98,11 @@ def erase(params: dict[str, Any]) -> Operations:
     return [{"Erase": {**place, "with": {"colour": params["v"].flatten().tolist()}}}]
 
 
+def zoom_out(params: dict[str, Any]) -> Operations:
+    sides = dict(zip(("left", "top", "right", "bottom"), params["padding"], strict=True))
+    return [{"Pad": {**sides, "fill": [0.0], "mode": "constant"}}]
+
+
 CASES: list[tuple[str, dict[str, Any], Callable[[Any], Operations]]] = [
     ("RandomResizedCrop", {"size": (32, 48)}, resized_crop),
     ("RandomResizedCrop", {"size": (32, 48), "scale": (0.9, 1.0), "ratio": (0.2, 4.0)}, resized_crop),
@@ -121,6 +126,8 @@ CASES: list[tuple[str, dict[str, Any], Callable[[Any], Operations]]] = [
     ("RandomAffine", {"degrees": 0}, affine),
     ("RandomAffine", {"degrees": (-30, 70), "translate": (0.1, 0.3), "scale": (0.5, 2), "shear": 10}, affine),
     ("RandomAffine", {"degrees": 5, "shear": (-1, 2, -3, 4)}, affine),
+    ("RandomZoomOut", {}, zoom_out),
+    ("RandomZoomOut", {"side_range": (1.5, 1.7), "p": 0.9}, zoom_out),
     ("RandomInvert", {}, lambda _: ["Invert"]),
     ("RandomPosterize", {"bits": 3, "p": 0.7}, lambda _: [{"Posterize": {"bits": 3}}]),
     ("RandomSolarize", {"threshold": 100}, lambda _: [{"Solarize": {"threshold": 100.0}}]),

@@ -45,6 +45,7 @@ TRANSFORMS: dict[str, list[dict[str, Any]]] = {
     ],
     "RandomSolarize": [{"threshold": 128}],
     "RandomVerticalFlip": [{}],
+    "RandomZoomOut": [{"p": 0.9, "side_range": (1.0, 1.8), "fill": (1, 2, 3)}],
     "Resize": [
         {"size": 70},
         {"size": (90, 120), "interpolation": "bicubic", "antialias": False},

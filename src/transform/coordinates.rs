@@ -1,0 +1,60 @@
+//! [`Coordinates`]: what kind of numbers boxes have, and how torch rounds such numbers.
+
+use super::ProductRounding;
+
+/// What the numbers of boxes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Coordinates {
+    /// Floats of 32 bits.
+    #[default]
+    Single,
+    /// Floats of 64 bits.
+    Double,
+    /// Integers: what comes after the point is left out after each step.
+    Whole,
+}
+
+impl Coordinates {
+    /// The kind of the floats that torch works with in place of integers.
+    pub(super) fn as_floats(self) -> Self {
+        if self == Self::Whole { Self::Single } else { self }
+    }
+
+    /// What a sum, difference or product of such numbers is: one of integers is exact.
+    pub(super) fn round(self, number: f64) -> f64 {
+        if self == Self::Single { f64::from(number as f32) } else { number }
+    }
+
+    /// A half, of integers rounded down.
+    pub(super) fn half(self, number: f64) -> f64 {
+        if self == Self::Whole { (number / 2.0).floor() } else { number / 2.0 }
+    }
+
+    /// A float as such a number.
+    pub(super) fn cast(self, number: f64) -> f64 {
+        match self {
+            Self::Single => f64::from(number as f32),
+            Self::Double => number,
+            Self::Whole => f64::from(number as f32).trunc(),
+        }
+    }
+
+    /// `a x + b y + c`, rounded as torch's product of matrices is.
+    pub(super) fn line(self, [a, b, c]: [f64; 3], [x, y]: [f64; 2]) -> f64 {
+        let [of_a, of_b, of_c, of_x, of_y] = [a, b, c, x, y].map(|value| value as f32);
+        match (self, ProductRounding::get()) {
+            (Self::Double, ProductRounding::Fused) => y.mul_add(b, x * a) + c,
+            (Self::Double, ProductRounding::Separate) => x * a + y * b + c,
+            (_, ProductRounding::Fused) => f64::from(of_y.mul_add(of_b, of_x * of_a) + of_c),
+            (_, ProductRounding::Separate) => f64::from(of_x * of_a + of_y * of_b + of_c),
+        }
+    }
+
+    /// A quotient of such numbers, of integers in floats.
+    pub(super) fn ratio(self, above: f64, below: f64) -> f64 {
+        match self {
+            Self::Double => above / below,
+            _ => f64::from(above as f32 / below as f32),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! [`ResizeTo`]: the size that images are resized to.
+
+use serde::{Deserialize, Serialize};
+
+use super::Reason;
+
+/// The size that [`ImageTransform::Resize`](super::ImageTransform::Resize) makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ResizeTo {
+    /// This height and width.
+    #[serde(rename = "exact")]
+    Exact([usize; 2]),
+    /// This length of the shorter edge, unless the longer one would become longer than `max_size`: then that is it.
+    #[serde(rename = "shorter")]
+    #[expect(missing_docs, reason = "named above")]
+    Shorter { length: usize, max_size: Option<usize> },
+    /// This length of the longer edge.
+    #[serde(rename = "longer")]
+    Longer(usize),
+}
+
+impl ResizeTo {
+    /// The height and the width that an image of this one gets.
+    pub(super) fn of(self, [height, width]: [usize; 2]) -> Result<[usize; 2], Reason> {
+        let (short, long) = (height.min(width), height.max(width));
+        let share = |length: usize, of: usize, to: usize| (length as f64 * of as f64 / to as f64) as usize;
+        let (short, long) = match self {
+            Self::Exact(size) => return positive(size),
+            Self::Longer(length) => (share(length, short, long), length),
+            Self::Shorter { length, max_size } => {
+                let longer = share(length, long, short);
+                match max_size {
+                    Some(most) if most <= length => {
+                        return Err(format!(
+                            "max_size: expected more than {length}, the length of the shorter edge, but got {most}"
+                        ));
+                    }
+                    Some(most) if longer > most => (share(most, length, longer), most),
+                    _ => (length, longer),
+                }
+            }
+        };
+        positive(if width <= height { [long, short] } else { [short, long] })
+    }
+}
+
+fn positive([height, width]: [usize; 2]) -> Result<[usize; 2], Reason> {
+    if height == 0 || width == 0 {
+        return Err(format!("an image can't be resized to {height} x {width} pixels"));
+    }
+    Ok([height, width])
+}
