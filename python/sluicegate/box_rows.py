@@ -11,6 +11,7 @@ import torch
 
 from .transforms import only_boxes
 from .transforms.called import is_exactly, with_each_part
+from .transforms.leaves import wrapped
 
 __all__ = ["check_rows", "checked_box_fields", "following", "row_count", "rows_of", "undeclared"]
 
@@ -53,6 +54,9 @@ def rows_of(value: Any, rows: Sequence[int]) -> Any:
     """Returns the rows of a tensor, an array or a list at the indices `rows`."""
     if isinstance(value, list):
         return [value[row] for row in rows]
+    if type(value) is not torch.Tensor and isinstance(value, torch.Tensor):
+        # Key points: without their mark, the next transform would leave them where they are.
+        return wrapped(rows_of(value.as_subclass(torch.Tensor), rows), value)
     return value[torch.as_tensor(rows, dtype=torch.int64)] if isinstance(value, torch.Tensor) else value[list(rows)]
 
 
@@ -92,8 +96,6 @@ def following(transform: Transform, boxes: str, names: Sequence[str]) -> Transfo
 
     Such a step is found if it is the transform itself, or in a container; it is called with `(image, target)`.
     """
-    if not names:
-        return transform
     modules = (_V2, only_boxes.__package__)
     if any(is_exactly(transform, module, ("SanitizeBoundingBoxes",)) for module in modules):
         return _Sanitize(transform, boxes, names)

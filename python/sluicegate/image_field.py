@@ -16,7 +16,7 @@ from .checked_number import checked_number
 from .damaged_image import DamagedImageError
 from .global_generators import torch_door
 from .image import MAX_PIXELS, Mode, Truncated, image_decoder
-from .marked import Marks, plain, without_mark
+from .marked import Marks, plain, points_of, without_mark
 from .moved_parts import MovedParts
 from .paths import local, make_private_folder, user_cache_folder
 from .transforms.boxes import FORMATS, moved_boxes
@@ -67,6 +67,11 @@ class ImageField:
     its `labels_getter` is. If a transform changes
     the number of boxes and `box_fields` was not given, a field with as many rows as there were boxes is an error.
 
+    **Key points** (`keypoints="points.npy"`) move with their image, too: pairs of x and y, arrays (..., 2) or lists of
+    such. Torchvision moves them, so the whole `transform` is called in Python, with the same draws, and samples are
+    made one by one. Points that leave the image are outside of it then, unless torchvision's `ClampKeyPoints` or
+    `SanitizeKeyPoints` is among the transforms. Key points that belong to boxes are named in `box_fields`, too.
+
     It can be pickled, if `transform` can. Threads may share it.
 
     Args:
@@ -96,6 +101,7 @@ class ImageField:
         box_format: what the numbers are: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height: COCO's),
             or "CXCYWH" (the middle, width, height), all in pixels of the whole image.
         masks: the name of the field whose mask moves with the image, or several names.
+        keypoints: the name of the field whose key points move with the image, or several names.
         tv_tensors: whether image, boxes and masks of a sample are marked as `torchvision.tv_tensors`, for whoever asks.
             In a batch they are plain tensors, as torch's default collate makes them.
         box_fields: the name of the field that has a row for each box (a tensor, an array or a list), or several names;
@@ -111,7 +117,7 @@ class ImageField:
         ValueError: an argument is none of those named; `channels="last"`, or boxes and masks with a v1 transform, where
             transforms are called.
         TypeError: what `transform` does to images can't be done to boxes or masks (torchvision refuses it as well).
-        ModuleNotFoundError: torchvision is needed for the marks, and is not installed.
+        ModuleNotFoundError: torchvision is needed for the marks, and is not installed; or has no key points.
 
     Example:
         >>> from sluicegate import ImageField, transforms
@@ -138,6 +144,7 @@ class ImageField:
         masks: str | Sequence[str] = (),
         tv_tensors: bool = False,
         box_fields: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
+        keypoints: str | Sequence[str] = (),
     ) -> None:
         if transform is not None and not callable(transform):
             raise TypeError(f"transform: expected something that is called with an image, but got {transform!r}")
@@ -156,6 +163,7 @@ class ImageField:
         self.cache_bytes = None if cache_bytes is None else checked_number("cache_bytes", cache_bytes)
         self.cache_folder = None if cache_folder is None else local("cache_folder", cache_folder)
         self.boxes, self.masks = _names("boxes", boxes), _names("masks", masks)
+        self.keypoints = _names("keypoints", keypoints)
         if box_format not in FORMATS:
             raise ValueError(f"box_format: expected one of {', '.join(FORMATS)}, but got {box_format!r}")
         self.box_format = box_format
@@ -167,24 +175,30 @@ class ImageField:
                 f"channels: 'last' needs a transform that is recognized as a whole, because others take channels "
                 f"first, but got {self._reason}; call `.permute` after it yourself"
             )
-        if self._rest is not None and self._rest.takes_pillow and (boxes or masks):
+        if self._rest is not None and self._rest.takes_pillow and self.moves_fields:
             raise ValueError(
-                f"transform: torchvision.transforms (v1) does not take boxes and masks along, and it is called for "
-                f"{self._reason}: use those of torchvision.transforms.v2"
+                f"transform: torchvision.transforms (v1) does not take boxes, masks and key points along, and it is "
+                f"called for {self._reason}: use those of torchvision.transforms.v2"
             )
 
     def _open(self, images: int) -> None:
         self._decoder = image_decoder(self.mode, bool(self.exif_orientation), self.truncated, self.max_pixels)
-        has_places = bool(self.boxes or self.masks)
+        has_places = self.moves_fields
         divided = None
         if self.transform is not None:
-            divided = divide(self.transform, mode=self.mode, has_places=has_places, box_fields=len(self.boxes))
+            divided = divide(
+                self.transform,
+                mode=self.mode,
+                has_places=has_places,
+                has_keypoints=bool(self.keypoints),
+                box_fields=len(self.boxes),
+            )
         native = [] if divided is None else divided.native
         # What is called with what the core makes, and why.
         self._rest, self._reason = (None, None) if divided is None else (divided.called, divided.reason)
         self._divided = divided
-        if self._rest is not None and self.box_fields and len(self.boxes) == 1:
-            boxes, fields = self.boxes[0], self.box_fields[self.boxes[0]]
+        if self._rest is not None and len(self.boxes) == 1:
+            boxes, fields = self.boxes[0], (self.box_fields or {}).get(self.boxes[0], ())
             self._rest = self._rest.with_each(lambda step: following(step, boxes, fields))
         self._cache = self._made_cache(images) if images and self.cache is not None else None
         self._pipeline: _core.ImagePipeline | None = None
@@ -195,7 +209,8 @@ class ImageField:
             check_policies(text)
         self._marks: Marks | None = None
         if self.tv_tensors or (has_places and self._rest is not None):
-            self._marks = Marks("tv_tensors" if self.tv_tensors else f"transform: {self.transform!r}", self.box_format)
+            why = "tv_tensors" if self.tv_tensors else f"transform: {self.transform!r}"
+            self._marks = Marks(why, self.box_format, bool(self.keypoints))
         is_whole = self.transform is not None and self._rest is None
         if native or is_whole or self.channels == "last" or self._cache is not None or has_places:
             self._pipeline = _core.ImagePipeline(text, self._decoder, self.exact, self.channels == "last", self._cache)
@@ -226,6 +241,11 @@ class ImageField:
     def is_random(self) -> bool:
         """Whether something is drawn by what is done in Rust."""
         return self._pipeline is not None and self._pipeline.is_random
+
+    @property
+    def moves_fields(self) -> bool:
+        """True if other fields of a sample move with the image."""
+        return bool(self.boxes or self.masks or self.keypoints)
 
     @property
     def drops_boxes(self) -> bool:
@@ -310,6 +330,7 @@ class ImageField:
         masks: Sequence[Any],
         fields: Mapping[str, Any] | None = None,
         of_boxes: Collection[int] = (),
+        keypoints: Sequence[Any] = (),
     ) -> MovedParts:
         """What becomes of the image that `encoded` is, as of `decode`, and of boxes and masks that move with it.
 
@@ -320,6 +341,7 @@ class ImageField:
             masks: of each of the fields `masks` what is there: a tensor or an array (..., height, width); the same.
             fields: by name what is in the fields that belong to boxes, a row for each box.
             of_boxes: the indices of the masks that may be dropped with their box, if there are as many as boxes.
+            keypoints: of each of the fields `keypoints` what is there: (..., 2) numbers; None stays None.
 
         Raises:
             DamagedImageError: as of `decode`; a mask has another size than the image; boxes are not of four numbers; a
@@ -330,49 +352,53 @@ class ImageField:
         assert self._pipeline is not None
         fields = fields or {}
         check_rows(dict(zip(self.boxes, boxes, strict=True)), self.box_fields, fields, DamagedImageError, "there are")
+        try:
+            keypoints = [None if each is None else points_of(each) for each in keypoints]
+        except ValueError as error:
+            raise DamagedImageError(str(error)) from None
         image, operations, before = self._pipeline.decode_moved(encoded, number, self._generator())
         if self._rest is not None and not self._moves_before:
-            return self._called(image, boxes, masks, fields, [self.box_format] * len(boxes))
+            parts = MovedParts(image, list(boxes), list(masks), dict(fields), list(keypoints))
+            return self._called(parts, [self.box_format] * len(boxes))
         try:
             moved = [None if each is None else moved_boxes(each, self.box_format, operations, before) for each in boxes]
             turned = [None if each is None else moved_mask(each, operations, before) for each in masks]
         except ValueError as error:
             raise DamagedImageError(str(error)) from None
-        parts = MovedParts(image, [each and each.boxes for each in moved], turned, dict(fields))
+        parts = MovedParts(image, [each and each.boxes for each in moved], turned, dict(fields), list(keypoints))
         if self._drops_boxes and moved[0] is not None and moved[0].rows is not None:
             parts = parts.with_rows(moved[0].rows, len(boxes[0]), of_boxes)
         if self._rest is not None:
-            return self._called(*parts, formats=[each and each.form for each in moved])
+            return self._called(parts, [each and each.form for each in moved])
         if self.tv_tensors and self._marks is not None:
             marks = self._marks
             marked = [each and marks.boxes(each.boxes, each.canvas, each.form) for each in moved]
             masks = [marks.mask(mask) for mask in parts.masks]
-            parts = parts._replace(image=self._marked(image), boxes=marked, masks=masks)
+            points = [marks.keypoints(each, (image.shape[-2], image.shape[-1])) for each in keypoints]
+            parts = MovedParts(self._marked(image), marked, masks, parts.fields, points)
         return parts
 
-    def _called(
-        self,
-        image: Any,
-        boxes: Sequence[Any],
-        masks: Sequence[Any],
-        fields: Mapping[str, Any],
-        formats: Sequence[str | None],
-    ) -> MovedParts:
-        """What the transforms that are called make of image, boxes of these formats, masks, and rows of boxes."""
+    def _called(self, parts: MovedParts, formats: Sequence[str | None]) -> MovedParts:
+        """Returns what the transforms that are called make of image, boxes of these formats, and the other parts."""
         assert self._marks is not None
         assert self._rest is not None
-        size = (int(image.shape[-2]), int(image.shape[-1]))
-        given = zip(self.boxes, boxes, formats, strict=True)
-        target = {name: self._marks.boxes(each, size, form) for name, each, form in given}
-        target |= {name: self._marks.mask(each) for name, each in zip(self.masks, masks, strict=True)}
-        target |= fields
-        image, target = self._rest(self._marks.image(image), target)
-        boxes, masks = [target[name] for name in self.boxes], [target[name] for name in self.masks]
-        fields = {name: target[name] for name in fields}
+        marks, size = self._marks, (int(parts.image.shape[-2]), int(parts.image.shape[-1]))
+        given = zip(self.boxes, parts.boxes, formats, strict=True)
+        target = {name: marks.boxes(each, size, form) for name, each, form in given}
+        target |= {name: marks.mask(each) for name, each in zip(self.masks, parts.masks, strict=True)}
+        target |= parts.fields
+        points = zip(self.keypoints, parts.keypoints, strict=True)
+        target |= {name: marks.keypoints(each, size) for name, each in points}
+        image, target = self._rest(marks.image(parts.image), target)
+        boxes, masks, keypoints = (
+            [target[name] for name in names] for names in (self.boxes, self.masks, self.keypoints)
+        )
+        fields = {name: target[name] for name in parts.fields}
         check_rows(dict(zip(self.boxes, boxes, strict=True)), self.box_fields, fields, ValueError, "the transform left")
         if self.tv_tensors:
-            return MovedParts(image, boxes, masks, fields)
-        return MovedParts(plain(image), [plain(each) for each in boxes], [plain(each) for each in masks], fields)
+            return MovedParts(image, boxes, masks, fields, keypoints)
+        boxes, masks, keypoints = ([plain(each) for each in parts] for parts in (boxes, masks, keypoints))
+        return MovedParts(plain(image), boxes, masks, fields, keypoints)
 
     def _marked(self, image: Any) -> Any:
         is_tensor = isinstance(image, torch.Tensor)
@@ -414,7 +440,7 @@ class ImageField:
         default |= {"max_pixels": MAX_PIXELS, "exact": False, "channels": "first"}
         default |= dict.fromkeys(("cache", "cache_bytes", "cache_folder"))
         default |= {"boxes": (), "box_format": "XYXY", "masks": (), "tv_tensors": False}
-        default |= {"box_fields": None}
+        default |= {"box_fields": None, "keypoints": ()}
         given = (f"{name}={getattr(self, name)!r}" for name in default if getattr(self, name) != default[name])
         return f"ImageField({', '.join(given)})"
 

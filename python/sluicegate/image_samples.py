@@ -22,6 +22,13 @@ class Moved(NamedTuple):
     masks: list[int]
     # Of all boxes, by name: the fields with a row for each box.
     fields: dict[str, int]
+    keypoints: list[int]
+
+    @property
+    def numbers(self) -> list[int]:
+        """All of them, once each: key points may have a row for each box, too."""
+        fields = [each for each in self.fields.values() if each not in self.keypoints]
+        return [*self.boxes, *self.masks, *fields, *self.keypoints]
 
 
 class ImageSamples:
@@ -53,27 +60,31 @@ class ImageSamples:
             field: _moved_with(image, structure) for field in fields if (image := images.get(field)) is not None
         }
         self._names = dict(_named(structure))
-        moved = [field for each in self._moved.values() for field in (*each.boxes, *each.masks, *each.fields.values())]
+        moved = [field for each in self._moved.values() for field in each.numbers]
         if len(set(moved)) < len(moved):
-            raise ValueError("boxes, masks, box_fields: a field moves with one image, and this one is named twice")
+            raise ValueError(
+                "boxes, masks, keypoints, box_fields: a field moves with one image, and this one is named twice"
+            )
         masks = {mask for each in self._moved.values() for mask in each.masks}
         for mask in masks:
             if (image := images.get(mask)) is not None and (image.transform is not None or image.cache is not None):
                 raise ValueError("masks: a mask moves with its image, and has no transform and no cache of its own")
         # A mask that is moved is no image to itself.
         self._order = [field for field in self._moved if field not in masks]
-        boxes = {each for of in self._moved.values() for each in of.boxes}
+        ragged = {each for of in self._moved.values() for each in of.boxes + of.keypoints}
+        if found := [self._names[each] for each in ragged if each in self.images]:
+            raise ValueError(f"boxes, keypoints: {found[0]!r} is an image")
         rows = {each for of in self._moved.values() for each in of.fields.values()}
         if found := [self._names[each] for each in rows if each in self.images]:
             raise ValueError(f"box_fields: {found[0]!r} is an image, which has no row for each box")
-        self.kinds = tuple(self._kind(field, kind, boxes, rows) for field, kind in enumerate(kinds))
+        self.kinds = tuple(self._kind(field, kind, ragged, rows) for field, kind in enumerate(kinds))
 
-    def _kind(self, field: int, kind: Any, boxes: set[int], rows: set[int]) -> Any:
+    def _kind(self, field: int, kind: Any, ragged: set[int], rows: set[int]) -> Any:
+        if field in ragged and (kind == "json" or (isinstance(kind, tuple) and kind[0] == "nested")):
+            return "ragged"
         if field in rows and kind == "json":
             # Lists of several lengths, of which torch's default collate makes no batch.
             return "optional", "json"
-        if field in boxes and (kind == "json" or (isinstance(kind, tuple) and kind[0] == "nested")):
-            return "ragged"
         if field not in self.images:
             return kind
         return ("optional", "tensor") if isinstance(kind, tuple) else "tensor"
@@ -81,7 +92,7 @@ class ImageSamples:
     @property
     def are_of_one_form(self) -> bool:
         """Whether there is one image in a sample, plain and always of one size, and nothing that moves with it."""
-        if len(self._order) != 1 or any(self._moved[self._order[0]][:2]):
+        if len(self._order) != 1 or self.images[self._order[0]].moves_fields:
             return False
         image = self.images[self._order[0]]
         return image.pipeline is not None and not image.tv_tensors
@@ -96,9 +107,8 @@ class ImageSamples:
         for field in self._order:
             if values[field] is None:
                 continue
-            boxes, masks, _ = self._moved[field]
             try:
-                if boxes or masks:
+                if self.images[field].moves_fields:
                     self._move(field, values, number)
                 else:
                     values[field] = self.images[field].decode(values[field], number)
@@ -123,15 +133,29 @@ class ImageSamples:
 
     def _move(self, field: int, values: dict[int, Any], number: int) -> None:
         """Puts the image of this field into `values`, and what moves with it."""
-        boxes, masks, fields = self._moved[field]
+        boxes, masks, fields, keypoints = self._moved[field]
         image = self.images[field]
         given = [values[each] for each in boxes], [self._mask(values, each) for each in masks]
         belonging = {name: values[each] for name, each in fields.items()}
         of_boxes = {place for place, each in enumerate(masks) if each not in self.images}
-        moved = image.decode_moved(values[field], number, *given, belonging, of_boxes)
+        points = [values[each] for each in keypoints]
+        moved = image.decode_moved(values[field], number, *given, belonging, of_boxes, points)
         if image.box_fields is None:
             for each, before, after in zip(boxes, given[0], moved.boxes, strict=True):
-                self._check_others(field, values, self._names[each], row_count(before), row_count(after))
+                name, counts = self._names[each], (row_count(before), row_count(after))
+                if found := self._with_rows(field, values, *counts):
+                    raise ValueError(
+                        f"boxes: the transform made {counts[1]} boxes of the {counts[0]} in {name!r}, but {found[0]!r} "
+                        f"still has {counts[0]} rows; name the fields that belong to the boxes, box_fields={found}, or "
+                        "say that none does, box_fields=()"
+                    )
+        for each, before, after in zip(keypoints, points, moved.keypoints, strict=True):
+            name, counts = self._names[each], (row_count(before), row_count(after))
+            if found := self._with_rows(field, values, *counts, but=[*keypoints, *fields.values()]):
+                raise ValueError(
+                    f"keypoints: the transform made {counts[1]} key points of the {counts[0]} in {name!r}, but "
+                    f"{found[0]!r} still has {counts[0]} rows; clamp key points, or leave them outside of the image"
+                )
         for each, before, after in zip(masks, given[1], moved.masks, strict=True):
             if each in self.images and row_count(before) and row_count(after) == 0:
                 raise ValueError(
@@ -140,24 +164,21 @@ class ImageSamples:
                     "call it with masks of whole images"
                 )
         values[field] = moved.image
-        values.update(zip(boxes + masks, moved.boxes + moved.masks, strict=True))
         values.update((each, moved.fields[name]) for name, each in fields.items())
+        values.update(zip(boxes + masks + keypoints, moved.boxes + moved.masks + moved.keypoints, strict=True))
 
-    def _check_others(
-        self, field: int, values: Mapping[int, Any], boxes: str, before: int | None, after: int | None
-    ) -> None:
-        """Raises ValueError where boxes were dropped, and another field has as many rows as there were boxes."""
+    def _with_rows(
+        self, field: int, values: Mapping[int, Any], before: int | None, after: int | None, but: Sequence[int] = ()
+    ) -> list[str]:
+        """Returns the names of other fields with `before` rows, if the transform has left `after` rows of a part.
+
+        Boxes, masks, images and the fields `but` are left out.
+        """
         if before is None or before == after:
-            return
-        moved = {field, *self._moved[field].boxes, *self._moved[field].masks, *self._order}
+            return []
+        moved = {field, *self._moved[field].boxes, *self._moved[field].masks, *self._order, *but}
         others = ((self._names[each], value) for each, value in values.items() if each not in moved)
-        found = [path for name, value in others for path in undeclared(name, value, before)]
-        if found:
-            raise ValueError(
-                f"boxes: the transform made {after} boxes of the {before} in {boxes!r}, but {found[0]!r} still has "
-                f"{before} rows; name the fields that belong to the boxes, box_fields={found}, or say that none does, "
-                "box_fields=()"
-            )
+        return [path for name, value in others for path in undeclared(name, value, before)]
 
     def _mask(self, values: Mapping[int, Any], field: int) -> Any:
         """The mask in this field, before it is moved."""
@@ -247,7 +268,8 @@ def _moved_with(image: ImageField, structure: Any) -> Moved:
     """The fields that move with an image, by their numbers."""
     boxes, masks = ([_number(structure, name) for name in names] for names in (image.boxes, image.masks))
     names = [name for of in (image.box_fields or {}).values() for name in of]
-    return Moved(boxes, masks, {name: _number(structure, name, "box_fields") for name in names})
+    keypoints = [_number(structure, name, "keypoints") for name in image.keypoints]
+    return Moved(boxes, masks, {name: _number(structure, name, "box_fields") for name in names}, keypoints)
 
 
 def _named(structure: Any, prefix: str = "") -> Iterator[tuple[int, str]]:

@@ -23,11 +23,17 @@ class Marks:
     Args:
         why: for whom, in words, for the error where torchvision is missing.
         box_format: what the four numbers of boxes are.
+        has_keypoints: True if there are key points to mark.
+
+    Raises:
+        ModuleNotFoundError: torchvision is not installed, or it is one without key points.
     """
 
-    def __init__(self, why: str, box_format: str) -> None:
+    def __init__(self, why: str, box_format: str, has_keypoints: bool = False) -> None:
         self._tensors = tv_tensors(why)
         self._box_format = box_format
+        if has_keypoints and not hasattr(self._tensors, "KeyPoints"):
+            raise ModuleNotFoundError(f"{why}: key points need torchvision 0.23 or newer, and this one has none")
 
     def image(self, image: torch.Tensor) -> torch.Tensor:
         """An image (channels, height, width)."""
@@ -45,6 +51,23 @@ class Marks:
     def mask(self, mask: Any) -> Any:
         """A mask (..., height, width); None where there is none."""
         return None if mask is None else self._tensors.Mask(torch.as_tensor(mask))
+
+    def keypoints(self, points: torch.Tensor | None, size: tuple[int, int]) -> Any:
+        """Key points (..., 2) in an image of this (height, width); None for None."""
+        return None if points is None else self._tensors.KeyPoints(points, canvas_size=tuple(size))
+
+
+def points_of(points: Any) -> torch.Tensor:
+    """Returns key points, a tensor, an array or lists, as a tensor of shape (..., 2).
+
+    Raises:
+        ValueError: they are not pairs of numbers.
+    """
+    plain = torch.as_tensor(points)
+    plain = plain.reshape(0, 2) if plain.shape == (0,) else plain
+    if plain.ndim < 2 or plain.shape[-1] != 2:
+        raise ValueError(f"key points are pairs of x and y, (..., 2), and these are of shape {tuple(plain.shape)}")
+    return plain
 
 
 def without_mark(image: Any) -> Any:

@@ -16,12 +16,14 @@ class MovedParts(NamedTuple):
         boxes: by field of boxes, what is there.
         masks: by field of masks, what is there.
         fields: by name, the fields that belong to boxes.
+        keypoints: by field of key points, what is there.
     """
 
     image: Any
     boxes: list[Any]
     masks: list[Any]
     fields: dict[str, Any]
+    keypoints: list[Any]
 
     def with_rows(self, rows: Sequence[int], count: int, of_boxes: Collection[int]) -> MovedParts:
         """Returns the same with these rows of the fields, and of the masks at `of_boxes` that have `count` planes."""

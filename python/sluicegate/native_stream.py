@@ -218,7 +218,7 @@ class NativeStream(ResumableStream[Any]):
         called = (image.python_reason for image in images.values() if image.is_called)
         if (reason := next(called, None)) is not None:
             return reason
-        if any(image.boxes or image.masks for image in images.values()):
+        if any(image.moves_fields for image in images.values()):
             return "boxes or masks move with an image of a stream, so samples are made one by one"
         if images and self.may_lack_fields:
             return "a field may be missing, so samples are made one by one"

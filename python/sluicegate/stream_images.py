@@ -52,7 +52,7 @@ class StreamImages:
     def __init__(self, stream: NativeStream, seeding: SampleSeeding | None) -> None:
         self.stream = stream
         self._seeding = seeding
-        self._moves = any(image.boxes or image.masks for image in stream._images.values())
+        self._moves = any(image.moves_fields for image in stream._images.values())
         # Where something moves: made with the first sample, which says in which order its fields are.
         self._samples: ImageSamples | None = None
         # What reading has raised behind samples that are still to be given.

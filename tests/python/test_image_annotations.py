@@ -149,7 +149,7 @@ def v2_format(name: str) -> Any:
 def test_integers_stay_integers_and_arrays_are_masks() -> None:
     field = ImageField(T.Compose([T.CenterCrop(20)]), boxes="b", masks="m")
     mask = torch.arange(48 * 64).reshape(1, 48, 64)
-    image, (boxes,), (moved,), _ = field.decode_moved(encoded(photograph(1, 64, 48)), 0, [[[22, 14, 60, 40]]], [mask])
+    image, (boxes,), (moved,), *_ = field.decode_moved(encoded(photograph(1, 64, 48)), 0, [[[22, 14, 60, 40]]], [mask])
     assert image.shape == (3, 20, 20)
     assert boxes.tolist() == [[0, 0, 20, 20]]
     assert torch.equal(moved, mask[:, 14:34, 22:42])

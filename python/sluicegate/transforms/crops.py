@@ -25,7 +25,7 @@ class FiveCrop(Transform):
         size: (height, width) of a part in pixels, or a number for squares.
 
     Raises:
-        TypeError: when called, boxes or masks in the sample.
+        TypeError: when called, boxes, masks or key points in the sample.
         ValueError: when called, an image that is smaller than `size`.
 
     Example:
@@ -50,8 +50,9 @@ class FiveCrop(Transform):
     def __call__(self, *inputs: Any) -> Any:
         """What becomes of the sample."""
         sample = inputs if len(inputs) > 1 else inputs[0]
-        if any(kind_of(leaf) in ("BoundingBoxes", "Mask") for leaf in flatten(sample)):
-            raise TypeError(f"{type(self).__name__} cuts images alone, and there are boxes or masks in the sample")
+        if any(kind_of(leaf) in ("BoundingBoxes", "Mask", "KeyPoints") for leaf in flatten(sample)):
+            name = type(self).__name__
+            raise TypeError(f"{name} cuts images alone, and there are boxes, masks or key points in the sample")
         return self._of_images(sample, self._cut)
 
     def _cut(self, leaf: Any, kind: str) -> tuple[Any, ...]:

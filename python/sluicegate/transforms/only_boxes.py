@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any, Literal
 
 from .boxes import FORMATS
+from .by_torchvision import BOXES, by_torchvision
 from .transform import Transform
 
 __all__ = ["ClampBoundingBoxes", "ConvertBoundingBoxFormat", "SanitizeBoundingBoxes"]
@@ -24,16 +24,7 @@ class _OfBoxes(Transform):
 
     def __call__(self, *inputs: Any) -> Any:
         """What becomes of the sample, or of several parts of one."""
-        return self._torchvisions()(*inputs)
-
-    def _torchvisions(self) -> Callable[..., Any]:
-        try:
-            v2 = importlib.import_module("torchvision.transforms.v2")
-        except ModuleNotFoundError as error:
-            name = type(self).__name__
-            raise ModuleNotFoundError(f"{name}: a call needs torchvision, which is not installed ({error})") from None
-        theirs: Callable[..., Any] = getattr(v2, type(self).__name__)(**self.arguments())
-        return theirs
+        return by_torchvision(self, inputs if len(inputs) > 1 else inputs[0], BOXES)
 
 
 class ClampBoundingBoxes(_OfBoxes):

@@ -77,13 +77,16 @@ def recognise(transform: Any) -> list[Any] | None:
     return found.native if found.called is None else None
 
 
-def divide(transform: Any, *, mode: str = "RGB", has_places: bool = False, box_fields: int = 1) -> Divided:
+def divide(
+    transform: Any, *, mode: str = "RGB", has_places: bool = False, has_keypoints: bool = False, box_fields: int = 1
+) -> Divided:
     """Returns what of `transform` the core runs: the part before the first transform that it does not know.
 
     Args:
         transform: any callable.
         mode: the mode that images are decoded in.
         has_places: whether boxes or masks move with the image.
+        has_keypoints: True if key points move with the image: then all of it is called.
         box_fields: the number of fields of boxes.
     """
     native: list[Any] = []
@@ -94,6 +97,8 @@ def divide(transform: Any, *, mode: str = "RGB", has_places: bool = False, box_f
     steps = list(_steps(transform, ""))
     for number, (label, step) in enumerate(steps):
         try:
+            if has_keypoints:
+                raise _NotRecognizedError("key points move with the image, and only torchvision moves those")
             own = _own(step, is_pillow)
             _check(own, mode if is_pillow else None, dtype, has_places)
             _check_boxes(own, box_fields)

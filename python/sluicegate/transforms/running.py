@@ -12,13 +12,13 @@ import torch
 from sluicegate import _core
 
 from .boxes import FORMATS, moved_boxes
+from .by_torchvision import KEY_POINTS, PILLOW, by_torchvision
 from .drawing import drawn
 from .leaves import IMAGES, flatten, kind_of, tensor_of, to_transform, unflatten, wrapped
-from .pillow import on_pillow
 
 __all__ = ["check_policies", "moved_mask", "run"]
 
-_MEANT = (*IMAGES, "BoundingBoxes", "Mask", "KeyPoints")
+_MEANT = (*IMAGES, "BoundingBoxes", "Mask")
 _DTYPES = {torch.uint8: "uint8", torch.float32: "float32"}
 _POLICIES = ("TrivialAugmentWide", "RandAugment", "AutoAugment", "AugMix")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -32,7 +32,12 @@ def run(transforms: Sequence[Any], sample: Any) -> Any:
     kinds = [kind_of(leaf) for leaf in leaves]
     if "PIL" in kinds:
         for transform in transforms:
-            sample = on_pillow(transform, sample)
+            sample = by_torchvision(transform, sample, PILLOW)
+        return sample
+    if "KeyPoints" in kinds:
+        check_policies(json.dumps([transform.spec() for transform in transforms]))
+        for transform in transforms:
+            sample = by_torchvision(transform, sample, KEY_POINTS)
         return sample
     if "Video" in kinds and len(transforms) > 1:
         # Some of them leave videos alone.
@@ -78,8 +83,6 @@ def _shape(meant: list[tuple[Any, str]]) -> tuple[tuple[int, int, int], str]:
     """Channels, height and width of what is transformed, and its data type."""
     sizes, channels, dtypes = set(), set(), set()
     for leaf, kind in meant:
-        if kind == "KeyPoints":
-            raise TypeError("key points are not transformed here: take torchvision's transforms for samples with some")
         if kind == "BoundingBoxes":
             sizes.add(tuple(leaf.canvas_size))
             continue
@@ -104,10 +107,10 @@ def _shape(meant: list[tuple[Any, str]]) -> tuple[tuple[int, int, int], str]:
 
 
 def check_policies(transforms: str) -> None:
-    """Raises TypeError where boxes or masks can't be transformed as images are by `transforms`, a list in JSON."""
+    """Raises TypeError where one of `transforms`, a list in JSON, leaves boxes, masks and key points behind."""
     found = next((name for name in _POLICIES if name in transforms), None)
     if found is not None:
-        raise TypeError(f"{found} transforms images alone, and there are boxes or masks in the sample")
+        raise TypeError(f"{found} transforms images alone, and there are boxes, masks or key points in the sample")
 
 
 def moved_mask(mask: Any, operations: _core.ImageOperations, size: tuple[int, int]) -> torch.Tensor:

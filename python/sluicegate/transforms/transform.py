@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .by_torchvision import PILLOW, by_torchvision
 from .leaves import IMAGES, flatten, kind_of, to_transform, unflatten
-from .pillow import on_pillow
 from .running import run
 
 __all__ = ["FilledTransform", "OptionalTransform", "Transform"]
@@ -23,8 +23,9 @@ class Transform:
     height, width)), or dictionaries, lists and tuples with images, masks and bounding boxes in them, marked by
     torchvision's `tv_tensors`, which are all transformed by one draw. Of unmarked tensors the first is the image, where
     none is marked as such. A sample with Pillow's images is transformed by torchvision's transform of the same name,
-    which must be installed for it, and has Pillow's values. An array of NumPy's alone, (height, width, channels) or
-    (height, width), is an image, too, and stays an array; torchvision's transforms leave arrays alone.
+    which must be installed for it, and has Pillow's values; so is a sample with key points. An array of NumPy's alone,
+    (height, width, channels) or (height, width), is an image, too, and stays an array; torchvision's transforms leave
+    arrays alone.
 
     What is random is drawn from torch's default generator, as torchvision does it: after the same `torch.manual_seed`
     the same comes out. While a `sluicegate.DataLoader` with a seed fetches a sample, it is drawn from
@@ -70,7 +71,7 @@ class Transform:
     def _of_images(self, sample: Any, convert: Callable[[Any, str], Any]) -> Any:
         """The same for images. torchvision transforms those of Pillow; an array is one where it is the whole sample."""
         if any(kind_of(leaf) == "PIL" for leaf in flatten(sample)):
-            return on_pillow(self, sample)
+            return by_torchvision(self, sample, PILLOW)
         return self._of_leaves(sample, ("array",) if isinstance(sample, np.ndarray) else IMAGES, convert)
 
     def arguments(self) -> dict[str, Any]:

@@ -226,7 +226,7 @@ def test_what_can_not_be_transformed_is_refused_in_words() -> None:
     with pytest.raises(TypeError, match="shape"):
         ours.CenterCrop(3)(photograph[0])
     with pytest.raises(TypeError, match="key points"):
-        ours.CenterCrop(3)(tv_tensors.KeyPoints([[1, 2]], canvas_size=size))
+        ours.FiveCrop(3)(photograph, tv_tensors.KeyPoints([[1, 2]], canvas_size=size))
     with pytest.raises(ValueError, match="sizes"):
         ours.CenterCrop(3)(tv_tensors.Image(photograph), tv_tensors.Mask(torch.ones(3, 4)))
     with pytest.raises(ValueError, match="larger"):

@@ -1,0 +1,65 @@
+"""Samples that torchvision transforms: those with Pillow's images or key points, or by transforms of boxes alone."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NamedTuple
+
+from .arguments import interpolation_of
+from .torch_draws import drawing_from_current
+
+__all__ = ["BOXES", "KEY_POINTS", "PILLOW", "Needed", "by_torchvision"]
+
+
+class Needed(NamedTuple):
+    """Why torchvision is needed.
+
+    Attributes:
+        what: the part of a sample that it transforms, with a verb.
+        remedy: how to do without it; "" if that is not possible.
+    """
+
+    what: str
+    remedy: str
+
+
+PILLOW = Needed("a Pillow image is", ": put ToImage() or ToTensor() before it, which make tensors")
+BOXES = Needed("boxes are", "")
+KEY_POINTS = Needed("key points are", "")
+
+
+def by_torchvision(transform: Any, sample: Any, needed: Needed) -> Any:
+    """Returns what torchvision's transform of the name and the arguments of `transform` makes of `sample`.
+
+    Args:
+        transform: one of this package's.
+        sample: what it was called with.
+        needed: why this package does not transform it, for errors.
+
+    Raises:
+        ModuleNotFoundError: torchvision is not installed.
+        TypeError: torchvision has no transform of that name, or refuses the sample.
+    """
+    kind = next(each for each in type(transform).__mro__ if each.__module__.rpartition(".")[0] == __package__)
+    name = kind.__name__
+    try:
+        v2 = importlib.import_module("torchvision.transforms.v2")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{name}: {needed.what} transformed by torchvision, which is not installed ({error}){needed.remedy}"
+        ) from None
+    theirs = getattr(v2, name, None)
+    if theirs is None:
+        raise TypeError(
+            f"{type(transform).__name__}: {needed.what} transformed by torchvision, which has no transform of this "
+            f"name{needed.remedy}"
+        )
+    arguments = {key: _as_theirs(v2, key, value) for key, value in transform.arguments().items()}
+    with drawing_from_current():
+        return theirs(**arguments)(sample)
+
+
+def _as_theirs(v2: Any, name: str, value: Any) -> Any:
+    if name == "interpolation":
+        return v2.InterpolationMode(interpolation_of(value))
+    return v2.AutoAugmentPolicy(value) if name == "policy" and isinstance(value, str) else value
