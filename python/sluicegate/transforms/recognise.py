@@ -215,6 +215,8 @@ def _all(own: Transform) -> Iterator[Any]:
 
 
 def _why_not(transform: Any) -> str:
+    if is_exactly(transform, _V2, ("RandomIoUCrop",)):
+        return "what it draws depends on the boxes"
     if type(transform) is torch.nn.Sequential:
         return "something is hooked to it"
     for kind in type(transform).__mro__:

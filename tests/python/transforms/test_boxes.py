@@ -373,3 +373,41 @@ def test_boxes_in_groups_are_not_dropped() -> None:
     groups = torch.tensor([[[0, 0, 5, 5], [1, 1, 1, 1]]])
     with pytest.raises(DamagedImageError, match=r"shape \(n, 4\), and these are of shape \(1, 2, 4\)"):
         field.decode_moved(encoded(photograph(1)), 0, [groups], [])
+
+
+def test_iou_crops_in_a_dataset(tmp_path: Any) -> None:
+    """The part before them runs in Rust; who reads, and why, is said; with a seed they are the same for any workers."""
+
+    def steps(of: Any) -> Any:
+        # The crop and what follows are torchvision's in both.
+        after = [v2.RandomIoUCrop(), v2.SanitizeBoundingBoxes(), v2.Resize((40, 40))]
+        return of.Compose([of.RandomHorizontalFlip(), of.RandomZoomOut(side_range=(1.0, 1.5)), *after])
+
+    path = archive(tmp_path)
+    image = ImageField(steps(T), boxes="box", box_fields="label")
+    dataset = TarDataset(path, {"jpg": image, "box": ["npy"], "label": ["npy"]})
+    reason = "transform 3, `RandomIoUCrop`: what it draws depends on the boxes"
+    assert dataset.python_reason == reason
+    assert f"decoded in Rust, transformed in Python from {reason}" in repr(dataset)
+    loader = DataLoader(dataset, batch_size=4, seed=1, shuffle=True)
+    assert loader.stats().explanation.reason == reason
+    assert reason in repr(loader)
+    batches = list(loader)
+    for options in ({"num_workers": 2}, {"num_workers": 1, "worker_type": "thread"}):
+        assert_same(list(DataLoader(dataset, batch_size=4, seed=1, shuffle=True, **options)), batches)
+    original = TarDataset(path, {"jpg": ImageField(boxes="box"), "box": ["npy"], "label": ["npy"]})
+    cropped = 0
+    for number in range(len(dataset)):
+        sample = original[number]
+        size = tuple(sample["jpg"].shape[-2:])
+        target = {
+            "box": tv_tensors.BoundingBoxes(sample["box"].reshape(-1, 4), format="XYXY", canvas_size=size),
+            "labels": sample["label"],
+        }
+        pixels, expected = called(lambda given: steps(v2)(*given), (tv_tensors.Image(sample["jpg"]), target), number)
+        found = called(lambda at: dataset[at], number, number)
+        assert (found["jpg"].double() - pixels.double()).abs().mean() < 1.5
+        assert torch.equal(found["box"], expected["box"].as_subclass(torch.Tensor))
+        assert torch.equal(found["label"], expected["labels"])
+        cropped += len(found["label"]) < len(sample["label"])
+    assert cropped > 0
