@@ -38,6 +38,7 @@ __all__ = [
     "WorkerEnd",
     "Workers",
     "__version__",
+    "arrow_metadata",
     "balanced_batch_sampler",
     "batch_sampler",
     "block_shuffle_sampler",
@@ -52,6 +53,7 @@ __all__ = [
     "linked_image",
     "mixture_sampler",
     "packed_batch_sampler",
+    "parquet_metadata",
     "random_sampler",
     "repeat_sampler",
     "round_products",
@@ -217,6 +219,8 @@ class ImagePipeline:
     @property
     def form(self) -> tuple[str, list[int]] | None: ...
 
+def arrow_metadata(path: str | PathLike[str], key: str) -> str | None: ...
+def parquet_metadata(path: str | PathLike[str], key: str) -> str | None: ...
 def broken_images(
     dataset: Dataset,
     fields: Sequence[tuple[int, ImageDecoder, int]],

@@ -129,7 +129,9 @@ class ArrowDataset(DecodedDataset):
         self._open()
 
     def _open(self) -> None:
-        self._set_core(*with_images(self.columns, self.images, self.nulls, self.paths, self._read))
+        self._set_core(
+            *with_images(self.columns, self.images, self.nulls, self.paths, self._read, _core.arrow_metadata)
+        )
 
     def _read(self, columns: Columns, nulls: Any, *, is_look: bool) -> tuple[_core.Dataset, Any, list[Kind]]:
         arguments = columnar_arguments(columns, nulls, self.strings, self.lists, self.decimals)

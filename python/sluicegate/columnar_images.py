@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from . import _core
 from .columnar import Columns, Nulls, checked_columns, structure_of
+from .hugging_face_features import METADATA, image_mode
 from .image_field import ImageField, ImageFieldLike, checked_images, image_numbers
 from .image_links import NO_LINKS, ImageLinks
 from .native_dataset import Kind
@@ -42,6 +43,7 @@ def with_images(
     nulls: Nulls,
     paths: Sequence[str],
     read: ReadColumns,
+    metadata: Callable[[str, str], str | None],
 ) -> tuple[_core.Dataset, Any, list[Kind], dict[int, ImageField], ImageLinks]:
     """What `read` gives for these columns, with images in the place of their files.
 
@@ -51,6 +53,10 @@ def with_images(
         nulls: what takes the place of nulls.
         paths: the files.
         read: opens them.
+        metadata: returns the text under a key in the metadata of the schema of a file.
+
+    Raises:
+        ValueError: `datasets` converts the images of a column to a mode that there is not here.
 
     Returns:
         The core, the structure, the kinds, the images by the numbers of their fields, and the links to their files.
@@ -64,9 +70,18 @@ def with_images(
     names = [f"{name}.{_FILE}" if name in structs else name for name in columns]
     names += [path for name in linked if (path := f"{name}.{_PATH}") not in names]
     core, structure, kinds = read(names, _nulls_of(linked, nulls), is_look=False)
+    if inner := [name for name in structs if name not in structure]:
+        raise ValueError(
+            f"columns[{inner[0]!r}]: expected a column that is an image, got a part of a struct; make it a column"
+        )
     links = {structure[name][_FILE]: structure[name][_PATH] for name in linked}
     structure = {name: part[_FILE] if name in structs else part for name, part in structure.items()}
-    images = {name: image.of_hugging_face() if name in structs else image for name, image in images.items()}
+    # As `datasets` has it, the first file speaks for all.
+    features = metadata(paths[0], METADATA) if structs else None
+    images = {
+        name: image.of_hugging_face(name, image_mode(features, name)) if name in structs else image
+        for name, image in images.items()
+    }
     numbers = image_numbers(images, structure, kinds)
     return core, structure, list(kinds), numbers, ImageLinks.of_files(links, paths)
 

@@ -24,6 +24,11 @@ from .transforms.drawing import current_generator
 from .transforms.recognise import divide
 from .transforms.running import check_policies, moved_mask
 
+# Unless something else is said.
+_MODE: Mode = "RGB"
+# Those of Pillow's modes that are made here as Pillow's `convert` makes them.
+_CONVERTED = ("RGB", "L", "RGBA")
+
 # What a cache may hold by default.
 _CACHE_BYTES = {"memory": 4 << 30, "disk": 64 << 30}
 
@@ -78,7 +83,9 @@ class ImageField:
         transform: the transforms that are known, or anything that is called with an image.
         exif_orientation: as of `decode_image`. By default images are turned as their EXIF data say in Hugging Face's
             columns (structs with `bytes` and `path`), as `datasets` turns them, and nowhere else.
-        mode, truncated, max_pixels: as of `decode_image`. With crops, a part of a damaged JPEG that
+        mode: as of `decode_image`. By default the mode of the column if it is Hugging Face's `Image(mode=...)` in
+            Parquet and Arrow files, and "RGB" everywhere else.
+        truncated, max_pixels: as of `decode_image`. With crops, a part of a damaged JPEG that
             is not needed is not looked at, but whether its end is there is.
         exact: whether a JPEG is always decoded at full size. Otherwise, where a transform makes it (or the part that is
             cut out of it) smaller, its blocks of 8x8 pixels are decoded to 4x4, 2x2 or one, as long as that covers what
@@ -130,7 +137,7 @@ class ImageField:
         self,
         transform: Callable[[Any], Any] | None = None,
         *,
-        mode: Mode = "RGB",
+        mode: Mode | None = None,
         exif_orientation: bool | None = None,
         truncated: Truncated = "error",
         max_pixels: int = MAX_PIXELS,
@@ -182,13 +189,13 @@ class ImageField:
             )
 
     def _open(self, images: int) -> None:
-        self._decoder = image_decoder(self.mode, bool(self.exif_orientation), self.truncated, self.max_pixels)
+        self._decoder = image_decoder(self.mode or _MODE, bool(self.exif_orientation), self.truncated, self.max_pixels)
         has_places = self.moves_fields
         divided = None
         if self.transform is not None:
             divided = divide(
                 self.transform,
-                mode=self.mode,
+                mode=self.mode or _MODE,
                 has_places=has_places,
                 has_keypoints=bool(self.keypoints),
                 box_fields=len(self.boxes),
@@ -416,11 +423,23 @@ class ImageField:
     def _generator(self) -> object | None:
         return torch_door(current_generator()) if self.is_random else None
 
-    def of_hugging_face(self) -> ImageField:
-        """The same field for an `Image` column of Hugging Face: turned by its EXIF data, unless it was said whether."""
-        if self.exif_orientation is not None:
-            return self
-        return ImageField(**{**self.__getstate__(), "exif_orientation": True})
+    def of_hugging_face(self, name: str, mode: str | None) -> ImageField:
+        """Returns the same field for the `Image` column `name` of Hugging Face, as `datasets` reads it.
+
+        Unless the field says otherwise, images are turned by their EXIF data, and have the mode that the column has.
+
+        Raises:
+            ValueError: the mode is not one that is made here, and the field says no other.
+        """
+        changes: dict[str, Any] = {} if self.exif_orientation is not None else {"exif_orientation": True}
+        if self.mode is None and mode is not None:
+            if mode not in _CONVERTED:
+                raise ValueError(
+                    f"columns[{name!r}]: expected Image(mode=...) of Hugging Face with one of {', '.join(_CONVERTED)}, "
+                    f"got {mode!r}; choose a mode yourself, ImageField(mode='RGB'), or read the column with `datasets`"
+                )
+            changes["mode"] = mode
+        return ImageField(**{**self.__getstate__(), **changes}) if changes else self
 
     def with_transform(self, transform: Callable[[Any], Any] | None) -> ImageField:
         """The same field with another transform."""
@@ -436,7 +455,7 @@ class ImageField:
 
     def __repr__(self) -> str:
         """The constructor's call, as far as it differs from `ImageField()`."""
-        default: dict[str, Any] = {"transform": None, "mode": "RGB", "exif_orientation": None, "truncated": "error"}
+        default: dict[str, Any] = {"transform": None, "mode": None, "exif_orientation": None, "truncated": "error"}
         default |= {"max_pixels": MAX_PIXELS, "exact": False, "channels": "first"}
         default |= dict.fromkeys(("cache", "cache_bytes", "cache_folder"))
         default |= {"boxes": (), "box_format": "XYXY", "masks": (), "tv_tensors": False}

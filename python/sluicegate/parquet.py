@@ -136,7 +136,9 @@ class ParquetDataset(DecodedDataset):
         self._open()
 
     def _open(self) -> None:
-        self._set_core(*with_images(self.columns, self.images, self.nulls, self.paths, self._read))
+        self._set_core(
+            *with_images(self.columns, self.images, self.nulls, self.paths, self._read, _core.parquet_metadata)
+        )
 
     def _read(self, columns: Columns, nulls: Any, *, is_look: bool) -> tuple[_core.Dataset, Any, list[Kind]]:
         core, structure, kinds, sizes, cache, self.damages = _core.Dataset.parquet(

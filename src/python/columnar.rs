@@ -1,11 +1,14 @@
 //! Columns of Arrow's: how they are read, as Python says it, and what they are in Python.
 
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::detach::opening;
 use super::error::unknown;
 use super::nested;
-use crate::{ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Result, Strings};
+use crate::{Arrow, ColumnKind, ColumnarOptions, Decimals, FillValue, Nesting, NullRule, Parquet, Result, Strings};
 
 /// How columns are read, as Python says it.
 #[derive(FromPyObject)]
@@ -103,4 +106,16 @@ pub(super) fn kind_name(kind: &ColumnKind) -> String {
         ColumnKind::Nested(values) => return format!("nested {}", nested::spec_of(values)),
     };
     name.into()
+}
+
+/// The text under `key` in the metadata of the schema of the Parquet file at `path`.
+#[pyfunction]
+pub(super) fn parquet_metadata(py: Python<'_>, path: PathBuf, key: &str) -> PyResult<Option<String>> {
+    opening(py, || Parquet::metadata(path, key))
+}
+
+/// The same of an Arrow file.
+#[pyfunction]
+pub(super) fn arrow_metadata(py: Python<'_>, path: PathBuf, key: &str) -> PyResult<Option<String>> {
+    opening(py, || Arrow::metadata(path, key))
 }

@@ -73,6 +73,8 @@ mod _core {
     #[pymodule_export]
     use super::class_index::ClassIndex;
     #[pymodule_export]
+    use super::columnar::{arrow_metadata, parquet_metadata};
+    #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]
     use super::engine::Engine;

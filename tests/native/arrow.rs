@@ -1,5 +1,6 @@
 //! Arrow files and streams: what is read, and what is refused.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -166,5 +167,18 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn metadata_of_the_schema_are_found_by_key() {
+    let folder = TempDir::new().unwrap();
+    let metadata = HashMap::from([("key".to_owned(), "value".to_owned())]);
+    let schema = rows(0, 3).schema().as_ref().clone().with_metadata(metadata);
+    let rows = rows(0, 3).with_schema(Arc::new(schema)).unwrap();
+    for form in [Form::File, Form::Stream] {
+        let path = put(&folder, form, None, std::slice::from_ref(&rows));
+        assert_eq!(Arrow::metadata(path.clone(), "key").unwrap().as_deref(), Some("value"));
+        assert_eq!(Arrow::metadata(path, "other").unwrap(), None);
     }
 }

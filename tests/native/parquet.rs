@@ -1,5 +1,6 @@
 //! Parquet files: what is read, and what is refused.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -321,4 +322,15 @@ fn a_damaged_row_group_ahead_fails_in_its_own_batches_in_the_same_words() {
     for threads in 1..4 {
         assert_eq!(read(threads), expected, "{threads} threads");
     }
+}
+
+#[test]
+fn metadata_of_the_schema_are_found_by_key() {
+    let folder = TempDir::new().unwrap();
+    let metadata = HashMap::from([("key".to_owned(), "value".to_owned())]);
+    let schema = some_rows().schema().as_ref().clone().with_metadata(metadata);
+    let path = put(&folder, "a.parquet", &some_rows().with_schema(Arc::new(schema)).unwrap(), 5);
+    assert_eq!(Parquet::metadata(path.clone(), "key").unwrap().as_deref(), Some("value"));
+    assert_eq!(Parquet::metadata(path, "other").unwrap(), None);
+    assert!(matches!(Parquet::metadata(folder.path().join("none"), "key"), Err(Error::Io { .. })));
 }

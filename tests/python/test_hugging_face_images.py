@@ -182,3 +182,99 @@ def test_relative_paths_of_several_folders(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "a" / "x.png").unlink()
     dataset = ParquetDataset(tmp_path / "a" / "x.parquet", {"image": "image"})
     assert torch.equal(dataset[0]["image"], decode_image(tmp_path / "b" / "x.png"))
+
+
+# Kinds of images that files hold, by Pillow's modes. Of 16 bits Pillow cuts grey off at 255, which is documented.
+KINDS = ("RGB", "L", "LA", "RGBA", "P", "1", "CMYK")
+
+
+def of_kind(kind: str, number: int) -> bytes:
+    image = photograph(number, 33, 21)
+    if kind in ("LA", "RGBA"):
+        image.putalpha(photograph(number + 9, 33, 21).convert("L"))
+    return encoded(image.convert(kind), "tiff" if kind == "CMYK" else "png")
+
+
+@pytest.fixture(params=["L", "RGB", "RGBA", None])
+def with_mode(request: Any, tmp_path: Path) -> tuple[Path, Any]:
+    """A folder, and the table in it with images of every kind, of which `datasets` makes images of one mode."""
+    features = datasets.Features({"image": datasets.Image(mode=request.param), "label": datasets.Value("int64")})
+    rows = [{"bytes": of_kind(kind, number), "path": None} for number, kind in enumerate(KINDS)]
+    table = datasets.Dataset.from_dict({"image": rows, "label": list(range(len(rows)))}, features=features)
+    table.to_parquet(tmp_path / "a.parquet")
+    table.save_to_disk(tmp_path / "saved")
+    return tmp_path, table
+
+
+@pytest.mark.parametrize("kind", [ParquetDataset, ArrowDataset])
+def test_the_mode_is_that_of_the_column(with_mode: tuple[Path, Any], kind: Any) -> None:
+    folder, table = with_mode
+    mode = table.features["image"].mode
+    paths = [folder / "a.parquet"] if kind is ParquetDataset else sorted((folder / "saved").glob("*.arrow"))
+    dataset = kind(paths, {"image": "image", "label": None})
+    if kind is ParquetDataset:
+        table = datasets.load_dataset(
+            "parquet", data_files=str(paths[0]), split="train", cache_dir=str(folder / "cache")
+        )
+        assert table.features["image"].mode == mode
+    for number, row in enumerate(table):
+        image = row["image"] if mode is not None else row["image"].convert("RGB")
+        array = np.array(image)
+        expected = torch.from_numpy(array[:, :, None] if array.ndim == 2 else array).permute(2, 0, 1)
+        for one in (dataset, pickle.loads(pickle.dumps(dataset))):
+            assert torch.equal(one[number]["image"], expected), KINDS[number]
+    # Whole batches, too, and with transforms and a cache.
+    fixed = kind(paths, {"image": ImageField(T.CenterCrop(9), cache="memory"), "label": None})
+    assert fixed.is_native
+    (batch,) = DataLoader(fixed, batch_size=len(KINDS))
+    for number in range(len(KINDS)):
+        assert torch.equal(batch["image"][number], T.CenterCrop(9)(dataset[number]["image"]))
+    # Who says a mode gets that.
+    chosen = kind(paths, {"image": ImageField(mode="L"), "label": None})
+    assert chosen[0]["image"].shape == (1, 21, 33)
+
+
+def test_datasets_with_a_mode_are_read_as_torch_reads_them(with_mode: tuple[Path, Any]) -> None:
+    """The package's own objects decode their images themselves, whoever loads them."""
+    _, table = with_mode
+    if table.features["image"].mode is None:
+        table = table.cast_column("image", datasets.Image(mode="RGB"))
+    for dataset in (table.with_format("torch"), table.to_iterable_dataset().with_format("torch")):
+        expected = list(torch.utils.data.DataLoader(dataset, batch_size=3))
+        for options in ({}, {"num_workers": 1}):
+            assert_same(list(DataLoader(dataset, batch_size=3, **options)), expected)
+    lists = table.add_column(
+        "images", [[row] for row in table.cast_column("image", datasets.Image(decode=False))["image"]]
+    )
+    features = datasets.Features({**table.features, "images": datasets.List(table.features["image"])})
+    lists = lists.cast(features).with_format("torch")
+    assert_same(list(DataLoader(lists, batch_size=2)), list(torch.utils.data.DataLoader(lists, batch_size=2)))
+
+
+@pytest.mark.parametrize("mode", ["P", "1", "CMYK", "I", "F"])
+def test_a_mode_that_is_not_made_here_is_refused(tmp_path: Path, mode: str) -> None:
+    features = datasets.Features({"image": datasets.Image(mode=mode)})
+    rows = [{"bytes": turned(1), "path": None}]
+    datasets.Dataset.from_dict({"image": rows}, features=features).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(
+        ValueError, match=rf"columns\['image'\]: expected Image\(mode=...\) .* got '{mode}'; choose a mode"
+    ):
+        ParquetDataset(tmp_path / "a.parquet", {"image": "image"})
+    chosen = ParquetDataset(tmp_path / "a.parquet", {"image": ImageField(mode="RGB", exif_orientation=False)})
+    assert torch.equal(chosen[0]["image"], decode_image(turned(1)))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"info": 3}', '{"info": {"features": [1]}}'])
+def test_metadata_that_make_no_sense_say_nothing(tmp_path: Path, text: str) -> None:
+    table = pa.table({"image": pa.array([{"bytes": turned(0), "path": None}], KIND)})
+    pq.write_table(table.replace_schema_metadata({"huggingface": text}), tmp_path / "a.parquet")
+    assert ParquetDataset(tmp_path / "a.parquet", {"image": "image"})[0]["image"].shape == (3, 21, 33)
+
+
+def test_images_in_structs_are_refused(tmp_path: Path) -> None:
+    features = datasets.Features({"pair": {"left": datasets.Image(mode="L"), "right": datasets.Image(mode="RGBA")}})
+    image = {"bytes": turned(0), "path": None}
+    rows = [{"left": image, "right": image}]
+    datasets.Dataset.from_dict({"pair": rows}, features=features).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"columns\['pair.left'\]: expected a column that is an image"):
+        ParquetDataset(tmp_path / "a.parquet", {"pair.left": "image", "pair.right": "image"})

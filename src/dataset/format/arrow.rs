@@ -108,6 +108,16 @@ impl Arrow {
         })
     }
 
+    /// The text under `key` in the metadata of the schema of the file at `path`: Hugging Face's `datasets` says under
+    /// "huggingface", in JSON, what the columns are to it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn metadata(path: PathBuf, key: &str) -> Result<Option<String>> {
+        let files = ArrowFiles::open(vec![path], 0)?;
+        Ok(files.schemas().next().and_then(|(_, schema)| schema.metadata().get(key).cloned()))
+    }
+
     /// What each field is.
     #[must_use]
     pub fn kinds(&self) -> &[ColumnKind] {

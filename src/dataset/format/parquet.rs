@@ -102,6 +102,15 @@ impl Parquet {
         })
     }
 
+    /// The text under `key` in the metadata of the schema of the file at `path`: Hugging Face's `datasets` says under
+    /// "huggingface", in JSON, what the columns are to it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn metadata(path: PathBuf, key: &str) -> Result<Option<String>> {
+        ParquetSource::metadata(path, key)
+    }
+
     /// What each field is.
     #[must_use]
     pub fn kinds(&self) -> &[ColumnKind] {

@@ -84,6 +84,13 @@ impl ParquetSource {
         Ok(Self { pool, columns, options, filter, groups, footers: BlockCache::new(FOOTER_BYTES) })
     }
 
+    /// The text under `key` in the metadata of the schema of the file at `path`.
+    pub(super) fn metadata(path: PathBuf, key: &str) -> Result<Option<String>> {
+        let pool = FilePool::new(Arc::new(SourceFiles::look(vec![path])?), OPEN_FILES);
+        let footer = Footer::read(&pool.file(0)?, PageIndexPolicy::Skip)?;
+        Ok(footer.schema.metadata().get(key).cloned())
+    }
+
     pub(super) fn footer(&self, file: usize, pages: Pages) -> Result<Arc<KnownFooter>> {
         self.footers.get(&(file, pages), || {
             let known = KnownFooter::read(&self.pool, file, pages, &self.options.columns)?;

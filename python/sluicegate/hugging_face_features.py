@@ -1,0 +1,28 @@
+"""What Hugging Face's `datasets` has written into Parquet and Arrow files about their columns."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["METADATA", "image_mode"]
+
+# The key in the metadata of the schema.
+METADATA = "huggingface"
+
+
+def image_mode(metadata: str | None, column: str) -> str | None:
+    """Returns the mode that `datasets` converts the images of a column to; None if it leaves them as they are.
+
+    Args:
+        metadata: the text under `METADATA`, which is JSON.
+        column: its name.
+    """
+    try:
+        part: Any = json.loads(metadata or "{}")
+    except ValueError:
+        return None
+    for step in ("info", "features", column):
+        part = part.get(step) if isinstance(part, dict) else None
+    mode = part.get("mode") if isinstance(part, dict) and part.get("_type") == "Image" else None
+    return mode if isinstance(mode, str) else None
