@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from .bell import Bell
 from .ids import BatchIds
 from .process_answer import ProcessAnswer
 from .process_workers import EPOCH_BITS, ProcessWorkers
@@ -21,6 +22,9 @@ from .thread_workers import ThreadWorkers
 if TYPE_CHECKING:
     from .dataloader import DataLoader
     from .worker_iterator import WorkerIterator
+
+# How often one who waits for another to hear looks whether that one still does.
+_LOOK_SECONDS = 1.0
 
 # By a loader: the workers that it has together with others. Beside it and not on it, as its slots are.
 _shared: weakref.WeakKeyDictionary[Any, SharedWorkers] = weakref.WeakKeyDictionary()
@@ -48,9 +52,9 @@ class SharedWorkers:
 
     def _begin_anew(self) -> None:
         self._owner = os.getpid()
-        # Guards what follows; notified when somebody has heard for all.
-        self._come = threading.Condition()
-        self._is_hearing = False
+        # Guards what follows.
+        self._lock = threading.RLock()
+        self._hearer: threading.Thread | None = None
         self._group: ProcessWorkers | ThreadWorkers | None = None
         self._terms: tuple[Any, ...] = ()
         self._told: int | None = None
@@ -74,7 +78,7 @@ class SharedWorkers:
         """
         if self._owner != os.getpid():
             self._begin_anew()  # In a fork: the lock may be held by a thread that was not forked.
-        with self._come:
+        with self._lock:
             terms = _terms(iterator, loader)
             if self._group is None or self._group.closed:
                 self._group, self._terms, self._death = make(), terms, None
@@ -97,7 +101,7 @@ class SharedWorkers:
 
     def ask(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
         """Asks `worker` for one batch, at once or when it has time."""
-        with self._come:
+        with self._lock:
             self._waiting[worker].append((epoch, number, ids))
             self._send_waiting()
 
@@ -113,7 +117,7 @@ class SharedWorkers:
 
     def tell_epoch(self, shared_seed: int | None, number: int, is_told: bool) -> None:
         """Has the workers tell the dataset which epoch it is, where that is not told with every batch."""
-        with self._come:
+        with self._lock:
             if is_told and self._told != number and self._group is not None and not self._group.tells_epoch:
                 self._group.begin(0, shared_seed, number, is_told)
             self._told = number
@@ -125,29 +129,49 @@ class SharedWorkers:
             RuntimeError: a worker has died; whoever it worked for is told.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+        is_silent = False
         while True:
             left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            with self._come:
-                if share.inbox:
-                    return True
-                if left == 0.0:
-                    return False
-                self.check(share)
-                if self._is_hearing:
-                    self._come.wait(left)
-                    continue
-                self._is_hearing = True
+            is_hearing = False
             try:
-                self._hear(share, left)
+                with self._lock:
+                    if share.inbox:
+                        return True
+                    if left == 0.0:
+                        return False
+                    self.check(share)
+                    if not self._is_heard(is_silent):
+                        # In this order: should a signal's exception come from here on, it is taken back.
+                        is_hearing, self._hearer = True, threading.current_thread()
+                if is_hearing:
+                    self._hear(share, left)
+                else:
+                    is_silent = not share.heard.wait(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
             finally:
-                with self._come:
-                    self._is_hearing = False
-                    self._come.notify_all()
+                if is_hearing:
+                    self._end_hearing()
+
+    def _end_hearing(self) -> None:
+        with self._lock:
+            self._hearer = None
+            for share in list(self._shares.values()):
+                share.heard.ring()
+
+    def _is_heard(self, is_silent: bool) -> bool:
+        """Returns True if another thread hears for all.
+
+        A second exception of a signal may have kept the last one from saying that it left. If nothing was heard for a
+        while, it is checked that the thread is alive; not always, for the reason in `ThreadWorkers.receive`.
+        """
+        hearer = self._hearer
+        if hearer is None or hearer is threading.current_thread():
+            return False
+        return not is_silent or hearer.is_alive()
 
     def _hear(self, share: WorkerShare, timeout: float | None) -> None:
         with self._death_noted(share):
             share.group.receive(timeout)
-        with self._come:
+        with self._lock:
             self._hand_out()
 
     def _hand_out(self) -> None:
@@ -166,7 +190,7 @@ class SharedWorkers:
     def check(self, share: WorkerShare) -> None:
         """Raises when a worker has died, or when these workers are another process's."""
         group = share.group
-        with self._come, self._death_noted(share):
+        with self._lock, self._death_noted(share):
             group.check()
             if group.closed and not share.has_left and group is self._group and self._death is not None:
                 raise RuntimeError(str(self._death))
@@ -183,7 +207,7 @@ class SharedWorkers:
 
     def leave(self, share: WorkerShare, is_hurried: Callable[[], bool] | None) -> None:
         """Ends the wait of `share`, which no longer uses the workers; the last one ends them, as their `close` does."""
-        with self._come:
+        with self._lock:
             self._shares.pop(share.number, None)
             is_last = share.group is self._group and not self._shares
             if is_last:
@@ -207,6 +231,8 @@ class WorkerShare:
         self.number = number
         self.has_left = False
         self.inbox: deque[ProcessAnswer | ThreadAnswer] = deque()
+        # Rung when another share has heard for all.
+        self.heard = Bell()
         self.workers: list[Any] = group.workers
         self.first_epoch = number << EPOCH_BITS
         # The iterators begin with different workers: else all would wait for one.

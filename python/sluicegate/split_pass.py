@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from . import deadlines
+from .bell import Bell
 from .classified_stream import ClassifiedStream
 from .global_generators import as_text, global_generators, set_global_state
 from .spill_file import SpillFile
@@ -81,8 +82,10 @@ class SplitPass:
         self._when_full = when_full
         self._spill_dir = spill_dir
         self._dropped = dropped
-        # Guards all that follows; notified whenever anything of it has changed.
-        self._changed = threading.Condition(threading.RLock())
+        # Guards all that follows. Not a condition: a signal's exception within one would leave it locked.
+        self._lock = threading.RLock()
+        # Those of the threads that wait for a change.
+        self._bells: dict[threading.Thread, Bell] = {}
         self._parts: dict[Hashable, _Part] = {}
         self._is_reading = False
         # The sample that was read and found no room, with its class.
@@ -103,7 +106,7 @@ class SplitPass:
 
     def join(self, name: Hashable) -> bool:
         """Begins to read class `name`; False when it has been read in this pass."""
-        with self._changed:
+        with self._lock:
             part = self._part(name)
             if part.is_taken:
                 return False
@@ -114,38 +117,38 @@ class SplitPass:
         """Nobody will read class `name` any more. Called by finalizers."""
         self._left.append(name)
         # Not waiting for it: those who wait look around by themselves.
-        if self._changed.acquire(blocking=False):
+        if self._lock.acquire(blocking=False):
             try:
-                self._changed.notify_all()
+                self._tell()
             finally:
-                self._changed.release()
+                self._lock.release()
 
     def is_read_but_for(self, name: Hashable) -> bool:
         """Whether somebody reads another class than `name`, and is not at its end."""
-        with self._changed:
+        with self._lock:
             self._note_left()
             return any(part.is_taken and not part.is_left for other, part in self._parts.items() if other != name)
 
     def finish(self, name: Hashable) -> None:
         """Class `name` has been read to its end."""
-        with self._changed:
+        with self._lock:
             part = self._part(name)
             part.is_left = True
             part.clear()
 
     def unread(self) -> dict[Hashable, int]:
         """How many samples each class that nobody has read has left."""
-        with self._changed:
+        with self._lock:
             return {name: len(part) for name, part in self._parts.items() if not part.is_taken and len(part)}
 
     def close(self) -> None:
         """Drops what is held, in memory and on disk; whoever waits or asks is told."""
-        with self._changed:
+        with self._lock:
             self.closed = True
             self._in_hand = _NOTHING
             for part in self._parts.values():
                 part.clear()
-            self._changed.notify_all()
+            self._tell()
 
     def take(self, name: Hashable) -> Any:
         """The next sample of class `name`.
@@ -156,7 +159,7 @@ class SplitPass:
                 stream failed while another class was reading it.
             Exception: what the stream raises, to the one that reads it.
         """
-        with self._changed:
+        with self._lock:
             while True:
                 if self.closed:
                     raise RuntimeError(
@@ -169,25 +172,25 @@ class SplitPass:
                 if len(part):
                     sample = part.pop()
                     part.taken += 1
-                    self._changed.notify_all()
+                    self._tell()
                     return sample
                 if self._in_hand is not _NOTHING and not self._place():
                     self._await_room(name)
                 elif self.ended:
                     self._raise_end(name)
                 elif self._is_reading:
-                    self._changed.wait(_LOOK_SECONDS)
+                    self._wait()
                 else:
                     self._read(name)
 
     def look_ahead(self, wanted: Callable[[], bool]) -> None:
         """Reads until `wanted`, or as far as the buffers have room in memory. For one who reads no class."""
-        with self._changed:
+        with self._lock:
             while not (wanted() or self.ended or self.closed or self._in_hand is not _NOTHING):
                 if any(len(part) >= self._buffer_size for part in self._parts.values()):
                     return
                 if self._is_reading:
-                    self._changed.wait(_LOOK_SECONDS)
+                    self._wait()
                 else:
                     self._read(None)
 
@@ -198,7 +201,7 @@ class SplitPass:
 
     def state(self) -> dict[str, Any] | None:
         """Where the pass is: plain JSON, if the classes are; None when nobody will get anything of it any more."""
-        with self._changed:
+        with self._lock:
             self._note_left()
             if self.ended and all(part.is_left if part.is_taken else not len(part) for part in self._parts.values()):
                 return None
@@ -216,7 +219,7 @@ class SplitPass:
         Raises:
             RuntimeError: the stream is another one.
         """
-        with self._changed:
+        with self._lock:
             for name, taken, is_taken, is_left in state["parts"]:
                 part = self._part(name)
                 part.taken = part.taken_before = taken
@@ -245,27 +248,47 @@ class SplitPass:
     def _part(self, name: Hashable) -> _Part:
         return self._parts.setdefault(name, _Part())
 
+    def _wait(self) -> None:
+        """Waits for a change, without the lock, and not long."""
+        me = threading.current_thread()
+        bell = self._bells[me] = Bell()
+        try:
+            # In here: a signal's exception may come after any call.
+            self._lock.release()
+            bell.wait(_LOOK_SECONDS)
+        finally:
+            self._lock.acquire()
+            self._bells.pop(me, None)
+
+    def _tell(self) -> None:
+        """Wakes those who wait for a change. With the lock."""
+        for bell in self._bells.values():
+            bell.ring()
+
     def _read(self, name: Hashable) -> None:
         """Reads one sample, without the lock: it may take long, and others may take what is there."""
         if self._asked == 0:
             self._start = global_generators().take()
         self._is_reading = True
         self._asked += 1
-        self._changed.release()
         found: Any = _NOTHING
         failed = True
         try:
+            # In here: a signal's exception may come after any call, and others wait for the end of this.
+            self._lock.release()
             found = next(self._samples)
             failed = False
         except StopIteration:
             failed = False
         finally:
-            self._changed.acquire()
-            # Also after an exception: somebody else reads on.
-            self._is_reading = False
+            try:
+                self._lock.acquire()
+            finally:
+                # Also after an exception: somebody else reads on.
+                self._is_reading = False
             if failed:
                 self._told_of_error = name
-            self._changed.notify_all()
+            self._tell()
         if found is _NOTHING:
             self.ended = True
         elif not self.closed:
@@ -287,22 +310,25 @@ class SplitPass:
                 part.spilled = SpillFile(self._spill_dir)
             self._spill(part.spilled, name, sample)
         elif len(part.samples) < self._buffer_size:
+            # First: should a signal's exception come now, the sample is lost, and not there twice.
+            self._in_hand = _NOTHING
             part.samples.append(sample)
         elif self._when_full == "drop":
             self._dropped(name)
         else:
             return False
         self._in_hand = _NOTHING
-        self._changed.notify_all()
+        self._tell()
         return True
 
     def _spill(self, spilled: SpillFile, name: Hashable, sample: Any) -> None:
+        in_hand, self._in_hand = self._in_hand, _NOTHING
         try:
             spilled.append(sample)
         except OSError:
-            raise  # There may be room later, so it stays in hand.
+            self._in_hand = in_hand  # There may be room later.
+            raise
         except BaseException:
-            self._in_hand = _NOTHING
             self._dropped(name)
             raise
 
@@ -342,7 +368,7 @@ class SplitPass:
                     RuntimeWarning,
                     stacklevel=4,
                 )
-            self._changed.wait(_LOOK_SECONDS)
+            self._wait()
         finally:
             del self._waiting[me]
 

@@ -7,6 +7,7 @@ import contextlib
 import copy
 import math
 import os
+import queue
 import sys
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _torch, deadlines
 from .batch_bytes import bytes_of
+from .bell import Bell
 from .fetch import make_fetcher
 from .ids import BatchIds
 from .report import Reporter
@@ -62,8 +64,10 @@ class ThreadWorkers:
         self.inbox: deque[ThreadAnswer] = deque()
         self.bytes_ahead = iterator._bytes_ahead
         self._owner = os.getpid()
-        # Guards what follows; notified when an answer has come.
-        self._come = threading.Condition()
+        # Guards the counts below, and that an answer is counted when it is in the inbox.
+        self._lock = threading.Lock()
+        # Rung when an answer has come, and when the workers are closed.
+        self._come = Bell()
         self._stopping = False
         # By worker: how many batches it was asked for that it has not answered.
         self._unanswered = [0] * loader.num_workers
@@ -105,7 +109,7 @@ class ThreadWorkers:
         """Asks `worker` for one batch; returns at once."""
         # A sampler may use its list again before this batch is fetched.
         index = indices_of(copy.copy(ids.request))
-        with self._come:
+        with self._lock:
             self._lanes[worker].ask((epoch, number, index, ids.epoch))
             self._unanswered[worker] += 1  # Last: should a signal's exception come before, nobody waits for too many.
 
@@ -133,7 +137,7 @@ class ThreadWorkers:
         while True:
             while self.inbox:
                 note(self.inbox.popleft())
-            with self._come:
+            with self._lock:
                 busy = next((worker for worker, batches in enumerate(self._unanswered) if batches > 0), None)
                 if busy is None and not self.inbox:
                     break
@@ -182,14 +186,16 @@ class ThreadWorkers:
         """
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while True:
-            left = max(deadline - time.monotonic(), 0.0)
-            with self._come:
-                has_come = bool(self._come.wait_for(lambda: self.inbox or self.closed, min(left, _ALIVE_SECONDS)))
-            if has_come and not self.inbox:
+            if self.inbox:
+                return True
+            if self.closed:
                 raise StopIteration
-            if has_come or left <= _ALIVE_SECONDS:
-                return has_come
-            self._check_alive()
+            left = deadline - time.monotonic()
+            if left <= 0.0:
+                return False
+            if not self._come.wait(min(left, _ALIVE_SECONDS)):
+                # Seldom: a signal's exception within `is_alive` has Python take the thread for ended.
+                self._check_alive()
 
     def _check_alive(self) -> None:
         for worker, thread in enumerate(self.workers):
@@ -230,8 +236,7 @@ class ThreadWorkers:
         if self.is_foreign:
             return
         self._stopping = True
-        with self._come:
-            self._come.notify_all()  # A thread that waits for an answer would wait for ever.
+        self._come.ring()  # A thread that waits for an answer would wait for ever.
         for lane in self._lanes:
             lane.ask("stop")
         deadline = time.monotonic() + deadlines.GRACE
@@ -241,10 +246,10 @@ class ThreadWorkers:
         self.inbox.clear()
 
     def _answer(self, answer: ThreadAnswer) -> None:
-        with self._come:
+        with self._lock:
             self._unanswered[answer.worker] -= 1
             self.inbox.append(answer)
-            self._come.notify()
+        self._come.ring()
 
 
 def _join(thread: threading.Thread, deadline: float, is_hurried: Callable[[], bool] | None) -> None:
@@ -258,8 +263,9 @@ class _Lane:
     """What one thread was asked, and what it is doing."""
 
     def __init__(self) -> None:
-        self.tasks: deque[Any] = deque()
-        self.waiting = threading.Semaphore(0)
+        # Not a deque and a semaphore: the exception of a signal handler between the two would leave a task that the
+        # thread is not woken for, and every later task would wake it for the one before.
+        self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.doing: tuple[int, int, Any] | None = None
         self.since: float | None = None
 
@@ -270,12 +276,11 @@ class _Lane:
         self.doing = self.since = None
 
     def ask(self, task: Any) -> None:
-        self.tasks.append(task)
-        self.waiting.release()
+        self.tasks.put(task)
 
     def next(self) -> Any:
-        self.waiting.acquire()
-        return self.tasks.popleft()
+        """Waits for the next task. The last one is "stop", which `close` asks for, also at the interpreter's exit."""
+        return self.tasks.get()
 
 
 class _Worker:
