@@ -9,7 +9,7 @@ use super::encoded_batch::EncodedBatch;
 use super::format::ImageLink;
 use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, sizes_of};
 use crate::transform::{BoxFormat, ImagePipeline, Moves};
-use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
+use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator, watch};
 
 /// What a field of [`DecodedImages`] is.
 #[derive(Debug, Clone)]
@@ -301,12 +301,19 @@ impl ReadMany for DecodedImages {
         };
         let rooms = into.rooms(&self.fixed);
         // In a pool, other threads may take some of the images; else there is none but the global one, which no child of a fork has.
-        let filled: Vec<Result<Vec<Option<Vec<u8>>>>> = match rayon::current_thread_index() {
-            Some(_) => rooms.into_par_iter().enumerate().map(fill).collect(),
-            None => rooms.into_iter().enumerate().map(fill).collect(),
+        let filled: Vec<Vec<Option<Vec<u8>>>> = match rayon::current_thread_index() {
+            Some(_) => {
+                let filled: Vec<Result<_>> = rooms.into_par_iter().enumerate().map(fill).collect();
+                filled.into_iter().collect::<Result<_>>()?
+            }
+            // The consumer itself, who must hear of signals before the last image.
+            None => {
+                let watched = |each| watch::advance(0).and_then(|()| fill(each));
+                rooms.into_iter().enumerate().map(watched).collect::<Result<_>>()?
+            }
         };
         for (row, moved) in filled.into_iter().enumerate() {
-            let (moved, mut into) = (moved?, into.sample(row));
+            let mut into = into.sample(row);
             for (moved, &number) in moved.iter().zip(&self.variable) {
                 let stays = || together.as_ref().map(|encoded| encoded.field(row, self.fields[number].from()));
                 into.field(number).copy_from_slice(moved.as_deref().or_else(stays).unwrap_or_default());

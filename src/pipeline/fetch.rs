@@ -8,7 +8,7 @@ use crate::collate::{BatchLayout, Collate};
 use crate::dataset::{Blocks, Dataset, sizes_of};
 use crate::error::catch;
 use crate::memory::Slab;
-use crate::{BatchWriter, Column, Error, Result, Schema, Sizes, sample_key};
+use crate::{BatchWriter, Column, Error, Result, Schema, Sizes, sample_key, watch};
 
 /// The samples of one batch, by index, and the place of the batch in its epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,6 +135,7 @@ fn read_samples(dataset: &dyn Dataset, indices: &[usize], into: &mut BatchWriter
     let reading = Cell::new(None);
     let outcome = catch(|| {
         indices.iter().enumerate().try_for_each(|(row, &index)| {
+            watch::advance(0)?;
             reading.set(Some(index));
             dataset.read(index, &mut into.sample(row))
         })

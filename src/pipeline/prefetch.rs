@@ -181,6 +181,18 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         Some(self.arrived(ticket, batch))
     }
 
+    /// The next batch, taken out of the window, if the caller has to fetch it and that may take long: apart from the window,
+    /// which may be used meanwhile.
+    #[cfg(feature = "python")]
+    pub(crate) fn take_long(&mut self) -> Option<Unfetched<'scope, B>> {
+        self.enter_process();
+        if self.work.pace.worth() != Worth::Thread || !matches!(self.turn()?, Turn::Here) {
+            return None;
+        }
+        let indices = self.window.pop_front()?.into_indices();
+        Some(Unfetched { fetch: Arc::clone(&self.fetch), work: Arc::clone(&self.work), indices })
+    }
+
     /// As [`pop`](Self::pop) without waiting: `context` is woken when the next batch has come. A batch that no thread has
     /// begun is fetched here and now. Feature `futures`.
     #[cfg(feature = "futures")]
@@ -292,6 +304,23 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
             self.next_ticket += 1;
         }
         Ok(())
+    }
+}
+
+/// A batch that was taken out of its window before it was fetched.
+#[cfg(feature = "python")]
+pub(crate) struct Unfetched<'scope, B> {
+    fetch: Arc<dyn Fetch<B> + 'scope>,
+    work: Arc<Work<'scope, B>>,
+    indices: Arc<IndexBatch>,
+}
+
+#[cfg(feature = "python")]
+impl<B> Unfetched<'_, B> {
+    /// Fetches it: what was asked for, and what came of it.
+    pub(crate) fn fetch(self) -> (IndexBatch, Result<B>) {
+        let batch = self.work.fetch_here(&*self.fetch, &self.indices);
+        (Arc::unwrap_or_clone(self.indices), batch)
     }
 }
 

@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList};
 
 use super::convert::plain_indices;
 use super::dataset::Dataset;
-use super::detach::{detach, detach_long};
+use super::detach::{detach, detach_long, detach_step};
 use super::engine::Engine;
 use super::error::to_python;
 use super::field_kind::Samples;
@@ -216,10 +216,18 @@ impl Prefetch {
         loop {
             let left = deadline.map_or(SIGNAL_INTERVAL, |deadline| deadline.saturating_duration_since(Instant::now()));
             let patience = left.min(SIGNAL_INTERVAL);
-            let (popped, is_empty) = detach(py, || {
+            let (long, popped, is_empty) = detach(py, || {
                 let mut window = self.window();
-                Ok((window.pop(patience), window.is_empty()))
+                Ok(match window.take_long() {
+                    Some(long) => (Some(long), None, false),
+                    None => (None, window.pop(patience), window.is_empty()),
+                })
             })?;
+            let popped = match long {
+                // Without the window: a signal handler may ask for a batch, too.
+                Some(long) => Some(detach_step(py, || Ok(long.fetch()))?),
+                None => popped,
+            };
             if let Some((indices, batch)) = popped {
                 let entry = under_way.call_method1("pop", (indices.batch_in_epoch, py.None()))?;
                 let batch = batch.map_err(|error| to_python(py, error));

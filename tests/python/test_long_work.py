@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from sluicegate import JsonLinesDataset
+from sluicegate import DataLoader, ImageFolderDataset, JsonLinesDataset
 from sluicegate.sampler import LengthBucketBatchSampler, PackedBatchSampler, WeightedRandomSampler
 
 DOCUMENTS = 6_000_000
@@ -41,11 +42,18 @@ def lengths() -> Any:
     return np.random.default_rng(0).integers(50, 1500, DOCUMENTS)
 
 
+def packed(lengths: Any, strategy: str, window: int) -> list[int]:
+    """The first batch of an epoch."""
+    if strategy == "concat":
+        lengths = np.tile(lengths, 5)  # It is that much faster than the others.
+    return next(
+        iter(PackedBatchSampler(lengths, length=2048, rows_per_batch=8, strategy=strategy, seed=7, window=window))
+    )
+
+
 WORK: dict[str, Callable[[Any], Any]] = {
     **{
-        f"{strategy} {window}": lambda lengths, strategy=strategy, window=window: next(
-            iter(PackedBatchSampler(lengths, length=2048, rows_per_batch=8, strategy=strategy, seed=7, window=window))
-        )
+        f"{strategy} {window}": lambda lengths, strategy=strategy, window=window: packed(lengths, strategy, window)
         for strategy in ("concat", "first_fit", "best_fit")
         for window in (10_000, DOCUMENTS)
     },
@@ -120,3 +128,52 @@ def test_waiting_for_another_process_that_makes_an_index_can_be_interrupted(tmp_
             JsonLinesDataset(path, index_folder=tmp_path / "index")
         process.kill()
     assert len(JsonLinesDataset(path, index_folder=tmp_path / "index")) == 600_000
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> ImageFolderDataset:
+    """Of which a batch takes about a second."""
+    folder = tmp_path_factory.mktemp("images") / "a"
+    folder.mkdir()
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (1200, 1600, 3), dtype=np.uint8))
+    image.save(folder / "0.jpg")
+    for number in range(1, 24):
+        (folder / f"{number}.jpg").hardlink_to(folder / "0.jpg")
+    return ImageFolderDataset(folder.parent)
+
+
+def test_signals_are_handled_while_the_consumer_decodes_a_batch(images: ImageFolderDataset) -> None:
+    seen = 0
+
+    def count() -> None:
+        nonlocal seen
+        seen += 1
+
+    loader = DataLoader(images, batch_size=len(images))
+    with signals(count):
+        next(iter(loader))
+    assert seen > 4
+
+    def interrupt() -> None:
+        raise Interrupted
+
+    iterator = iter(DataLoader(images, batch_size=len(images) // 2))
+    with signals(interrupt), pytest.raises(Interrupted):
+        next(iterator)
+    # As in torch, the batch that was interrupted is lost, and the next one comes.
+    assert len(next(iterator)[0]) == len(images) // 2
+
+
+@pytest.mark.timeout(60)
+def test_a_signal_handler_may_ask_for_a_batch_while_one_is_decoded(images: ImageFolderDataset) -> None:
+    iterator = iter(DataLoader(images, batch_size=8))
+    from_handler: list[Any] = []
+
+    def ask() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        from_handler.append(next(iterator))
+
+    with signals(ask):
+        batches = list(iterator)
+    assert len(from_handler) == 1
+    assert len(batches) == 2

@@ -3,13 +3,19 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use super::cache_info::CacheInfo;
 use crate::Result;
 use crate::memory::PerProcess;
+use crate::watch;
 
 /// So many bytes of decoded blocks are kept, unless the caller says otherwise.
 pub(crate) const CACHED_BYTES: usize = 256 << 20;
+
+/// How often one who waits for a block looks whether he still wants it.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Decoded blocks (row groups, unpacked shards) by their keys. When they have more than a number of bytes together, those
 /// go first of which every sample was read, then those that were not asked for the longest; what somebody still reads stays
@@ -23,7 +29,9 @@ pub(crate) const CACHED_BYTES: usize = 256 << 20;
 /// it has just begun, instead of those that lie in it whole.
 ///
 /// A block is decoded by the first thread that asks for it, while all others that ask for the same one wait. No lock is held
-/// meanwhile. When decoding fails or panics, the next one that waits tries for itself. A forked child begins with none.
+/// meanwhile. When decoding fails or panics, the next one that waits tries for itself. A forked child begins with none. The thread
+/// that decodes a block may ask for it again (a signal handler that it runs may, or other work of its pool, which it does while it
+/// waits for a part of its own): it would wait for itself, so it decodes that once more.
 pub(crate) struct BlockCache<K, B> {
     limit: usize,
     shelf: PerProcess<Shelf<K, B>>,
@@ -80,7 +88,7 @@ impl Reads {
 
 enum Entry<B> {
     /// A thread is at it.
-    Decoding,
+    Decoding(ThreadId),
     Kept {
         block: Arc<B>,
         bytes: usize,
@@ -102,8 +110,7 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
         Self { limit, ..self }
     }
 
-    /// The block of `key`. Where it is not there, `decode` makes it and says how many bytes it has; it must not ask for the
-    /// same key.
+    /// The block of `key`. Where it is not there, `decode` makes it and says how many bytes it has.
     ///
     /// # Errors
     /// Those of `decode`.
@@ -135,13 +142,20 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
                     }
                     blocks.given_up -= 1;
                 }
-                Some(Entry::Decoding) => {
-                    blocks = shelf.settled.wait(blocks).unwrap_or_else(PoisonError::into_inner);
+                Some(Entry::Decoding(thread)) if *thread == thread::current().id() => {
+                    drop(blocks);
+                    return Ok(Arc::new(decode()?.0));
+                }
+                Some(Entry::Decoding(_)) => {
+                    drop(shelf.settled.wait_timeout(blocks, LOOK).unwrap_or_else(PoisonError::into_inner));
+                    // Without the lock: what watches may run anything.
+                    watch::advance(0)?;
+                    blocks = shelf.lock();
                     continue;
                 }
                 None => {}
             }
-            blocks.entries.insert(key.clone(), Entry::Decoding);
+            blocks.entries.insert(key.clone(), Entry::Decoding(thread::current().id()));
             break;
         }
         drop(blocks);
@@ -165,7 +179,7 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
                 Some(Arc::clone(block))
             }
             Entry::GivenUp(block) => block.upgrade(),
-            Entry::Decoding => None,
+            Entry::Decoding(_) => None,
         };
         blocks.found += u64::from(found.is_some());
         found
@@ -180,7 +194,7 @@ impl<K: Eq + Hash + Clone + Send + Sync, B: Send + Sync> BlockCache<K, B> {
     /// Whether the block of `key` is there, or somebody is at it or reads it.
     pub(crate) fn is_here(&self, key: &K) -> bool {
         match self.shelf.get_or_make(Shelf::default).lock().entries.get(key) {
-            Some(Entry::Kept { .. } | Entry::Decoding) => true,
+            Some(Entry::Kept { .. } | Entry::Decoding(_)) => true,
             Some(Entry::GivenUp(block)) => block.strong_count() > 0,
             None => false,
         }
@@ -248,7 +262,7 @@ impl<K: Eq + Hash + Clone, B> Turn<'_, K, B> {
 impl<K: Eq + Hash, B> Drop for Turn<'_, K, B> {
     fn drop(&mut self) {
         let mut blocks = self.shelf.lock();
-        if matches!(blocks.entries.get(self.key), Some(Entry::Decoding)) {
+        if matches!(blocks.entries.get(self.key), Some(Entry::Decoding(_))) {
             blocks.entries.remove(self.key);
         }
         drop(blocks);

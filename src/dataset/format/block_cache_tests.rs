@@ -1,10 +1,14 @@
-//! What [`BlockCache`] keeps when blocks are read in windows.
+//! What [`BlockCache`] keeps when blocks are read in windows, and who waits for it.
+
+use std::sync::Barrier;
+use std::sync::mpsc::channel;
+use std::thread;
 
 use proptest::prelude::*;
 
 use super::block_cache::{BlockCache, Reads};
 use super::block_starts::BlockStarts;
-use crate::Permutation;
+use crate::{Error, Permutation, watch};
 
 #[test]
 fn what_was_read_whole_goes_before_what_was_not() {
@@ -90,4 +94,34 @@ fn by_the_time_of_use_alone_one_window_is_not_enough() {
 fn half_a_window_is_not_enough_for_anybody() {
     let sizes: Vec<usize> = (0..220).map(|block| 20 + block * 37 % 91).collect();
     assert!(decodings(&sizes, 8, 64, largest_window(&sizes, 8) / 2, true) > 1_000);
+}
+
+#[test]
+fn a_thread_that_asks_for_what_it_decodes_does_not_wait_for_itself() {
+    let cache = BlockCache::new(100);
+    let inner = || cache.get(&1, || Ok((2, 1)));
+    let block = cache.get(&1, || Ok((*inner()? + 5, 1)));
+    assert_eq!(*block.unwrap(), 7);
+    assert_eq!(*cache.get(&1, || Ok((0, 1))).unwrap(), 7, "the outer one is kept");
+}
+
+#[test]
+fn a_watcher_ends_the_wait_for_a_block_that_is_never_decoded() {
+    let (cache, begun) = (BlockCache::new(100), Barrier::new(2));
+    let (release, released) = channel::<()>();
+    thread::scope(|scope| {
+        let (cache, begun) = (&cache, &begun);
+        scope.spawn(move || {
+            cache.get(&1, || {
+                begun.wait();
+                let _ = released.recv();
+                Ok((1, 1))
+            })
+        });
+        begun.wait();
+        let watcher = Box::new(|_| Err(Error::State { reason: "enough".into() }));
+        let error = watch::within(watcher, || cache.get(&1, || Ok((2, 1)))).unwrap_err();
+        assert!(error.to_string().contains("enough"), "{error}");
+        drop(release);
+    });
 }
