@@ -18,6 +18,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from . import _core
 from .dataloader import DataLoader
+from .error_note import add_note
 from .paths import Path, local
 from .progress_line import ProgressLine
 from .shard_manifest import ShardManifest
@@ -176,8 +177,12 @@ class _Job:
                 if block is not None:
                     self._end(shards, (block, last))
                 self._note(shards, first_shard, wait=True)
-        except BaseException:
-            shards.close()
+        except BaseException as error:
+            try:
+                shards.close()
+            except OSError as left:
+                # The reason comes first.
+                add_note(error, str(left))
             # Shards that are finished by now need not be made again. Each one that failed is an error of its own.
             while not self._noted(shards, first_shard):
                 pass

@@ -168,7 +168,8 @@ impl Shards {
         Ok(written.into_iter().map(|shard| (shard.number, shard.samples, shard.bytes)).collect())
     }
 
-    /// Gives up what is not ended: when this returns, no thread writes any more, and nothing unfinished is left.
+    /// Gives up what is not ended: when this returns, no thread writes any more, and nothing unfinished is left. An OSError
+    /// when a thread does not end, as the file system does not answer.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |kind| {
             match kind {
@@ -176,7 +177,7 @@ impl Shards {
                 Kind::Tokens(shards) => shards.close(),
                 Kind::Parquet(shards) => shards.close(),
             }
-            Ok(Some(()))
+            .map(Some)
         })
     }
 }

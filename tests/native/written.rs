@@ -60,7 +60,7 @@ fn what_is_given_up_leaves_no_file() {
     assert!(!shards.append(&[0; 4]).unwrap(), "none was begun");
     shards.begin(path(&folder, 0));
     assert!(shards.append(&vec![7; 5 << 20]).unwrap());
-    shards.close();
+    shards.close().unwrap();
     assert_eq!(names(folder.path()), Vec::<String>::new());
     assert!(TokenShards::new(1, TokenShardLayout::Megatron, DType::UInt32, 1).is_err());
     assert!(TokenShards::new(1, TokenShardLayout::Flat, DType::Float32, 1).is_err());

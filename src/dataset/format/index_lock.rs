@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use rustix::system::uname;
 
-use super::file_access::make_private_folder;
+use super::file_access::{is_at, make_private_folder};
 use crate::watch;
 use crate::{Error, Result};
 
@@ -91,11 +91,6 @@ fn open_own(path: &Path) -> Option<File> {
     let found = file.metadata().ok()?;
     // One that has another name too may be any file of this user.
     (found.is_file() && found.nlink() <= 1 && found.uid() == geteuid().as_raw()).then_some(file)
-}
-
-fn is_at(file: &File, path: &Path) -> bool {
-    let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
-    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }
 
 fn deadline() -> Duration {

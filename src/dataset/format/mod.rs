@@ -143,6 +143,7 @@ mod text_parse;
 mod tfrecord;
 mod tfrecord_parse;
 mod tfrecord_scan;
+mod thread_pool;
 mod token_documents;
 mod token_files;
 mod token_form;

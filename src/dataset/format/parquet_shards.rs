@@ -19,7 +19,8 @@ use rayon::ThreadPool;
 
 use super::parquet_columns::{Cut, ParquetColumn, ParquetField};
 use super::shard_file::ShardFile;
-use super::shard_threads::{ShardThreads, ShardWriter, Wait, WrittenShard, pool};
+use super::shard_threads::{ShardThreads, ShardWriter, Wait, WrittenShard};
+use super::thread_pool::pool;
 use crate::error::catch;
 use crate::{Error, Result};
 
@@ -200,7 +201,7 @@ impl ParquetShards {
     pub fn begin(&mut self, path: PathBuf) {
         self.end();
         let form = Arc::clone(&self.form);
-        self.threads.begin(move || ParquetWriter::create(path, &form));
+        self.threads.begin(path.clone(), move || ParquetWriter::create(path, &form));
         self.current = Some(Current::default());
     }
 
@@ -221,9 +222,12 @@ impl ParquetShards {
     }
 
     /// Gives up the shard that is being filled, and waits until no thread writes any more.
-    pub fn close(&mut self) {
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a thread does not end within 20 seconds, as the file system does not answer; it names the shard.
+    pub fn close(&mut self) -> Result<()> {
         self.current = None;
-        self.threads.close();
+        self.threads.close()
     }
 }
 

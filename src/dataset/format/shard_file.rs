@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::file_access::is_at;
 use crate::local_path::check_writable;
 use crate::{Error, Result};
 
@@ -12,7 +13,7 @@ use crate::{Error, Result};
 pub(super) struct ShardFile {
     path: PathBuf,
     unfinished: PathBuf,
-    file: Option<File>,
+    file: File,
     bytes: u64,
 }
 
@@ -27,7 +28,7 @@ impl ShardFile {
         let _ = fs::remove_file(&unfinished);
         let file = File::options().write(true).create_new(true).open(&unfinished);
         let file = file.map_err(|source| Error::Io { path: unfinished.clone(), source })?;
-        Ok(Self { path, unfinished, file: Some(file), bytes: 0 })
+        Ok(Self { path, unfinished, file, bytes: 0 })
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -35,10 +36,11 @@ impl ShardFile {
     }
 
     /// Waits until all is on the disk, and gives the file its name. Returns its size.
-    pub(super) fn finish(mut self) -> Result<u64> {
-        let mut end = || -> io::Result<()> {
-            if let Some(file) = self.file.take() {
-                file.sync_all()?;
+    pub(super) fn finish(self) -> Result<u64> {
+        let end = || -> io::Result<()> {
+            self.file.sync_all()?;
+            if !self.is_ours() {
+                return Err(io::Error::other("it was begun again while the disk did not answer"));
             }
             fs::rename(&self.unfinished, &self.path)?;
             // So that the name is on the disk too.
@@ -48,12 +50,17 @@ impl ShardFile {
         end().map_err(|source| Error::Io { path: self.path.clone(), source })?;
         Ok(self.bytes)
     }
+
+    /// Whether the unfinished file is this one. Another job may have begun it again, if this one was given up long ago and its
+    /// disk did not answer until now.
+    fn is_ours(&self) -> bool {
+        is_at(&self.file, &self.unfinished)
+    }
 }
 
 impl Write for ShardFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let file = self.file.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        let written = file.write(bytes)?;
+        let written = self.file.write(bytes)?;
         self.bytes += written as u64;
         Ok(written)
     }
@@ -66,6 +73,8 @@ impl Write for ShardFile {
 impl Drop for ShardFile {
     fn drop(&mut self) {
         // Renamed, it is not there any more.
-        let _ = fs::remove_file(&self.unfinished);
+        if self.is_ours() {
+            let _ = fs::remove_file(&self.unfinished);
+        }
     }
 }

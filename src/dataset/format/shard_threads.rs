@@ -1,15 +1,19 @@
 //! [`ShardThreads`]: threads that write shards while the next samples are made.
 
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::mem;
+use std::path::PathBuf;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::ThreadPool;
 
+use super::thread_pool::pool;
 use crate::error::catch;
 use crate::watch;
 use crate::{Error, Result};
@@ -19,6 +23,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// The time after which one who waits for a shard looks at whether it is still wanted.
 const PATIENCE: Duration = Duration::from_millis(20);
+
+/// After this time without an end of any shard, threads that were told to end are left alone: a file system hangs.
+const GRACE: Duration = Duration::from_secs(20);
 
 /// A shard that is whole, under its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +64,9 @@ pub(super) struct ShardThreads<Piece: Send + 'static> {
     begun: usize,
     heard: usize,
     /// Nothing once it is known that no more shard will be begun.
-    outcomes: (Option<Sender<Outcome>>, Mutex<Receiver<Outcome>>),
+    outcomes: (Option<Sender<Numbered>>, Mutex<Receiver<Numbered>>),
+    /// By number, where the shards are to be that were begun and of which nothing has been heard.
+    unheard: BTreeMap<usize, PathBuf>,
     /// What is whole, and was not asked for yet; or was, when another shard had failed.
     written: Vec<WrittenShard>,
     /// Set when shards that are not finished yet are not wanted any more.
@@ -71,6 +80,9 @@ enum Sent<Piece> {
     Piece(Piece),
     End { samples: usize },
 }
+
+/// The number of a shard, and what came of it.
+type Numbered = (usize, Outcome);
 
 enum Outcome {
     Whole(WrittenShard),
@@ -90,6 +102,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
             begun: 0,
             heard: 0,
             outcomes: (Some(sender), Mutex::new(receiver)),
+            unheard: BTreeMap::new(),
             written: Vec::new(),
             is_given_up: Arc::default(),
             ended: Mutex::default(),
@@ -97,14 +110,16 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
         })
     }
 
-    /// Ends nothing, and begins the shard that `create` creates, on its thread.
+    /// Ends nothing, and begins the shard that `create` creates at `path`, on its thread.
     pub(super) fn begin<W: ShardWriter<Piece> + 'static>(
         &mut self,
+        path: PathBuf,
         create: impl FnOnce() -> Result<W> + Send + 'static,
     ) {
         let (sender, arriving) = sync_channel(self.waiting);
         let (number, outcomes) = (self.begun, self.outcomes.0.clone());
         let is_given_up = Arc::clone(&self.is_given_up);
+        self.unheard.insert(number, path);
         self.threads.spawn(move || {
             // A panic that nobody caught would end the process.
             let outcome = match catch(|| write_shard(create, number, &arriving, &is_given_up)) {
@@ -114,7 +129,7 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
             };
             if let Some(outcomes) = outcomes {
                 // Nobody listens any more when all was given up.
-                let _ = outcomes.send(outcome);
+                let _ = outcomes.send((number, outcome));
             }
         });
         self.begun += 1;
@@ -172,8 +187,9 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
                 },
                 _ => outcomes.try_recv().ok(),
             };
-            let Some(outcome) = outcome else { break };
+            let Some((number, outcome)) = outcome else { break };
             self.heard += 1;
+            self.unheard.remove(&number);
             match outcome {
                 Outcome::Whole(shard) => self.written.push(shard),
                 Outcome::Failed(error) => return Err(error),
@@ -185,15 +201,39 @@ impl<Piece: Send + 'static> ShardThreads<Piece> {
 
     /// Gives up every shard that is not finished, and waits until no thread writes any more. [`written`](Self::written) still
     /// returns the shards that were finished before.
-    pub(super) fn close(&mut self) {
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a thread does not end, as the file system does not answer it; and that of the watcher. Threads that
+    /// still write are left to end by themselves, and remove what they have begun.
+    pub(super) fn close(&mut self) -> Result<()> {
+        self.close_within(GRACE)
+    }
+
+    fn close_within(&mut self, grace: Duration) -> Result<()> {
         self.is_given_up.store(true, Ordering::Relaxed);
         self.current = None;
         // The threads hold the other senders: the channel closes when the last of them is done.
         self.outcomes.0 = None;
-        let outcomes = self.outcomes.1.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Ok(outcome) = outcomes.recv() {
-            if let Outcome::Whole(shard) = outcome {
-                self.written.push(shard);
+        let outcomes = self.outcomes.1.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut last = Instant::now();
+        loop {
+            match outcomes.recv_timeout(PATIENCE) {
+                Ok((number, outcome)) => {
+                    last = Instant::now();
+                    self.unheard.remove(&number);
+                    if let Outcome::Whole(shard) = outcome {
+                        self.written.push(shard);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let refused = watch::advance(0).err();
+            let refused = refused.or_else(|| (last.elapsed() >= grace).then(|| hangs(&self.unheard, grace)));
+            if let Some(error) = refused {
+                // Once is enough: dropping this must not wait again.
+                *outcomes = channel().1;
+                return Err(error);
             }
         }
     }
@@ -203,19 +243,23 @@ impl<Piece: Send + 'static> Drop for ShardThreads<Piece> {
     fn drop(&mut self) {
         // A forked child has none of the threads.
         if process::id() == self.process {
-            self.close();
+            let _ = self.close();
         }
     }
 }
 
-/// `threads` threads that are called `what`.
-pub(super) fn pool(threads: usize, what: &'static str) -> Result<ThreadPool> {
-    let threads = threads.max(1);
-    ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(move |thread| format!("sluice-{what}-{thread}"))
-        .build()
-        .map_err(|error| Error::Threads { threads, reason: error.to_string() })
+fn hangs(unheard: &BTreeMap<usize, PathBuf>, grace: Duration) -> Error {
+    let path = unheard.first_key_value().map(|(_, path)| path.clone()).unwrap_or_default();
+    let others = match unheard.len().saturating_sub(1) {
+        0 => String::new(),
+        others => format!(" (and those of {others} other shards)"),
+    };
+    let reason = format!(
+        "the thread that writes this shard{others} did not end within {} s of being told to, because its file system does not \
+         answer: look at the disk or the network behind it, and end this process before you write there again",
+        grace.as_secs()
+    );
+    Error::Io { path, source: io::Error::new(ErrorKind::TimedOut, reason) }
 }
 
 /// Writes the pieces that arrive to one shard. Returns nothing, and leaves no file, if the shard is given up.
@@ -262,7 +306,7 @@ mod tests {
     }
 
     fn shard(threads: &mut ShardThreads<u64>, piece: u64) {
-        threads.begin(|| Ok(Counting));
+        threads.begin("counting".into(), || Ok(Counting));
         threads.send(piece);
         threads.end(1);
     }
@@ -285,9 +329,9 @@ mod tests {
         while threads.written.is_empty() {
             threads.written = threads.written(Wait::ForNone).unwrap();
         }
-        threads.begin(|| Ok(Counting));
+        threads.begin("counting".into(), || Ok(Counting));
         threads.send(6);
-        threads.close();
+        threads.close().unwrap();
         assert_eq!(threads.written(Wait::ForNone).unwrap().len(), 1);
         shard(&mut threads, 7);
         assert!(threads.written(Wait::ForAll).unwrap().is_empty(), "given up");
@@ -300,5 +344,54 @@ mod tests {
         assert!(matches!(threads.written(Wait::ForAll), Err(Error::Panic { message, .. }) if message == "one"));
         shard(&mut threads, 2);
         assert_eq!(threads.written(Wait::ForAll).unwrap().len(), 1, "its thread goes on");
+    }
+
+    /// One that a file system does not answer: it says that it waits, and waits.
+    struct Hanging(Sender<()>, Receiver<()>);
+
+    impl ShardWriter<u64> for Hanging {
+        fn write(&mut self, _: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn finish(self: Box<Self>) -> Result<u64> {
+            self.0.send(()).unwrap();
+            let _ = self.1.recv();
+            Ok(7)
+        }
+    }
+
+    /// Threads of which one hangs until what is returned beside them is dropped.
+    fn hanging(threads: usize) -> (ShardThreads<u64>, Sender<()>) {
+        let ((waits, has_waited), (hang, released)) = (channel(), channel());
+        let mut threads = ShardThreads::new(threads, 4).unwrap();
+        threads.begin("hanging".into(), move || Ok(Hanging(waits, released)));
+        threads.end(1);
+        has_waited.recv().unwrap();
+        (threads, hang)
+    }
+
+    #[test]
+    fn a_file_system_that_hangs_is_an_error_that_names_the_shard() {
+        let (mut threads, _hang) = hanging(2);
+        shard(&mut threads, 5);
+        while threads.written.is_empty() {
+            threads.written = threads.written(Wait::ForNone).unwrap();
+        }
+        let error = threads.close_within(Duration::from_millis(100)).unwrap_err().to_string();
+        assert!(error.starts_with("hanging: "), "{error}");
+        // Told once: neither this nor dropping it waits again.
+        threads.close_within(Duration::from_secs(600)).unwrap();
+        assert_eq!(threads.written(Wait::ForNone).unwrap().len(), 1, "the other is whole");
+        drop(threads);
+    }
+
+    #[test]
+    fn a_watcher_ends_the_wait_for_a_file_system_that_hangs() {
+        let (mut threads, _hang) = hanging(1);
+        let watcher = Box::new(|_| Err(Error::State { reason: "enough".into() }));
+        let error = watch::within(watcher, || threads.close_within(Duration::from_secs(600))).unwrap_err();
+        assert!(error.to_string().contains("enough"), "{error}");
+        drop(threads);
     }
 }

@@ -64,7 +64,7 @@ impl TarShards {
     /// Ends the shard that is being filled, and begins the one that is to be at `path`.
     pub fn begin(&mut self, path: PathBuf) {
         self.end();
-        self.threads.begin(move || TarWriter::create(path));
+        self.threads.begin(path.clone(), move || TarWriter::create(path));
         self.current = Some(Current::default());
     }
 
@@ -85,8 +85,11 @@ impl TarShards {
     }
 
     /// Gives up the shard that is being filled, and waits until no thread writes any more.
-    pub fn close(&mut self) {
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a thread does not end within 20 seconds, as the file system does not answer; it names the shard.
+    pub fn close(&mut self) -> Result<()> {
         self.current = None;
-        self.threads.close();
+        self.threads.close()
     }
 }

@@ -114,7 +114,7 @@ impl TokenShards {
     pub fn begin(&mut self, path: PathBuf) {
         self.end();
         let (layout, dtype) = (self.layout, self.dtype);
-        self.threads.begin(move || TokenWriter::create(path, layout, dtype));
+        self.threads.begin(path.clone(), move || TokenWriter::create(path, layout, dtype));
         self.current = Some(Current::default());
     }
 
@@ -135,9 +135,12 @@ impl TokenShards {
     }
 
     /// Gives up the shard that is being filled, and waits until no thread writes any more.
-    pub fn close(&mut self) {
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a thread does not end within 20 seconds, as the file system does not answer; it names the shard.
+    pub fn close(&mut self) -> Result<()> {
         self.current = None;
-        self.threads.close();
+        self.threads.close()
     }
 }
 
