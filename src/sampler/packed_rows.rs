@@ -11,6 +11,9 @@ use crate::watch;
 /// The number of documents that are looked up at once.
 const BLOCK: usize = 1 << 13;
 
+/// The number of nodes of a tree that are filled at once.
+const ROOMS: usize = 1 << 20;
+
 /// In the place of a row: there is none.
 const NONE: usize = usize::MAX;
 
@@ -85,8 +88,13 @@ impl PackedRows {
                 watch::advance(0)?;
                 block.iter().for_each(|&row| ends[row + 1] += 1);
             }
-            (0..count).for_each(|row| ends[row + 1] += ends[row]);
-            (1..=count).for_each(|row| rows.starts.set(row_count + row, piece_count + ends[row]));
+            for first in (0..count).step_by(BLOCK) {
+                watch::advance(0)?;
+                for row in first..count.min(first + BLOCK) {
+                    ends[row + 1] += ends[row];
+                    rows.starts.set(row_count + row + 1, piece_count + ends[row + 1]);
+                }
+            }
             for (row_of, rests) in row_of.chunks(BLOCK).zip(rests.chunks(BLOCK)) {
                 watch::advance(0)?;
                 for (&row, &(_, piece)) in row_of.iter().zip(rests) {
@@ -95,7 +103,12 @@ impl PackedRows {
                 }
             }
             (row_count, piece_count) = (row_count + count, piece_count + rests.len());
+            // Freeing memory takes its time, too.
+            drop((row_of, ends));
+            watch::advance(0)?;
         }
+        drop(rests);
+        watch::advance(0)?;
         rows.starts.truncate(row_count + 1);
         Ok(rows)
     }
@@ -123,7 +136,10 @@ fn longest_first(mut pieces: Vec<(usize, usize)>) -> Result<Vec<(usize, usize)>>
         return Ok(pieces);
     }
     let mut next = vec![0_usize; most + 1];
-    pieces.iter().for_each(|&(tokens, _)| next[most - tokens] += 1);
+    for block in pieces.chunks(BLOCK) {
+        watch::advance(0)?;
+        block.iter().for_each(|&(tokens, _)| next[most - tokens] += 1);
+    }
     let mut end = 0;
     for next in &mut next {
         (end, *next) = (end + *next, end);
@@ -177,7 +193,12 @@ fn best_fit(pieces: &[(usize, usize)], length: usize) -> Result<(Vec<usize>, usi
 fn first_fit(pieces: &[(usize, usize)], length: usize) -> Result<(Vec<usize>, usize)> {
     // A tree over as many rows as there may be: a node has the most room below it.
     let leaves = pieces.len().next_power_of_two();
-    let mut room = vec![length; 2 * leaves];
+    let mut room = Vec::with_capacity(2 * leaves);
+    while room.len() < 2 * leaves {
+        // The memory is written to for the first time here, which takes seconds for the largest windows.
+        watch::advance(0)?;
+        room.resize((2 * leaves).min(room.len() + ROOMS), length);
+    }
     let mut count = 0;
     let rows = pieces.iter().enumerate().map(|(place, &(tokens, _))| {
         if place % BLOCK == 0 {
@@ -197,5 +218,7 @@ fn first_fit(pieces: &[(usize, usize)], length: usize) -> Result<(Vec<usize>, us
         Ok(row)
     });
     let rows = rows.collect::<Result<_>>()?;
+    drop(room);
+    watch::advance(0)?;
     Ok((rows, count))
 }

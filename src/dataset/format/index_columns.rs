@@ -1,11 +1,10 @@
 //! [`IndexColumn`]: the columns that a scan finds, file by file, and the columns of all files that they become.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
 use std::ops::Range;
 
 use super::sample_index::SampleIndex;
-use crate::Result;
+use crate::{Result, watch};
 
 /// So many numbers are copied at once.
 const BLOCK: usize = 1 << 16;
@@ -66,15 +65,15 @@ impl IndexColumn {
         }
     }
 
-    /// Takes over all numbers of another column, if that is as wide.
-    fn extend(&mut self, other: &Self) -> bool {
+    /// Takes over all numbers of another column, if that is as wide; says whether it is.
+    fn extend(&mut self, other: &Self) -> Result<bool> {
         match (self, other) {
-            (Self::U8(numbers), Self::U8(others)) => numbers.extend_from_slice(others),
-            (Self::U32(numbers), Self::U32(others)) => numbers.extend_from_slice(others),
-            (Self::U64(numbers), Self::U64(others)) => numbers.extend_from_slice(others),
-            _ => return false,
+            (Self::U8(numbers), Self::U8(others)) => extend(numbers, others)?,
+            (Self::U32(numbers), Self::U32(others)) => extend(numbers, others)?,
+            (Self::U64(numbers), Self::U64(others)) => extend(numbers, others)?,
+            _ => return Ok(false),
         }
-        true
+        Ok(true)
     }
 
     /// Each number has room: the column it comes from is as wide.
@@ -86,13 +85,33 @@ impl IndexColumn {
         }
     }
 
-    pub(super) fn write(&self, file: &mut impl Write) -> io::Result<()> {
+    /// Calls `visit` for its bytes as they are in a file, some of them at a time.
+    pub(super) fn visit_bytes(&self, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut bytes = Vec::new();
         match self {
-            Self::U8(numbers) => file.write_all(numbers),
-            Self::U32(numbers) => numbers.iter().try_for_each(|number| file.write_all(&number.to_le_bytes())),
-            Self::U64(numbers) => numbers.iter().try_for_each(|number| file.write_all(&number.to_le_bytes())),
+            Self::U8(numbers) => numbers.chunks(BLOCK).try_for_each(visit),
+            Self::U32(numbers) => numbers.chunks(BLOCK).try_for_each(|block| {
+                bytes.clear();
+                bytes.extend(block.iter().flat_map(|number| number.to_le_bytes()));
+                visit(&bytes)
+            }),
+            Self::U64(numbers) => numbers.chunks(BLOCK).try_for_each(|block| {
+                bytes.clear();
+                bytes.extend(block.iter().flat_map(|number| number.to_le_bytes()));
+                visit(&bytes)
+            }),
         }
     }
+}
+
+/// Appends `others` to `numbers`.
+fn extend<T: Copy>(numbers: &mut Vec<T>, others: &[T]) -> Result<()> {
+    numbers.reserve(others.len());
+    others.chunks(BLOCK).try_for_each(|block| {
+        watch::advance(0)?;
+        numbers.extend_from_slice(block);
+        Ok(())
+    })
 }
 
 impl Piece<'_> {
@@ -124,10 +143,16 @@ impl Piece<'_> {
     /// Calls `visit` for each number of a column.
     fn visit(&self, column: usize, rows: Range<usize>, mut visit: impl FnMut(u64)) -> Result<()> {
         match self {
-            Self::Scanned(columns) => rows.for_each(|row| visit(columns[column].get(row))),
+            Self::Scanned(columns) => {
+                for start in rows.clone().step_by(BLOCK) {
+                    watch::advance(0)?;
+                    (start..rows.end.min(start + BLOCK)).for_each(|row| visit(columns[column].get(row)));
+                }
+            }
             Self::Kept { index, .. } => {
                 let mut block = vec![0; BLOCK.min(rows.len())];
                 for start in rows.clone().step_by(BLOCK) {
+                    watch::advance(0)?;
                     let block = &mut block[..BLOCK.min(rows.end - start)];
                     index.get_range(column, start, block)?;
                     block.iter().for_each(|&number| visit(number));
@@ -140,7 +165,7 @@ impl Piece<'_> {
     /// Appends the numbers of a column as they are.
     fn append(&self, column: usize, rows: Range<usize>, into: &mut IndexColumn) -> Result<()> {
         match self {
-            Self::Scanned(columns) if into.extend(&columns[column]) => return Ok(()),
+            Self::Scanned(columns) if into.extend(&columns[column])? => return Ok(()),
             Self::Kept { index, .. } => {
                 if let IndexColumn::U8(bytes) = into {
                     bytes.extend(index.get_bytes(column, rows)?);

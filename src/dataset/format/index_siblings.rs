@@ -31,14 +31,18 @@ type Known<'a> = (&'a [u8], u64, i64);
 
 impl Siblings {
     /// Those in the folder of `path`, of this format and these parameters, that were made last.
-    pub(super) fn look(path: &IndexPath, (format, parameters): (&str, &str), columns: usize) -> Self {
+    ///
+    /// # Errors
+    /// That of the watcher.
+    pub(super) fn look(path: &IndexPath, (format, parameters): (&str, &str), columns: usize) -> Result<Self> {
         let is_wanted = |key: &IndexKey, _| (key.format == format && key.parameters == parameters).then_some(Fit::Same);
         let open = |path: PathBuf| {
-            let (index, stored, _) = SampleIndex::open(&path, columns, is_wanted)?;
+            let Some((index, stored, _)) = SampleIndex::open(&path, columns, is_wanted)? else { return Ok(None) };
             let was_copied = stored.header.contents.inode != stored.inode;
-            (index.columns() == columns).then_some(Sibling { index, key: stored.header.key, was_copied, path })
+            Ok((index.columns() == columns).then_some(Sibling { index, key: stored.header.key, was_copied, path }))
         };
-        Self { found: path.siblings().into_iter().take(SIBLINGS).filter_map(open).collect() }
+        let found = path.siblings().into_iter().take(SIBLINGS).filter_map(|path| open(path).transpose());
+        Ok(Self { found: found.collect::<Result<_>>()? })
     }
 
     /// The columns of `files`, whose index is to be at `path`: of those that are in a sibling, unchanged, what that says, of all

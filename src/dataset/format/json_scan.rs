@@ -7,7 +7,7 @@ use super::open_file::OpenFile;
 use super::scan::scan;
 use super::spans::Span;
 use super::text_file::{blocks, parts, text_start};
-use crate::Result;
+use crate::{Result, watch};
 
 /// Threads take so many bytes of a file at a time.
 const PART: u64 = 16 << 20;
@@ -24,6 +24,7 @@ pub(super) fn find_lines(pool: &FilePool, damages: Damages) -> Result<Vec<Vec<Sp
     })?;
     let mut files = vec![Vec::new(); pool.files().files().len()];
     for ((number, ..), lines) in parts.into_iter().zip(found) {
+        watch::advance(0)?;
         files[number].extend(lines);
     }
     Ok(files)

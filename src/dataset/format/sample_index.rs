@@ -66,7 +66,7 @@ impl SampleIndex {
         scan: impl Fn(&[usize]) -> Result<Vec<Vec<IndexColumn>>>,
     ) -> Result<Self> {
         Self::open_or_make(files, kind, place, roles.len(), |path| {
-            let siblings = path.map(|path| Siblings::look(path, kind, roles.len())).unwrap_or_default();
+            let siblings = path.map(|path| Siblings::look(path, kind, roles.len())).transpose()?.unwrap_or_default();
             siblings.join(files, path, roles, scan)
         })
     }
@@ -98,15 +98,17 @@ impl SampleIndex {
                 let is_of_kind = key.format == format && key.parameters == parameters;
                 is_of_kind.then(|| fit_of(key, files, &path.base, was_copied)).flatten()
             };
-            let (index, stored, fit) = Self::open(&path.path, file_columns, fits)?;
+            let Some((index, stored, fit)) = Self::open(&path.path, file_columns, fits)? else { return Ok(None) };
             if let (Fit::Copy, Some(access)) = (fit, access) {
                 // So that the contents of the files need not be compared again. Where it can't be written they are.
                 let _ = stored.renew(&path.path, renewed(&stored.header.key, files), access);
             }
-            Some(index)
+            Ok(Some(index))
         };
-        if let Some(index) = paths.iter().find_map(found) {
-            return Ok(index);
+        for path in &paths {
+            if let Some(index) = found(path)? {
+                return Ok(index);
+            }
         }
         let mut locked = None;
         for path in &paths {
@@ -119,15 +121,20 @@ impl SampleIndex {
             return Self::in_memory(make(None)?.0, file_columns);
         };
         // Somebody may have been faster.
-        if let Some(index) = found(path) {
+        if let Some(index) = found(path)? {
             return Ok(index);
         }
         let (columns, replaced) = make(Some(path))?;
         let write = |access| {
-            let key = key_of(files, &path.base, format, parameters).ok()?;
-            write_index(&path.path, key, &columns, access).ok()
+            let key = key_of(files, &path.base, format, parameters)?;
+            write_index(&path.path, key, &columns, access)
         };
-        let index = access.and_then(write).and_then(|()| found(path));
+        let index = match access.map(write) {
+            Some(Ok(())) => found(path)?,
+            // The caller is to end.
+            Some(Err(error @ Error::User(_))) => return Err(error),
+            _ => None,
+        };
         if index.is_some() {
             replaced.iter().for_each(|path| drop(fs::remove_file(path)));
         }
@@ -136,25 +143,30 @@ impl SampleIndex {
     }
 
     /// The index at `path`, if there is one that `fits` by its key and by whether it was copied, and what it is stored in.
+    ///
+    /// # Errors
+    /// That of the watcher.
     pub(super) fn open(
         path: &Path,
         file_columns: usize,
         fits: impl FnOnce(&IndexKey, bool) -> Option<Fit>,
-    ) -> Option<(Self, StoredIndex, Fit)> {
-        let (stored, fit) = StoredIndex::open(path, fits)?;
+    ) -> Result<Option<(Self, StoredIndex, Fit)>> {
+        let Some((stored, fit)) = StoredIndex::open(path, fits)? else { return Ok(None) };
         let column = |place: &ColumnPlace| {
             let array =
                 Array::contiguous(Arc::clone(&stored.segment), place.offset, place.bytes_per_number, &[place.len]);
             array.ok().map(|array| (array, place.bytes_per_number))
         };
-        let columns = stored.header.columns.iter().map(column).collect::<Option<Vec<_>>>()?;
+        let Some(columns) = stored.header.columns.iter().map(column).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
         let files = stored.header.key.files.len();
         let has_files = columns.iter().take(file_columns).all(|(ends, bytes)| *bytes == 8 && ends.len() == files);
         if columns.len() < file_columns || !has_files {
-            return None;
+            return Ok(None);
         }
         let (path, expected, inode) = (Some(path.to_path_buf()), stored.header.contents.bytes, stored.inode);
-        Some((Self { columns, file_columns, path, expected, inode }, stored, fit))
+        Ok(Some((Self { columns, file_columns, path, expected, inode }, stored, fit)))
     }
 
     /// These columns, of which the first `file_columns` say where the rows of each file end in another one.

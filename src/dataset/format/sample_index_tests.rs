@@ -15,7 +15,7 @@ use super::index_columns::ColumnRole;
 use super::index_place::IndexPlace;
 use super::sample_index::{IndexColumn, SampleIndex};
 use super::source_files::SourceFiles;
-use crate::{Error, Result};
+use crate::{Error, Result, watch};
 
 struct Case {
     folder: TempDir,
@@ -361,4 +361,20 @@ fn a_damaged_index_of_other_files_is_none() {
             fs::remove_file(other).unwrap();
         }
     }
+}
+
+#[test]
+fn an_index_whose_opening_is_interrupted_is_not_taken_for_damaged() {
+    let case = Case::new();
+    assert!(case.is_scanned("x"));
+    let kept = case.kept();
+    let files = SourceFiles::look(case.paths.clone()).unwrap();
+    let opened = watch::within(Box::new(|_| Err(Error::User("interrupted".into()))), || {
+        // Then the watcher is called at the next step.
+        thread::sleep(Duration::from_millis(60));
+        SampleIndex::open_or_build(&files, ("test 1", "x"), &IndexPlace::Beside, || Ok(columns()))
+    });
+    assert!(opened.is_err_and(|error| error.to_string().contains("interrupted")));
+    assert_eq!(case.kept(), kept, "it is still there");
+    assert!(!case.is_scanned("x"));
 }

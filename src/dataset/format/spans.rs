@@ -12,7 +12,7 @@ use super::recent_files::RecentFiles;
 use super::room::make_room;
 use super::sample_index::SampleIndex;
 use super::source_files::SourceFiles;
-use crate::{Error, Result};
+use crate::{Error, Result, watch};
 
 /// Neighbours in a batch that are neighbours in a file are read at once, up to so many bytes.
 const READ_TOGETHER: u64 = 1 << 20;
@@ -50,6 +50,9 @@ const OFFSETS: usize = 0;
 const BYTES: usize = 1;
 const ROLES: [ColumnRole; 2] = [ColumnRole::Plain, ColumnRole::Plain];
 
+/// So many spans are looked at before signals are.
+const BLOCK: usize = 1 << 16;
+
 /// Samples of files, one file after the other.
 pub(super) struct Spans {
     pool: FilePool,
@@ -75,7 +78,8 @@ impl Spans {
             let spans = scan(&unknown)?;
             // What was written to under the scan is not what was scanned.
             (0..spans.len()).try_for_each(|number| unknown.file(number).map(drop))?;
-            Ok(spans.iter().map(|spans| columns(spans)).collect())
+            // Each goes as soon as it is in columns: all of them at once would take long to free.
+            spans.into_iter().map(columns).collect()
         };
         let index = match files.bytes() < SMALL {
             true => SampleIndex::scan_in_memory(&files, &ROLES, make)?,
@@ -217,7 +221,12 @@ impl Spans {
     }
 }
 
-fn columns(spans: &[Span]) -> Vec<IndexColumn> {
-    let offsets = spans.iter().map(|span| span.offset).collect();
-    vec![IndexColumn::U64(offsets), IndexColumn::U32(spans.iter().map(|span| span.bytes).collect())]
+fn columns(spans: Vec<Span>) -> Result<Vec<IndexColumn>> {
+    let (mut offsets, mut bytes) = (Vec::with_capacity(spans.len()), Vec::with_capacity(spans.len()));
+    for block in spans.chunks(BLOCK) {
+        watch::advance(0)?;
+        offsets.extend(block.iter().map(|span| span.offset));
+        bytes.extend(block.iter().map(|span| span.bytes));
+    }
+    Ok(vec![IndexColumn::U64(offsets), IndexColumn::U32(bytes)])
 }

@@ -18,6 +18,7 @@ use super::new_file::NewFile;
 use super::notices::notice;
 use super::scan::scan;
 use crate::memory::Segment;
+use crate::watch;
 use crate::{Error, Result};
 
 /// What one thread checks at a time.
@@ -38,46 +39,58 @@ pub(super) struct StoredIndex {
 impl StoredIndex {
     /// The index at `path`, if there is one that `fits` by its key and by whether it was copied. A damaged one is removed, which
     /// is noticed.
-    pub(super) fn open(path: &Path, fits: impl FnOnce(&IndexKey, bool) -> Option<Fit>) -> Option<(Self, Fit)> {
-        let file = open_at_once(path).ok()?;
-        let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
+    ///
+    /// # Errors
+    /// That of the watcher.
+    pub(super) fn open(path: &Path, fits: impl FnOnce(&IndexKey, bool) -> Option<Fit>) -> Result<Option<(Self, Fit)>> {
+        let Ok(file) = open_at_once(path) else { return Ok(None) };
+        let Some(metadata) = file.metadata().ok().filter(fs::Metadata::is_file) else { return Ok(None) };
         if is_of_stranger(&metadata, path) {
-            return None;
+            return Ok(None);
         }
-        let opened = Self::read(file, &metadata, fits);
-        if opened.is_err() {
-            notice(format!("{}: this index is damaged and is made again; the data is not affected", path.display()));
-            let _ = fs::remove_file(path);
+        match Self::read(path, file, &metadata, fits) {
+            // The caller is to end, before it is known what the index is.
+            Err(error @ Error::User(_)) => Err(error),
+            Err(_) => {
+                notice(format!(
+                    "{}: this index is damaged and is made again; the data is not affected",
+                    path.display()
+                ));
+                let _ = fs::remove_file(path);
+                Ok(None)
+            }
+            found => found,
         }
-        opened.ok().flatten()
     }
 
     /// The index in `file`; nothing where it does not fit.
     ///
     /// # Errors
-    /// It is damaged.
+    /// It is damaged; that of the watcher.
     fn read(
+        path: &Path,
         mut file: File,
         metadata: &fs::Metadata,
         fits: impl FnOnce(&IndexKey, bool) -> Option<Fit>,
-    ) -> io::Result<Option<(Self, Fit)>> {
-        let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+    ) -> Result<Option<(Self, Fit)>> {
+        let io = |source| Error::Io { path: path.to_path_buf(), source };
+        let damaged = || io(io::Error::from(io::ErrorKind::InvalidData));
         let mut header = vec![0; PRELUDE];
-        file.read_exact(&mut header)?;
+        file.read_exact(&mut header).map_err(io)?;
         if is_other_version(&header) {
             return Ok(None);
         }
         let bytes = header_bytes(&header).filter(|&bytes| bytes as u64 <= metadata.len() && bytes <= LONGEST_HEADER);
         header.resize(bytes.ok_or_else(damaged)?, 0);
-        file.read_exact(&mut header[PRELUDE..])?;
+        file.read_exact(&mut header[PRELUDE..]).map_err(io)?;
         let header_bytes = header.len() as u64;
         let header = decode(&header, metadata.len()).ok_or_else(damaged)?;
         let Some(fit) = fits(&header.key, header.contents.inode != metadata.ino()) else { return Ok(None) };
-        if sum_of(&file, header_bytes, metadata.len()).map_err(io::Error::other)? != header.contents.sum {
+        if sum_of(&file, header_bytes, metadata.len())? != header.contents.sum {
             return Err(damaged());
         }
-        let bytes = usize::try_from(metadata.len()).map_err(io::Error::other)?;
-        let segment = Arc::new(Segment::map_file(&file, bytes)?);
+        let bytes = usize::try_from(metadata.len()).map_err(|error| io(io::Error::other(error)))?;
+        let segment = Arc::new(Segment::map_file(&file, bytes).map_err(io)?);
         Ok(Some((Self { file, header, header_bytes, segment, inode: metadata.ino() }, fit)))
     }
 
@@ -101,24 +114,31 @@ impl StoredIndex {
 }
 
 /// Puts a whole index at `path`, or nothing.
-pub(super) fn write_index(path: &Path, key: IndexKey, columns: &[IndexColumn], access: FileAccess) -> io::Result<()> {
-    let new = NewFile::beside(path)?;
+///
+/// # Errors
+/// It can't be written there; that of the watcher.
+pub(super) fn write_index(path: &Path, key: IndexKey, columns: &[IndexColumn], access: FileAccess) -> Result<()> {
+    let io = |source| Error::Io { path: path.to_path_buf(), source };
+    let new = NewFile::beside(path).map_err(io)?;
     let forms: Vec<_> = columns.iter().map(IndexColumn::form).collect();
     let (places, bytes) = lay_out(&key, &forms);
-    let contents = IndexContents { inode: new.file().metadata()?.ino(), bytes, sum: 0 };
+    let contents = IndexContents { inode: new.file().metadata().map_err(io)?.ino(), bytes, sum: 0 };
     let mut header = IndexHeader { key, columns: places, contents };
     let empty = encode(&header);
-    new.file().write_all(&empty)?;
+    new.file().write_all(&empty).map_err(io)?;
     let mut file = BufWriter::with_capacity(1 << 20, Summed { file: new.file(), sum: 0 });
     let mut written = empty.len();
     for (column, place) in columns.iter().zip(&header.columns) {
-        file.write_all(&vec![0; place.offset - written])?;
-        column.write(&mut file)?;
+        file.write_all(&vec![0; place.offset - written]).map_err(io)?;
+        column.visit_bytes(|bytes| {
+            watch::advance(0)?;
+            file.write_all(bytes).map_err(io)
+        })?;
         written = place.offset + place.len * place.bytes_per_number;
     }
-    header.contents.sum = file.into_inner().map_err(io::IntoInnerError::into_error)?.sum;
-    new.file().write_all_at(&encode(&header), 0)?;
-    new.put(path.file_name().unwrap_or_default(), access)
+    header.contents.sum = file.into_inner().map_err(|error| io(error.into_error()))?.sum;
+    new.file().write_all_at(&encode(&header), 0).map_err(io)?;
+    new.put(path.file_name().unwrap_or_default(), access).map_err(io)
 }
 
 /// CRC-32C of what is written.
