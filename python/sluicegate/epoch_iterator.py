@@ -38,6 +38,20 @@ _WORKERS = 2**64 - 1
 _PIPES = 2**63
 
 
+# How many forks lie between the process that loaded this module and this one. Asking for the process's number at
+# every batch would cost more than the lock. A `WeakSet` of iterators would run Python code, and with it signal
+# handlers, where one is dropped.
+_generation = 0
+
+
+def _enter_child() -> None:
+    global _generation
+    _generation += 1
+
+
+os.register_at_fork(after_in_child=_enter_child)
+
+
 class EpochIterator(_torch.BaseDataLoaderIter):
     """An iterator of torch's whose batches are asked for by `BatchIds`, and counted when they are received.
 
@@ -51,7 +65,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     _is_drawn_late = False
 
     def __init__(self, loader: DataLoader[Any]) -> None:
-        self._next_lock, self._next_process = threading.RLock(), os.getpid()
+        self._next_lock, self._next_generation = threading.RLock(), _generation
         self._progress: Progress = _begun(loader)
         self._seeding: Seeding | None = None
         if loader.seed is not None:
@@ -88,9 +102,9 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     def _taking_turns(self) -> contextlib.AbstractContextManager[Any]:
         """Returns the lock that a thread holds while it asks for a batch. Reentrant: a signal handler may ask, too."""
-        if self._next_process != os.getpid():
+        if self._next_generation != _generation:
             # The thread that held it was not forked.
-            self._next_lock, self._next_process = threading.RLock(), os.getpid()
+            self._next_lock, self._next_generation = threading.RLock(), _generation
         return self._next_lock
 
     @contextlib.contextmanager
