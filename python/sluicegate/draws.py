@@ -21,22 +21,21 @@ def take(loader: DataLoader[Any]) -> dict[str, str]:
     state = {}
     # A stream may draw when it begins, from whatever generator: read again without a state, it must draw the same.
     names_global = is_stream = loader._dataset_kind != _torch.DatasetKind.Map
-    for name, generator in _generators(loader):
+    index_sampler = loader._index_sampler
+    for name, generator in _generators(loader, index_sampler):
         if generator is None:
             names_global = True
         else:
             state[name] = generator_state(generator)
     if names_global:
-        everything = global_state()
         # A sampler of the user's may draw from any of them; torch's own ones from torch's alone, as the loader itself.
-        names = ["torch"] if not is_stream and is_known(loader._index_sampler) else list(everything)
-        state.update({name: everything[name] for name in names})
+        state.update(global_state(["torch"] if not is_stream and is_known(index_sampler) else LIBRARIES))
     return state
 
 
 def put(loader: DataLoader[Any], state: dict[str, str]) -> None:
     """Puts the generators back to where they were when `take` returned `state`."""
-    for name, generator in _generators(loader):
+    for name, generator in _generators(loader, loader._index_sampler):
         if generator is not None and name in state:
             set_generator_state(generator, state[name])
     known = {name: text for name, text in state.items() if name in LIBRARIES}
@@ -44,11 +43,11 @@ def put(loader: DataLoader[Any], state: dict[str, str]) -> None:
         set_global_state(global_state() | known)
 
 
-def _generators(loader: DataLoader[Any]) -> Iterator[tuple[str, torch.Generator | None]]:
+def _generators(loader: DataLoader[Any], index_sampler: Any) -> Iterator[tuple[str, torch.Generator | None]]:
     """What the loader and its samplers, one inside of the other, draw from; None for the global generators."""
     yield "generator", loader.generator
     known = [loader.generator]
-    sampler, depth = loader._index_sampler, 0
+    sampler, depth = index_sampler, 0
     while sampler is not None and depth < _DEEPEST:
         own = attribute(sampler, "generator")
         if all(own is not each for each in known):

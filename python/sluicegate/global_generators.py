@@ -18,7 +18,7 @@ import random
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -67,8 +67,11 @@ def global_generators() -> _core.GlobalGenerators:
     return _made[0]
 
 
-def global_state() -> dict[str, str]:
-    """The states of the three global generators (torch's of the CPU), each as text that JSON can hold.
+def global_state(libraries: Collection[str] = LIBRARIES) -> dict[str, str]:
+    """Returns the states of the global generators (torch's of the CPU), each as text that JSON can hold.
+
+    Args:
+        libraries: which of the three.
 
     Example:
         >>> import random
@@ -78,7 +81,7 @@ def global_state() -> dict[str, str]:
         >>> random.random() == drawn
         True
     """
-    return as_text(global_generators().take())
+    return as_text(global_generators().take(), libraries)
 
 
 def set_global_state(states: Mapping[str, str]) -> None:
@@ -127,9 +130,9 @@ def set_generator_state(generator: torch.Generator, state: str) -> None:
         raise ValueError(f"the state of a torch.Generator: {error}") from None
 
 
-def as_text(states: tuple[bytes, bytes, bytes]) -> dict[str, str]:
+def as_text(states: tuple[bytes, bytes, bytes], libraries: Collection[str] = LIBRARIES) -> dict[str, str]:
     """What `GlobalGenerators.take` gave, as `global_state` gives it."""
-    return {library: _text(state) for library, state in zip(LIBRARIES, states, strict=True)}
+    return {library: _text(state) for library, state in zip(LIBRARIES, states, strict=True) if library in libraries}
 
 
 @contextlib.contextmanager

@@ -101,14 +101,19 @@ class PythonIterator(EpochIterator):
             except StopIteration:
                 progress.finished = True
                 raise
-            batch = self._stream_batch(ids) if self._is_stream else self._batch(ids)
-            if not self._is_stream or not progress.left_out.has_batch(ids.epoch, ids.batch_index):
+            if not self._is_stream:
+                return self._destination.deliver(self._batch(ids))
+            batch = self._stream_batch(ids)
+            if not progress.left_out.has_batch(ids.epoch, ids.batch_index):
                 return self._destination.deliver(batch)
 
     def _batch(self, ids: BatchIds) -> Any:
         try:
-            with self._seeded():
+            if self._seeding is None:
                 batch = self._dataset_fetcher.fetch(indices_of(ids.request))
+            else:
+                with self._seeding.batch():
+                    batch = self._dataset_fetcher.fetch(indices_of(ids.request))
         except Exception:
             # It counts as received though it can't be fetched: the next one is another. Not so when Ctrl-C was pressed.
             self._progress.deliver(ids)

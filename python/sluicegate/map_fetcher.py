@@ -33,18 +33,11 @@ def _fetches_many(dataset: Any) -> bool:
     return _has_getitems(dataset)
 
 
-class _Failed:
-    """Which index was being fetched: the whole batch, until single ones are."""
-
-    __slots__ = ("batch", "index")
-
-    def __init__(self, batch: Any) -> None:
-        self.batch = self.index = batch
-
-    def in_words(self) -> str:
-        if self.index is self.batch and isinstance(self.batch, (list, tuple)):
-            return f"the batch at {indices_in_words(self.batch)}"
-        return f"the sample at index {indices_in_words(self.index)}"
+def _failed_in_words(batch: Any, index: Any) -> str:
+    """Says what could not be fetched: `index`, which is `batch` itself until single samples are fetched."""
+    if index is batch and isinstance(batch, (list, tuple)):
+        return f"the batch at {indices_in_words(batch)}"
+    return f"the sample at index {indices_in_words(index)}"
 
 
 class MapFetcher:
@@ -74,6 +67,8 @@ class MapFetcher:
         self._sample_id = sample_id if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         # As that of a stream, whose batches are numbered by who reads them: only what identifies the samples is news.
         self.last: tuple[int, int, list[Any] | None] | None = None
+        # What was being fetched when an error came: the whole batch, or one index of it.
+        self._failed: Any = None
         self.sampler = sampler
         self.auto_collation = auto_collation
         is_torchs = auto_collation and stacks_as_torch(collate_fn)
@@ -91,12 +86,12 @@ class MapFetcher:
             IndexError: (or what the dataset raises) the dataset has no such sample; the text names index and sampler.
             RuntimeError: (or what `collate_fn` raises) the samples can't be stacked; the text names two that differ.
         """
-        failed = _Failed(index)
         self.last = None
+        self._failed = index
         try:
-            samples = self._samples(index, failed)
+            samples = self._unseeded_samples(index) if self.seeding is None else self._samples(index, self.seeding)
         except Exception as error:
-            add_note(error, f"raised by {failed.in_words()} of the dataset")
+            add_note(error, f"raised by {_failed_in_words(index, self._failed)} of the dataset")
             if not isinstance(error, (IndexError, ValueError)) or (text := self._place(error, index)) is None:
                 raise
             raise type(error)(text) from error
@@ -119,10 +114,8 @@ class MapFetcher:
             )
         self.last = 0, len(each), [self._sample_id(sample) for sample in each]
 
-    def _samples(self, index: Any, failed: _Failed) -> Any:
-        if self.seeding is None:
-            return self._unseeded_samples(index, failed)
-        seed = self.seeding.sample
+    def _samples(self, index: Any, seeding: Seeding) -> Any:
+        seed = seeding.sample
         if not self.auto_collation:
             seed(index)
             return self.dataset[index]
@@ -133,19 +126,26 @@ class MapFetcher:
                 seed(first)
             return self.dataset.__getitems__(index)
         samples = []
-        for failed.index in index:
-            seed(failed.index)
-            samples.append(self.dataset[failed.index])
+        for each in index:
+            self._failed = each
+            seed(each)
+            samples.append(self.dataset[each])
         return samples
 
-    def _unseeded_samples(self, index: Any, failed: _Failed) -> Any:
+    def _unseeded_samples(self, index: Any) -> Any:
+        dataset = self.dataset
         if not self.auto_collation:
-            return self.dataset[index]
-        if _has_getitems(self.dataset):
-            return self.dataset.__getitems__(index)
+            return dataset[index]
+        if _has_getitems(dataset):
+            return dataset.__getitems__(index)
         samples = []
-        for failed.index in index:
-            samples.append(self.dataset[failed.index])
+        each = index
+        try:
+            for each in index:
+                samples.append(dataset[each])
+        except Exception:
+            self._failed = each
+            raise
         return samples
 
     def _place(self, error: IndexError | ValueError, index: Any) -> str | None:

@@ -7,9 +7,7 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from . import _core, _torch
+from . import _core
 from .batch_source import BatchSource, batch_source, lacks_seed
 from .dataset import int64_array
 from .epoch_iterator import EpochIterator, refuse_timeout
@@ -93,14 +91,6 @@ class NativeIterator(EpochIterator):
         for number, ids in self._under_way.items():
             self._ask(number, ids)
 
-    def __next__(self) -> Any:
-        """The next batch; torch's profiler sees it under the name of this class."""
-        with self._taking_turns():
-            if not _torch.profiler_enabled():
-                return self._next_data()
-            with torch.autograd.profiler.record_function(self._profile_name):
-                return self._next_data()
-
     def _next_data(self) -> Any:
         self._destination.check()
         # The index is used up before anything can fail: whatever is wrong with the dataset, the epoch comes to its end.
@@ -127,7 +117,6 @@ class NativeIterator(EpochIterator):
             self._progress.deliver(ids)
             if isinstance(batch, Exception):
                 raise batch
-            self._num_yielded += 1
             try:
                 return self._destination.deliver(batch)
             finally:
