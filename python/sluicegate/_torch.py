@@ -248,15 +248,15 @@ def set_worker_info_of_thread(info: Any) -> None:
 
 
 def of_no_worker_thread(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` of torch's, which stacks in shared memory in a worker: a thread's batches go to no other process."""
+    """`function` of torch's collate map, which stacks in shared memory in a worker: a thread's batches need none."""
 
-    def call(*arguments: Any, **more: Any) -> Any:
+    def call(samples: Any, *, collate_fn_map: Any = None) -> Any:
         info = getattr(_infos, "info", None)
         if info is None:
-            return function(*arguments, **more)
+            return function(samples, collate_fn_map=collate_fn_map)
         _infos.info = None
         try:
-            return function(*arguments, **more)
+            return function(samples, collate_fn_map=collate_fn_map)
         finally:
             _infos.info = info
 
