@@ -58,8 +58,10 @@ fn compare(
     });
     let dataset: Arc<dyn Dataset> = Arc::new(InMemory::new(arrays.collect()).expect("the arrays have one length"));
     let fetch = FetchSamples::new(dataset, Arc::new(StackSamples), Arc::new(Slab::new(4)));
-    let index_batches: Vec<IndexBatch> =
-        batches.iter().map(|indices| IndexBatch { epoch: 0, batch_in_epoch: 0, indices: indices.clone() }).collect();
+    let index_batches: Vec<IndexBatch> = batches
+        .iter()
+        .map(|indices| IndexBatch { epoch: 0, batch_in_epoch: 0, indices: indices.clone(), draws: None })
+        .collect();
     let mut next = index_batches.iter().cycle();
     group.bench_function(format!("{name}/fetch"), |bencher| {
         bencher.iter(|| fetch.fetch(next.next().expect("it goes round")).expect("the samples are there"));

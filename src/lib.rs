@@ -103,11 +103,11 @@ pub use dataset::format::{
     ParquetShardOptions, ParquetShards, Relation,
 };
 pub use dataset::{
-    Advance, BlockSize, Blocks, Concat, ConsumedSamples, Dataset, InMemory, ItemDataset, IterableDataset, Ragged,
-    ReadMany, SampleStream, Stack, StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,
+    Advance, BlockSize, Blocks, Concat, ConsumedSamples, Dataset, Drawing, InMemory, ItemDataset, IterableDataset,
+    Ragged, ReadMany, SampleStream, Stack, StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,
 };
 #[cfg(feature = "image")]
-pub use dataset::{DecodedField, DecodedImages};
+pub use dataset::{DecodedField, DecodedImages, PixelImages};
 pub use error::{Error, Result};
 #[cfg(feature = "burn")]
 pub use integration::{BurnLoader, FromBurn, ToBurn, burn_collate};
@@ -121,7 +121,7 @@ pub use pipeline::{
     FieldView, Held, IndexBatch, Outcome, PackedField, Party, PlacedField, Pool, Prefetch, ReadAhead, ShuffledSamples,
     SlotCopy, Task, TaskKind, WorkerEnd, Workers, end_with,
 };
-pub use rng::{Permutation, TorchGenerator, randperm, sample_key};
+pub use rng::{GeneratorPlace, Permutation, TorchGenerator, randperm, sample_key};
 pub use sample::{BatchWriter, Column, DType, Element, Field, SampleWriter, Schema, Sizes, SizesWriter};
 pub use sampler::{
     BalancedBatchSampler, BatchLimit, BatchOrder, BatchSampler, BatchingSampler, BlockShuffleSampler, BufferBound,
@@ -138,6 +138,7 @@ pub use transform::{
     Antialias, AnyPicture, AugMix, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, CropDraws,
     DecodeOptions, Eraser, ErasingValue, Frame, GaussianNoise, Image, ImageCache, ImageForm, ImageMode, ImagePipeline,
     ImageShape, ImageTransform, Interpolation, JpegQuality, JpegScale, MaskValue, Moves, Noise, Operation, Orientation,
-    PaddingMode, Picture, ProductRounding, RandomPerspective, RandomResize, RandomShortestSize, RandomZoomOut,
-    ResizeTo, ScaleJitter, SmallImage, TransformedImage, Truncated, Values, decode_image, fixed_size, image_size,
+    PaddingMode, Picture, PixelPipeline, ProductRounding, RandomPerspective, RandomResize, RandomShortestSize,
+    RandomZoomOut, ResizeTo, ScaleJitter, SmallImage, TransformedImage, Truncated, Values, decode_image, fixed_size,
+    image_size,
 };

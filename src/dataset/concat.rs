@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::blocks::BlocksOfParts;
-use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, read_batch, write_sizes};
-use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
+use super::{BlockSize, Blocks, Dataset, Drawing, ReadMany, VariableSize, read_batch, write_sizes};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
 
 /// The samples of several datasets of one schema, one dataset after the other; parts may be empty.
 ///
@@ -93,9 +93,22 @@ impl Dataset for Concat {
         self.parts.iter().any(|part| part.is_random())
     }
 
+    fn as_drawing(&self) -> Option<&dyn Drawing> {
+        let mut random = self.parts.iter().filter(|part| part.is_random()).peekable();
+        (random.peek().is_some() && random.all(|part| part.as_drawing().is_some())).then_some(self as &dyn Drawing)
+    }
+
     fn origin(&self, index: usize, field: usize) -> Option<String> {
         let (part, start) = self.locate(index).ok()?;
         self.parts[part].origin(index - start, field)
+    }
+}
+
+impl Drawing for Concat {
+    fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
+        let (part, start) = self.locate(index)?;
+        // What is not random draws nothing.
+        self.parts[part].as_drawing().map_or(Ok(()), |drawing| drawing.advance(index - start, generator))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::format::{SampleBlock, TypedField};
 use super::{
-    Advance, Blocks, Dataset, ItemDataset, IterableDataset, ReadMany, SampleStream, StopSignal, StreamPart,
+    Advance, Blocks, Dataset, Drawing, ItemDataset, IterableDataset, ReadMany, SampleStream, StopSignal, StreamPart,
     StreamPosition, VariableSize,
 };
 use crate::{Result, SampleWriter, Schema};
@@ -44,6 +44,10 @@ macro_rules! forward {
 
             fn is_random(&self) -> bool {
                 (**self).is_random()
+            }
+
+            fn as_drawing(&self) -> Option<&dyn Drawing> {
+                (**self).as_drawing()
             }
 
             fn origin(&self, index: usize, field: usize) -> Option<String> {

@@ -1,10 +1,12 @@
-//! WHAT can be read: the traits [`Dataset`], with its extensions [`ReadMany`], [`VariableSize`] and [`Blocks`],
+//! WHAT can be read: the traits [`Dataset`], with its extensions [`ReadMany`], [`VariableSize`], [`Drawing`]
+//! and [`Blocks`],
 //! [`IterableDataset`], and [`ItemDataset`] for values that have no fields; and combinators, one a file.
 
 mod blocks;
 mod concat;
 #[cfg(feature = "image")]
 mod decoded_images;
+mod drawing;
 #[cfg(feature = "image")]
 mod encoded_batch;
 pub(crate) mod format;
@@ -12,6 +14,8 @@ mod forward;
 mod in_memory;
 mod item_dataset;
 mod iterable;
+#[cfg(feature = "image")]
+mod pixel_images;
 mod ragged;
 mod slices;
 mod stack;
@@ -23,11 +27,14 @@ pub use blocks::{BlockSize, Blocks};
 pub use concat::Concat;
 #[cfg(feature = "image")]
 pub use decoded_images::{DecodedField, DecodedImages};
+pub use drawing::Drawing;
 pub(crate) use forward::shared;
 pub use in_memory::InMemory;
 pub use item_dataset::ItemDataset;
 pub(crate) use item_dataset::check_item_count;
 pub use iterable::{Advance, IterableDataset, SampleStream, StreamPosition};
+#[cfg(feature = "image")]
+pub use pixel_images::PixelImages;
 pub use ragged::Ragged;
 pub use stack::Stack;
 pub use stop_signal::StopSignal;
@@ -103,6 +110,12 @@ pub trait Dataset: Send + Sync {
     /// ([`SampleWriter::key`](crate::SampleWriter::key)). A combinator is what its parts are.
     fn is_random(&self) -> bool {
         false
+    }
+
+    /// The draws of random samples, where they can be made one after the other from one generator without reading the
+    /// samples. A combinator has them when all of its random parts have.
+    fn as_drawing(&self) -> Option<&dyn Drawing> {
+        None
     }
 
     /// Where field `field` of sample `index` comes from, in words: the file, and the place in it. It is asked for by who finds

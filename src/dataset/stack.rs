@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::blocks::BlocksOfParts;
-use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, read_batch, write_sizes};
-use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter};
+use super::{BlockSize, Blocks, Dataset, Drawing, ReadMany, VariableSize, read_batch, write_sizes};
+use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
 
 /// Datasets of one length read side by side: sample i has the fields of every part's sample i.
 ///
@@ -112,6 +112,10 @@ impl Dataset for Stack {
         self.parts.iter().any(|(part, _)| part.is_random())
     }
 
+    fn as_drawing(&self) -> Option<&dyn Drawing> {
+        self.random_part().and_then(|part| part.as_drawing()).map(|_| self as &dyn Drawing)
+    }
+
     fn origin(&self, index: usize, field: usize) -> Option<String> {
         let (part, fields) = self.parts.iter().find(|(_, fields)| fields.contains(&field))?;
         part.origin(index, field - fields.start)
@@ -139,6 +143,21 @@ impl Stack {
     fn block(&self, block: usize) -> Option<(&dyn Blocks, usize)> {
         let (part, within) = self.blocks.find(block);
         Some((self.parts.get(part)?.0.as_blocks()?, within))
+    }
+}
+
+impl Stack {
+    /// The only random part. Of several, each would draw from the place where the first one begins.
+    fn random_part(&self) -> Option<&dyn Dataset> {
+        let mut random = self.parts.iter().map(|(part, _)| &**part).filter(|part| part.is_random());
+        random.next().filter(|_| random.next().is_none())
+    }
+}
+
+impl Drawing for Stack {
+    fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
+        let drawing = self.random_part().and_then(|part| part.as_drawing());
+        drawing.map_or(Ok(()), |drawing| drawing.advance(index, generator))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, read_batch, write_sizes};
-use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter};
+use super::{BlockSize, Blocks, Dataset, Drawing, ReadMany, VariableSize, read_batch, write_sizes};
+use crate::{BatchWriter, Error, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
 
 /// The samples of `dataset` at `indices`; an index may occur more than once.
 ///
@@ -112,8 +112,19 @@ impl Dataset for Subset {
         self.dataset.is_random()
     }
 
+    fn as_drawing(&self) -> Option<&dyn Drawing> {
+        self.dataset.as_drawing().map(|_| self as &dyn Drawing)
+    }
+
     fn origin(&self, index: usize, field: usize) -> Option<String> {
         self.dataset.origin(self.inner(index).ok()?, field)
+    }
+}
+
+impl Drawing for Subset {
+    fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
+        let index = self.inner(index)?;
+        self.dataset.as_drawing().map_or(Ok(()), |drawing| drawing.advance(index, generator))
     }
 }
 

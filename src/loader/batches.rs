@@ -129,7 +129,7 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
                     }
                     error => error,
                 })?;
-                self.window.push(IndexBatch { epoch: self.state.epoch(), batch_in_epoch, indices })?;
+                self.window.push(IndexBatch { epoch: self.state.epoch(), batch_in_epoch, indices, draws: None })?;
                 self.window.look_ahead(self.next, |batch, into| self.plan.some_of(batch, into));
             }
             self.next += 1;
@@ -170,7 +170,7 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
 
     /// Takes note that the consumer gets this batch, or the error in its place.
     fn deliver(&mut self, asked: IndexBatch) {
-        let IndexBatch { epoch, batch_in_epoch, indices } = asked;
+        let IndexBatch { epoch, batch_in_epoch, indices, .. } = asked;
         let in_plan = |batch_in_epoch: u64| (batch_in_epoch - self.first) as usize;
         let PlannedBatch { position, valid } = self.plan.planned(in_plan(batch_in_epoch), indices.len());
         self.state.receive(batch_in_epoch, |batch| self.plan.position_after(in_plan(batch)));

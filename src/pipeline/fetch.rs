@@ -8,7 +8,7 @@ use crate::collate::{BatchLayout, Collate};
 use crate::dataset::{Blocks, Dataset, sizes_of};
 use crate::error::catch;
 use crate::memory::Slab;
-use crate::{BatchWriter, Column, Error, Result, Schema, Sizes, sample_key, watch};
+use crate::{BatchWriter, Column, Error, GeneratorPlace, Result, Schema, Sizes, sample_key, watch};
 
 /// The samples of one batch, by index, and the place of the batch in its epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub struct IndexBatch {
     pub batch_in_epoch: u64,
     /// The indices of its samples, in batch order.
     pub indices: Vec<usize>,
+    /// Where a generator stood before each sample, in batch order, where samples draw one after the other from one
+    /// ([`Drawing`](crate::Drawing)).
+    pub draws: Option<Arc<[GeneratorPlace]>>,
 }
 
 /// Who fetches: [`Batch`]es of fields, or whatever else a batch is made into.
@@ -104,9 +107,10 @@ impl Fetch for FetchSamples {
             layout.write_sizes(&sizes, lease.bytes_mut());
         }
         let mut into = BatchWriter::new(lease.bytes_mut(), &layout.columns, layout.samples);
-        match self.seed.filter(|_| self.dataset.is_random()) {
-            None => read_samples(&*self.dataset, &batch.indices, &mut into)?,
-            Some(seed) => {
+        match (&batch.draws, self.seed.filter(|_| self.dataset.is_random())) {
+            (None, None) => read_samples(&*self.dataset, &batch.indices, &mut into)?,
+            (Some(places), _) => read_samples(&*self.dataset, &batch.indices, &mut into.with_places(places))?,
+            (None, Some(seed)) => {
                 let key = |&index: &usize| sample_key(seed, batch.epoch, (self.first_index + index) as u64);
                 let keys: Vec<u64> = batch.indices.iter().map(key).collect();
                 read_samples(&*self.dataset, &batch.indices, &mut into.with_keys(&keys))?;

@@ -24,7 +24,7 @@ use crate::{Dataset, DocumentPiece, Error, PackRows, PackedPieces, PieceCode, Re
 /// let fetch = FetchPacked::new(Arc::new(TokenDocuments::new(Arc::new(files))), collate, Arc::new(Slab::new(2)));
 /// let mut indices = Vec::new();
 /// sampler.batches(0)?.indices(0, &mut indices);
-/// let batch = fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices })?;
+/// let batch = fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices, draws: None })?;
 /// assert_eq!(batch.to_vec::<i64>(0)?, [7, 8, 9, 7, 8, 9, 0, 0]);
 /// assert_eq!(batch.to_vec::<i32>(4)?, [0, 3, 4, 6, 8]);
 /// # Ok::<(), sluicegate::Error>(())

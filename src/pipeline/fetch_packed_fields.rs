@@ -54,7 +54,7 @@ pub struct PackedField {
 /// let fetch = FetchPackedFields::new(Arc::new(documents), vec![3, 2], collate, slab)?.with_labels(1)?;
 /// let mut indices = Vec::new();
 /// sampler.batches(0)?.indices(0, &mut indices);
-/// let batch = fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices })?;
+/// let batch = fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices, draws: None })?;
 /// assert_eq!(batch.to_vec::<i64>(0)?, [7, 8, 9, 5, 6, 0]);
 /// assert_eq!(batch.to_vec::<i64>(1)?, [-100, -100, 9, -100, 6, -100]);
 /// # Ok::<(), sluicegate::Error>(())
@@ -137,7 +137,7 @@ impl Fetch for FetchPackedFields {
         let mut indices: Vec<usize> = pieces.iter().map(|piece| piece.document).collect();
         indices.sort_unstable();
         indices.dedup();
-        let documents = self.samples.fetch(&IndexBatch { indices: indices.clone(), ..*batch })?;
+        let documents = self.samples.fetch(&IndexBatch { indices: indices.clone(), draws: None, ..*batch })?;
         let schema = self.dataset.schema();
         let more = self.others.iter().map(|other| element_of(schema, other.field)).collect::<Result<Vec<_>>>()?;
         let layout = self.collate.layout_with(&packed, &more)?;

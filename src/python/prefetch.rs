@@ -311,7 +311,8 @@ impl Prefetch {
                 pinned_leases(allocate.bind(py), vec![bytes])?.into_iter().for_each(|block| self.slab.offer(block));
             }
         }
-        let batch = IndexBatch { epoch: self.epoch.load(Ordering::Relaxed), batch_in_epoch: number, indices };
+        let batch =
+            IndexBatch { epoch: self.epoch.load(Ordering::Relaxed), batch_in_epoch: number, indices, draws: None };
         detach(py, || {
             let mut window = self.window();
             window.push(batch)?;

@@ -70,7 +70,7 @@ impl Reader {
     }
 
     fn read(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<(Vec<usize>, Batch)> {
-        let request = IndexBatch { epoch: 0, batch_in_epoch: 0, indices };
+        let request = IndexBatch { epoch: 0, batch_in_epoch: 0, indices, draws: None };
         let batch = detach(py, || self.fetch.fetch(&request))?;
         Ok((request.indices, batch))
     }

@@ -19,6 +19,7 @@ mod dirichlet;
 mod draws;
 mod exponential;
 mod feistel;
+mod generator_place;
 #[cfg(feature = "image")]
 mod generator_words;
 mod key_stream;
@@ -38,6 +39,7 @@ pub(crate) use bulk_permutation::BulkPermutation;
 pub(crate) use digest::digest;
 pub(crate) use draws::Draws;
 pub(crate) use exponential::exponential;
+pub use generator_place::GeneratorPlace;
 #[cfg(feature = "python")]
 pub(crate) use generator_words::{GENERATOR_WORDS, GeneratorStream, generator_words};
 pub(crate) use key_stream::{KeyStream, Purpose};

@@ -22,14 +22,14 @@ use super::generator_words::{GeneratorStream, generator_words};
 /// ```
 #[derive(Clone, Debug)]
 pub struct TorchGenerator {
-    state: [u32; STATE_WORDS],
+    pub(super) state: [u32; STATE_WORDS],
     /// The word of `state` that is drawn next; at `STATE_WORDS` all are spent.
-    next: usize,
+    pub(super) next: usize,
     /// The second of two normal deviates that were made together.
     pub(super) kept_normal: Option<f64>,
 }
 
-const STATE_WORDS: usize = 624;
+pub(super) const STATE_WORDS: usize = 624;
 const SHIFT_WORDS: usize = 397;
 
 /// From this range on `torch.randint` spends 64 bits a number, so that the bias of its remainder stays below 7 %.
@@ -52,8 +52,19 @@ impl TorchGenerator {
     #[cfg(feature = "image")]
     #[must_use]
     pub fn of_key(key: u64) -> Self {
+        Self::of_stream(key, GeneratorStream::SampleTorch)
+    }
+
+    /// The global generator of torch while a Python dataset is asked for the sample with this `key`.
+    #[cfg(feature = "image")]
+    pub(crate) fn of_global_key(key: u64) -> Self {
+        Self::of_stream(key, GeneratorStream::GlobalTorch)
+    }
+
+    #[cfg(feature = "image")]
+    fn of_stream(key: u64, stream: GeneratorStream) -> Self {
         let mut state = [0; STATE_WORDS];
-        generator_words(key, GeneratorStream::SampleTorch, &mut state);
+        generator_words(key, stream, &mut state);
         // Torch can't say that the first word is still to be drawn, so in Python it never is.
         TorchGenerator { state, next: 1, kept_normal: None }
     }

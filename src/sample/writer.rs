@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::GeneratorPlace;
+
 /// Where one field of a batch lies in its slot. Distances are in bytes, places count from the start of the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Column {
@@ -99,8 +101,31 @@ pub struct BatchWriter<'a> {
     bytes: &'a mut [u8],
     columns: &'a [Column],
     rows: Range<usize>,
-    /// By row of the whole batch: who asked for the samples knows their keys, and combinators pass them on with the room.
-    keys: Option<&'a [u64]>,
+    randomness: Randomness<'a>,
+}
+
+/// What random values of samples follow from, by row of the whole batch: combinators pass it on with the room.
+#[derive(Debug, Clone, Copy)]
+enum Randomness<'a> {
+    Unknown,
+    Keys(&'a [u64]),
+    Places(&'a [GeneratorPlace]),
+}
+
+impl<'a> Randomness<'a> {
+    fn key(self, row: usize) -> Option<u64> {
+        match self {
+            Self::Keys(keys) => keys.get(row).copied(),
+            Self::Unknown | Self::Places(_) => None,
+        }
+    }
+
+    fn place(self, row: usize) -> Option<&'a GeneratorPlace> {
+        match self {
+            Self::Places(places) => places.get(row),
+            Self::Unknown | Self::Keys(_) => None,
+        }
+    }
 }
 
 impl<'a> BatchWriter<'a> {
@@ -113,19 +138,31 @@ impl<'a> BatchWriter<'a> {
         for column in columns {
             assert!(column.end(bytes, rows) <= bytes.len(), "a column reaches past its slot");
         }
-        Self { bytes, columns, rows: 0..rows, keys: None }
+        Self { bytes, columns, rows: 0..rows, randomness: Randomness::Unknown }
     }
 
     /// The same room, for samples that have these keys, by row.
     #[must_use]
     pub fn with_keys(self, keys: &'a [u64]) -> Self {
-        Self { keys: Some(keys), ..self }
+        Self { randomness: Randomness::Keys(keys), ..self }
+    }
+
+    /// The same room, for samples that draw from these places of a generator, by row.
+    #[must_use]
+    pub fn with_places(self, places: &'a [GeneratorPlace]) -> Self {
+        Self { randomness: Randomness::Places(places), ..self }
     }
 
     /// The key of the sample in row `row`: as [`SampleWriter::key`].
     #[must_use]
     pub fn key(&self, row: usize) -> Option<u64> {
-        self.keys.and_then(|keys| keys.get(self.rows.start + row).copied())
+        self.randomness.key(self.rows.start + row)
+    }
+
+    /// Where the generator stands that the sample in row `row` draws from: as [`SampleWriter::place`].
+    #[must_use]
+    pub fn place(&self, row: usize) -> Option<&GeneratorPlace> {
+        self.randomness.place(self.rows.start + row)
     }
 
     /// The number of samples that fit.
@@ -159,7 +196,12 @@ impl<'a> BatchWriter<'a> {
     /// The room of the sample in row `row`.
     pub fn sample(&mut self, row: usize) -> SampleWriter<'_> {
         assert!(row < self.rows.len(), "row {row} of a batch of {}", self.rows.len());
-        SampleWriter { bytes: self.bytes, columns: self.columns, row: self.rows.start + row, keys: self.keys }
+        SampleWriter {
+            bytes: self.bytes,
+            columns: self.columns,
+            row: self.rows.start + row,
+            randomness: self.randomness,
+        }
     }
 
     /// The columns of [`split_rows`](Self::split_rows): with `parts` rows in the place of each, from this window's first on.
@@ -179,19 +221,24 @@ impl<'a> BatchWriter<'a> {
 
     /// The same room with `parts` rows in the place of each, as `columns` have them.
     pub(crate) fn split_rows<'b>(&'b mut self, parts: usize, columns: &'b [Column]) -> BatchWriter<'b> {
-        BatchWriter { bytes: self.bytes, columns, rows: 0..self.rows.len() * parts, keys: None }
+        BatchWriter { bytes: self.bytes, columns, rows: 0..self.rows.len() * parts, randomness: Randomness::Unknown }
     }
 
     /// The window on some of the rows.
     pub fn rows_mut(&mut self, rows: Range<usize>) -> BatchWriter<'_> {
         assert!(rows.end <= self.rows.len(), "rows {rows:?} of a batch of {}", self.rows.len());
         let rows = self.rows.start + rows.start..self.rows.start + rows.end;
-        BatchWriter { bytes: self.bytes, columns: self.columns, rows, keys: self.keys }
+        BatchWriter { bytes: self.bytes, columns: self.columns, rows, randomness: self.randomness }
     }
 
     /// The window on some of the fields.
     pub fn fields_mut(&mut self, fields: Range<usize>) -> BatchWriter<'_> {
-        BatchWriter { bytes: self.bytes, columns: &self.columns[fields], rows: self.rows.clone(), keys: self.keys }
+        BatchWriter {
+            bytes: self.bytes,
+            columns: &self.columns[fields],
+            rows: self.rows.clone(),
+            randomness: self.randomness,
+        }
     }
 
     /// The rooms of `fields`, which have samples of one size, row by row: apart from each other, so that threads may fill them
@@ -232,20 +279,32 @@ pub struct SampleWriter<'a> {
     bytes: &'a mut [u8],
     columns: &'a [Column],
     row: usize,
-    keys: Option<&'a [u64]>,
+    randomness: Randomness<'a>,
 }
 
 impl SampleWriter<'_> {
     /// The same room, as that of a batch of one sample.
     pub fn as_batch(&mut self) -> BatchWriter<'_> {
-        BatchWriter { bytes: self.bytes, columns: self.columns, rows: self.row..self.row + 1, keys: self.keys }
+        BatchWriter {
+            bytes: self.bytes,
+            columns: self.columns,
+            rows: self.row..self.row + 1,
+            randomness: self.randomness,
+        }
     }
 
     /// The key of this sample, which what is random about it is drawn from: a function of the loader's seed, the epoch and the
     /// index that it was asked for by ([`sample_key`](crate::sample_key)). Nothing without a seed.
     #[must_use]
     pub fn key(&self) -> Option<u64> {
-        self.keys.and_then(|keys| keys.get(self.row).copied())
+        self.randomness.key(self.row)
+    }
+
+    /// Where the generator stands that this sample draws from, in a batch whose samples draw one after the other from one
+    /// generator ([`Drawing`](crate::Drawing)). Nothing in other batches.
+    #[must_use]
+    pub fn place(&self) -> Option<&GeneratorPlace> {
+        self.randomness.place(self.row)
     }
 
     /// The bytes of field `field`, in C order; of a variable field as many as the dataset has said before.
@@ -256,6 +315,6 @@ impl SampleWriter<'_> {
 
     /// The window on some of the fields.
     pub fn fields_mut(&mut self, fields: Range<usize>) -> SampleWriter<'_> {
-        SampleWriter { bytes: self.bytes, columns: &self.columns[fields], row: self.row, keys: self.keys }
+        SampleWriter { bytes: self.bytes, columns: &self.columns[fields], row: self.row, randomness: self.randomness }
     }
 }

@@ -127,6 +127,21 @@ impl ImagePipeline {
         })
     }
 
+    /// The same for an image that is decoded.
+    pub(super) fn run_picture(
+        &self,
+        picture: Picture<u8>,
+        generator: Option<&mut TorchGenerator>,
+    ) -> Result<TransformedImage, Reason> {
+        let (height, width) = (picture.height, picture.width);
+        let shape = ImageShape { height, width, channels: picture.channels, dtype: DType::UInt8 };
+        let mut canvas = Canvas::of_picture(AnyPicture::Bytes(picture));
+        let moves = Moves::new(height, width);
+        self.with_generator(generator, |generator| {
+            self.finish(&mut canvas, (shape, moves), &self.transforms, generator)
+        })
+    }
+
     /// The same for image `number`, which the [cache](Self::with_cache) has or keeps from then on, if there is one with room;
     /// `encoded` is asked for where it is not there. With a cache a part of a JPEG is never decoded alone, so that images are
     /// the same whether they were there or not.

@@ -141,6 +141,15 @@ impl ImageTransform {
     }
 }
 
+/// The height and the width that every image of this one ends with behind `transforms`; none where that is drawn.
+pub(super) fn size_behind(transforms: &[ImageTransform], size: [usize; 2]) -> Option<[usize; 2]> {
+    let mut known = Some(size);
+    for each in transforms {
+        known = each.size_after(known);
+    }
+    known
+}
+
 /// How many channels there are behind what takes `wanted` of them: those of a gray image are repeated.
 fn broadcast(channels: usize, wanted: usize) -> usize {
     if channels == 1 { wanted.max(1) } else { channels }

@@ -346,7 +346,7 @@ fn what_is_random_about_fields_and_items_is_drawn_from_one_key() {
     assert!(refused("seed", DataLoader::builder(drawn(3)).build().err().unwrap()));
     assert!(refused("dataset", drawn(3).filter(|_| Ok(true)).err().unwrap()));
     let batch = FetchSamples::new(Arc::new(drawn(3)), Arc::new(StackSamples), Arc::new(Slab::new(1)));
-    let asked = IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1] };
+    let asked = IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1], draws: None };
     assert!(refused("keys", batch.fetch(&asked).err().unwrap()));
 }
 

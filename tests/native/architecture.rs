@@ -11,8 +11,8 @@ const SIBLINGS: &[&str] = &["memory", "dataset", "transform", "collate", "sample
 fn may_use(module: &str, other: &str) -> bool {
     let upward: &[&[&str]] = match module {
         "error" => &[],
-        "sample" | "rng" | "watch" | "local_path" => &[&["error"]],
-        "shard" => &[&["error", "rng"]],
+        "rng" | "watch" | "local_path" => &[&["error"]],
+        "sample" | "shard" => &[&["error", "rng"]],
         "dataset" => &[BASE, &["transform", "memory"]],
         "transform" => &[BASE, &["memory"]],
         "memory" | "collate" | "sampler" => &[BASE],

@@ -58,6 +58,8 @@ mod panic;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pipeline;
+#[cfg(feature = "image")]
+mod pixel_images;
 mod plan;
 mod pool;
 mod ragged;

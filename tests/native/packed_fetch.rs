@@ -99,7 +99,7 @@ proptest! {
         let mut indices = Vec::new();
         for number in 0..batches.len() {
             batches.indices(number, &mut indices);
-            let request = IndexBatch { epoch: 0, batch_in_epoch: number as u64, indices: indices.clone() };
+            let request = IndexBatch { epoch: 0, batch_in_epoch: number as u64, indices: indices.clone(), draws: None };
             let batch = fetch.fetch(&request).unwrap();
             let (fields, ends) = defined(&documents, &indices, collate);
             for (field, expected) in fields.iter().enumerate() {
@@ -130,7 +130,7 @@ fn pieces_that_make_no_rows_are_refused() {
         let error = fetch.pieces(indices).unwrap_err().to_string();
         assert!(error.contains(words), "{error}\ndoes not say {words}");
         let indices = indices.to_vec();
-        assert!(fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices }).is_err());
+        assert!(fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices, draws: None }).is_err());
     };
     refused(&[], "at least one piece");
     refused(&[2], "the first piece of a batch begins no row");
@@ -210,7 +210,7 @@ proptest! {
         for number in 0..batches.len() {
             let mut indices = Vec::new();
             batches.indices(number, &mut indices);
-            let batch = fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: number as u64, indices: indices.clone() });
+            let batch = fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: number as u64, indices: indices.clone(), draws: None });
             let batch = batch.unwrap();
             let ([tokens, _, positions, in_row], ends) = defined(&documents, &indices, collate);
             prop_assert_eq!(&batch.to_vec::<i64>(0).unwrap(), &tokens);
@@ -248,7 +248,7 @@ fn fields_that_do_not_fit_the_tokens_are_refused() {
         fetch(vec![3, 2]).unwrap().with_fields(short).err().unwrap().to_string().contains("padding of field `weight`")
     );
     let index = PieceCode { document: 1, start: 0, begins_row: true }.index(2);
-    let batch = IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![index] };
+    let batch = IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![index], draws: None };
     let error = fetch(vec![3, 4]).unwrap().fetch(&batch).unwrap_err().to_string();
     assert!(error.contains("document 1 has 2 tokens, but its length was said to be 4"), "{error}");
 }

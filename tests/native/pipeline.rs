@@ -42,7 +42,7 @@ fn window(threads: usize, delivery: Delivery, fetch: Arc<dyn Fetch>) -> Prefetch
 
 fn ask(window: &mut Prefetch, batch: u64) {
     let indices = vec![batch as usize, batch as usize + 7];
-    window.push(IndexBatch { epoch: 3, batch_in_epoch: batch, indices }).unwrap();
+    window.push(IndexBatch { epoch: 3, batch_in_epoch: batch, indices, draws: None }).unwrap();
 }
 
 /// Takes a batch that must come and be good, and gives its number.
@@ -353,7 +353,8 @@ fn no_thread_is_started_before_the_first_push() {
 fn no_threads_to_be_had_is_an_error_that_leaves_the_window_as_it_was() {
     alone("pipeline::no_threads_to_be_had_is_an_error_that_leaves_the_window_as_it_was", NO_THREADS, || {
         let mut window = window(2, Delivery::InOrder, hooked(|_| Ok(())));
-        let refused = window.push(IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1] }).unwrap_err();
+        let refused =
+            window.push(IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1], draws: None }).unwrap_err();
         assert!(matches!(refused, Error::Threads { threads: 2, .. }), "{refused}");
         assert!(window.is_empty() && window.pop(LONG).is_none());
     });

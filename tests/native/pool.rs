@@ -141,7 +141,7 @@ fn a_fetch_that_joins_its_own_window_does_not_wait_for_itself() {
     let mut own = Prefetch::new(fetch, Some(Arc::new(Pool::of(pool(1)))), Delivery::InOrder);
     {
         let mut window = window.lock().unwrap();
-        own.push(IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1] }).unwrap();
+        own.push(IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1], draws: None }).unwrap();
         *window = Some(own);
     }
     let begin = std::time::Instant::now();

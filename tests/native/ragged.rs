@@ -54,9 +54,9 @@ fn fetch(dataset: Arc<dyn Dataset>, collate: impl Collate + 'static, indices: &[
     let fetch = FetchSamples::new(dataset, Arc::new(collate), Arc::new(Slab::new(1)));
     // Bytes of an older batch must not shine through.
     for _ in 0..2 {
-        fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: indices.to_vec() })?;
+        fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: indices.to_vec(), draws: None })?;
     }
-    fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: indices.to_vec() })
+    fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: indices.to_vec(), draws: None })
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_size_that_no_batch_may_have_names_sample_and_field() {
     let small = |largest| {
         FetchSamples::new(absurd(10), Arc::new(StackSamples), Arc::new(Slab::new(1)))
             .with_largest_batch(largest)
-            .fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1, 2] })
+            .fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1, 2], draws: None })
     };
     assert!(small(80).is_ok() && small(79).is_err());
     // Four samples of 40 bytes, or of as many as the fourth's 400.
@@ -140,7 +140,7 @@ fn a_size_that_no_batch_may_have_names_sample_and_field() {
         let collate = PadSamples::new().field(0, vec![0; 4]);
         FetchSamples::new(absurd(elements), Arc::new(collate), Arc::new(Slab::new(1)))
             .with_largest_batch(largest)
-            .fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1, 2, 0, 3] })
+            .fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![1, 2, 0, 3], draws: None })
     };
     assert!(padded(10, 160).is_ok() && padded(100, 1600).is_ok());
     let error = padded(100, 1599).unwrap_err();

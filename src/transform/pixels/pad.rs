@@ -27,7 +27,12 @@ pub(in super::super) fn padded_size(
 }
 
 /// For each place of a padded row (or column) the place it is taken from; none is `fill`'s.
-fn sources(length: usize, before: i64, after: i64, mode: PaddingMode) -> Result<Vec<Option<usize>>, Reason> {
+pub(in super::super) fn sources(
+    length: usize,
+    before: i64,
+    after: i64,
+    mode: PaddingMode,
+) -> Result<Vec<Option<usize>>, Reason> {
     let length = length as i64;
     // Where a mirror is, the rest of the image is cut off first.
     let (first, last) = match mode {

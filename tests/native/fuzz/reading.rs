@@ -53,7 +53,7 @@ pub(super) fn read_in(dataset: impl Dataset + 'static, ways: Ways) -> Samples {
     let fetch = FetchSamples::new(Arc::clone(&dataset), Arc::new(StackSamples), Arc::new(Slab::new(1)));
     let fetch = fetch.with_largest_batch(MOST_BYTES);
     let fetch = |indices: &[usize]| {
-        let batch = IndexBatch { epoch: 0, batch_in_epoch: 0, indices: indices.to_vec() };
+        let batch = IndexBatch { epoch: 0, batch_in_epoch: 0, indices: indices.to_vec(), draws: None };
         fetch.fetch(&batch).inspect_err(check_error)
     };
     let mut indices: Vec<usize> = (0..len.min(MOST_SAMPLES)).collect();

@@ -1,0 +1,138 @@
+//! [`PixelImages`]: images in memory that are transformed on the way.
+
+use std::cell::RefCell;
+
+use super::{Dataset, Drawing, InMemory, ReadMany};
+use crate::memory::Array;
+use crate::transform::PixelPipeline;
+use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, TorchGenerator, watch};
+
+/// Images of bytes in memory, all of one shape, transformed on the way into their rows of the batch; and other fields beside
+/// them, which stay as they are.
+///
+/// What is random is drawn from the sample's place of a generator ([`SampleWriter::place`]), or from the generator that a
+/// Python dataset would draw from, where samples have a key ([`SampleWriter::key`]).
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::memory::{Array, Segment};
+/// use sluicegate::{ChannelOrder, Dataset, DType, Field, ImageTransform, InMemory, PixelImages, PixelPipeline};
+/// let pixels = Arc::new(Segment::from_vec(vec![1_u8, 2, 3, 4, 5, 6]));
+/// let images = Array::contiguous(pixels, 0, 1, &[2, 1, 3]).unwrap();
+/// let middle = ImageTransform::CenterCrop { size: [1, 1] };
+/// let pipeline = PixelPipeline::new(vec![middle], [1, 3], 1, ChannelOrder::Last).unwrap();
+/// let labels = InMemory::from_vec("label", vec![7_i64, 8], []).unwrap();
+/// let dataset = PixelImages::new("image", images, pipeline, labels).unwrap();
+/// assert_eq!(dataset.schema().fields()[0], Field::new("image", DType::UInt8, [1, 1, 1]));
+/// ```
+pub struct PixelImages {
+    images: Array,
+    pipeline: PixelPipeline,
+    others: InMemory,
+    schema: Schema,
+}
+
+thread_local! {
+    /// Room for the pixels of an image.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// More than that goes back to the system.
+const LARGEST_ROOM: usize = 16 << 20;
+
+impl PixelImages {
+    /// The `images`, a row each, as `pipeline` transforms them, in a field called `name`; and those of `others` after it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when rows have another size than the images of `pipeline`; [`Error::LengthMismatch`] when
+    /// there are more or fewer of them than other samples.
+    pub fn new(name: &str, images: Array, pipeline: PixelPipeline, others: InMemory) -> Result<Self> {
+        if images.bytes_per_row() != pipeline.bytes() {
+            let reason = format!("a row has {} bytes, an image {}", images.bytes_per_row(), pipeline.bytes());
+            return Err(Error::InvalidArgument { argument: "images", reason });
+        }
+        if images.len() != others.len() {
+            return Err(Error::LengthMismatch {
+                first: name.to_owned(),
+                first_len: images.len(),
+                other: "others".into(),
+                other_len: others.len(),
+            });
+        }
+        let form = pipeline.form();
+        let image = Field::new(name, form.dtype, form.shape);
+        let schema =
+            Schema::new([image].into_iter().chain(others.schema().fields().iter().cloned()).collect::<Vec<_>>());
+        Ok(Self { images, pipeline, others, schema })
+    }
+
+    fn image(&self, (index, row): (usize, usize), into: &mut BatchWriter<'_>, room: &mut [u8]) -> Result<()> {
+        self.images.copy_row(index, room)?;
+        let mut generator = match (self.pipeline.is_random(), into.place(row), into.key(row)) {
+            (false, ..) => None,
+            (true, Some(place), _) => Some(TorchGenerator::at(place)),
+            (true, None, Some(key)) => Some(TorchGenerator::of_global_key(key)),
+            (true, None, None) => {
+                let reason = "its transforms are random, and nothing says what they draw from: give the loader a seed";
+                return Err(Error::InvalidArgument { argument: "seed", reason: reason.into() });
+            }
+        };
+        let outcome = self.pipeline.run(room, generator.as_mut(), into.sample(row).field(0));
+        outcome.map_err(|reason| self.refuse(index, reason))
+    }
+
+    fn refuse(&self, index: usize, reason: String) -> Error {
+        Error::Image { index, field: self.schema.fields()[0].name().to_owned(), reason }
+    }
+}
+
+impl Dataset for PixelImages {
+    fn len(&self) -> usize {
+        self.images.len()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn read(&self, index: usize, into: &mut SampleWriter<'_>) -> Result<()> {
+        self.read_many(&[index], &mut into.as_batch())
+    }
+
+    fn as_read_many(&self) -> Option<&dyn ReadMany> {
+        Some(self)
+    }
+
+    fn is_random(&self) -> bool {
+        self.pipeline.is_random()
+    }
+
+    fn as_drawing(&self) -> Option<&dyn Drawing> {
+        self.is_random().then_some(self as &dyn Drawing)
+    }
+}
+
+impl ReadMany for PixelImages {
+    fn read_many(&self, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
+        let mut room = ROOM.take();
+        room.resize(self.pipeline.bytes(), 0);
+        let mut places = indices.iter().copied().enumerate();
+        let outcome = places.try_for_each(|(row, index)| {
+            watch::advance(0)?;
+            self.image((index, row), into, &mut room)
+        });
+        if room.capacity() <= LARGEST_ROOM {
+            ROOM.set(room);
+        }
+        outcome?;
+        let fields = self.schema.fields().len();
+        self.others.read_many(indices, &mut into.fields_mut(1..fields))
+    }
+}
+
+impl Drawing for PixelImages {
+    fn advance(&self, index: usize, generator: &mut TorchGenerator) -> Result<()> {
+        self.pipeline.advance(generator).map_err(|reason| self.refuse(index, reason))
+    }
+}

@@ -1,0 +1,128 @@
+//! [`GridMap`]: where the rows and the columns of an image come from.
+
+use super::Reason;
+use super::image_transform::ImageShape;
+use super::operation::{Operation, PaddingMode};
+use super::pixels::pad::sources;
+
+/// Where each row and each column of an image comes from, after crops, padding and flips, which move whole rows and columns.
+#[derive(Debug, Clone)]
+pub(super) struct GridMap {
+    pub(super) rows: Vec<Option<usize>>,
+    pub(super) columns: Columns,
+    /// By channel, the color of what comes from nowhere.
+    pub(super) fill: Vec<u8>,
+}
+
+/// Where the columns come from: so many from nowhere, some of the image, and so many from nowhere.
+#[derive(Debug, Clone)]
+pub(super) struct Columns {
+    pub(super) before: usize,
+    pub(super) inner: Inner,
+    pub(super) after: usize,
+}
+
+/// Columns of the image.
+#[derive(Debug, Clone)]
+pub(super) enum Inner {
+    /// This many, one after the other from the first one on.
+    Forward { first: usize, count: usize },
+    /// This many up to the last one, which comes first.
+    Backward { first: usize, count: usize },
+    /// In no such order.
+    Mixed(Vec<usize>),
+}
+
+impl GridMap {
+    /// What `operations` make of an image of this shape.
+    ///
+    /// # Errors
+    /// In words: one of them does something else, or fills with another color than the one before, or around that.
+    pub(super) fn of(operations: &[Operation], shape: ImageShape) -> Result<Self, Reason> {
+        let (mut rows, mut columns): (Vec<_>, Vec<_>) =
+            ((0..shape.height).map(Some).collect(), (0..shape.width).map(Some).collect());
+        let mut fill: Option<Vec<u8>> = None;
+        for operation in operations {
+            let color = match operation {
+                Operation::Crop { top, left, height, width } => {
+                    let is_inside = is_within(*top, *height, rows.len()) && is_within(*left, *width, columns.len());
+                    rows = cut(&rows, *top, *height);
+                    columns = cut(&columns, *left, *width);
+                    (!is_inside).then(|| vec![0; shape.channels])
+                }
+                Operation::Pad { left, top, right, bottom, fill, mode } => {
+                    rows = padded(&rows, *top, *bottom, *mode)?;
+                    columns = padded(&columns, *left, *right, *mode)?;
+                    let fills =
+                        *mode == PaddingMode::Constant && [left, top, right, bottom].iter().any(|each| **each > 0);
+                    fills.then(|| colors(fill, shape.channels))
+                }
+                Operation::HorizontalFlip => {
+                    columns.reverse();
+                    None
+                }
+                Operation::VerticalFlip => {
+                    rows.reverse();
+                    None
+                }
+                _ => return Err("it does not move whole rows and columns".into()),
+            };
+            if let Some(color) = color
+                && *fill.get_or_insert_with(|| color.clone()) != color
+            {
+                return Err("it fills with two colors".into());
+            }
+        }
+        let fill = fill.unwrap_or_else(|| vec![0; shape.channels]);
+        Ok(Self { rows, columns: Columns::of(&columns)?, fill })
+    }
+
+    /// The height and the width.
+    pub(super) fn size(&self) -> [usize; 2] {
+        let inner = match &self.columns.inner {
+            Inner::Forward { count, .. } | Inner::Backward { count, .. } => *count,
+            Inner::Mixed(places) => places.len(),
+        };
+        [self.rows.len(), self.columns.before + inner + self.columns.after]
+    }
+}
+
+impl Columns {
+    fn of(columns: &[Option<usize>]) -> Result<Self, Reason> {
+        let before = columns.iter().take_while(|place| place.is_none()).count();
+        let after = columns[before..].iter().rev().take_while(|place| place.is_none()).count();
+        let inner: Option<Vec<usize>> = columns[before..columns.len() - after].iter().copied().collect();
+        let inner = inner.ok_or("it fills what lies between pixels of the image")?;
+        let is_run = |step: fn(usize) -> Option<usize>| inner.windows(2).all(|pair| Some(pair[1]) == step(pair[0]));
+        let count = inner.len();
+        let inner = match (inner.first(), inner.last()) {
+            (Some(&first), _) if is_run(|place| place.checked_add(1)) => Inner::Forward { first, count },
+            (_, Some(&first)) if is_run(|place| place.checked_sub(1)) => Inner::Backward { first, count },
+            _ => Inner::Mixed(inner),
+        };
+        Ok(Self { before, inner, after })
+    }
+}
+
+/// Whether this many places from `first` on are among those below `end`.
+fn is_within(first: i64, count: usize, end: usize) -> bool {
+    usize::try_from(first).is_ok_and(|first| first.checked_add(count).is_some_and(|last| last <= end))
+}
+
+/// The places from `first` on, which may lie outside.
+fn cut(places: &[Option<usize>], first: i64, count: usize) -> Vec<Option<usize>> {
+    let place =
+        |offset: usize| usize::try_from(first + offset as i64).ok().and_then(|place| places.get(place).copied());
+    (0..count).map(|offset| place(offset).flatten()).collect()
+}
+
+fn padded(places: &[Option<usize>], before: i64, after: i64, mode: PaddingMode) -> Result<Vec<Option<usize>>, Reason> {
+    let sources = sources(places.len(), before, after, mode)?;
+    Ok(sources.into_iter().map(|source| source.and_then(|place| places[place])).collect())
+}
+
+/// A color of bytes, as images of bytes are filled.
+fn colors(fill: &[f32], channels: usize) -> Vec<u8> {
+    let value = |channel: usize| fill.get(channel.min(fill.len().saturating_sub(1))).copied().unwrap_or_default();
+    (0..channels).map(|channel| value(channel) as u8).collect()
+}
