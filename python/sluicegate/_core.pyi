@@ -46,6 +46,7 @@ __all__ = [
     "class_sampler",
     "decoded_images",
     "distributed_sampler",
+    "draws_in_order",
     "explicit_batches",
     "explicit_order",
     "generator_words",
@@ -54,6 +55,7 @@ __all__ = [
     "mixture_sampler",
     "packed_batch_sampler",
     "parquet_metadata",
+    "pixel_images",
     "random_sampler",
     "repeat_sampler",
     "round_products",
@@ -492,12 +494,21 @@ class Reader:
     def batch(self, indices: list[int]) -> Any: ...
     def origin(self, index: int, field: int) -> str | None: ...
 
+def draws_in_order(dataset: Dataset) -> bool: ...
+def pixel_images(
+    images: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object],
+    arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]],
+    transforms: str,
+    is_last: bool,
+) -> Dataset: ...
+
 @final
 class Prefetch:
     def __new__(
         cls, engine: Engine, dataset: Dataset, hand_over: HandOver, in_order: bool, seed: int | None = None
     ) -> Prefetch: ...
     def set_epoch(self, epoch: int) -> None: ...
+    def set_generator(self, way: object | None) -> None: ...
     @staticmethod
     def packed(
         engine: Engine,

@@ -46,6 +46,7 @@ __all__ = [
     "is_torchs_own",
     "is_worker_info_of_process",
     "modes_are_active",
+    "modules_have_global_hooks",
     "numpy_seed",
     "of_no_worker_thread",
     "operations_are_plain",
@@ -136,6 +137,12 @@ def operations_are_plain() -> bool:
         # What `torch.set_default_tensor_type` sets, which is no mode.
         and torch._C._get_default_device() == "cpu"
     )
+
+
+def modules_have_global_hooks() -> bool:
+    """Returns whether something is called whenever any `torch.nn.Module` is."""
+    module = torch.nn.modules.module
+    return bool(module._global_forward_hooks or module._global_forward_pre_hooks)
 
 
 def modes_are_active() -> bool:

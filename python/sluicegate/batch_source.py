@@ -26,5 +26,5 @@ def batch_source(dataset: Any, collate_fn: Callable[[Any], Any], *, in_worker: b
 
 
 def lacks_seed(source: BatchSource, seed: int | None) -> bool:
-    """Returns whether Python draws what is random in `source`, one sample after the other: its loader has no `seed`."""
-    return source.is_random and seed is None
+    """Returns whether only Python can draw what is random in `source` for a loader without a `seed`."""
+    return source.is_random and seed is None and not source.draws_in_order

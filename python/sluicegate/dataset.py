@@ -1,10 +1,10 @@
 """Which datasets the core can read by itself, and how.
 
 A dataset is *native* when reading it in Rust can't be told from outside: it is exactly a plain CPU tensor, a NumPy
-array, a `TensorDataset`, one of our formats, a dataset of Hugging Face's in torch's format, or torch's `Subset`,
-`ConcatDataset` or `StackDataset` over native ones. A subclass may override anything, so it is a Python dataset, as is
-everything that torch would treat in a way of its own (tensors that require grad, arrays of strings, parts of unequal
-type).
+array, a `TensorDataset`, one of our formats, a dataset of Hugging Face's in torch's format, one of torchvision's with
+its images in memory, or torch's `Subset`, `ConcatDataset` or `StackDataset` over native ones. A subclass may override
+anything, so it is a Python dataset, as is everything that torch would treat in a way of its own (tensors that require
+grad, arrays of strings, parts of unequal type).
 """
 
 from __future__ import annotations
@@ -57,12 +57,19 @@ class Source:
         kinds: by field, what it is in Python: as `NativeDataset` has it, or "array" or "scalar" for what NumPy shows.
             Torch collates each otherwise.
         checks: each tells whether a tensor still has the memory that the core reads.
+        is_captured: True if it is the dataset as it was when the epoch began, as worker processes have it.
     """
 
     dataset: _core.Dataset
     structure: Any
     kinds: tuple[Kind, ...]
     checks: tuple[Callable[[], bool], ...] = ()
+    is_captured: bool = False
+
+    @property
+    def draws_in_order(self) -> bool:
+        """True if samples are random, and can draw one after the other from one generator, as torch's do."""
+        return _core.draws_in_order(self.dataset)
 
     @property
     def is_random(self) -> bool:
@@ -107,6 +114,8 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
         return _array(dataset, in_worker)
     if type(dataset).__module__ == "datasets.arrow_dataset":
         return _hugging_face(dataset)
+    if type(dataset).__module__.startswith("torchvision.datasets."):
+        return _torchvision(dataset, in_worker)
     if not is_untouched(dataset):
         return None
     if type(dataset) is TensorDataset:
@@ -134,6 +143,18 @@ def _hugging_face(dataset: Any) -> Source | None:
         return None
     (core, structure, kinds), is_same = found
     return Source(core, structure, kinds, (is_same,))
+
+
+def _torchvision(dataset: Any, in_worker: bool) -> Source | None:
+    from . import torchvision_datasets  # Not before the package is there that it is about.
+
+    if not torchvision_datasets.is_dataset(dataset):
+        return None
+    found = torchvision_datasets.native_parts(dataset, in_worker=in_worker)
+    if found is None:
+        return None
+    (core, structure, kinds), is_same = found
+    return Source(core, structure, kinds, (is_same,), is_captured=in_worker)
 
 
 def is_untouched(dataset: Any) -> bool:
@@ -247,6 +268,8 @@ def _subset(dataset: Subset[Any], in_worker: bool) -> Source | None:
     subset = _core.Dataset.subset(inner.dataset, indices)
     if subset is None:
         return None
+    if inner.is_captured:
+        return Source(subset, inner.structure, inner.kinds, inner.checks, is_captured=True)
     chosen, length = dataset.indices, len(dataset)
     checks = (_attribute_check(dataset, "dataset"), _attribute_check(dataset, "indices"), lambda: len(chosen) == length)
     return Source(subset, inner.structure, inner.kinds, (*checks, *inner.checks))
@@ -278,12 +301,12 @@ def _concat(dataset: ConcatDataset[Any], in_worker: bool) -> Source | None:
             return None
     if dataset.cumulative_sizes != ConcatDataset.cumsum(dataset.datasets):
         return None
-    checks = (
-        _attribute_check(dataset, "datasets"),
-        _parts_check(lambda: dataset.datasets),
-        *(check for source in sources for check in source.checks),
-    )
-    return Source(_core.Dataset.concat([source.dataset for source in sources]), first.structure, first.kinds, checks)
+    core = _core.Dataset.concat([source.dataset for source in sources])
+    inner = tuple(check for source in sources for check in source.checks)
+    if all(source.is_captured for source in sources):
+        return Source(core, first.structure, first.kinds, inner, is_captured=True)
+    checks = (_attribute_check(dataset, "datasets"), _parts_check(lambda: dataset.datasets), *inner)
+    return Source(core, first.structure, first.kinds, checks)
 
 
 def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:

@@ -59,6 +59,8 @@ def decided(loader: DataLoader[Any]) -> tuple[BatchSource | None, Explanation]:
         elif lacks_seed(source, loader.seed):
             drawn = _drawn(loader.dataset) or type(loader.dataset).__name__
             refused = f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader"
+        elif source.draws_in_order and loader.seed is not None and not loader.seed_samples:
+            refused = "seed_samples is False, so random values follow from no seed", "leave out seed_samples"
     if refused is None:
         return source, Explanation("rust")
     return None, Explanation(_python(loader), *refused)
@@ -118,6 +120,10 @@ def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:
 
 def _told(dataset: Any) -> str | None:
     """What `dataset`, or the first of its parts that says something, says of why Python has a part in its samples."""
+    if type(dataset).__module__.startswith("torchvision.datasets."):
+        from . import torchvision_datasets  # Not before the package is there that it is about.
+
+        return torchvision_datasets.python_reason(dataset) if torchvision_datasets.is_dataset(dataset) else None
     if hasattr(type(dataset), "python_reason"):
         told = dataset.python_reason
         told = told() if callable(told) else told

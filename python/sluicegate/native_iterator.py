@@ -7,15 +7,19 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from . import _core
 from .batch_source import BatchSource, batch_source, lacks_seed
 from .dataset import int64_array
 from .epoch_iterator import EpochIterator, refuse_timeout
+from .global_generators import torch_door
 from .ids import BatchIds
 from .map_fetcher import MapFetcher
 from .moved_batch import tensors_of
 from .requests import Planned, Slice, indices_of, without
 from .sample_words import sampler_name
+from .worker_draws import WorkerDraws
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -35,6 +39,8 @@ class NativeIterator(EpochIterator):
         self._fetch_seeding = seeding if source.is_random else None
         if self._num_workers == 0:
             refuse_timeout(loader)
+        # What the random samples of batches draw from, where torch's workers would draw.
+        self._worker_draws: WorkerDraws | None = None
         self._engine = engine
         self._in_order = bool(loader.in_order)
         self._ahead = 0
@@ -55,7 +61,10 @@ class NativeIterator(EpochIterator):
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
         super()._reset(loader, first_iter)
-        self._begin(self._native_source())
+        source = self._source
+        # Workers that persist have the dataset of their first epoch.
+        is_kept = source is not None and source.is_captured and source.is_current(self._collate_fn)
+        self._begin(source if is_kept else self._native_source())
 
     def _native_source(self) -> BatchSource | None:
         source = batch_source(self._dataset, self._collate_fn, in_worker=self._num_workers > 0)
@@ -71,12 +80,34 @@ class NativeIterator(EpochIterator):
         # What is under way, by the order it was asked for in; and which of it Python will fetch.
         self._under_way: dict[int, BatchIds] = {}
         self._for_python: list[int] = []
+        # What Python has fetched already, so that draws are made in their order.
+        self._made: dict[int, Any] = {}
+        self._begin_draws(source)
         # What was taken before its turn, for a device.
         self._begun: deque[tuple[BatchIds, Any, _core.Held]] = deque()
         if self._num_workers > 0:
             self._party = self._engine.bytes_ahead.join()
         self._take_over(source)
         self._settle(None if self._num_workers == 0 or self._waits_for_epoch() else self._ask_ahead)
+
+    def _begin_draws(self, source: BatchSource | None) -> None:
+        """Has the generators of torch's workers where batches draw from them, as this epoch begins."""
+        is_drawn = source is not None and source.draws_in_order and self._seed is None and self._num_workers > 0
+        if not is_drawn and self._worker_draws is None:
+            return
+        resumed = self._progress.resumed
+        first = 0
+        places: list[Any] = []
+        if resumed is not None and resumed["num_workers"] == self._num_workers:
+            places = resumed["workers"] if resumed["in_epoch"] or self._persistent_workers else []
+            first = resumed["next_worker"] if resumed["in_epoch"] else 0
+        elif resumed is not None and resumed["in_epoch"]:
+            first = self._progress.received % self._num_workers
+        if self._worker_draws is None:
+            self._worker_draws = WorkerDraws(int(self._base_seed), self._num_workers, places, first)
+        else:
+            self._worker_draws.begin(first)
+        self._progress.fetching = self._worker_draws.state
 
     def _take_over(self, source: BatchSource | None) -> None:
         """Reads from `source` from now on, what is under way included; in Python where there is none."""
@@ -87,7 +118,12 @@ class NativeIterator(EpochIterator):
             if self._destination.memory is not None:
                 self._window.pin(self._destination.memory, self._ahead + 1)
             self._dataset_fetcher.collate_fn = source.collate_fn(self._collate_fn)
+            if source.draws_in_order and self._seed is None and self._num_workers == 0:
+                self._window.set_generator(torch_door(torch.default_generator))
         self._for_python.clear()
+        self._made.clear()
+        if self._worker_draws is not None:
+            self._worker_draws.rewind()
         for number, ids in self._under_way.items():
             self._ask(number, ids)
 
@@ -111,10 +147,12 @@ class NativeIterator(EpochIterator):
                     self._ask_ahead()  # More than one, once the first has shown how large they are.
             if left_out.is_something and (batch := self._without_left_out(ids, batch)) is None:
                 self._progress.pass_over(ids)
+                self._receive(ids)
                 if self._num_workers == 0 and (following := next(self._requests, None)) is not None:
                     self._ask_for(following)
                 continue
             self._progress.deliver(ids)
+            self._receive(ids)
             if isinstance(batch, Exception):
                 raise batch
             try:
@@ -124,6 +162,10 @@ class NativeIterator(EpochIterator):
         self._end()
         self._progress.finished = True
         raise StopIteration
+
+    def _receive(self, ids: BatchIds) -> None:
+        if self._worker_draws is not None:
+            self._worker_draws.receive(ids.batch_index)
 
     def _begin_ahead(self) -> None:
         """Begins with what is ready and whose turn comes next, as many batches as the destination wants."""
@@ -186,12 +228,24 @@ class NativeIterator(EpochIterator):
     def _ask(self, number: int, ids: BatchIds) -> None:
         if self._fetch_seeding is not None and self._window is not None:
             self._window.set_epoch(ids.epoch)
+        if self._worker_draws is not None:
+            way = self._worker_draws.ask(ids.batch_index)
+            if self._window is not None:
+                self._window.set_generator(way)
         if not self._push(number, ids.request):
             self._for_python.append(number)
+            if self._worker_draws is not None:
+                try:
+                    self._made[number] = self._fetch(ids)
+                except Exception as error:
+                    self._made[number] = error
 
     def _fetch(self, ids: BatchIds) -> Any:
         """The batch, fetched in Python."""
-        seeding = self._fetch_seeding
+        seeding, draws = self._fetch_seeding, self._worker_draws
+        if draws is not None:
+            with draws.drawing(ids.batch_index):
+                return self._dataset_fetcher.fetch(indices_of(ids.request))
         if seeding is None:
             return self._dataset_fetcher.fetch(indices_of(ids.request))
         seeding.begin(ids.epoch)
@@ -229,7 +283,10 @@ class NativeIterator(EpochIterator):
         for_python = self._for_python
         # Python's batches wait for their turn; where there are no turns they go first, for nobody else works on them.
         if for_python and (not self._in_order or next(iter(self._under_way)) == for_python[0]):
-            ids = self._under_way.pop(for_python.pop(0))
+            number = for_python.pop(0)
+            ids = self._under_way.pop(number)
+            if number in self._made:
+                return ids, self._made.pop(number)
             try:
                 return ids, self._fetch(ids)
             except Exception as error:

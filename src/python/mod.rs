@@ -32,6 +32,7 @@ mod order;
 mod parquet;
 mod pinned_block;
 mod pinned_copy;
+mod pixel_images;
 mod plan;
 mod prefetch;
 mod reader;
@@ -100,6 +101,8 @@ mod _core {
     use super::order::{Batches, BatchingSampler, Order, Sampler};
     #[pymodule_export]
     use super::pinned_copy::PinnedCopy;
+    #[pymodule_export]
+    use super::pixel_images::{draws_in_order, pixel_images};
     #[pymodule_export]
     use super::plan::{Plan, explicit_batches, explicit_order};
     #[pymodule_export]

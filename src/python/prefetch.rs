@@ -19,10 +19,11 @@ use super::integers::Integers;
 use super::memory::{ForeignArray, Indices, pinned_leases};
 use super::plan::Plan;
 use super::tokens::TokenFiles;
+use super::torch_generator::draw_from;
 use crate::memory::Slab;
 use crate::{
-    Delivery, Error, Fetch, FetchPacked, FetchPackedFields, FetchSamples, IndexBatch, PackRows, PackedField,
-    PackedLabels, Sizes, TokenDocuments, watch,
+    Delivery, Error, Fetch, FetchPacked, FetchPackedFields, FetchSamples, GeneratorPlace, IndexBatch, PackRows,
+    PackedField, PackedLabels, Sizes, TokenDocuments, watch,
 };
 
 /// How long the consumer sleeps before it looks whether Ctrl-C was pressed.
@@ -52,6 +53,8 @@ pub(super) struct Prefetch {
     dataset: Option<Arc<dyn crate::Dataset>>,
     /// That of the batches that are asked for.
     epoch: AtomicU64,
+    /// The way to the generator that their samples draw from.
+    generator: Mutex<Option<Py<PyAny>>>,
     slab: Arc<Slab>,
     bytes_ahead: Arc<crate::BytesAhead>,
     /// Where batches are to lie in pinned memory: what gives blocks of it, and how many of them may wait for a batch.
@@ -87,6 +90,7 @@ impl Prefetch {
             hand_over,
             dataset: Some(dataset),
             epoch: AtomicU64::new(0),
+            generator: Mutex::default(),
             slab: Arc::clone(&engine.slab),
             bytes_ahead: Arc::clone(&engine.bytes_ahead),
             pinned: OnceLock::new(),
@@ -96,6 +100,12 @@ impl Prefetch {
     /// The batches that are asked for next are those of `epoch`: what is random about a sample follows from it.
     fn set_epoch(&self, epoch: u64) {
         self.epoch.store(epoch, Ordering::Relaxed);
+    }
+
+    /// The samples that are asked for next draw one after the other from the generator of torch's that `way` leads to, as
+    /// the core's other functions take it, if the dataset says what they draw; None where a seed says it.
+    fn set_generator(&self, way: Option<Py<PyAny>>) {
+        *self.generator.lock().unwrap_or_else(PoisonError::into_inner) = way;
     }
 
     /// A window on rows of `length` tokens, into which the documents of `files` are packed; there are so many `indices`,
@@ -263,6 +273,7 @@ impl Prefetch {
             hand_over,
             dataset: None,
             epoch: AtomicU64::new(0),
+            generator: Mutex::default(),
             slab: Arc::clone(&engine.slab),
             bytes_ahead: Arc::clone(&engine.bytes_ahead),
             pinned: OnceLock::new(),
@@ -283,6 +294,22 @@ impl Prefetch {
         // Torch's allocator rounds up to a power of two in any case. What is larger than all before it is copied once more.
         let largest = self.bytes_ahead.largest();
         (largest > 0).then(|| largest.checked_next_power_of_two())?
+    }
+
+    /// Follows the draws of the samples at `indices`, one after the other; nothing where they draw nothing, or from a seed.
+    fn draw(&self, py: Python<'_>, indices: &[usize]) -> PyResult<Option<Arc<[GeneratorPlace]>>> {
+        let Some(drawing) = self.dataset.as_deref().and_then(crate::Dataset::as_drawing) else { return Ok(None) };
+        let way = self.generator.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|way| way.clone_ref(py));
+        let Some(way) = way else { return Ok(None) };
+        let places = draw_from(way.bind(py), |generator| {
+            let mut places: Vec<GeneratorPlace> = Vec::with_capacity(indices.len());
+            for &index in indices {
+                places.push(generator.place(places.last()));
+                drawing.advance(index, generator).map_err(|error| to_python(py, error))?;
+            }
+            Ok(places)
+        })?;
+        Ok(Some(places.into()))
     }
 
     /// Asks for the samples at `indices`. `plan` says which batch of what is to come that is, and some indices of each, as
@@ -311,8 +338,8 @@ impl Prefetch {
                 pinned_leases(allocate.bind(py), vec![bytes])?.into_iter().for_each(|block| self.slab.offer(block));
             }
         }
-        let batch =
-            IndexBatch { epoch: self.epoch.load(Ordering::Relaxed), batch_in_epoch: number, indices, draws: None };
+        let draws = self.draw(py, &indices)?;
+        let batch = IndexBatch { epoch: self.epoch.load(Ordering::Relaxed), batch_in_epoch: number, indices, draws };
         detach(py, || {
             let mut window = self.window();
             window.push(batch)?;

@@ -16,7 +16,7 @@ from .drawing import compiled
 from .transform import Transform
 from .v1 import applied_of_v1, as_of_pillow, inside, is_v1, own_of_v1
 
-__all__ = ["Divided", "divide", "recognise"]
+__all__ = ["Divided", "NotRecognizedError", "divide", "name_of", "own_of", "recognise", "steps_of", "why_not"]
 
 _CONTAINERS = ("Compose", "RandomApply", "RandomOrder")
 # What every module has.
@@ -54,7 +54,7 @@ def _is_random(spec: Any) -> bool:
     return compiled(json.dumps([spec])).is_random()
 
 
-class _NotRecognizedError(Exception):
+class NotRecognizedError(Exception):
     """Why the core does not run a transform."""
 
 
@@ -94,20 +94,20 @@ def divide(
     is_pillow, to_pillow, is_marked = is_v1(transform), None, False
     dtype = "uint8"
     labels: list[str] = []
-    steps = list(_steps(transform, ""))
+    steps = list(steps_of(transform, ""))
     for number, (label, step) in enumerate(steps):
         try:
             if has_keypoints:
-                raise _NotRecognizedError("key points move with the image, and only torchvision moves those")
-            own = _own(step, is_pillow)
+                raise NotRecognizedError("key points move with the image, and only torchvision moves those")
+            own = own_of(step, is_pillow)
             _check(own, mode if is_pillow else None, dtype, has_places)
             _check_boxes(own, box_fields)
-        except _NotRecognizedError as error:
+        except NotRecognizedError as error:
             rest = [each for _, each in steps[number:]]
             called = CalledTransforms(rest, takes_pillow=is_pillow, takes_marked=is_marked)
-            return Divided(native, called, f"{label}{_name_of(step)}: {error}", labels)
+            return Divided(native, called, f"{label}{name_of(step)}: {error}", labels)
         native += own.spec() or []
-        labels += [f"{label}{_name_of(step)}"] * (len(native) - len(labels))
+        labels += [f"{label}{name_of(step)}"] * (len(native) - len(labels))
         if isinstance(own, conversion.ToPILImage):
             is_pillow, to_pillow, is_marked = True, (label, step), False
         elif isinstance(own, conversion.ToImage):
@@ -119,37 +119,38 @@ def divide(
     if to_pillow is not None:
         label, step = to_pillow
         called = CalledTransforms([step])
-        return Divided(native, called, f"{label}{_name_of(step)}: makes an image of Pillow's, in Python", labels)
+        return Divided(native, called, f"{label}{name_of(step)}: makes an image of Pillow's, in Python", labels)
     return Divided(native, None, None, labels)
 
 
-def _steps(transform: Any, label: str) -> Iterator[tuple[str, Any]]:
+def steps_of(transform: Any, label: str) -> Iterator[tuple[str, Any]]:
     """The transforms of a pipeline in their order, with their places in it, in words."""
     is_compose = any(is_exactly(transform, module, ("Compose",)) for module in (_V1, _V2, __package__))
     if not (is_compose or is_sequential(transform)):
         yield f"transform {label}, " if label else "", transform
         return
     for number, each in enumerate(transform.transforms if is_compose else transform, 1):
-        yield from _steps(each, f"{label}.{number}" if label else str(number))
+        yield from steps_of(each, f"{label}.{number}" if label else str(number))
 
 
-def _name_of(transform: Any) -> str:
+def name_of(transform: Any) -> str:
+    """Returns the name of a transform for messages."""
     name = getattr(transform, "__qualname__", None)
     return f"`{name if isinstance(name, str) else type(transform).__name__}`"
 
 
-def _own(transform: Any, is_pillow: bool) -> Transform:
-    """The transform of this package that does what `transform` does; a `_NotRecognizedError` where there is none."""
+def own_of(transform: Any, is_pillow: bool) -> Transform:
+    """The transform of this package that does what `transform` does; a `NotRecognizedError` where there is none."""
     if is_sequential(transform):
-        parts = [_own(each, is_pillow) for each in transform]
+        parts = [own_of(each, is_pillow) for each in transform]
         return container.Compose(parts) if parts else identity.Identity()
     name, ours = type(transform).__name__, _ours()
     origin = next((module for module in (__package__, _V2, _V1) if is_exactly(transform, module, tuple(ours))), None)
     if origin is None:
-        raise _NotRecognizedError(_why_not(transform))
+        raise NotRecognizedError(why_not(transform))
     try:
         if name in _CONTAINERS and not (origin == _V1 and name == "RandomOrder"):
-            parts = [_own(each, False) for each in transform.transforms]
+            parts = [own_of(each, False) for each in transform.transforms]
             if name != "RandomApply":
                 own: Transform = ours[name](parts)
             else:
@@ -167,7 +168,7 @@ def _own(transform: Any, is_pillow: bool) -> Transform:
         if is_pillow and not isinstance(own, conversion.ToImage):
             own = as_of_pillow(own)
     except (AttributeError, IndexError, TypeError, ValueError) as error:
-        raise _NotRecognizedError(str(error)) from None
+        raise NotRecognizedError(str(error)) from None
     return own
 
 
@@ -180,32 +181,32 @@ def _ours() -> dict[str, Any]:
 
 
 def _check(own: Transform, mode_of_pillow: str | None, dtype: str, has_places: bool) -> None:
-    """Raises `_NotRecognizedError` where the core can't do what `own` does to such an image."""
+    """Raises `NotRecognizedError` where the core can't do what `own` does to such an image."""
     try:
         spec, mask_spec = own.spec(), own.mask_spec()
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         # Torchvision says so when it is called.
-        raise _NotRecognizedError(str(error)) from None
+        raise NotRecognizedError(str(error)) from None
     if spec is None:
-        raise _NotRecognizedError("only Python can do it")
+        raise NotRecognizedError("only Python can do it")
     if spec != mask_spec:
-        raise _NotRecognizedError("it fills masks with other values than images")
+        raise NotRecognizedError("it fills masks with other values than images")
     is_conversion = isinstance(own, conversion.ToImage)
     if mode_of_pillow not in (None, *_MODES_LIKE_PILLOW) and not is_conversion:
-        raise _NotRecognizedError(f"mode={mode_of_pillow!r}: Pillow's values differ")
+        raise NotRecognizedError(f"mode={mode_of_pillow!r}: Pillow's values differ")
     if isinstance(own, conversion.ToPILImage) and (own.mode is not None or dtype != "uint8"):
-        raise _NotRecognizedError("it makes another image")
+        raise NotRecognizedError("it makes another image")
     if has_places and any(isinstance(each, conversion.ConvertImageDtype) for each in _all(own)):
-        raise _NotRecognizedError("it changes the data type of boxes and masks, too")
+        raise NotRecognizedError("it changes the data type of boxes and masks, too")
 
 
 def _check_boxes(own: Transform, box_fields: int) -> None:
-    """Raises `_NotRecognizedError` where `own` drops boxes, and there is not exactly one field of them.
+    """Raises `NotRecognizedError` where `own` drops boxes, and there is not exactly one field of them.
 
     Torchvision drops boxes of several fields by the first one, and refuses samples without any.
     """
     if box_fields != 1 and any(isinstance(each, only_boxes.SanitizeBoundingBoxes) for each in _all(own)):
-        raise _NotRecognizedError(f"it drops boxes of one field, and there are {box_fields} fields of boxes")
+        raise NotRecognizedError(f"it drops boxes of one field, and there are {box_fields} fields of boxes")
 
 
 def _all(own: Transform) -> Iterator[Any]:
@@ -214,7 +215,8 @@ def _all(own: Transform) -> Iterator[Any]:
         yield from _all(each)
 
 
-def _why_not(transform: Any) -> str:
+def why_not(transform: Any) -> str:
+    """Returns why a transform is not recognized at all, in words."""
     if is_exactly(transform, _V2, ("RandomIoUCrop",)):
         return "what it draws depends on the boxes"
     if type(transform) is torch.nn.Sequential:

@@ -1,0 +1,158 @@
+"""What torchvision does for a dataset, and whether it still does that: users patch, hook, and change in place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import _torch
+
+# What transforms call, by module: users patch functions.
+_FUNCTIONS = {
+    "torchvision.transforms.functional": (
+        *("center_crop", "convert_image_dtype", "crop", "get_dimensions", "hflip", "normalize", "pad", "pil_to_tensor"),
+        *("to_tensor", "vflip"),
+    ),
+    "torchvision.transforms.v2.functional": (
+        *("center_crop", "crop", "horizontal_flip", "normalize", "pad", "pil_to_tensor", "to_dtype", "to_image"),
+        "vertical_flip",
+    ),
+}
+_METHODS = ("__call__", "forward", "get_params", "make_params", "transform", "check_inputs", "_call_kernel")
+
+
+class Facts:
+    """What was found of a dataset, to tell whether it is still so, apart from single labels and pixels.
+
+    Asked before each batch, so it compares by identity, and whole dictionaries of plain values at once.
+
+    Args:
+        dataset: one of torchvision's.
+        labels: the attribute with its labels.
+    """
+
+    def __init__(self, dataset: Any, labels: str) -> None:
+        cls, own = type(dataset), vars(dataset)
+        steps = [each for each in _inside(own.get("transform")) if _is_of_torch(each)]
+        self._cls = cls
+        self._arrays = [(name, own.get(name), array_facts(own.get(name))) for name in ("data", labels)]
+        self._objects = [(name, own.get(name)) for name in ("transform", "target_transform", "compat")]
+        self._is_plain = _has_plain_defaults()
+        self._functions = [
+            (owner, name, getattr(owner, name, None)) for owner, names in _callers(cls, steps) for name in names
+        ]
+        # Without `copy.deepcopy`, which users' objects may refuse: lists are changed in place, what is in them is not.
+        self._steps = [(each, type(each), vars(each), _copied(vars(each))) for each in steps]
+
+    def are_of(self, dataset: Any) -> bool:
+        """Returns whether all of it is still true of `dataset`."""
+        own = vars(dataset)
+        return (
+            type(dataset) is self._cls
+            and "__getitems__" not in own
+            and all(own.get(name) is each for name, each in self._objects)
+            and all(own.get(name) is each and array_facts(each) == facts for name, each, facts in self._arrays)
+            and _has_plain_defaults() is self._is_plain
+            and all(getattr(owner, name, None) is function for owner, name, function in self._functions)
+            and all(type(step) is kind and _are_same(now, copy) for step, kind, now, copy in self._steps)
+        )
+
+
+def array_facts(array: Any) -> tuple[Any, ...]:
+    """Returns where the memory of an array or tensor is, and how it is read; nothing of something else."""
+    if type(array) is np.ndarray:
+        return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+    if type(array) is torch.Tensor and _torch.tensor_is_plain(array):
+        return array.data_ptr(), array.shape, array.stride(), array.dtype
+    return ()
+
+
+def _copied(value: Any) -> Any:
+    if type(value) is list:
+        return [_copied(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _copied(each) for name, each in value.items()}
+    return value
+
+
+def _are_same(now: dict[str, Any], copy: dict[str, Any]) -> bool:
+    try:
+        return now == copy
+    except Exception:  # A tensor in the place of another one has no truth value.
+        return False
+
+
+def _has_plain_defaults() -> bool:
+    """Returns whether transforms make float32 on the CPU, and nothing is called whenever a module is."""
+    is_plain = torch.get_default_dtype() is torch.float32 and torch.get_default_device().type == "cpu"
+    return is_plain and not _torch.modules_have_global_hooks()
+
+
+def _callers(cls: type, steps: list[Any]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """What is called when a sample is read: classes and modules, and the names of their functions."""
+    yield cls, ("__getitem__", "__getitems__", "__len__")
+    for module, names in _FUNCTIONS.items():
+        if (functional := sys.modules.get(module)) is not None:
+            yield functional, names
+    for kind in {type(step) for step in steps}:
+        yield kind, _METHODS
+
+
+def replaced_part(dataset: Any) -> str | None:
+    """Returns why `dataset`, or what torchvision does for it, is not as torchvision has it; None if it is."""
+    cls, own = type(dataset), vars(dataset)
+    if "__getitems__" in own or hasattr(cls, "__getitems__"):
+        return f"{cls.__name__} was given a method __getitems__"
+    if not _has_plain_defaults():
+        return "torch's default dtype or device is not float32 or cpu, or a global hook of modules is registered"
+    steps = [each for each in _inside(own.get("transform")) if _is_of_torch(each)]
+    for owner, names in _callers(cls, steps):
+        for name in names:
+            function = getattr(owner, name, None)
+            is_own = _is_torchvisions(function) or _torch.is_torchs_own(function)
+            if not is_own and not (function is None and name in (*_METHODS, "__getitems__")):
+                return f"{owner.__name__}.{name} was replaced"
+    for step in steps:
+        if replaced := [name for name in _METHODS if name in vars(step)]:
+            return f"{type(step).__name__}.{replaced[0]} was replaced"
+    return None
+
+
+def _is_of_torch(transform: Any) -> bool:
+    """Returns whether its class is one of torchvision's transforms or torch's modules; others may hold anything."""
+    return type(transform).__module__.startswith(("torchvision.transforms.", "torch.nn.modules."))
+
+
+def _inside(transform: Any) -> Iterator[Any]:
+    yield transform
+    if not _is_of_torch(transform):
+        return
+    parts = getattr(transform, "transforms", None)
+    if parts is None and isinstance(transform, torch.nn.Sequential):
+        parts = transform
+    if isinstance(parts, torch.nn.ModuleList):
+        yield parts
+    if isinstance(parts, (list, tuple, torch.nn.ModuleList, torch.nn.Sequential)):
+        for each in parts:
+            yield from _inside(each)
+
+
+def _is_torchvisions(function: Any) -> bool:
+    """Returns whether `function` is written in torchvision's files."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return False
+    known = _FOLDERS.get(code.co_filename)
+    if known is None:
+        folder = os.path.dirname(getattr(sys.modules["torchvision"], "__file__", None) or "?") + os.sep
+        known = _FOLDERS[code.co_filename] = code.co_filename.startswith(folder)
+    return known
+
+
+# By file: whether it is one of torchvision's.
+_FOLDERS: dict[str, bool] = {}

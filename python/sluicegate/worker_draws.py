@@ -1,0 +1,119 @@
+"""`WorkerDraws`: the random number generators that torch's worker processes would have."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import _torch
+from .generator_state import NumpyWay, PythonWay, TorchWay
+from .global_generators import as_text, generator_state, set_generator_state, torch_door
+
+
+class WorkerDraws:
+    """The generators of torch's worker processes, for threads that read in their place.
+
+    Worker w of torch's loader seeds its generators with the base seed plus w, and uses them in the order of its
+    batches, from one epoch to the next where it persists. Here the draws of a batch are made when it is asked for.
+
+    Args:
+        base_seed: the seed of worker 0.
+        num_workers: the number of workers.
+        places: by worker, what a state says of it; empty where there is none.
+        first: the worker that the first batch belongs to.
+    """
+
+    def __init__(
+        self, base_seed: int, num_workers: int, places: Sequence[Mapping[str, Any] | None] = (), first: int = 0
+    ) -> None:
+        self._base_seed, self._num_workers = base_seed, num_workers
+        self._others: list[dict[str, str] | None] = [None] * num_workers
+        self._generators = [torch.Generator("cpu").manual_seed(base_seed + worker) for worker in range(num_workers)]
+        self._has_drawn = [False] * num_workers
+        for worker, place in enumerate(places):
+            if place is not None and place["rng"] is not None:
+                set_generator_state(self._generators[worker], place["rng"]["torch"])
+                self._others[worker] = dict(place["rng"])
+                self._has_drawn[worker] = True
+        self._doors = [torch_door(generator) for generator in self._generators]
+        self._workers: dict[int, int] = {}
+        self.begin(first)
+
+    def begin(self, first: int) -> None:
+        """Begins an epoch whose first batch belongs to worker `first`."""
+        self._next, self._next_asked = first, first
+        for worker in self._workers.values():
+            self._has_drawn[worker] = True  # For batches of an epoch that was left, which nobody received.
+        # By the number of a batch that was asked for and not received: its worker, and the state of the worker's
+        # generator before it.
+        self._workers = {}
+        self._before: dict[int, torch.Tensor] = {}
+
+    def ask(self, number: int) -> object:
+        """Returns the way to the generator that batch `number` of the epoch draws from; it is asked for now."""
+        worker = self._workers.get(number)
+        if worker is None:
+            worker = self._workers[number] = self._next_asked
+            self._next_asked = (worker + 1) % self._num_workers
+        self._before[number] = self._generators[worker].get_state()
+        return self._doors[worker]
+
+    def receive(self, number: int) -> None:
+        """Takes note that the consumer received batch `number`, or that it is left out."""
+        worker = self._workers.pop(number, None)
+        if worker is not None:
+            del self._before[number]
+            self._has_drawn[worker] = True
+            self._next = (worker + 1) % self._num_workers
+
+    def rewind(self) -> None:
+        """Puts the generators to where they were before the batches that were not received, to ask for those again."""
+        for worker, state in self._earliest().items():
+            self._generators[worker].set_state(state)
+        self._before.clear()
+
+    @contextlib.contextmanager
+    def drawing(self, number: int) -> Iterator[None]:
+        """Around Python code that fetches batch `number`: torch's global generator is that of its worker."""
+        worker, default = self._generators[self._workers[number]], torch.default_generator
+        before = default.get_state()
+        default.set_state(worker.get_state())
+        try:
+            yield
+        finally:
+            worker.set_state(default.get_state())
+            default.set_state(before)
+
+    def state(self) -> dict[str, Any]:
+        """Where each worker is that has made a batch which was received, as a loader's state keeps it."""
+        earliest, scratch = self._earliest(), torch.Generator("cpu")
+        places: list[dict[str, Any] | None] = []
+        for worker, generator in enumerate(self._generators):
+            if not self._has_drawn[worker]:
+                places.append(None)
+                continue
+            scratch.set_state(earliest[worker] if worker in earliest else generator.get_state())
+            rng = self._of_other_libraries(worker) | {"torch": generator_state(scratch)}
+            places.append({"state": {}, "at": 0, "samples": 0, "ended": False, "rng": rng, "over": False})
+        return {"next_worker": self._next, "workers": places if any(self._has_drawn) else []}
+
+    def _earliest(self) -> dict[int, torch.Tensor]:
+        """By worker: the state before the first batch that was asked for and not received."""
+        earliest: dict[int, torch.Tensor] = {}
+        for number, state in self._before.items():
+            earliest.setdefault(self._workers[number], state)
+        return earliest
+
+    def _of_other_libraries(self, worker: int) -> dict[str, str]:
+        """The generators of Python and NumPy, which nothing draws from, as torch's worker seeds them."""
+        if (known := self._others[worker]) is None:
+            numpys = np.random.RandomState(_torch.numpy_seed(self._base_seed, worker))
+            python = random.Random(self._base_seed + worker)
+            states = PythonWay(python).take(), NumpyWay(numpys).take(), TorchWay(torch.Generator("cpu")).take()
+            self._others[worker] = known = as_text(states)
+        return dict(known)

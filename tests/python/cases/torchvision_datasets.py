@@ -1,0 +1,156 @@
+"""torchvision's datasets of random images in memory, and random pipelines of its transforms for them."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torchvision import datasets
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
+ARRAYS = ("CIFAR10", "CIFAR100")
+TENSORS = ("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST")
+OTHERS = ("SVHN", "STL10", "USPS", "SEMEION")
+CLASSES = (*ARRAYS, *TENSORS, *OTHERS)
+PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
+
+
+def channels_of(name: str) -> int:
+    """The number of channels of the images of a class."""
+    return 3 if name in (*ARRAYS, "SVHN", "STL10") else 1
+
+
+def made(name: str, transform: Any, *, size: int = 40, height: int = 9, width: int = 11, seed: int = 0) -> Any:
+    """A dataset of this class as its constructor leaves it, without files: `size` random images."""
+    values = np.random.RandomState(seed)
+    cls = getattr(datasets, name)
+    dataset = cls.__new__(cls)
+    datasets.VisionDataset.__init__(dataset, "no-such-folder", transform=transform)
+    planes = values.randint(0, 256, (size, 3, height, width), dtype=np.uint8)
+    labels = values.randint(0, 10, size)
+    if name in ARRAYS:
+        dataset.data, dataset.targets = planes.transpose(0, 2, 3, 1), labels.tolist()
+    elif name in TENSORS:
+        dataset.data = torch.from_numpy(planes[:, 0].copy())
+        dataset.targets = torch.from_numpy(labels)
+        if name == "QMNIST":
+            dataset.compat = True
+            dataset.targets = torch.stack([dataset.targets] * 8, 1).contiguous()
+    elif name == "USPS":
+        dataset.data, dataset.targets = planes[:, 0].copy(), labels.tolist()
+    elif name == "SEMEION":
+        dataset.data, dataset.labels = planes[:, 0].copy(), labels
+    else:
+        dataset.data, dataset.labels = planes, labels.astype(np.uint8 if name == "STL10" else np.int64)
+    return dataset
+
+
+class Pipelines:
+    """Random pipelines that end in a tensor of one form.
+
+    Args:
+        draw: what everything is drawn from.
+        channels: of the images.
+        size: the height and the width of the images.
+    """
+
+    def __init__(self, draw: random.Random, channels: int, size: tuple[int, int]) -> None:
+        self._draw = draw
+        self._channels = channels
+        self._size = size
+
+    def draw(self) -> Any:
+        """Returns a pipeline whose steps are all recognized."""
+        draw = self._draw
+        steps = [self._move(is_pillow=True) for _ in range(draw.randint(0, 3))]
+        steps += self._to_tensor()
+        steps += [self._move(is_pillow=False) for _ in range(draw.choice((0, 0, 1)))]
+        if draw.random() < 0.7 and steps[-1] is not None and self._is_float:
+            steps.append(self._normalize())
+        if draw.random() < 0.3:
+            steps.append(draw.choice((v1, v2)).CenterCrop(draw.randint(1, 12)))
+        return self._nested(steps)
+
+    def unrecognized(self) -> Any:
+        """Returns a pipeline with a step that only Python does."""
+        draw = self._draw
+        steps = [v1.ToTensor()]
+        step = draw.choice(
+            (v1.Lambda(_same), v2.ColorJitter(0.5), v1.RandomErasing(0.5), v1.RandomRotation(20), v1.RandomInvert())
+        )
+        steps.insert(draw.randint(0, 1) if not isinstance(step, v1.RandomErasing) else 1, step)
+        return v1.Compose(steps)
+
+    def _nested(self, steps: list[Any]) -> Any:
+        draw = self._draw
+        if len(steps) > 2 and draw.random() < 0.3:
+            cut = draw.randint(1, len(steps) - 1)
+            steps = [draw.choice((v1, v2)).Compose(steps[:cut]), *steps[cut:]]
+        if all(isinstance(step, torch.nn.Module) for step in steps) and draw.random() < 0.5:
+            return torch.nn.Sequential(*steps)
+        return draw.choice((v1, v2)).Compose(steps)
+
+    def _move(self, *, is_pillow: bool) -> Any:
+        draw = self._draw
+        kind = draw.choice((v1, v2))
+        choice = draw.random()
+        if choice < 0.25:
+            return kind.RandomHorizontalFlip(draw.choice((0.0, 0.5, 0.5, 0.3, 1.0)))
+        if choice < 0.4:
+            return kind.RandomVerticalFlip(draw.choice((0.5, 0.1)))
+        if choice < 0.5:
+            return kind.CenterCrop(draw.choice((7, 9, 14, (8, 5), (3, 13))))
+        if choice < 0.6:
+            flips = [kind.RandomHorizontalFlip(), kind.RandomVerticalFlip(0.2)]
+            return kind.RandomApply(draw.choice((flips, flips[:1])), p=draw.choice((0.0, 0.4, 1.0)))
+        # A mirror may not be wider than the image, whatever came before.
+        mode = draw.choice(PADDING_MODES)
+        most = 4 if mode in ("constant", "edge") else 2
+        padding = draw.choice((most, [most, 1], (0, 1, most, 2)))
+        fill = self._fill(is_pillow=is_pillow) if mode == "constant" else 0
+        if choice < 0.75:
+            return kind.Pad(padding, fill=fill, padding_mode=mode)
+        is_v1_mirror = kind is v1 and mode != "constant"
+        return kind.RandomCrop(
+            draw.choice((3, 4, (3, 4))),
+            padding=draw.choice((None, padding)),
+            pad_if_needed=not is_v1_mirror and draw.random() < 0.2,
+            fill=fill,
+            padding_mode=mode,
+        )
+
+    def _fill(self, *, is_pillow: bool) -> Any:
+        draw = self._draw
+        if is_pillow and self._channels == 3 and draw.random() < 0.2:
+            return (1, 20, 255)
+        return draw.choice((0, 0, 0, 255, 7))
+
+    def _to_tensor(self) -> list[Any]:
+        draw = self._draw
+        choice = draw.randint(0, 5)
+        self._is_float = choice != 5
+        if choice < 2:
+            return [v1.ToTensor()]
+        if choice == 2:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return [v2.ToTensor()]
+        to_tensor = draw.choice((v1.PILToTensor, v2.PILToTensor, v2.ToImage))()
+        if choice == 5:
+            return [to_tensor]
+        scaled = (v2.ToDtype(torch.float32, scale=draw.random() < 0.7), v2.ConvertImageDtype(torch.float32))
+        return [to_tensor, draw.choice((*scaled, v1.ConvertImageDtype(torch.float32)))]
+
+    def _normalize(self) -> Any:
+        draw = self._draw
+        kind, count = draw.choice((v1, v2)), draw.choice((1, self._channels))
+        mean, std = [draw.random() for _ in range(count)], [draw.uniform(0.1, 2.0) for _ in range(count)]
+        return kind.Normalize(mean, std, inplace=draw.random() < 0.3)
+
+
+def _same(image: Any) -> Any:
+    return image
