@@ -1,0 +1,143 @@
+"""Training scripts as people write them, with only the import changed: torchvision's datasets and transforms.
+
+The batches of both loaders are compared by a digest: the same seed gives the same batches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import throughput
+from loaders import IMPORTS, contender
+from protocol import Case, Contender, Metrics, Standings, Turn, Workload
+from report import Table
+
+SAMPLES = 20_000
+DIGESTED = 20  # batches
+
+
+@dataclass(frozen=True)
+class Images:
+    """Random images in memory; the label of each is its index."""
+
+    pixels: npt.NDArray[np.uint8]
+
+
+def _cifar10_images() -> Images:
+    return Images(np.random.default_rng(3).integers(0, 256, (SAMPLES, 3, 32, 32), np.uint8))
+
+
+def _mnist_images() -> Images:
+    return Images(np.random.default_rng(4).integers(0, 256, (SAMPLES, 28, 28), np.uint8))
+
+
+def _of_torchvision(name: str, transform: Any) -> Any:
+    """The dataset as its constructor leaves it, whose files nothing downloads here."""
+    from torchvision import datasets
+
+    cls = getattr(datasets, name)
+    dataset = cls.__new__(cls)
+    datasets.VisionDataset.__init__(dataset, "", transform=transform)
+    return dataset
+
+
+def _cifar10(source: Images) -> Any:
+    from torchvision import transforms
+
+    transform = transforms.Compose(
+        [
+            transforms.RandomCrop(32, padding=4),
+            transforms.RandomHorizontalFlip(),
+            transforms.ToTensor(),
+            transforms.Normalize((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+        ]
+    )
+    dataset = _of_torchvision("CIFAR10", transform)
+    dataset.data, dataset.targets = source.pixels.transpose(0, 2, 3, 1), list(range(SAMPLES))
+    return dataset
+
+
+def _mnist(source: Images) -> Any:
+    import torch
+    from torchvision import transforms
+
+    transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])
+    dataset = _of_torchvision("MNIST", transform)
+    dataset.data, dataset.targets = torch.from_numpy(source.pixels), torch.arange(SAMPLES)
+    return dataset
+
+
+def _check(source: Images, batch: Any) -> npt.NDArray[np.int64]:
+    images, labels = batch
+    shape = source.pixels.shape[1:]
+    assert tuple(images.shape) == (len(labels), *((1, *shape) if len(shape) == 2 else shape)), f"shape {images.shape}"
+    ids: npt.NDArray[np.int64] = labels.numpy()
+    return ids
+
+
+def _digest(case: Case, one: Contender) -> float:
+    """The first batches of an epoch as a number."""
+    import torch
+
+    torch.manual_seed(7)
+    digest = hashlib.sha256()
+    for number, (images, labels) in enumerate(one.make(case.open())()):
+        digest.update(images.numpy().tobytes() + labels.numpy().tobytes())
+        if number == DIGESTED:
+            break
+    return float(int.from_bytes(digest.digest()[:6], "big"))
+
+
+def measure(case: Case, one: Contender, turn: Turn) -> Metrics:
+    """The rate, and the digest."""
+    return throughput.measure(case, one, turn) | {"digest": _digest(case, one)}
+
+
+def tables(case: Case, standings: Standings) -> list[Table]:
+    """The rates; a loader with other batches than torch's has failed."""
+    for workers in (0, 2):
+        ours, torchs = (f"{package}, {workers} workers" for package in ("sluicegate", "torch"))
+        if throughput.median(standings, ours, "digest") != throughput.median(standings, torchs, "digest"):
+            standings[ours].failure = standings[ours].failure or "its batches are not torch's"
+    return throughput.tables(case, standings)
+
+
+def _case(name: str, title: str, make_source: Any, dataset: Any, batch_size: int) -> Case:
+    def of(package: str, workers: int) -> Contender:
+        column = f"torch, {workers} workers" if package == "torch" else None
+        made = contender(package, dataset, workers, column=column, batch_size=batch_size)
+        more = ("torchvision", "torchvision.transforms")
+        return Contender(made.name, made.make, (*IMPORTS[package], *more), column)
+
+    return Case(
+        name=name,
+        title=title,
+        open=make_source,
+        samples=SAMPLES,
+        batch_size=batch_size,
+        check=_check,
+        contenders=tuple(of(package, workers) for workers in (0, 2) for package in ("torch", "sluicegate")),
+    )
+
+
+WORKLOAD = Workload(
+    name="scripts",
+    title="Scripts: torchvision's datasets and transforms, with only the import changed",
+    measure=measure,
+    tables=tables,
+    cases=(
+        _case(
+            "cifar10",
+            "CIFAR10, RandomCrop(32, padding=4), RandomHorizontalFlip, ToTensor, Normalize; batches of 128",
+            _cifar10_images,
+            _cifar10,
+            128,
+        ),
+        _case("mnist", "MNIST, ToTensor, Normalize; batches of 64", _mnist_images, _mnist, 64),
+    ),
+)
