@@ -192,7 +192,9 @@ def test_every_sample_is_read_once_or_there_is_an_error(folder: Path, case: int)
     worker_type = draw.choice(["process", "thread"])
     what = f"{kind}, {wrapper}, {world_size} ranks, {num_workers} workers, {worker_type}"
     found = None
-    with contextlib.suppress(ValueError, RuntimeError):
+    # A loader inside of a worker cannot start workers of its own, which multiprocessing says by an assertion.
+    own_error = AssertionError if kind == "loader with workers" else ValueError
+    with contextlib.suppress(ValueError, RuntimeError, own_error):
         found = read(
             lambda: WRAPPERS[wrapper](KINDS[kind](folder)),
             world_size,

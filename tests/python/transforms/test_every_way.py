@@ -332,8 +332,10 @@ def test_random_pipelines_of_torchvisions_first_version(root: Path) -> None:
                 # to make of it what they make of it alone.
                 head, tail = steps.transforms[: int(called[1]) - 1], steps.transforms[int(called[1]) - 1 :]
                 found, wanted = check_called(root, head, tail, number, seed, found), head_of(root, head, number, seed)
-            # A level that differs may be many after these.
-            is_sharp = any(each in said for each in ("Equalize", "Posterize", "Solarize", "Autocontrast", "Augment"))
-            assert (found - wanted).abs().mean() < (20 if is_sharp else 3) / 255, said
+            # A level that differs may be many after these. Equalizing is the worst: it divides by a whole number of
+            # pixels, of which a small image has three or four, and one pixel more changes all levels by a quarter.
+            is_equalized = "Equalize" in said or "Augment" in said
+            is_sharp = any(each in said for each in ("Posterize", "Solarize", "Autocontrast"))
+            assert (found - wanted).abs().mean() < (40 if is_equalized else 20 if is_sharp else 3) / 255, said
     assert in_part
     assert whole
