@@ -87,7 +87,8 @@ impl TarShards {
     /// Gives up the shard that is being filled, and waits until no thread writes any more.
     ///
     /// # Errors
-    /// [`Error::Io`] when a thread does not end within 20 seconds, as the file system does not answer; it names the shard.
+    /// [`Error::Io`](crate::Error::Io) when a thread does not end within 20 seconds, as the file system does not answer; it
+    /// names the shard.
     pub fn close(&mut self) -> Result<()> {
         self.current = None;
         self.threads.close()
