@@ -144,9 +144,7 @@ impl Stack {
         let (part, within) = self.blocks.find(block);
         Some((self.parts.get(part)?.0.as_blocks()?, within))
     }
-}
 
-impl Stack {
     /// The only random part. Of several, each would draw from the place where the first one begins.
     fn random_part(&self) -> Option<&dyn Dataset> {
         let mut random = self.parts.iter().map(|(part, _)| &**part).filter(|part| part.is_random());

@@ -8,9 +8,9 @@ static IS_KEPT: AtomicBool = AtomicBool::new(false);
 
 /// Keeps memory that this process frees, up to the most that it had at once, for its next allocations.
 ///
-/// By default glibc maps every large allocation anew, and the kernel clears each of its pages at the first write: with
-/// samples of 3 MB that takes three times as long as writing them. Larger allocations than 32 MiB are still mapped, because
-/// glibc allows no more. Returns false, and changes nothing, where the environment sets the allocator, or there is no glibc.
+/// By default glibc maps each large allocation separately, and the kernel clears each of its pages at the first write: with
+/// samples of 3 MB that takes three times as long as writing them. Allocations of more than 32 MiB are still mapped, because
+/// glibc allows no higher threshold. Returns false, and changes nothing, where the environment sets the allocator, or there is no glibc.
 pub(crate) fn keep_freed_memory() -> bool {
     const SETTINGS: [&str; 5] =
         ["GLIBC_TUNABLES", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_"];

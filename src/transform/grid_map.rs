@@ -3,6 +3,7 @@
 use super::Reason;
 use super::image_transform::ImageShape;
 use super::operation::{Operation, PaddingMode};
+use super::pixels::by_channel;
 use super::pixels::pad::sources;
 
 /// Where each row and each column of an image comes from, after crops, padding and flips, which move whole rows and columns.
@@ -55,7 +56,7 @@ impl GridMap {
                     columns = padded(&columns, *left, *right, *mode)?;
                     let fills =
                         *mode == PaddingMode::Constant && [left, top, right, bottom].iter().any(|each| **each > 0);
-                    fills.then(|| colors(fill, shape.channels))
+                    fills.then(|| by_channel(fill, shape.channels).map(|value| value as u8).collect())
                 }
                 Operation::HorizontalFlip => {
                     columns.reverse();
@@ -119,10 +120,4 @@ fn cut(places: &[Option<usize>], first: i64, count: usize) -> Vec<Option<usize>>
 fn padded(places: &[Option<usize>], before: i64, after: i64, mode: PaddingMode) -> Result<Vec<Option<usize>>, Reason> {
     let sources = sources(places.len(), before, after, mode)?;
     Ok(sources.into_iter().map(|source| source.and_then(|place| places[place])).collect())
-}
-
-/// A color of bytes, as images of bytes are filled.
-fn colors(fill: &[f32], channels: usize) -> Vec<u8> {
-    let value = |channel: usize| fill.get(channel.min(fill.len().saturating_sub(1))).copied().unwrap_or_default();
-    (0..channels).map(|channel| value(channel) as u8).collect()
 }

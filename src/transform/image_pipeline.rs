@@ -8,7 +8,7 @@ use super::decode::DecodeOptions;
 use super::encoded::Encoded;
 use super::finished::{ChannelOrder, Finished};
 use super::image_cache::ImageCache;
-use super::image_transform::{ImageShape, ImageTransform};
+use super::image_transform::{ImageShape, ImageTransform, draw_all};
 use super::moves::Moves;
 use super::operation::Operation;
 use super::outcome::fixed_size;
@@ -189,8 +189,7 @@ impl ImagePipeline {
         let mut operations = Vec::new();
         // None of them draws.
         let mut generator = TorchGenerator::new(0);
-        let mut first = self.kept_behind().iter();
-        first.try_for_each(|each| each.draw(&mut shape, &mut generator, &mut operations))?;
+        draw_all(self.kept_behind(), &mut shape, &mut generator, &mut operations)?;
         Ok(operations)
     }
 
@@ -225,7 +224,13 @@ impl ImagePipeline {
         Ok(TransformedImage { finished: canvas.finish()?, moves, order: self.order, dtype: DType::UInt8 })
     }
 
-    fn with_generator<T>(
+    /// The transforms, in their order.
+    pub(super) fn transforms(&self) -> &[ImageTransform] {
+        &self.transforms
+    }
+
+    /// What `run` makes with `generator`, which may be missing if nothing is random.
+    pub(super) fn with_generator<T>(
         &self,
         generator: Option<&mut TorchGenerator>,
         run: impl FnOnce(&mut TorchGenerator) -> Result<T, Reason>,
@@ -262,7 +267,7 @@ impl ImagePipeline {
         generator: &mut TorchGenerator,
     ) -> Result<TransformedImage, Reason> {
         let mut operations = Vec::new();
-        transforms.iter().try_for_each(|each| each.draw(&mut shape, generator, &mut operations))?;
+        draw_all(transforms, &mut shape, generator, &mut operations)?;
         for operation in &mut operations {
             // Floats are worked on as float32; what other floats are asked for, they become when they are written.
             if let Operation::ToDtype { dtype: DType::Float16 | DType::BFloat16 | DType::Float64, values } = *operation

@@ -10,6 +10,7 @@ use super::levels::Levels;
 use super::operation::PaddingMode;
 use super::outcome::size_behind;
 use super::picture::Picture;
+use super::pixels::by_channel;
 use crate::{DType, TorchGenerator};
 
 /// From images of bytes that lie in memory, all of one shape, to arrays of numbers of one form. Threads may share it.
@@ -30,7 +31,6 @@ use crate::{DType, TorchGenerator};
 pub struct PixelPipeline {
     /// What does the transforms one after the other.
     steps: ImagePipeline,
-    transforms: Vec<ImageTransform>,
     shape: ImageShape,
     order: ChannelOrder,
     form: ImageForm,
@@ -66,7 +66,7 @@ impl PixelPipeline {
         let form = form(&transforms, shape)?;
         let drawing = transforms.iter().rposition(ImageTransform::is_random).map_or(0, |last| last + 1);
         let direct = Direct::of(&transforms, shape)?;
-        Ok(Self { steps: ImagePipeline::new(transforms.clone()), transforms, shape, order, form, drawing, direct })
+        Ok(Self { steps: ImagePipeline::new(transforms), shape, order, form, drawing, direct })
     }
 
     /// The form of the results.
@@ -93,7 +93,7 @@ impl PixelPipeline {
     /// In words, why such an image can't be transformed so.
     pub fn advance(&self, generator: &mut TorchGenerator) -> Result<(), Reason> {
         let mut operations = Vec::new();
-        draw_all(&self.transforms[..self.drawing], &mut self.shape.clone(), generator, &mut operations)
+        draw_all(&self.steps.transforms()[..self.drawing], &mut self.shape.clone(), generator, &mut operations)
     }
 
     /// Writes what becomes of the image that `pixels` are; what is random is drawn from `generator`, which is not needed
@@ -113,12 +113,11 @@ impl PixelPipeline {
         if let Some(map) = &direct.fixed {
             return direct.tables.write(map, source, into);
         }
-        let Some(generator) = generator else {
-            return Err("its transforms are random, and there is no generator to draw from".into());
-        };
-        let mut operations = Vec::new();
-        draw_all(&self.transforms[..direct.moving], &mut self.shape.clone(), generator, &mut operations)?;
-        direct.tables.write(&GridMap::of(&operations, self.shape)?, source, into)
+        self.steps.with_generator(generator, |generator| {
+            let mut operations = Vec::new();
+            draw_all(&self.steps.transforms()[..direct.moving], &mut self.shape.clone(), generator, &mut operations)?;
+            direct.tables.write(&GridMap::of(&operations, self.shape)?, source, into)
+        })
     }
 }
 
@@ -182,8 +181,7 @@ fn moves(transform: &ImageTransform) -> bool {
 /// which that would lie between pixels of the image. `fill` is the color before them, and then behind them.
 fn fills_alike(transforms: &[ImageTransform], channels: usize, fill: &mut Option<Vec<f32>>) -> bool {
     let is_one = |color: &[f32], fill: &mut Option<Vec<f32>>| {
-        let value = |channel: usize| color.get(channel.min(color.len().saturating_sub(1))).copied().unwrap_or_default();
-        let color: Vec<f32> = (0..channels).map(value).collect();
+        let color: Vec<f32> = by_channel(color, channels).collect();
         *fill.get_or_insert_with(|| color.clone()) == color
     };
     transforms.iter().all(|each| match each {

@@ -52,6 +52,11 @@ fn colour_fits(colour: &[f32], channels: usize) -> Result<(), Reason> {
     }
 }
 
+/// The color of each channel: its own, or the one that is for all; zero where there is none.
+pub(super) fn by_channel(color: &[f32], channels: usize) -> impl Iterator<Item = f32> {
+    (0..channels).map(|channel| color.get(channel).or(color.first()).copied().unwrap_or_default())
+}
+
 fn not_negative(name: &str, factor: f64) -> Result<(), Reason> {
     if factor >= 0.0 { Ok(()) } else { Err(format!("the {name} factor is {factor}, and must not be negative")) }
 }

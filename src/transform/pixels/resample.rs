@@ -3,7 +3,7 @@
 use super::grid::Projection;
 use super::level::Level;
 use super::picture::Picture;
-use super::{Reason, colour_fits, warp};
+use super::{Reason, by_channel, colour_fits, warp};
 use crate::transform::resize::{Part, nearest, resize};
 use crate::transform::{Antialias, Interpolation, MaskValue};
 
@@ -38,8 +38,7 @@ pub(in super::super) struct OfImages;
 impl<T: Level> Resample<T> for OfImages {
     fn colour(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason> {
         colour_fits(fill, channels)?;
-        let of = |channel: usize| fill.get(channel).or(fill.first()).copied().unwrap_or(0.0);
-        Ok((0..channels).map(|channel| T::from_float(of(channel))).collect())
+        Ok(by_channel(fill, channels).map(T::from_float).collect())
     }
 
     fn warp(

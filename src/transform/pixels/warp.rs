@@ -3,7 +3,7 @@
 use super::grid::{Grid, OUTSIDE, Projection};
 use super::level::Level;
 use super::picture::Picture;
-use super::{Reason, colour_fits};
+use super::{Reason, by_channel, colour_fits};
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 use crate::transform::Interpolation;
 
@@ -19,9 +19,7 @@ pub(in super::super) fn warp<T: Level>(
     colour_fits(fill, picture.channels)?;
     match (interpolation, picture.channels) {
         (Interpolation::Nearest, _) => {
-            let fill: Vec<T> = (0..picture.channels)
-                .map(|channel| T::rounded(fill.get(channel).or(fill.first()).copied().unwrap_or(0.0)))
-                .collect();
+            let fill: Vec<T> = by_channel(fill, picture.channels).map(T::rounded).collect();
             nearest(picture, projection, [height, width], &fill)
         }
         (Interpolation::Bilinear, 1) => bilinear::<T, 1>(picture, projection, [height, width], fill),
