@@ -45,6 +45,7 @@ __all__ = [
     "identity",
     "is_torchs_own",
     "is_worker_info_of_process",
+    "is_written_in",
     "modes_are_active",
     "modules_have_global_hooks",
     "numpy_seed",
@@ -79,7 +80,12 @@ _TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
 def is_torchs_own(function: Any) -> bool:
     """Whether `function` is written in torch's files: users patch functions, some before this package is imported."""
-    return hasattr(function, "__code__") and function.__code__.co_filename.startswith(_TORCH_FOLDER)
+    return is_written_in(function, _TORCH_FOLDER)
+
+
+def is_written_in(function: Any, folder: str) -> bool:
+    """Returns whether `function` is written in Python, in a file below `folder`, which ends with a separator."""
+    return hasattr(function, "__code__") and function.__code__.co_filename.startswith(folder)
 
 
 # The functions that torch's default collate calls for tensors, NumPy arrays and scalars. Users may put others into the

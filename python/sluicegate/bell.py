@@ -8,11 +8,11 @@ import queue
 class Bell:
     """Wakes one thread that waits for a change.
 
-    The change itself is elsewhere: the thread looks for it, waits, and looks again. A ring that nobody waits for ends
-    the next wait, so none is lost between the look and the wait.
+    The thread looks for the change itself, waits, and looks again. A ring without a waiter ends the next wait, so none
+    is lost between the look and the wait.
 
-    `threading.Condition` and `Semaphore` are written in Python: the exception of a signal handler (Ctrl-C) within
-    them leaves a lock that is held or a waiter that nobody wakes. A `SimpleQueue` takes one step.
+    `threading.Condition` and `Semaphore` are written in Python: the exception of a signal handler (Ctrl-C) inside
+    leaves a lock held, or a waiter asleep forever. A `SimpleQueue` takes one step.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Bell:
 
     def ring(self) -> None:
         """Ends the wait, or the next one. To be called after the change; from any thread, and from finalizers."""
-        if self._rings.empty():  # One is enough: whoever takes it looks for everything.
+        if self._rings.empty():  # One is enough: the thread that takes it looks for everything.
             self._rings.put(None)
 
     def wait(self, seconds: float) -> bool:

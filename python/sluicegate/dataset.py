@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset, default_collate
 
-from . import _core, _torch
+from . import _core, _torch, torchvision_datasets
 from .native_dataset import (
     FORMAT_METHODS,
     READING_METHODS,
@@ -114,7 +114,7 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
         return _array(dataset, in_worker)
     if type(dataset).__module__ == "datasets.arrow_dataset":
         return _hugging_face(dataset)
-    if type(dataset).__module__.startswith("torchvision.datasets."):
+    if torchvision_datasets.is_dataset(dataset):
         return _torchvision(dataset, in_worker)
     if not is_untouched(dataset):
         return None
@@ -146,10 +146,6 @@ def _hugging_face(dataset: Any) -> Source | None:
 
 
 def _torchvision(dataset: Any, in_worker: bool) -> Source | None:
-    from . import torchvision_datasets  # Not before the package is there that it is about.
-
-    if not torchvision_datasets.is_dataset(dataset):
-        return None
     found = torchvision_datasets.native_parts(dataset, in_worker=in_worker)
     if found is None:
         return None

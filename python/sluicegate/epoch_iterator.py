@@ -100,7 +100,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         with self._taking_turns():
             if _torch.profiler_enabled() or self._IterableDataset_len_called is not None:
                 return super().__next__()
-            # As torch's, without the `record_function` that nobody reads, which costs as much as all of ours.
+            # What torch does, without its `record_function`, which costs more than the rest and is only for profilers.
             batch = self._next_data()
             self._num_yielded += 1
             return batch

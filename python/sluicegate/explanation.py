@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import ConcatDataset, StackDataset, Subset
 
-from . import _torch
+from . import _torch, torchvision_datasets
 from .batch_source import BatchSource, batch_source, lacks_seed
 from .dataset import is_untouched
 from .native_dataset import NativeDataset
@@ -120,10 +120,8 @@ def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:
 
 def _told(dataset: Any) -> str | None:
     """What `dataset`, or the first of its parts that says something, says of why Python has a part in its samples."""
-    if type(dataset).__module__.startswith("torchvision.datasets."):
-        from . import torchvision_datasets  # Not before the package is there that it is about.
-
-        return torchvision_datasets.python_reason(dataset) if torchvision_datasets.is_dataset(dataset) else None
+    if torchvision_datasets.is_dataset(dataset):
+        return torchvision_datasets.python_reason(dataset)
     if hasattr(type(dataset), "python_reason"):
         told = dataset.python_reason
         told = told() if callable(told) else told

@@ -284,7 +284,7 @@ class SplitPass:
             try:
                 self._lock.acquire()
             finally:
-                # Also after an exception: somebody else reads on.
+                # Also after an exception: another thread reads on.
                 self._is_reading = False
             if failed:
                 self._told_of_error = name

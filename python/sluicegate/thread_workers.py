@@ -236,7 +236,7 @@ class ThreadWorkers:
         if self.is_foreign:
             return
         self._stopping = True
-        self._come.ring()  # A thread that waits for an answer would wait for ever.
+        self._come.ring()  # Otherwise a thread that waits for an answer would wait forever.
         for lane in self._lanes:
             lane.ask("stop")
         deadline = time.monotonic() + deadlines.GRACE

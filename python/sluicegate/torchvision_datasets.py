@@ -2,7 +2,7 @@
 
 The core reads one only if no difference can be observed: it is exactly one of these classes, with torchvision's own
 methods, bytes for images, plain integers for labels, and transforms that `exact_steps` knows. Everything else is a
-Python dataset, for the first reason that `python_reason` names. Imported only when `torchvision.datasets` is.
+Python dataset, for the first reason that `python_reason` names. torchvision itself is never imported here.
 
 | class | images | labels |
 | --- | --- | --- |

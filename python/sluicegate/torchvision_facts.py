@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from . import _torch
+from .transforms.v1 import inside
 
 # What transforms call, by module: users patch functions.
 _FUNCTIONS = {
@@ -133,26 +134,13 @@ def _inside(transform: Any) -> Iterator[Any]:
     if not _is_of_torch(transform):
         return
     parts = getattr(transform, "transforms", None)
-    if parts is None and isinstance(transform, torch.nn.Sequential):
-        parts = transform
     if isinstance(parts, torch.nn.ModuleList):
         yield parts
-    if isinstance(parts, (list, tuple, torch.nn.ModuleList, torch.nn.Sequential)):
-        for each in parts:
-            yield from _inside(each)
+    for each in inside(transform):
+        yield from _inside(each)
 
 
 def _is_torchvisions(function: Any) -> bool:
     """Returns whether `function` is written in torchvision's files."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return False
-    known = _FOLDERS.get(code.co_filename)
-    if known is None:
-        folder = os.path.dirname(getattr(sys.modules["torchvision"], "__file__", None) or "?") + os.sep
-        known = _FOLDERS[code.co_filename] = code.co_filename.startswith(folder)
-    return known
-
-
-# By file: whether it is one of torchvision's.
-_FOLDERS: dict[str, bool] = {}
+    folder = os.path.dirname(getattr(sys.modules["torchvision"], "__file__", None) or "?") + os.sep
+    return _torch.is_written_in(function, folder)

@@ -48,7 +48,7 @@ class WorkerDraws:
         """Begins an epoch whose first batch belongs to worker `first`."""
         self._next, self._next_asked = first, first
         for worker in self._workers.values():
-            self._has_drawn[worker] = True  # For batches of an epoch that was left, which nobody received.
+            self._has_drawn[worker] = True  # For batches that were asked for in an epoch that was left.
         # By the number of a batch that was asked for and not received: its worker, and the state of the worker's
         # generator before it.
         self._workers = {}

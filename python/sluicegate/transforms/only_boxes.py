@@ -49,7 +49,7 @@ class ClampBoundingBoxes(_OfBoxes):
         self.clamping_mode = clamping_mode
 
     def spec(self) -> list[Any]:
-        """The transform in words that the core knows."""
+        """Returns the transform as a list for JSON that the core takes."""
         return [] if self.clamping_mode is None else ["ClampBoundingBoxes"]
 
 
@@ -69,7 +69,7 @@ class ConvertBoundingBoxFormat(_OfBoxes):
         self.format = format
 
     def spec(self) -> list[Any] | None:
-        """The transform in words that the core knows; None for the formats of turned boxes."""
+        """Returns the transform as a list for JSON that the core takes; None for formats of rotated boxes."""
         name = getattr(self.format, "name", self.format)
         known = isinstance(name, str) and name.upper() in FORMATS
         return [{"ConvertBoundingBoxFormat": {"format": name.upper()}}] if known else None
@@ -109,7 +109,7 @@ class SanitizeBoundingBoxes(_OfBoxes):
         self.labels_getter = labels_getter
 
     def spec(self) -> list[Any] | None:
-        """The transform in words that the core knows; None if a function finds the labels."""
+        """Returns the transform as a list for JSON that the core takes; None if a function finds the labels."""
         if not (self.labels_getter is None or self.labels_getter == "default"):
             return None
         return [{"SanitizeBoundingBoxes": {"min_size": float(self.min_size), "min_area": float(self.min_area)}}]

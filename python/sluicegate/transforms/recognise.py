@@ -216,7 +216,7 @@ def _all(own: Transform) -> Iterator[Any]:
 
 
 def why_not(transform: Any) -> str:
-    """Returns why a transform is not recognized at all, in words."""
+    """Returns the reason for which a transform is not recognized, in words."""
     if is_exactly(transform, _V2, ("RandomIoUCrop",)):
         return "what it draws depends on the boxes"
     if type(transform) is torch.nn.Sequential:
