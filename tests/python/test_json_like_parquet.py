@@ -15,6 +15,7 @@ import torch
 import torch.utils.data
 
 from checks.equality import assert_same, assert_same_outcome, outcome_of
+from checks.formats import Plain
 from sluicegate import (
     DataLoader,
     JsonLinesDataset,
@@ -106,19 +107,6 @@ def written(draw: random.Random, folder: Path, names: list[str], nulls: float) -
     pq.write_table(pa.Table.from_pylist(rows, pa.schema(types)), table, row_group_size=4)
     (archive,) = write_tar([{"json": row} for row in rows], str(folder / "x-{:03d}.tar"), shard_bytes=1 << 20)
     return lines, archive, table
-
-
-class Plain(torch.utils.data.Dataset[Any]):
-    """The same dataset, read by Python."""
-
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.dataset[index]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 
@@ -14,6 +15,13 @@ from doubles.photographs import photograph
 from sluicegate import transforms
 
 Made = Callable[[Any], Any]
+
+# What torchvision says of its own transforms.
+IGNORED_WARNINGS = [
+    pytest.mark.filterwarnings("ignore:The transform `ToTensor"),
+    pytest.mark.filterwarnings("ignore:RandomErasing"),
+    pytest.mark.filterwarnings("ignore:The image decoding and encoding capabilities"),
+]
 
 FLOATS = {"dtype": torch.float32, "scale": True}
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

@@ -10,18 +10,13 @@ import torch
 from PIL import Image
 
 import sluicegate.transforms as ours
-from cases.transforms import CASES, IMAGES, WARPS, Made, assert_close, drawn, tensor
+from cases.transforms import CASES, IGNORED_WARNINGS, IMAGES, WARPS, Made, assert_close, drawn, tensor
 from checks.equality import assert_same
 
 v2 = pytest.importorskip("torchvision.transforms.v2")
 tv_tensors = pytest.importorskip("torchvision.tv_tensors")
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:The transform `ToTensor"),
-    pytest.mark.filterwarnings("ignore:RandomErasing"),
-    # torchvision's functions for `JPEG` say so.
-    pytest.mark.filterwarnings("ignore:The image decoding and encoding capabilities"),
-]
+pytestmark = IGNORED_WARNINGS
 
 EVERY = pytest.mark.parametrize(
     ("name", "made"), [(case[0], case[2]) for case in CASES], ids=[case[1] for case in CASES]

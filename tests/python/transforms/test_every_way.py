@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import sluicegate.transforms as ours
-from cases.transforms import CASES, IMAGES, WARPS, Made, assert_close, drawn, random_pipeline, tensor
+from cases.transforms import CASES, IGNORED_WARNINGS, IMAGES, WARPS, Made, assert_close, drawn, random_pipeline, tensor
 from checks.equality import assert_same
 from sluicegate import DataLoader, ImageField, ImageFolderDataset
 
@@ -22,12 +22,7 @@ v2 = pytest.importorskip("torchvision.transforms.v2")
 torchvision_datasets = pytest.importorskip("torchvision.datasets")
 tv_tensors = pytest.importorskip("torchvision.tv_tensors")
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:The transform `ToTensor"),
-    pytest.mark.filterwarnings("ignore:RandomErasing"),
-    # torchvision's functions for `JPEG` say so.
-    pytest.mark.filterwarnings("ignore:The image decoding and encoding capabilities"),
-]
+pytestmark = IGNORED_WARNINGS
 
 EVERY = pytest.mark.parametrize(
     ("name", "made"), [(case[0], case[2]) for case in CASES], ids=[case[1] for case in CASES]
@@ -40,15 +35,6 @@ NOT_NATIVE = ("RandomChoice", "ToPILImage", "FiveCrop", "TenCrop")
 def unknown(image: Any) -> Any:
     """A transform that is not recognized and changes nothing, like many a `Lambda`."""
     return image
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("images")
-    (folder / "class").mkdir()
-    for number, image in enumerate(IMAGES):
-        image.save(folder / "class" / f"{number}.png")
-    return folder
 
 
 def of_dataset(module: Any, made: Made, name: str) -> tuple[list[Any], Any]:

@@ -41,15 +41,6 @@ MADE: dict[str, Made] = {
 EVERY = pytest.mark.parametrize("name", MADE)
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("images")
-    (folder / "class").mkdir()
-    for number, image in enumerate(IMAGES):
-        image.save(folder / "class" / f"{number}.png")
-    return folder
-
-
 def plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple(map(plain, value))

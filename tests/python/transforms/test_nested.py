@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import sluicegate.transforms as ours
-from cases.transforms import CASES, IMAGES, WARPS, Made, assert_close, drawn
+from cases.transforms import CASES, IGNORED_WARNINGS, IMAGES, WARPS, Made, assert_close, drawn
 from checks.equality import assert_same
 from sluicegate import DataLoader, ImageField, ImageFolderDataset
 
@@ -20,12 +20,7 @@ v1 = pytest.importorskip("torchvision.transforms")
 v2 = pytest.importorskip("torchvision.transforms.v2")
 tv_tensors = pytest.importorskip("torchvision.tv_tensors")
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:The transform `ToTensor"),
-    pytest.mark.filterwarnings("ignore:RandomErasing"),
-    # torchvision's functions for `JPEG` say so.
-    pytest.mark.filterwarnings("ignore:The image decoding and encoding capabilities"),
-]
+pytestmark = IGNORED_WARNINGS
 
 
 class Unknown(nn.Module):
@@ -48,15 +43,6 @@ NESTINGS: dict[str, Nesting] = {
 }
 NESTED = pytest.mark.parametrize("nesting", NESTINGS.values(), ids=NESTINGS)
 V2 = [case for case in CASES if case[0] not in ("Compose", "ToPILImage", "FiveCrop", "TenCrop", "Normalize")]
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("images")
-    (folder / "class").mkdir()
-    for number, image in enumerate(IMAGES):
-        image.save(folder / "class" / f"{number}.png")
-    return folder
 
 
 @NESTED
