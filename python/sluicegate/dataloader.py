@@ -100,6 +100,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         device_prefetch: how many batches are copied to the device before they are asked for, of those that workers
             have loaded ahead. Default 2.
         device_transform: what is done to a batch on the device, on that stream: takes and returns a batch.
+        native: False to read every map-style dataset through its own methods and `collate_fn`, as torch does, to see
+            whether a difference comes from the core. The environment variable `SLUICEGATE_NATIVE=0` does the same for
+            all loaders. Default True.
 
     Raises:
         ValueError: arguments that exclude each other or are out of range, in torch's words; another `worker_type`.
@@ -152,6 +155,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         device: torch.device | str | int | None = None,
         device_prefetch: int = 2,
         device_transform: Callable[[Any], Any] | None = None,
+        native: bool = True,
     ) -> None:
         if worker_type not in ("process", "thread"):
             raise ValueError(f"worker_type option should be 'process' or 'thread', but got {worker_type!r}")
@@ -178,6 +182,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.prefetch_bytes = checked_prefetch_bytes(prefetch_bytes)
         self.device, self.device_prefetch = checked_device(device), checked_device_prefetch(device_prefetch)
         self.device_transform = checked_device_transform(device_transform, self.device)
+        self.native = native
         super().__init__(
             dataset,
             batch_size,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -83,6 +84,10 @@ def _refused(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
         if isinstance(loader.dataset, (NativeStream, ShuffleBuffer)):
             return _refused_stream(loader)
         return f"iterable-style dataset class {type(loader.dataset).__name__} is iterated in Python", None
+    if not loader.native:
+        return "native is False", "leave out native"
+    if (setting := os.environ.get("SLUICEGATE_NATIVE", "1")) not in ("", "1"):
+        return f"the environment has SLUICEGATE_NATIVE={setting}", "unset it"
     if not loader._auto_collation:
         return "batch_size is None, so samples are not collated", "give batch_size"
     if loader.worker_init_fn is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ CASES: list[tuple[Any, dict[str, Any], str, str | None]] = [
     (NATIVE, {"num_workers": 2}, "rust", None),
     (NATIVE, {"collate_fn": list}, "python", "collate_fn is not torch's default"),
     (NATIVE, {"worker_init_fn": print}, "python", "worker_init_fn is given"),
+    (NATIVE, {"native": False}, "python", "native is False"),
+    (NATIVE, {"native": False, "num_workers": 2}, "python processes", "native is False"),
     (NATIVE, {"batch_size": None}, "python", "batch_size is None, so samples are not collated"),
     ([1, 2], {"num_workers": 2}, "python processes", "dataset class list is not recognized"),
     ([1, 2], {"num_workers": 2, "worker_type": "thread"}, "python threads", "dataset class list is not recognized"),
@@ -72,6 +75,39 @@ def test_the_explanation_is_what_happens(
 def test_a_stream_that_rust_reads_is_explained(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"x": 1}\n')
     assert DataLoader(JsonLinesStream(tmp_path / "a.jsonl")).explain().engine == "rust"
+
+
+def test_a_stream_is_read_by_rust_without_recognition_too(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"x": 1}\n')
+    assert DataLoader(JsonLinesStream(tmp_path / "a.jsonl"), native=False).explain().engine == "rust"
+
+
+@pytest.mark.parametrize("value", ["0", "no"])
+def test_the_environment_switches_recognition_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = DataLoader(NATIVE, 2)
+    monkeypatch.setenv("SLUICEGATE_NATIVE", value)
+    assert str(loader.explain()) == f"python (the environment has SLUICEGATE_NATIVE={value}; unset it)"
+    assert torch.equal(torch.cat(list(loader)), NATIVE)
+    monkeypatch.setenv("SLUICEGATE_NATIVE", "1")
+    assert loader.explain().engine == "rust"
+
+
+def test_without_recognition_the_methods_of_a_native_dataset_are_called() -> None:
+    dataset = torch.utils.data.TensorDataset(NATIVE)
+    seen: list[int] = []
+
+    def record(frame: Any, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code is torch.utils.data.TensorDataset.__getitem__.__code__:
+            seen.append(frame.f_locals["index"])
+
+    loader = DataLoader(dataset, 2, native=False)
+    sys.setprofile(record)
+    try:
+        batches = list(loader)
+    finally:
+        sys.setprofile(None)
+    assert seen == list(range(6))
+    assert torch.equal(torch.cat([batch for (batch,) in batches]), NATIVE)
 
 
 def test_looking_at_samples_is_done_in_python() -> None:

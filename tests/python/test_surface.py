@@ -120,6 +120,7 @@ def test_the_signature_is_torchs_with_own_arguments_keyword_only_at_the_end() ->
         "device",
         "device_prefetch",
         "device_transform",
+        "native",
     ]
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY and p.default is not inspect.Parameter.empty for p in tail)
 
