@@ -27,6 +27,17 @@ KINDS = _core.Kinds(
 )
 
 
+# Torch looks for the exact class first, and then asks `isinstance` of one kind after the other, which takes longer than
+# stacking: these classes go where that would lead them.
+_BASES: dict[Any, Any] = {
+    kind: next(base for base in _torch.COLLATE_MAP if issubclass(kind, base))
+    for kind in (bool, *ARRAYS, *SCALARS)
+    if kind not in _torch.COLLATE_MAP
+}
+# Each batch in shared memory would take a descriptor.
+_FUNCTIONS = {kind: _torch.of_no_worker_thread(function) for kind, function in _torch.COLLATE_MAP.items()}
+
+
 class StackingCollate:
     """What torch's `default_collate` does, as long as that is what torch's files say.
 
@@ -39,14 +50,11 @@ class StackingCollate:
 
     def __init__(self, stack: Callable[[Any], torch.Tensor | None]) -> None:
         self._map: dict[Any, Callable[..., Any]] = dict(_torch.COLLATE_MAP)
-        for kind, function in _torch.COLLATE_MAP.items():
+        for kind, function in _FUNCTIONS.items():
             if kind not in (str, bytes):
                 self._map[kind] = _leaf(stack, function)
-        # Torch looks for the exact class first, and then asks `isinstance` of one kind after the other, which takes
-        # longer than stacking: these classes go where that would lead them.
-        for kind in (bool, *ARRAYS, *SCALARS):
-            if kind not in self._map:
-                self._map[kind] = next(self._map[base] for base in _torch.COLLATE_MAP if issubclass(kind, base))
+        for kind, base in _BASES.items():
+            self._map[kind] = self._map[base]
 
     def __call__(self, samples: Any) -> Any:
         """The batch of these samples."""
@@ -56,9 +64,6 @@ class StackingCollate:
 
 
 def _leaf(stack: Callable[[Any], torch.Tensor | None], function: Callable[..., Any]) -> Callable[..., Any]:
-    # Each batch in shared memory would take a descriptor.
-    function = _torch.of_no_worker_thread(function)
-
     def collate(samples: Any, *, collate_fn_map: Any = None) -> Any:
         stacked = stack(samples)
         return function(samples, collate_fn_map=collate_fn_map) if stacked is None else stacked

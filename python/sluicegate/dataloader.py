@@ -16,7 +16,7 @@ from torch.utils.data import Dataset, Sampler
 from . import _torch
 from .device import checked_device, checked_device_prefetch, checked_device_transform
 from .engine import checked_prefetch_bytes, engine_of
-from .explanation import Explanation, decided, log
+from .explanation import Explanation, explained, log_once, readable
 from .ids import BatchIds, with_ids_of
 from .iterator import PythonIterator
 from .loader_order import LoaderOrder, taken_over
@@ -324,10 +324,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def _get_iterator(self) -> Any:
         # The configuration is read now, at the start of an epoch: trainers swap samplers and functions until then.
-        source, explanation = decided(self)
-        if not self._loader_epochs.is_explained:
-            self._loader_epochs.is_explained = True
-            log(explanation, self)
+        log_once(self)
+        source = readable(self)
         if source is not None:
             self.check_worker_number_rationality()
             return NativeIterator(self, source, engine_of(self))
@@ -347,7 +345,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             >>> DataLoader([0, 10, 20]).explain().reason
             'dataset class list is not recognized'
         """
-        return decided(self)[1]
+        return explained(self)
 
     def __repr__(self) -> str:
         dataset = type(self.dataset).__name__

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import _torch
-from .global_generators import LIBRARIES, generator_state, global_state, set_generator_state, set_global_state
+from .generator_state import torch_way
+from .global_generators import (
+    LIBRARIES,
+    global_generators,
+    global_state,
+    set_generator_state,
+    set_global_state,
+    state_text,
+)
 from .stateful import attribute
 from .torch_order import is_known
 
@@ -16,25 +25,44 @@ if TYPE_CHECKING:
     from .dataloader import DataLoader
 
 
-def take(loader: DataLoader[Any]) -> dict[str, str]:
-    """The state of every generator that an epoch of `loader` draws from, as text, by name."""
-    state = {}
-    # A stream may draw when it begins, from whatever generator: read again without a state, it must draw the same.
+@dataclass(frozen=True)
+class Draws:
+    """The states of the generators that an epoch draws from, at one moment. Every epoch takes some, and few are saved.
+
+    Attributes:
+        own: name and state of each generator of the loader and its samplers.
+        libraries: the state of each global generator that counts, by library.
+    """
+
+    own: tuple[tuple[str, bytes], ...]
+    libraries: dict[str, bytes]
+
+    def as_text(self) -> dict[str, str]:
+        """Returns the states by name, as text that JSON can hold."""
+        return {name: state_text(state) for name, state in (*self.own, *self.libraries.items())}
+
+
+def take(loader: DataLoader[Any], index_sampler: Any) -> Draws:
+    """Returns the state of every generator that an epoch of `loader` draws from; `index_sampler` is the loader's."""
+    own = []
+    # A stream may draw when it begins, from any generator: read again without a state, it must draw the same.
     names_global = is_stream = loader._dataset_kind != _torch.DatasetKind.Map
-    index_sampler = loader._index_sampler
     for name, generator in _generators(loader, index_sampler):
         if generator is None:
             names_global = True
         else:
-            state[name] = generator_state(generator)
+            own.append((name, torch_way(generator).take()))
+    libraries: dict[str, bytes] = {}
     if names_global:
-        # A sampler of the user's may draw from any of them; torch's own ones from torch's alone, as the loader itself.
-        state.update(global_state(["torch"] if not is_stream and is_known(index_sampler) else LIBRARIES))
-    return state
+        libraries = dict(zip(LIBRARIES, global_generators().take(), strict=True))
+        if not is_stream and is_known(index_sampler):
+            # Torch's own samplers draw from torch's generator alone, as the loader itself; others from any of them.
+            libraries = {"torch": libraries["torch"]}
+    return Draws(tuple(own), libraries)
 
 
 def put(loader: DataLoader[Any], state: dict[str, str]) -> None:
-    """Puts the generators back to where they were when `take` returned `state`."""
+    """Puts the generators back to where they were when `take` returned the draws whose text is `state`."""
     for name, generator in _generators(loader, loader._index_sampler):
         if generator is not None and name in state:
             set_generator_state(generator, state[name])

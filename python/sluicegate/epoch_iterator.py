@@ -66,7 +66,8 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._next_lock, self._next_generation = threading.RLock(), _generation
-        self._progress: Progress = _begun(loader)
+        index_sampler = loader._index_sampler
+        self._progress: Progress = _begun(loader, index_sampler)
         self._seeding: Seeding | None = None
         if loader.seed is not None:
             self._seeding = SampleSeeding(loader.seed, loader.seed_samples)
@@ -75,7 +76,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         # are the same for any number of workers; without one they are torch's.
         self._run = 1 if loader.seed is None else int(loader.batch_size or 1)
         self._sample_id = loader._loader_sample_id
-        self._ordering = Ordering.of(loader)
+        self._ordering = Ordering.of(loader, index_sampler)
         self._requests: Iterator[BatchIds] = iter(())
         # Torch asks for the rank of every loader, but shards only DataPipes by it.
         with self._drawing(), answering():
@@ -157,11 +158,12 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
         if not first_iter:
-            self._progress = _begun(loader)
+            index_sampler = loader._index_sampler
+            self._progress = _begun(loader, index_sampler)
             self._progress.begins_iterator = False
             self._tell_base_seed()
             self._sample_id = loader._loader_sample_id
-            self._ordering = Ordering.of(loader)
+            self._ordering = Ordering.of(loader, index_sampler)
             self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
         with self._drawing():
             super()._reset(loader, first_iter)
@@ -310,8 +312,13 @@ def _has_begun(place: dict[str, Any]) -> bool:
     return not place["over"] and bool(place["state"]) and place["state"]["thing"]["inner"] is not None
 
 
-def _begun(loader: DataLoader[Any]) -> Progress:
-    """The progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch."""
+def _begun(loader: DataLoader[Any], index_sampler: Any) -> Progress:
+    """The progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch.
+
+    Args:
+        loader: whose iterator it is.
+        index_sampler: what the iterator asks for indices; another one that the loader is given later is for the next.
+    """
     pending, loader._loader_pending = loader._loader_pending, None
     outer = None
     if pending is not None and loader.seed is None and pending["draws"] is not None:
@@ -323,8 +330,8 @@ def _begun(loader: DataLoader[Any]) -> Progress:
     before, progress = loader._loader_progress, Progress(loader._loader_epochs, loader._loader_left_out, pending)
     if loader.seed is None:
         reference = weakref.ref(loader)
-        progress.take_draws = lambda: None if (alive := reference()) is None else draws.take(alive)
-        progress.draws = draws.take(loader)
+        progress.take_draws = lambda: None if (alive := reference()) is None else draws.take(alive, index_sampler)
+        progress.draws = draws.take(loader, index_sampler)
     progress.outer = outer
     if before is not None:
         if pending is None:

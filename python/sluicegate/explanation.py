@@ -49,27 +49,33 @@ class Explanation:
         return self.engine if self.reason is None else f"{self.engine} ({self.reason}{remedy})"
 
 
-def decided(loader: DataLoader[Any]) -> tuple[BatchSource | None, Explanation]:
-    """What the core reads of `loader`, as it is configured now, or None; and the explanation for that."""
-    refused, source = _refused(loader), None
+def readable(loader: DataLoader[Any]) -> BatchSource | None:
+    """Returns what the core reads of `loader`, as it is configured now; None where Python reads, or a stream."""
+    if loader._dataset_kind != _torch.DatasetKind.Map or _refused(loader) is not None:
+        return None
+    source = _source(loader)
+    return None if source is None or _refused_draws(loader, source) is not None else source
+
+
+def explained(loader: DataLoader[Any]) -> Explanation:
+    """Returns which engine reads `loader`, as it is configured now, and why."""
+    refused = _refused(loader)
     if refused is None and loader._dataset_kind == _torch.DatasetKind.Map:
-        in_worker = loader.num_workers > 0
-        source = batch_source(loader.dataset, loader.collate_fn, in_worker=in_worker)
-        if source is None:
-            refused = _unread(loader)
-        elif lacks_seed(source, loader.seed):
-            drawn = _drawn(loader.dataset) or type(loader.dataset).__name__
-            refused = f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader"
-        elif source.draws_in_order and loader.seed is not None and not loader.seed_samples:
-            refused = "seed_samples is False, so random values follow from no seed", "leave out seed_samples"
-    if refused is None:
-        return source, Explanation("rust")
-    return None, Explanation(_python(loader), *refused)
+        source = _source(loader)
+        refused = _unread(loader) if source is None else _refused_draws(loader, source)
+    return Explanation("rust") if refused is None else Explanation(_python(loader), *refused)
 
 
-def log(explanation: Explanation, loader: DataLoader[Any]) -> None:
-    """Logs which engine reads, at debug level."""
-    _logger.debug("%s of %s: read by %s", type(loader).__name__, type(loader.dataset).__name__, explanation)
+def log_once(loader: DataLoader[Any]) -> None:
+    """Logs which engine reads `loader`, at debug level, when the first of its iterators begins."""
+    if not loader._loader_epochs.is_explained and _logger.isEnabledFor(logging.DEBUG):
+        loader._loader_epochs.is_explained = True
+        name, dataset = type(loader).__name__, type(loader.dataset).__name__
+        _logger.debug("%s of %s: read by %s", name, dataset, explained(loader))
+
+
+def _source(loader: DataLoader[Any]) -> BatchSource | None:
+    return batch_source(loader.dataset, loader.collate_fn, in_worker=loader.num_workers > 0)
 
 
 def _python(loader: DataLoader[Any]) -> str:
@@ -105,6 +111,16 @@ def _refused_stream(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
         return "collate_fn is not torch's default", "leave out collate_fn"
     told = _told(loader.dataset)
     return None if told is None else (told, None)
+
+
+def _refused_draws(loader: DataLoader[Any], source: BatchSource) -> tuple[str, str | None] | None:
+    """The same of a loader whose samples the core can read, where what is random about them is for Python."""
+    if lacks_seed(source, loader.seed):
+        drawn = _drawn(loader.dataset) or type(loader.dataset).__name__
+        return f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader"
+    if source.draws_in_order and loader.seed is not None and not loader.seed_samples:
+        return "seed_samples is False, so random values follow from no seed", "leave out seed_samples"
+    return None
 
 
 def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:

@@ -40,6 +40,7 @@ __all__ = [
     "global_state",
     "set_generator_state",
     "set_global_state",
+    "state_text",
     "torch_door",
 ]
 
@@ -118,7 +119,7 @@ def generator_state(generator: torch.Generator) -> str:
         >>> torch.equal(torch.rand(3, generator=generator), drawn)
         True
     """
-    return _text(torch_way(generator).take())
+    return state_text(torch_way(generator).take())
 
 
 def set_generator_state(generator: torch.Generator, state: str) -> None:
@@ -132,7 +133,9 @@ def set_generator_state(generator: torch.Generator, state: str) -> None:
 
 def as_text(states: tuple[bytes, bytes, bytes], libraries: Collection[str] = LIBRARIES) -> dict[str, str]:
     """What `GlobalGenerators.take` gave, as `global_state` gives it."""
-    return {library: _text(state) for library, state in zip(LIBRARIES, states, strict=True) if library in libraries}
+    return {
+        library: state_text(state) for library, state in zip(LIBRARIES, states, strict=True) if library in libraries
+    }
 
 
 @contextlib.contextmanager
@@ -146,7 +149,8 @@ def keeping_generators() -> Iterator[None]:
         generators.put(states)
 
 
-def _text(state: bytes) -> str:
+def state_text(state: bytes) -> str:
+    """Returns the state of a generator as text that JSON can hold."""
     return base64.b64encode(state).decode("ascii")
 
 

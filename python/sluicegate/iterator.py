@@ -77,8 +77,9 @@ class PythonIterator(EpochIterator):
         with self._seeded():
             self._warn_of_reading([place])
             self._dataset_fetcher = make(resumed=place, before=before)
-        # What a stream drew just now belongs to its epoch: it is drawn again, from before, where that is resumed.
-        self._progress.draws_after_iter = self._progress.take_draws()
+        if self._is_stream:
+            # What it drew just now belongs to its epoch: it is drawn again, from before, where that is resumed.
+            self._progress.draws_after_iter = self._progress.take_draws()
         if isinstance(self._seeding, StreamSeeding):
             self._seeding.resume()
         there = self._dataset_fetcher.place

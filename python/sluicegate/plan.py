@@ -45,15 +45,22 @@ class Ordering:
     remainder: str
 
     @classmethod
-    def of(cls, loader: DataLoader[Any]) -> Ordering | None:
-        """That of `loader` where its batches follow from arithmetic, and not from what a sampler yields one by one."""
-        ordering = cls.configured(loader)
+    def of(cls, loader: DataLoader[Any], index_sampler: Any = None) -> Ordering | None:
+        """That of `loader` where its batches follow from arithmetic, and not from what a sampler yields one by one.
+
+        Args:
+            loader: where the arguments are read, now.
+            index_sampler: the loader's, where it was read already.
+        """
+        ordering = cls.configured(loader, index_sampler)
         return ordering if loader._dataset_kind == _torch.DatasetKind.Map and ordering.is_arithmetic else None
 
     @classmethod
-    def configured(cls, loader: DataLoader[Any]) -> Ordering:
-        """That of any `loader`, as it is configured now."""
-        return cls(loader._index_sampler, loader._auto_collation, loader.seed, loader.shard, loader.remainder)
+    def configured(cls, loader: DataLoader[Any], index_sampler: Any = None) -> Ordering:
+        """That of any `loader`, as it is configured now; `index_sampler` is the loader's, where it was read already."""
+        if index_sampler is None:
+            index_sampler = loader._index_sampler
+        return cls(index_sampler, loader._auto_collation, loader.seed, loader.shard, loader.remainder)
 
     @property
     def is_single(self) -> bool:

@@ -13,6 +13,7 @@ from .ids import BatchIds
 from .stateful import unpickled
 
 if TYPE_CHECKING:
+    from .draws import Draws
     from .sampler_stream import SamplerStream
 
 
@@ -113,7 +114,7 @@ class Progress:
         self.left_out = left_out
         self.resumed = resumed
         # What the epoch is drawn from, in torch mode.
-        self.draws: dict[str, str] | None = None
+        self.draws: Draws | None = None
         # Of one that nothing was drawn of yet it is the next one's, which trainers may still set.
         self._number: int | None = resumed["epoch"] if resumed is not None and resumed["drawn"] else None
         self._told: int | None = None
@@ -122,8 +123,8 @@ class Progress:
         self.ahead: set[int] = set() if resumed is None else _numbers(resumed["received_ahead"])
         self.start = 0 if resumed is None else int(resumed["position"])
         # Tells what the epoch is drawn from at this moment.
-        self.take_draws: Callable[[], dict[str, str] | None] = lambda: None
-        self.draws_after_iter: dict[str, str] | None = None
+        self.take_draws: Callable[[], Draws | None] = lambda: None
+        self.draws_after_iter: Draws | None = None
         # Where the global generators were before those of another process were put in their place for the draws.
         self.outer: dict[str, str] | None = None
         # Whether torch drew a seed for workers before the order, as it does when an iterator is made; and which.

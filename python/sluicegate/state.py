@@ -86,7 +86,8 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
     state["draws"] = state["rng"] = None
     if loader.seed is None:
         begun = progress is not None and not progress.finished
-        state["draws"] = progress.draws if begun and progress is not None else draws.take(loader)
+        taken = progress.draws if begun and progress is not None else draws.take(loader, loader._index_sampler)
+        state["draws"] = None if taken is None else taken.as_text()
         # The global generators belong to the process: what one rank says of them is not for another.
         state["rng"] = None if is_one_of_many() else global_state()
     state |= _sampler_state(progress)

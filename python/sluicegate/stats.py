@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from .engine import engine_of
 from .epoch_iterator import EpochIterator
-from .explanation import Explanation, decided
+from .explanation import Explanation, explained
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -57,4 +57,4 @@ def stats_of(loader: DataLoader[Any]) -> LoaderStats:
     # Of the running epoch, should another number of workers have been set since it began.
     engine: _core.Engine | None = getattr(running, "_engine", None)
     ahead = (engine or engine_of(loader)).bytes_ahead
-    return LoaderStats(ahead.bound, ahead.largest, ahead.batches, ahead.bytes, ahead.high_water, decided(loader)[1])
+    return LoaderStats(ahead.bound, ahead.largest, ahead.batches, ahead.bytes, ahead.high_water, explained(loader))

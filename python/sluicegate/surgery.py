@@ -88,7 +88,7 @@ def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int) -> Any:
         )
     with _undisturbed(loader):
         if progress is not None and progress.draws is not None and is_running:
-            draws.put(loader, progress.draws)
+            draws.put(loader, progress.draws.as_text())
             if progress.begins_iterator:
                 torch.empty((), dtype=torch.int64).random_(generator=loader.generator)  # As torch does for workers.
         order = None if progress is None else progress.order
@@ -124,7 +124,7 @@ def _only_it_knows(sampler: Any) -> ValueError:
 @contextlib.contextmanager
 def _undisturbed(loader: DataLoader[Any]) -> Iterator[None]:
     """Around draws that nobody may notice: all generators are put back."""
-    given = draws.take(loader)
+    given = draws.take(loader, loader._index_sampler).as_text()
     with keeping_generators():
         try:
             yield

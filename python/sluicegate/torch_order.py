@@ -51,19 +51,19 @@ def known_requests(
 def is_known(index_sampler: Any) -> bool:
     """Whether `known_requests` knows this sampler."""
     sampler = attribute(index_sampler, "sampler")
-    return is_torchs(index_sampler, BatchSampler) and any(is_torchs(sampler, cls) for cls in _KNOWN)
+    cls = _KNOWN.get(type(sampler))
+    return cls is not None and is_torchs(index_sampler, BatchSampler) and is_torchs(sampler, cls)
 
 
 def is_torchs(sampler: Any, cls: type) -> bool:
     """Whether `sampler` is exactly a `cls`, or ours in its place, and iterates as torch wrote it."""
-    if not _torch.is_torchs_own(vars(cls)["__iter__"]):
-        return False
-    if isinstance(sampler, Positional):
+    if type(sampler) is not cls:
         if type(sampler) is not _OURS.get(cls) or type(sampler).__iter__ is not _ITERATION:
             return False
         # One that was given a state goes on from there, and knows itself how.
-        return not sampler._has_seed() and sampler.next_yielded is None
-    return type(sampler) is cls
+        if sampler._has_seed() or sampler.next_yielded is not None:
+            return False
+    return _torch.is_torchs_own(vars(cls)["__iter__"])
 
 
 def own_sampler(sampler: Any) -> Any:
@@ -88,7 +88,8 @@ _OURS: dict[type, type[Positional]] = {
     DistributedSampler: ours.DistributedSampler,
 }
 
-_KNOWN = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
+# By a class of either kind: torch's.
+_KNOWN: dict[type, type] = {each: cls for cls, own in _OURS.items() for each in (cls, own)}
 
 
 def _drawn(sampler: Any, engine: _core.Engine, order: str | None) -> Iterator[torch.Tensor] | None:
