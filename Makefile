@@ -20,7 +20,7 @@ BEHIND :=
 PYTEST_JOBS := 4
 # The seed of a random order of the Python tests, if any.
 SHUFFLE :=
-PYTEST := $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
+PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
 .PHONY: help dev demo test test-rust test-python check test-tight test-loom test-soak test-cuda examples lint lint-rust lint-python format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
@@ -72,6 +72,7 @@ examples: ## Train on the demo's photographs in Rust, with candle and with burn,
 	cargo run --locked --quiet --release --features burn-flex,candle --example candle
 	cargo run --locked --quiet --release --features burn-flex,candle --example burn
 
+test-tight: PYTEST_JOBS = 2
 test-tight: $(VENV)/.built ## Run the tests that depend on slots with two of them and a prefetch of one
 	$(PYTEST) --tight tests/python
 

@@ -8,6 +8,7 @@ import multiprocessing
 import random
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -41,6 +42,12 @@ def pytest_configure(config: pytest.Config) -> None:
     multiprocessing.set_forkserver_preload(["torch", "torch.utils.data", "sluicegate.worker"])
     if config.getoption("--tight"):
         tighten()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `--tight`, leaves out files without a test that depends on slots: collecting all files takes too long."""
+    is_file = config.getoption("--tight") and collection_path.name.startswith("test_") and collection_path.is_file()
+    return True if is_file and "mark.slots" not in collection_path.read_text() else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
