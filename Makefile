@@ -7,6 +7,8 @@ UV_VERSION := 0.13.9
 LOCK := tests/python/requirements.txt
 # libjpeg-turbo is built by cmake, and its SIMD for x86 by nasm, which PyPI does not have.
 NASM := .cache/nasm/.installed
+# Some machines set it. Then each of hundreds of processes compiles torch and the package again, and pytest its tests.
+unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(PATH):$(CURDIR)/$(BIN):$(CURDIR)/.cache/nasm/usr/bin
 # What the crate has without Python, but for candle and burn, which take minutes to build: make examples.
 CRATE_FEATURES := futures,image,ndarray,parquet
