@@ -41,11 +41,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     Takes every argument of `torch.utils.data.DataLoader`, with torch's meaning, defaults and errors, and leaves
     torch's global random number generator where torch leaves it. A *native* dataset (plain CPU tensors and NumPy
     arrays, `TensorDataset`, our formats, and torch's `Subset`, `ConcatDataset` and `StackDataset` over them, with
-    torch's default collate, or documents of files with `PackCollate`, and no `worker_init_fn`) is read in Rust: with
-    `num_workers=0` on the calling thread, when a batch is asked for; with `num_workers=N` by N threads, ahead of the
-    consumer. They are threads of this process, so there is nothing to start, to pickle or to kill. Any other dataset
-    runs Python: on the calling thread, in N worker processes, which write batches into memory that this process has
-    mapped, or in N threads.
+    torch's default collate, or documents of files with `PackCollate`, and no `worker_init_fn` that does more than to
+    seed generators) is read in Rust: with `num_workers=0` on the calling thread, when a batch is asked for; with
+    `num_workers=N` by N threads, ahead of the consumer. They are threads of this process, so there is nothing to start,
+    to pickle or to kill. Any other dataset runs Python: on the calling thread, in N worker processes, which write
+    batches into memory that this process has mapped, or in N threads.
 
     A batch is memory of its own: it can be written to and kept for ever, and no other batch shares it. Tensors of
     native batches, and those that the default collate makes of Python samples with `num_workers=0`, live in slots that

@@ -17,6 +17,7 @@ from .native_dataset import NativeDataset
 from .native_stream import NativeStream
 from .placing import stacks_as_torch
 from .shuffle_buffer import ShuffleBuffer
+from .worker_seeding import only_seeds
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -96,8 +97,11 @@ def _refused(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
         return f"the environment has SLUICEGATE_NATIVE={setting}", "unset it"
     if not loader._auto_collation:
         return "batch_size is None, so samples are not collated", "give batch_size"
-    if loader.worker_init_fn is not None:
-        return "worker_init_fn is given", "leave out worker_init_fn"
+    if loader.num_workers > 0 and loader.worker_init_fn is not None:
+        if loader.worker_type == "thread":
+            return "worker_init_fn is given", "leave out worker_init_fn"
+        if not only_seeds(loader.worker_init_fn):
+            return "worker_init_fn may do more than seed generators", "leave out worker_init_fn"
     if loader._loader_sample_id is not None:
         return "with_ids(sample_id=...) looks at each sample", "use ids.sample_indices"
     return None

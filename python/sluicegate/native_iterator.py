@@ -39,6 +39,7 @@ class NativeIterator(EpochIterator):
         self._fetch_seeding = seeding if source.is_random else None
         if self._num_workers == 0:
             refuse_timeout(loader)
+        self._worker_init_fn = loader.worker_init_fn
         # What the random samples of batches draw from, where torch's workers would draw.
         self._worker_draws: WorkerDraws | None = None
         self._engine = engine
@@ -104,7 +105,8 @@ class NativeIterator(EpochIterator):
         elif resumed is not None and resumed["in_epoch"]:
             first = self._progress.received % self._num_workers
         if self._worker_draws is None:
-            self._worker_draws = WorkerDraws(int(self._base_seed), self._num_workers, places, first)
+            base_seed, init_fn = int(self._base_seed), self._worker_init_fn
+            self._worker_draws = WorkerDraws(base_seed, self._num_workers, places, first, init_fn)
         else:
             self._worker_draws.begin(first)
         self._progress.fetching = self._worker_draws.state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import torch
 from . import _torch
 from .generator_state import NumpyWay, PythonWay, TorchWay
 from .global_generators import as_text, generator_state, set_generator_state, torch_door
+from .worker_seeding import seeded_by
 
 
 class WorkerDraws:
@@ -26,15 +27,28 @@ class WorkerDraws:
         num_workers: the number of workers.
         places: by worker, what a state says of it; empty where there is none.
         first: the worker that the first batch belongs to.
+        init_fn: the `worker_init_fn`, which only seeds generators, or None.
+
+    Raises:
+        Exception: what `init_fn` raises.
     """
 
     def __init__(
-        self, base_seed: int, num_workers: int, places: Sequence[Mapping[str, Any] | None] = (), first: int = 0
+        self,
+        base_seed: int,
+        num_workers: int,
+        places: Sequence[Mapping[str, Any] | None] = (),
+        first: int = 0,
+        init_fn: Callable[[int], object] | None = None,
     ) -> None:
         self._base_seed, self._num_workers = base_seed, num_workers
         self._others: list[dict[str, str] | None] = [None] * num_workers
         self._generators = [torch.Generator("cpu").manual_seed(base_seed + worker) for worker in range(num_workers)]
         self._has_drawn = [False] * num_workers
+        if init_fn is not None:
+            for worker, generator in enumerate(self._generators):
+                self._others[worker] = states = seeded_by(init_fn, base_seed, worker)
+                set_generator_state(generator, states["torch"])
         for worker, place in enumerate(places):
             if place is not None and place["rng"] is not None:
                 set_generator_state(self._generators[worker], place["rng"]["torch"])
