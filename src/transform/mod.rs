@@ -8,6 +8,7 @@ mod coordinates;
 mod cubic;
 mod cut;
 mod decode;
+mod drawing;
 mod encoded;
 mod exif;
 mod finished;

@@ -1,10 +1,11 @@
 //! [`PixelPipeline`]: from images in memory to arrays of numbers.
 
 use super::Reason;
+use super::drawing::draw_all;
 use super::finished::ChannelOrder;
 use super::grid_map::GridMap;
 use super::image_pipeline::{ImageForm, ImagePipeline};
-use super::image_transform::{ImageShape, ImageTransform, draw_all};
+use super::image_transform::{ImageShape, ImageTransform};
 use super::level_tables::LevelTables;
 use super::levels::Levels;
 use super::operation::PaddingMode;

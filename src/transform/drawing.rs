@@ -1,0 +1,138 @@
+//! [`ImageTransform::draw`]: the operations that a transform is for one image.
+
+use super::Reason;
+use super::image_transform::{ImageShape, ImageTransform};
+use super::operation::Operation;
+use super::random::affine::{self, AffineRanges};
+use super::random::{augment, blur, color, crop, erase, gate, resize, resized_crop, rotation};
+use crate::TorchGenerator;
+
+impl ImageTransform {
+    /// Draws what is random about the transform of one image, appends the operations that it is `into`, and leaves in
+    /// `shape` what the image is behind them.
+    ///
+    /// The draws are those that torchvision 0.29's class makes from torch's generator, in their order, so with the same
+    /// state of it the same comes out, and it is left in the same place. (The aspect ratios of crops and erased parts are
+    /// exponentials of what is drawn, here rounded correctly; torch's are one unit in the last place off one time in a hundred, which can
+    /// move an edge by a pixel in one image of ten million.)
+    ///
+    /// # Errors
+    /// In words, why such an image can't be transformed so.
+    pub fn draw(
+        &self,
+        shape: &mut ImageShape,
+        generator: &mut TorchGenerator,
+        into: &mut Vec<Operation>,
+    ) -> Result<(), Reason> {
+        let before = into.len();
+        match self {
+            Self::Resize { size, interpolation, antialias } => {
+                into.push(resize(shape, *size, *interpolation, *antialias)?);
+            }
+            Self::CenterCrop { size } => into.extend(crop::center(shape, *size)),
+            Self::RandomCrop { size, padding, small_image, fill, padding_mode, draws } => {
+                let around = (*padding, *small_image);
+                crop::random(shape, (*size, *draws), around, (fill, *padding_mode), generator, into)?;
+            }
+            Self::RandomResizedCrop { size, scale, ratio, interpolation, antialias } => {
+                into.push(resized_crop::draw(shape, *scale, *ratio, generator)?);
+                let [height, width] = *size;
+                into.push(Operation::Resize { height, width, interpolation: *interpolation, antialias: *antialias });
+            }
+            Self::RandomHorizontalFlip { p } => into.extend(gate(*p, generator).then_some(Operation::HorizontalFlip)),
+            Self::RandomVerticalFlip { p } => into.extend(gate(*p, generator).then_some(Operation::VerticalFlip)),
+            Self::Pad { padding, fill, padding_mode } => into.push(crop::pad(*padding, fill, *padding_mode)),
+            Self::ColorJitter { brightness, contrast, saturation, hue } => {
+                color::jitter([*brightness, *contrast, *saturation, *hue], generator, into)?;
+            }
+            Self::Grayscale { num_output_channels } => into.push(color::grayscale(*num_output_channels)?),
+            Self::RandomGrayscale { p } => {
+                if gate(*p, generator) {
+                    into.push(color::grayscale(shape.channels)?);
+                }
+            }
+            Self::GaussianBlur { kernel_size, sigma } => into.push(blur(*kernel_size, *sigma, generator)?),
+            Self::RandomErasing { p, scale, ratio, value } => {
+                if gate(*p, generator) {
+                    into.extend(erase::draw(shape, *scale, *ratio, value, generator)?);
+                }
+            }
+            Self::Normalize { mean, std } => {
+                into.extend(color::broadcast(shape.channels, mean.len().max(std.len())));
+                into.push(Operation::Normalize { mean: mean.clone(), std: std.clone() });
+            }
+            Self::ToDtype { dtype, values } => into.push(Operation::ToDtype { dtype: *dtype, values: *values }),
+            Self::ToImage => {}
+            Self::RandomRotation { degrees, interpolation, frame, center, fill } => {
+                into.push(rotation(*degrees, (*interpolation, *frame), *center, fill, generator)?);
+            }
+            Self::RandomAffine { degrees, translate, scale, shear, interpolation, fill, center } => {
+                let ranges = AffineRanges { degrees: *degrees, translate: *translate, scale: *scale, shear: *shear };
+                into.push(affine::draw(shape, &ranges, (*interpolation, *center, fill), generator)?);
+            }
+            Self::TrivialAugmentWide { num_magnitude_bins, interpolation, fill } => {
+                augment::trivial(shape, *num_magnitude_bins, (*interpolation, fill), generator, into)?;
+            }
+            Self::RandAugment { num_ops, magnitude, num_magnitude_bins, interpolation, fill } => {
+                let strength = (*magnitude, *num_magnitude_bins);
+                augment::rand(shape, *num_ops, strength, (*interpolation, fill), generator, into)?;
+            }
+            Self::AutoAugment { policy, interpolation, fill } => {
+                augment::auto(shape, *policy, (*interpolation, fill), generator, into);
+            }
+            Self::RandomInvert { p } => into.extend(gate(*p, generator).then_some(Operation::Invert)),
+            Self::RandomPosterize { bits, p } => {
+                into.extend(gate(*p, generator).then_some(Operation::Posterize { bits: *bits }));
+            }
+            Self::RandomSolarize { threshold, p } => {
+                into.extend(gate(*p, generator).then_some(Operation::Solarize { threshold: *threshold }));
+            }
+            Self::RandomAdjustSharpness { sharpness_factor: factor, p } => {
+                into.extend(gate(*p, generator).then_some(Operation::Sharpness { factor: *factor }));
+            }
+            Self::RandomAutocontrast { p } => into.extend(gate(*p, generator).then_some(Operation::Autocontrast)),
+            Self::RandomEqualize { p } => into.extend(gate(*p, generator).then_some(Operation::Equalize)),
+            Self::RandomChannelPermutation => into.push(color::permutation(shape.channels, generator)?),
+            Self::RandomPhotometricDistort { brightness, contrast, saturation, hue, p } => {
+                let ranges = [*brightness, *contrast, *saturation, *hue];
+                color::distort(shape.channels, ranges, *p, generator, into)?;
+            }
+            Self::Rgb => into.extend(color::broadcast(shape.channels, 3)),
+            Self::RandomOrder { transforms } => {
+                let order = color::permuted(transforms.len(), generator)?;
+                return order.into_iter().try_for_each(|which| transforms[which].draw(shape, generator, into));
+            }
+            Self::RandomResize(size) => into.push(size.draw(shape, generator)?),
+            Self::RandomShortestSize(size) => into.push(size.draw(shape, generator)?),
+            Self::ScaleJitter(jitter) => into.push(jitter.draw(shape, generator)?),
+            Self::RandomPerspective(perspective) => into.extend(perspective.draw(shape, generator)?),
+            Self::AugMix(mix) => into.push(mix.draw(shape, generator)?),
+            Self::GaussianNoise(noise) => into.push(noise.draw(shape, generator)?),
+            Self::Jpeg(quality) => into.push(quality.draw(generator)),
+            Self::ClampBoundingBoxes => into.push(Operation::ClampBoxes),
+            Self::ConvertBoundingBoxFormat { format } => into.push(Operation::ConvertBoxes { format: *format }),
+            Self::SanitizeBoundingBoxes { min_size, min_area } => {
+                into.push(Operation::SanitizeBoxes { min_size: *min_size, min_area: *min_area });
+            }
+            Self::RandomZoomOut(zoom) => into.extend(zoom.draw(shape, generator)?),
+            Self::Compose { transforms } => return draw_all(transforms, shape, generator, into),
+            Self::RandomApply { transforms, p } => {
+                return if gate(*p, generator) { draw_all(transforms, shape, generator, into) } else { Ok(()) };
+            }
+        }
+        for operation in &into[before..] {
+            shape.follow(operation);
+        }
+        Ok(())
+    }
+}
+
+/// Draws one transform after the other, as [`ImageTransform::draw`].
+pub(super) fn draw_all(
+    transforms: &[ImageTransform],
+    shape: &mut ImageShape,
+    generator: &mut TorchGenerator,
+    into: &mut Vec<Operation>,
+) -> Result<(), Reason> {
+    transforms.iter().try_for_each(|transform| transform.draw(shape, generator, into))
+}
