@@ -208,7 +208,11 @@ class ImagePipeline:
     ) -> ImagePipeline: ...
     def decode(self, encoded: bytes, number: int, generator: object | None) -> Tensor: ...
     def decode_moved(
-        self, encoded: bytes, number: int, generator: object | None
+        self,
+        encoded: bytes,
+        number: int,
+        generator: object | None,
+        boxes: tuple[Sequence[Sequence[float]], str, str] | None = None,
     ) -> tuple[Tensor, ImageOperations, tuple[int, int]]: ...
     def decode_many(
         self, encoded: Sequence[bytes], numbers: Sequence[int], generator: object | None

@@ -19,7 +19,7 @@ from .image import MAX_PIXELS, Mode, Truncated, image_decoder
 from .marked import Marks, plain, points_of, without_mark
 from .moved_parts import MovedParts
 from .paths import local, make_private_folder, user_cache_folder
-from .transforms.boxes import FORMATS, moved_boxes
+from .transforms.boxes import FORMATS, GivenBoxes, given_boxes, moved_boxes
 from .transforms.drawing import current_generator
 from .transforms.recognise import divide
 from .transforms.running import check_policies, moved_mask
@@ -212,6 +212,7 @@ class ImageField:
         text = json.dumps(native)
         self._moves_before = bool(native)
         self._drops_boxes = "SanitizeBoundingBoxes" in text
+        self._draws_by_boxes = "RandomIoUCrop" in text
         if has_places:
             check_policies(text)
         self._marks: Marks | None = None
@@ -255,9 +256,13 @@ class ImageField:
         return bool(self.boxes or self.masks or self.keypoints)
 
     @property
-    def drops_boxes(self) -> bool:
-        """True if boxes may be dropped by what is done in Rust."""
-        return self._drops_boxes
+    def boxes_reason(self) -> str | None:
+        """Why what is done in Rust needs samples one by one because of their boxes; None if it does not."""
+        if self._drops_boxes:
+            return "`SanitizeBoundingBoxes` drops boxes, so their number is known only after each sample is made"
+        if self._draws_by_boxes:
+            return "`RandomIoUCrop` draws by the boxes of each sample, so samples are made one by one"
+        return None
 
     @property
     def is_called(self) -> bool:
@@ -274,9 +279,7 @@ class ImageField:
             return self._reason
         if self.pipeline is None:
             return "images are of any size: end with a transform that gives them one"
-        if self._drops_boxes:
-            return "`SanitizeBoundingBoxes` drops boxes, so their number is known only after each sample is made"
-        return None
+        return self.boxes_reason
 
     @property
     def random_transform(self) -> str | None:
@@ -353,6 +356,7 @@ class ImageField:
         Raises:
             DamagedImageError: as of `decode`; a mask has another size than the image; boxes are not of four numbers; a
                 field of `box_fields` has more or fewer rows than there are boxes.
+            TypeError: boxes are None, and `RandomIoUCrop` is among the transforms.
             ValueError: `transform` left more or fewer rows of a field of `box_fields` than boxes.
             Exception: whatever `transform` raises.
         """
@@ -363,7 +367,8 @@ class ImageField:
             keypoints = [None if each is None else points_of(each) for each in keypoints]
         except ValueError as error:
             raise DamagedImageError(str(error)) from None
-        image, operations, before = self._pipeline.decode_moved(encoded, number, self._generator())
+        drawn_by = self._boxes_to_draw_by(boxes)
+        image, operations, before = self._pipeline.decode_moved(encoded, number, self._generator(), drawn_by)
         if self._rest is not None and not self._moves_before:
             parts = MovedParts(image, list(boxes), list(masks), dict(fields), list(keypoints))
             return self._called(parts, [self.box_format] * len(boxes))
@@ -384,6 +389,20 @@ class ImageField:
             points = [marks.keypoints(each, (image.shape[-2], image.shape[-1])) for each in keypoints]
             parts = MovedParts(self._marked(image), marked, masks, parts.fields, points)
         return parts
+
+    def _boxes_to_draw_by(self, boxes: Sequence[Any]) -> GivenBoxes | None:
+        """Returns the boxes that transforms done in Rust draw by; None if none of them does."""
+        if not self._draws_by_boxes:
+            return None
+        if boxes[0] is None:
+            raise TypeError(
+                f"boxes: `RandomIoUCrop` draws by the boxes of each image, got None in {self.boxes[0]!r}; for an image "
+                "without boxes give an array of shape (0, 4)"
+            )
+        try:
+            return given_boxes(boxes[0], self.box_format)
+        except ValueError as error:
+            raise DamagedImageError(str(error)) from None
 
     def _called(self, parts: MovedParts, formats: Sequence[str | None]) -> MovedParts:
         """Returns what the transforms that are called make of image, boxes of these formats, and the other parts."""

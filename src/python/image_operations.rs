@@ -69,16 +69,9 @@ impl ImageOperations {
         numbers: &str,
         is_clamped: bool,
     ) -> PyResult<(Vec<[f64; 4]>, (usize, usize), Option<Vec<usize>>, &'static str)> {
-        let coordinates = match numbers {
-            "float32" => Coordinates::Single,
-            "float64" => Coordinates::Double,
-            "integer" => Coordinates::Whole,
-            _ => return Err(PyValueError::new_err(format!("boxes have no numbers of type {numbers}"))),
-        };
-        let format = format.parse().map_err(|error| to_python(py, error))?;
+        let boxes = boxes_of(py, (boxes, format.to_owned(), numbers.to_owned()))?;
         let clamping = if is_clamped { Clamping::Canvas } else { Clamping::Off };
-        let (height, width) = canvas;
-        let mut boxes = Boxes { numbers: boxes, format, height, width, coordinates, clamping, rows: None };
+        let mut boxes = Boxes { height: canvas.0, width: canvas.1, clamping, ..boxes };
         for operation in &self.0 {
             operation.apply_to_boxes(&mut boxes).map_err(PyValueError::new_err)?;
         }
@@ -150,6 +143,21 @@ impl ImageOperations {
         }
         Ok(Ok((lease, dtype, [masks, size.0, size.1])))
     }
+}
+
+/// Boxes as they come: four numbers each, in a format, and "float32", "float64" or "integer".
+pub(super) type GivenBoxes = (Vec<[f64; 4]>, String, String);
+
+/// The boxes, in an image of no size yet.
+pub(super) fn boxes_of(py: Python<'_>, (numbers, format, kind): GivenBoxes) -> PyResult<Boxes> {
+    let coordinates = match &*kind {
+        "float32" => Coordinates::Single,
+        "float64" => Coordinates::Double,
+        "integer" => Coordinates::Whole,
+        _ => return Err(PyValueError::new_err(format!("boxes have no numbers of type {kind}"))),
+    };
+    let format = format.parse().map_err(|error| to_python(py, error))?;
+    Ok(Boxes { numbers, format, coordinates, ..Boxes::default() })
 }
 
 /// The data type, the shape and the elements of a tensor of three dimensions.

@@ -12,12 +12,13 @@ use super::dataset::Dataset;
 use super::detach::detach;
 use super::error::{damaged_image, to_python};
 use super::image_decoder::ImageDecoder;
-use super::image_operations::ImageOperations;
+use super::image_operations::{GivenBoxes, ImageOperations, boxes_of};
 use super::memory::capsule;
 use super::torch_generator::draw_from;
 use crate::memory::Slab;
 use crate::{
-    ChannelOrder, DecodedField, DecodedImages, EncodedField, ImageLink, ImageSources, JpegScale, Moves, TorchGenerator,
+    Boxes, ChannelOrder, DecodedField, DecodedImages, EncodedField, ImageLink, ImageSources, JpegScale, Moves,
+    TorchGenerator,
 };
 
 /// So many slots are kept for the next images: a user holds few at a time.
@@ -67,18 +68,22 @@ impl ImagePipeline {
         number: usize,
         generator: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        Ok(self.run(py, (encoded, number), generator)?.0)
+        Ok(self.run(py, (encoded, number), None, generator)?.0)
     }
 
     /// The same, with the steps that moved its pixels and the height and the width that it had before: for its boxes and masks.
+    /// `boxes` are those that transforms draw by: four numbers each, their format, and "float32", "float64" or "integer".
+    #[pyo3(signature = (encoded, number, generator, boxes=None))]
     fn decode_moved<'py>(
         &self,
         py: Python<'py>,
         encoded: &[u8],
         number: usize,
         generator: Option<&Bound<'py, PyAny>>,
+        boxes: Option<GivenBoxes>,
     ) -> PyResult<(Bound<'py, PyAny>, ImageOperations, (usize, usize))> {
-        let (image, moves) = self.run(py, (encoded, number), generator)?;
+        let boxes = boxes.map(|boxes| boxes_of(py, boxes)).transpose()?;
+        let (image, moves) = self.run(py, (encoded, number), boxes, generator)?;
         let [height, width] = moves.size();
         Ok((image, ImageOperations(moves.operations().to_vec()), (height, width)))
     }
@@ -181,11 +186,12 @@ impl ImagePipeline {
         &self,
         py: Python<'py>,
         (encoded, number): (&[u8], usize),
+        boxes: Option<Boxes>,
         generator: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyAny>, Moves)> {
         let run = |generator: Option<&mut TorchGenerator>| {
             detach(py, || {
-                let image = match self.pipeline.run_number(number, || encoded, generator) {
+                let image = match self.pipeline.run_number_with_boxes(number, || encoded, boxes, generator) {
                     Ok(image) => image,
                     Err(reason) => return Ok(Err(reason)),
                 };

@@ -51,7 +51,7 @@ impl Operation {
     /// Moves the boxes as this step moves pixels, as torchvision's functions do for boxes in their format; colours leave them.
     ///
     /// # Errors
-    /// In words, where torchvision raises: padding by a mirror.
+    /// In words, where torchvision raises: padding by a mirror. Also if it was drawn for another number of boxes.
     pub fn apply_to_boxes(&self, boxes: &mut Boxes) -> Result<(), Reason> {
         let (height, width) = (boxes.height, boxes.width);
         match self {
@@ -81,6 +81,7 @@ impl Operation {
             Self::ClampBoxes => boxes.clamp(),
             Self::SanitizeBoxes { min_size, min_area } => boxes.sanitize(*min_size, *min_area),
             Self::ConvertBoxes { format } => boxes.convert(*format),
+            Self::BlankBoxes { kept } => boxes.blank(kept)?,
             _ => {}
         }
         Ok(())
@@ -195,6 +196,22 @@ impl Boxes {
         let before = self.format;
         self.format = format;
         self.each(|numbers, coordinates| before.convert(format, numbers, coordinates));
+    }
+
+    fn blank(&mut self, kept: &[bool]) -> Result<(), Reason> {
+        if kept.len() != self.numbers.len() {
+            return Err(format!(
+                "these steps were drawn for {} boxes, and there are {}",
+                kept.len(),
+                self.numbers.len()
+            ));
+        }
+        for (numbers, is_kept) in self.numbers.iter_mut().zip(kept) {
+            if !is_kept {
+                *numbers = [0.0; 4];
+            }
+        }
+        Ok(())
     }
 
     /// Drops boxes that are too small, or reach past the image, by the arithmetic of torch in the type of their numbers.

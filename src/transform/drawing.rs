@@ -1,10 +1,10 @@
 //! [`ImageTransform::draw`]: the operations that a transform is for one image.
 
-use super::Reason;
 use super::image_transform::{ImageShape, ImageTransform};
 use super::operation::Operation;
 use super::random::affine::{self, AffineRanges};
 use super::random::{augment, blur, color, crop, erase, gate, resize, resized_crop, rotation};
+use super::{Boxes, Reason};
 use crate::TorchGenerator;
 
 impl ImageTransform {
@@ -17,14 +17,25 @@ impl ImageTransform {
     /// move an edge by a pixel in one image of ten million.)
     ///
     /// # Errors
-    /// In words, why such an image can't be transformed so.
+    /// In words, why such an image can't be transformed so; `RandomIoUCrop` needs boxes, which an
+    /// [`ImagePipeline`](super::ImagePipeline) may be given.
     pub fn draw(
         &self,
         shape: &mut ImageShape,
         generator: &mut TorchGenerator,
         into: &mut Vec<Operation>,
     ) -> Result<(), Reason> {
+        self.draw_for(&mut Subject { shape, boxes: None }, generator, into)
+    }
+
+    fn draw_for(
+        &self,
+        subject: &mut Subject<'_>,
+        generator: &mut TorchGenerator,
+        into: &mut Vec<Operation>,
+    ) -> Result<(), Reason> {
         let before = into.len();
+        let shape = &*subject.shape;
         match self {
             Self::Resize { size, interpolation, antialias } => {
                 into.push(resize(shape, *size, *interpolation, *antialias)?);
@@ -100,7 +111,7 @@ impl ImageTransform {
             Self::Rgb => into.extend(color::broadcast(shape.channels, 3)),
             Self::RandomOrder { transforms } => {
                 let order = color::permuted(transforms.len(), generator)?;
-                return order.into_iter().try_for_each(|which| transforms[which].draw(shape, generator, into));
+                return order.into_iter().try_for_each(|which| transforms[which].draw_for(subject, generator, into));
             }
             Self::RandomResize(size) => into.push(size.draw(shape, generator)?),
             Self::RandomShortestSize(size) => into.push(size.draw(shape, generator)?),
@@ -115,24 +126,57 @@ impl ImageTransform {
                 into.push(Operation::SanitizeBoxes { min_size: *min_size, min_area: *min_area });
             }
             Self::RandomZoomOut(zoom) => into.extend(zoom.draw(shape, generator)?),
-            Self::Compose { transforms } => return draw_all(transforms, shape, generator, into),
+            Self::RandomIoUCrop(crop) => {
+                into.extend(crop.draw(shape, subject.boxes.as_ref(), generator)?.into_iter().flatten());
+            }
+            Self::Compose { transforms } => return subject.draw_all(transforms, generator, into),
             Self::RandomApply { transforms, p } => {
-                return if gate(*p, generator) { draw_all(transforms, shape, generator, into) } else { Ok(()) };
+                return if gate(*p, generator) { subject.draw_all(transforms, generator, into) } else { Ok(()) };
             }
         }
-        for operation in &into[before..] {
-            shape.follow(operation);
-        }
-        Ok(())
+        into[before..].iter().try_for_each(|operation| subject.follow(operation))
     }
 }
 
-/// Draws one transform after the other, as [`ImageTransform::draw`].
+/// What is drawn for: an image and, where they are known, its boxes.
+struct Subject<'a> {
+    shape: &'a mut ImageShape,
+    boxes: Option<Boxes>,
+}
+
+impl Subject<'_> {
+    /// Becomes what it is after `operation`.
+    fn follow(&mut self, operation: &Operation) -> Result<(), Reason> {
+        self.shape.follow(operation);
+        self.boxes.as_mut().map_or(Ok(()), |boxes| operation.apply_to_boxes(boxes))
+    }
+
+    fn draw_all(
+        &mut self,
+        transforms: &[ImageTransform],
+        generator: &mut TorchGenerator,
+        into: &mut Vec<Operation>,
+    ) -> Result<(), Reason> {
+        transforms.iter().try_for_each(|transform| transform.draw_for(self, generator, into))
+    }
+}
+
+/// Draws one transform after the other, as [`ImageTransform::draw`], for an image without boxes.
 pub(super) fn draw_all(
     transforms: &[ImageTransform],
     shape: &mut ImageShape,
     generator: &mut TorchGenerator,
     into: &mut Vec<Operation>,
 ) -> Result<(), Reason> {
-    transforms.iter().try_for_each(|transform| transform.draw(shape, generator, into))
+    draw_with_boxes(transforms, (shape, None), generator, into)
+}
+
+/// The same for an image with `boxes`, by which some transforms draw.
+pub(super) fn draw_with_boxes(
+    transforms: &[ImageTransform],
+    (shape, boxes): (&mut ImageShape, Option<Boxes>),
+    generator: &mut TorchGenerator,
+    into: &mut Vec<Operation>,
+) -> Result<(), Reason> {
+    Subject { shape, boxes }.draw_all(transforms, generator, into)
 }

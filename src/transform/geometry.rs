@@ -65,7 +65,8 @@ impl Operation {
 
     /// True if it concerns boxes alone.
     pub(super) fn is_of_boxes(&self) -> bool {
-        matches!(self, Self::ClampBoxes | Self::ConvertBoxes { .. } | Self::SanitizeBoxes { .. })
+        use Operation::{BlankBoxes, ClampBoxes, ConvertBoxes, SanitizeBoxes};
+        matches!(self, BlankBoxes { .. } | ClampBoxes | ConvertBoxes { .. } | SanitizeBoxes { .. })
     }
 
     /// Where it moves places to, and about which one: of `affine` and of `rotate`.

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Reason;
 use super::canvas::{Canvas, JpegScale};
 use super::decode::DecodeOptions;
-use super::drawing::draw_all;
+use super::drawing::{draw_all, draw_with_boxes};
 use super::encoded::Encoded;
 use super::finished::{ChannelOrder, Finished};
 use super::image_cache::ImageCache;
@@ -14,6 +13,7 @@ use super::moves::Moves;
 use super::operation::Operation;
 use super::outcome::fixed_size;
 use super::picture::{AnyPicture, Picture};
+use super::{Boxes, Reason};
 use crate::memory::Region;
 use crate::{DType, TorchGenerator};
 
@@ -121,10 +121,19 @@ impl ImagePipeline {
     /// # Errors
     /// In words, why it is no image, or can't be transformed: who knows the file makes an error of it.
     pub fn run(&self, encoded: &[u8], generator: Option<&mut TorchGenerator>) -> Result<TransformedImage, Reason> {
+        self.run_with_boxes(encoded, None, generator)
+    }
+
+    fn run_with_boxes(
+        &self,
+        encoded: &[u8],
+        boxes: Option<Boxes>,
+        generator: Option<&mut TorchGenerator>,
+    ) -> Result<TransformedImage, Reason> {
         self.with_generator(generator, |generator| {
             let (mut canvas, shape) = self.open(encoded)?;
             let moves = Moves::new(shape.height, shape.width);
-            self.finish(&mut canvas, (shape, moves), &self.transforms, generator)
+            self.finish(&mut canvas, (shape, moves, boxes), &self.transforms, generator)
         })
     }
 
@@ -139,7 +148,7 @@ impl ImagePipeline {
         let mut canvas = Canvas::of_picture(AnyPicture::Bytes(picture));
         let moves = Moves::new(height, width);
         self.with_generator(generator, |generator| {
-            self.finish(&mut canvas, (shape, moves), &self.transforms, generator)
+            self.finish(&mut canvas, (shape, moves, None), &self.transforms, generator)
         })
     }
 
@@ -155,9 +164,24 @@ impl ImagePipeline {
         encoded: impl FnOnce() -> &'a [u8],
         generator: Option<&mut TorchGenerator>,
     ) -> Result<TransformedImage, Reason> {
-        let Some(cache) = &self.cache else { return self.run(encoded(), generator) };
+        self.run_number_with_boxes(number, encoded, None, generator)
+    }
+
+    /// The same for an image with `boxes`, by which `RandomIoUCrop` draws. Their numbers are those before any transform, and
+    /// their height and width those of the file, whatever was given.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_number_with_boxes<'a>(
+        &self,
+        number: usize,
+        encoded: impl FnOnce() -> &'a [u8],
+        boxes: Option<Boxes>,
+        generator: Option<&mut TorchGenerator>,
+    ) -> Result<TransformedImage, Reason> {
+        let Some(cache) = &self.cache else { return self.run_with_boxes(encoded(), boxes, generator) };
         if let Some((picture, size)) = cache.get(number) {
-            return self.go_on(picture, size, generator);
+            return self.go_on(picture, size, boxes, generator);
         }
         let (mut canvas, shape) = self.open(encoded())?;
         let size = [shape.height, shape.width];
@@ -165,7 +189,7 @@ impl ImagePipeline {
         match canvas.picture()? {
             AnyPicture::Bytes(picture) => {
                 cache.keep(number, &picture, size);
-                self.go_on(picture, size, generator)
+                self.go_on(picture, size, boxes, generator)
             }
             AnyPicture::Floats(_) => Err("images of floats are not kept".into()),
         }
@@ -199,6 +223,7 @@ impl ImagePipeline {
         &self,
         picture: Picture<u8>,
         [height, width]: [usize; 2],
+        boxes: Option<Boxes>,
         generator: Option<&mut TorchGenerator>,
     ) -> Result<TransformedImage, Reason> {
         let rest = &self.transforms[self.kept_behind().len()..];
@@ -207,7 +232,7 @@ impl ImagePipeline {
         moves.extend(&self.first_operations(shape)?);
         let shape = ImageShape { height: picture.height, width: picture.width, ..shape };
         let mut canvas = Canvas::of_picture(AnyPicture::Bytes(picture));
-        self.with_generator(generator, |generator| self.finish(&mut canvas, (shape, moves), rest, generator))
+        self.with_generator(generator, |generator| self.finish(&mut canvas, (shape, moves, boxes), rest, generator))
     }
 
     /// The mask that `encoded` is, moved as its image was. The pipeline of a mask has no transforms of its own.
@@ -259,16 +284,17 @@ impl ImagePipeline {
         }
     }
 
-    /// Draws what `transforms` do to an image of that shape, and does it.
+    /// Draws what `transforms` do to an image of that shape, which was moved, and whose boxes were not yet; and does it.
     fn finish(
         &self,
         canvas: &mut Canvas<'_>,
-        (mut shape, mut moves): (ImageShape, Moves),
+        (mut shape, mut moves, boxes): (ImageShape, Moves, Option<Boxes>),
         transforms: &[ImageTransform],
         generator: &mut TorchGenerator,
     ) -> Result<TransformedImage, Reason> {
         let mut operations = Vec::new();
-        draw_all(transforms, &mut shape, generator, &mut operations)?;
+        let boxes = boxes.map(|boxes| moves.moved(boxes)).transpose()?;
+        draw_with_boxes(transforms, (&mut shape, boxes), generator, &mut operations)?;
         for operation in &mut operations {
             // Floats are worked on as float32; what other floats are asked for, they become when they are written.
             if let Operation::ToDtype { dtype: DType::Float16 | DType::BFloat16 | DType::Float64, values } = *operation

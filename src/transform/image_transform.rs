@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::box_format::BoxFormat;
 use super::operation::{Antialias, Frame, Interpolation, PaddingMode, Values, dtype_name};
 use super::random::{
-    AugMix, GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter,
+    AugMix, GaussianNoise, JpegQuality, RandomIoUCrop, RandomPerspective, RandomResize, RandomShortestSize,
+    RandomZoomOut, ScaleJitter,
 };
 use super::resize_to::ResizeTo;
 use crate::DType;
@@ -243,6 +244,7 @@ pub enum ImageTransform {
         min_area: f64,
     },
     RandomZoomOut(RandomZoomOut),
+    RandomIoUCrop(RandomIoUCrop),
     Compose {
         transforms: Vec<ImageTransform>,
     },

@@ -58,7 +58,8 @@ pub use picture::{AnyPicture, Picture};
 pub use pixel_pipeline::PixelPipeline;
 pub use product_rounding::ProductRounding;
 pub use random::{
-    AugMix, GaussianNoise, JpegQuality, RandomPerspective, RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter,
+    AugMix, GaussianNoise, JpegQuality, RandomIoUCrop, RandomPerspective, RandomResize, RandomShortestSize,
+    RandomZoomOut, ScaleJitter,
 };
 pub use resize_to::ResizeTo;
 

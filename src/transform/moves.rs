@@ -85,10 +85,15 @@ impl Moves {
         let (numbers, []) = numbers.as_chunks::<4>() else {
             return Err(format!("a box is four numbers, and these are {}", bytes.len() / BYTES));
         };
-        let (numbers, height, width) = (numbers.to_vec(), self.height, self.width);
-        let mut boxes = Boxes { numbers, format, height, width, coordinates, ..Boxes::default() };
-        self.operations.iter().try_for_each(|operation| operation.apply_to_boxes(&mut boxes))?;
+        let boxes = self.moved(Boxes { numbers: numbers.to_vec(), format, coordinates, ..Boxes::default() })?;
         Ok(boxes.numbers.into_iter().flatten().flat_map(write).collect())
+    }
+
+    /// The boxes of the image, after all moves.
+    pub(super) fn moved(&self, boxes: Boxes) -> Result<Boxes, Reason> {
+        let mut boxes = Boxes { height: self.height, width: self.width, ..boxes };
+        self.operations.iter().try_for_each(|operation| operation.apply_to_boxes(&mut boxes))?;
+        Ok(boxes)
     }
 
     /// The mask of the image, after all moves.

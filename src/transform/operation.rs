@@ -189,6 +189,8 @@ pub enum Operation {
     /// As `sanitize_bounding_boxes`: boxes with an edge shorter than `min_size`, an area below `min_area`, or a corner outside of
     /// the image are dropped; pixels stay.
     SanitizeBoxes { min_size: f64, min_area: f64 },
+    /// As `RandomIoUCrop` marks boxes for a `SanitizeBoxes`: the four numbers of those that are not `kept` become 0; pixels stay.
+    BlankBoxes { kept: Vec<bool> },
     /// As `erase`.
     Erase { top: usize, left: usize, height: usize, width: usize, with: Eraser },
     /// As `normalize`: of each channel (value - mean) / std; floats alone.

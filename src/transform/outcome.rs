@@ -121,6 +121,7 @@ impl ImageTransform {
             | Self::RandomResize(_)
             | Self::RandomShortestSize(_)
             | Self::RandomZoomOut(_)
+            | Self::RandomIoUCrop(_)
             | Self::ScaleJitter(_) => None,
             Self::Compose { transforms } => transforms.iter().fold(size, |size, each| each.size_after(size)),
             Self::RandomOrder { transforms } => {

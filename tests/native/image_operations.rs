@@ -153,8 +153,18 @@ fn boxes_are_dropped_and_converted() {
     ] {
         operation.apply_to_boxes(&mut boxes).unwrap();
     }
-    assert_eq!((boxes.rows, boxes.numbers), (Some(vec![0]), vec![[5.0, 5.0, 10.0, 10.0]]));
+    assert_eq!((&boxes.rows, &boxes.numbers), (&Some(vec![0]), &vec![[5.0, 5.0, 10.0, 10.0]]));
     assert_eq!(boxes.format, BoxFormat::CenterAndSize);
+
+    let blank = |kept: &[bool]| Operation::BlankBoxes { kept: kept.to_vec() };
+    assert!(
+        blank(&[true, false]).apply_to_boxes(&mut boxes).unwrap_err().contains("drawn for 2 boxes, and there are 1")
+    );
+    blank(&[true]).apply_to_boxes(&mut boxes).unwrap();
+    assert_eq!(boxes.numbers, [[5.0, 5.0, 10.0, 10.0]]);
+    blank(&[false]).apply_to_boxes(&mut boxes).unwrap();
+    assert_eq!(boxes.numbers, [[0.0; 4]]);
+    assert_eq!(bytes(&blank(&[false]), 2, 1, &[3, 4]), [3, 4]);
 }
 
 #[test]

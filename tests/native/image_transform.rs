@@ -1,9 +1,10 @@
 //! Transforms draw what torchvision 0.29.2 draws with torch 2.15's generator of the same seed, and say what they make.
 
 use sluicegate::{
-    Antialias, AugMix, AugmentPolicy, CropDraws, DType, ErasingValue, Frame, GaussianNoise, ImageShape, ImageTransform,
-    Interpolation, JpegQuality, Operation, PaddingMode, RandomPerspective, RandomResize, RandomShortestSize, ResizeTo,
-    ScaleJitter, SmallImage, TorchGenerator, Values, fixed_size,
+    Antialias, AugMix, AugmentPolicy, BoxFormat, Boxes, Coordinates, CropDraws, DType, ErasingValue, Frame,
+    GaussianNoise, ImagePipeline, ImageShape, ImageTransform, Interpolation, JpegQuality, Operation, PaddingMode,
+    RandomIoUCrop, RandomPerspective, RandomResize, RandomShortestSize, ResizeTo, ScaleJitter, SmallImage,
+    TorchGenerator, Values, fixed_size,
 };
 
 const PHOTOGRAPH: ImageShape = ImageShape { height: 400, width: 500, channels: 3, dtype: DType::UInt8 };
@@ -288,4 +289,41 @@ fn chains_are_mixed_by_torchs_shares() {
         let transform = ImageTransform::AugMix(wrong);
         assert!(transform.draw(&mut shape, &mut TorchGenerator::new(0), &mut operations).is_err());
     }
+}
+
+#[test]
+fn a_crop_is_drawn_by_boxes() {
+    let crop = RandomIoUCrop {
+        min_scale: 0.3,
+        max_scale: 1.0,
+        min_aspect_ratio: 0.5,
+        max_aspect_ratio: 2.0,
+        sampler_options: vec![0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0],
+        trials: 40,
+    };
+    let mut image = b"P5 500 400 255 ".to_vec();
+    image.resize(image.len() + 500 * 400, 0);
+    let boxes = || {
+        let numbers = vec![[100.0, 50.0, 200.0, 300.0], [300.0, 100.0, 60.0, 90.0], [0.0, 0.0, 40.0, 40.0]];
+        Some(Boxes { numbers, format: BoxFormat::CornerAndSize, coordinates: Coordinates::Whole, ..Boxes::default() })
+    };
+    let transform = ImageTransform::RandomIoUCrop;
+    let run = |crop: RandomIoUCrop, boxes, generator: &mut TorchGenerator| {
+        let pipeline = ImagePipeline::new(vec![transform(crop)]);
+        let made = pipeline.run_number_with_boxes(0, || &image, boxes, Some(generator));
+        made.map(|image| image.moves().operations().to_vec())
+    };
+    let mut generator = TorchGenerator::new(5);
+    let drawn = run(crop.clone(), boxes(), &mut generator).unwrap();
+    let kept = vec![false, true, false];
+    let part = Operation::Crop { top: 7, left: 228, height: 166, width: 190 };
+    assert_eq!(drawn, [part, Operation::BlankBoxes { kept }]);
+    assert_eq!(generator.rand_f32(), 0.994_184_73);
+
+    assert_eq!(fixed_size(&[ImageTransform::CenterCrop { size: [9, 9] }, transform(crop.clone())]), None);
+    let mut refused = |crop, boxes| run(crop, boxes, &mut generator).unwrap_err();
+    assert!(refused(crop.clone(), None).contains("none given"));
+    assert!(refused(RandomIoUCrop { sampler_options: vec![0.5], ..crop.clone() }, boxes()).contains("sampler_options"));
+    assert!(refused(RandomIoUCrop { max_scale: 1e30, ..crop.clone() }, boxes()).contains("max_scale"));
+    assert!(refused(RandomIoUCrop { min_scale: 0.0, max_scale: 0.0, ..crop }, boxes()).contains("min_scale"));
 }

@@ -51,7 +51,7 @@ from .identity import Identity
 from .jpeg import JPEG
 from .mix import CutMix, MixUp
 from .noise import GaussianNoise
-from .only_boxes import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
+from .only_boxes import ClampBoundingBoxes, ConvertBoundingBoxFormat, RandomIoUCrop, SanitizeBoundingBoxes
 from .perspective import RandomPerspective
 from .recognise import recognise
 from .sizes import RandomResize, RandomShortestSize, ScaleJitter
@@ -93,6 +93,7 @@ __all__ = [
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",

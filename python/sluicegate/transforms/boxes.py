@@ -8,10 +8,24 @@ import torch
 
 from sluicegate import _core
 
-__all__ = ["FORMATS", "MovedBoxes", "moved_boxes"]
+__all__ = ["FORMATS", "GivenBoxes", "MovedBoxes", "given_boxes", "moved_boxes"]
 
 # By torchvision's names: corners, a corner and the size, the middle and the size.
 FORMATS = ("XYXY", "XYWH", "CXCYWH")
+
+
+class GivenBoxes(NamedTuple):
+    """Boxes as the core takes them.
+
+    Attributes:
+        rows: four numbers each.
+        form: what the four numbers are, one of `FORMATS`.
+        numbers: "float32", "float64" or "integer".
+    """
+
+    rows: list[list[float]]
+    form: str
+    numbers: str
 
 
 class MovedBoxes(NamedTuple):
@@ -30,6 +44,20 @@ class MovedBoxes(NamedTuple):
     form: str
 
 
+def given_boxes(boxes: Any, form: str) -> GivenBoxes:
+    """Returns boxes (..., 4), a tensor or anything that `torch.as_tensor` takes, as the core takes them.
+
+    Raises:
+        ValueError: they are not of shape (..., 4).
+    """
+    plain = torch.as_tensor(boxes).detach().as_subclass(torch.Tensor)
+    shape, dtype = _shape(plain), plain.dtype
+    if shape[-1] != 4:
+        raise ValueError(f"a box is four numbers, and these are of shape {shape}")
+    numbers = "float64" if dtype == torch.float64 else "float32" if dtype.is_floating_point else "integer"
+    return GivenBoxes(plain.to(torch.float64).reshape(-1, 4).tolist(), form, numbers)
+
+
 def moved_boxes(
     boxes: Any, form: str, operations: _core.ImageOperations, size: tuple[int, int], is_clamped: bool = True
 ) -> MovedBoxes:
@@ -45,14 +73,16 @@ def moved_boxes(
     Raises:
         ValueError: they are not of shape (..., 4), or some may be dropped and they are not of shape (n, 4).
     """
-    plain = torch.as_tensor(boxes).detach().as_subclass(torch.Tensor)
-    shape, dtype = plain.shape if plain.numel() else (0, 4), plain.dtype
-    if shape[-1] != 4:
-        raise ValueError(f"a box is four numbers, and these are of shape {tuple(shape)}")
-    numbers = "float64" if dtype == torch.float64 else "float32" if dtype.is_floating_point else "integer"
-    before = plain.to(torch.float64).reshape(-1, 4).tolist()
-    moved, canvas, rows, form = operations.boxes(before, form, size, numbers, is_clamped)
+    plain = torch.as_tensor(boxes)
+    given = given_boxes(plain, form)
+    shape, dtype = _shape(plain), plain.dtype
+    moved, canvas, rows, form = operations.boxes(given.rows, form, size, given.numbers, is_clamped)
     if rows is not None and len(shape) != 2:
-        raise ValueError(f"boxes can be dropped from those of shape (n, 4), and these are of shape {tuple(shape)}")
+        raise ValueError(f"boxes can be dropped from those of shape (n, 4), and these are of shape {shape}")
     after = torch.tensor(moved, dtype=torch.float64).reshape(-1, 4)
     return MovedBoxes(after.to(dtype).reshape(shape if rows is None else (-1, 4)), canvas, rows, form)
+
+
+def _shape(boxes: torch.Tensor) -> tuple[int, ...]:
+    # Of a list without boxes torch makes a tensor of shape (0,).
+    return tuple(boxes.shape) if boxes.numel() else (0, 4)

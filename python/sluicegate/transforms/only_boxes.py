@@ -1,15 +1,20 @@
-"""Transforms of bounding boxes alone: pixels stay as they are."""
+"""Transforms that need bounding boxes: `RandomIoUCrop` draws by them, and the others leave pixels as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from .boxes import FORMATS
 from .by_torchvision import BOXES, by_torchvision
 from .transform import Transform
 
-__all__ = ["ClampBoundingBoxes", "ConvertBoundingBoxFormat", "SanitizeBoundingBoxes"]
+__all__ = ["ClampBoundingBoxes", "ConvertBoundingBoxFormat", "RandomIoUCrop", "SanitizeBoundingBoxes"]
+
+# The limits of `RandomIoUCrop` by default: those that SSD was trained with.
+_LIMITS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
 class _OfBoxes(Transform):
@@ -73,6 +78,67 @@ class ConvertBoundingBoxFormat(_OfBoxes):
         name = getattr(self.format, "name", self.format)
         known = isinstance(name, str) and name.upper() in FORMATS
         return [{"ConvertBoundingBoxFormat": {"format": name.upper()}}] if known else None
+
+
+class RandomIoUCrop(_OfBoxes):
+    """A part of the image that has the center of a box in it and overlaps with such a box enough, as SSD has it.
+
+    A limit is drawn from `sampler_options`, then up to `trials` parts of the image, until one of them is good enough;
+    after that another limit is drawn. Boxes whose centers are outside of the part become zeros; put
+    `SanitizeBoundingBoxes` after it, which drops those with their labels.
+
+    In an `ImageField` it runs in Rust, with torchvision's draws, for one field of boxes, scales from 0 to 1 and limits
+    of which one is at least 1. Without such a limit torchvision is called, which never ends for images without boxes.
+
+    Args:
+        min_scale, max_scale: the least and the greatest height and width, as shares of the image's.
+        min_aspect_ratio, max_aspect_ratio: the least and the greatest width, as a multiple of the height.
+        sampler_options: the limits, of which each is as likely: the least overlap (intersection over union) of the part
+            with a box whose center is in it. 1 and more leaves the image as it is. Default: 0, 0.1, 0.3, 0.5, 0.7, 0.9
+            and 1.
+        trials: how many parts are drawn with a limit before another one is drawn.
+
+    Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
+
+    Example:
+        >>> from sluicegate import transforms
+        >>> transforms.RandomIoUCrop(sampler_options=[0.5, 1.0]).options
+        [0.5, 1.0]
+    """
+
+    def __init__(
+        self,
+        min_scale: float = 0.3,
+        max_scale: float = 1.0,
+        min_aspect_ratio: float = 0.5,
+        max_aspect_ratio: float = 2.0,
+        sampler_options: Sequence[float] | None = None,
+        trials: int = 40,
+    ) -> None:
+        self.min_scale = min_scale
+        self.max_scale = max_scale
+        self.min_aspect_ratio = min_aspect_ratio
+        self.max_aspect_ratio = max_aspect_ratio
+        # By the name that torchvision keeps them under.
+        self.options = list(_LIMITS) if sampler_options is None else sampler_options
+        self.trials = trials
+
+    @property
+    def sampler_options(self) -> Sequence[float]:
+        """The limits, `options`."""
+        return self.options
+
+    def spec(self) -> list[Any] | None:
+        """Returns the transform as a list for JSON that the core takes; None for numbers that it does not take."""
+        limits = [float(limit) for limit in self.options]
+        names = ("min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio")
+        numbers = {name: float(getattr(self, name)) for name in names}
+        is_finite = all(math.isfinite(number) for number in [*limits, *numbers.values()])
+        is_part = all(0 <= numbers[name] <= 1 for name in names[:2])
+        if not (is_finite and is_part and max(limits, default=0) >= 1):
+            return None
+        trials = max(operator.index(self.trials), 0)
+        return [{"RandomIoUCrop": {**numbers, "sampler_options": limits, "trials": trials}}]
 
 
 class SanitizeBoundingBoxes(_OfBoxes):

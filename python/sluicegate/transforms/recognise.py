@@ -201,12 +201,15 @@ def _check(own: Transform, mode_of_pillow: str | None, dtype: str, has_places: b
 
 
 def _check_boxes(own: Transform, box_fields: int) -> None:
-    """Raises `NotRecognizedError` where `own` drops boxes, and there is not exactly one field of them.
+    """Raises `NotRecognizedError` where `own` drops boxes or draws by them, and there is not exactly one field of them.
 
-    Torchvision drops boxes of several fields by the first one, and refuses samples without any.
+    Torchvision drops boxes of several fields, and draws, by the first one, and refuses samples without any.
     """
-    if box_fields != 1 and any(isinstance(each, only_boxes.SanitizeBoundingBoxes) for each in _all(own)):
-        raise NotRecognizedError(f"it drops boxes of one field, and there are {box_fields} fields of boxes")
+    if box_fields == 1:
+        return
+    for kind, what in ((only_boxes.SanitizeBoundingBoxes, "drops boxes"), (only_boxes.RandomIoUCrop, "draws by boxes")):
+        if any(isinstance(each, kind) for each in _all(own)):
+            raise NotRecognizedError(f"it {what} of one field, and there are {box_fields} fields of boxes")
 
 
 def _all(own: Transform) -> Iterator[Any]:
@@ -217,8 +220,6 @@ def _all(own: Transform) -> Iterator[Any]:
 
 def why_not(transform: Any) -> str:
     """Returns the reason for which a transform is not recognized, in words."""
-    if is_exactly(transform, _V2, ("RandomIoUCrop",)):
-        return "what it draws depends on the boxes"
     if type(transform) is torch.nn.Sequential:
         return "something is hooked to it"
     for kind in type(transform).__mro__:

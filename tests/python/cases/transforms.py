@@ -75,9 +75,9 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "ToTensor": [{}],
     "TrivialAugmentWide": [{}],
 }
-# Those that are called with batches, and what is no transform; that of boxes which drops some is in
-# `test_boxes`.
-NO_TRANSFORMS = ("CutMix", "MixUp", "Transform", "recognise", "SanitizeBoundingBoxes")
+# Those that are called with batches, and what is no transform; those that need boxes are in `test_boxes` and
+# `test_iou_crop`.
+NO_TRANSFORMS = ("CutMix", "MixUp", "RandomIoUCrop", "SanitizeBoundingBoxes", "Transform", "recognise")
 CONTAINERS: dict[str, Made] = {
     "Compose": lambda module: module.Compose([module.CenterCrop(40), module.RandomInvert()]),
     "RandomApply": lambda module: module.RandomApply([module.RandomInvert(), module.Pad(1)], p=0.5),

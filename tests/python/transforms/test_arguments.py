@@ -43,6 +43,7 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     ],
     "RandomCrop": [{"size": 8}, {"size": (8, 9), "padding": (1, 2), "pad_if_needed": True, "fill": 3}],
     "RandomErasing": [{}, {"value": "random"}, {"p": 0.1, "value": (1, 2, 3)}],
+    "RandomIoUCrop": [{}, {"min_scale": 0.1, "max_aspect_ratio": 3, "sampler_options": [0.5, 1], "trials": 3}],
     "RandomPerspective": [{}, {"distortion_scale": 0.2, "p": 0.9, "interpolation": "nearest", "fill": (1, 2, 3)}],
     "RandomPosterize": [{"bits": 3}],
     "RandomResize": [{"min_size": 8, "max_size": 10}, {"min_size": 8, "max_size": 9, "interpolation": 3}],

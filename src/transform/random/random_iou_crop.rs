@@ -1,0 +1,115 @@
+//! [`RandomIoUCrop`]: a part of the image that overlaps with a box by at least a share that is drawn.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::box_format::BoxFormat;
+use super::super::image_transform::ImageShape;
+use super::super::{Boxes, Coordinates, Operation, Reason};
+use crate::TorchGenerator;
+
+/// Left, top, right, bottom.
+type Corners = [f64; 4];
+
+/// `RandomIoUCrop`: parts of the image are drawn until one has the center of a box in it and overlaps with such a box enough.
+///
+/// Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the arguments are those of torchvision's class")]
+pub struct RandomIoUCrop {
+    pub min_scale: f64,
+    pub max_scale: f64,
+    pub min_aspect_ratio: f64,
+    pub max_aspect_ratio: f64,
+    /// The least overlaps, one of which is drawn; 1 or more leaves the image as it is. One of them must be at least 1: without
+    /// it an image without boxes would be drawn for without end.
+    pub sampler_options: Vec<f64>,
+    pub trials: usize,
+}
+
+impl RandomIoUCrop {
+    /// Returns the crop that is drawn for these boxes, and what marks those whose centers are outside of it; None if the image
+    /// stays as it is.
+    pub(in super::super) fn draw(
+        &self,
+        shape: &ImageShape,
+        boxes: Option<&Boxes>,
+        generator: &mut TorchGenerator,
+    ) -> Result<Option<[Operation; 2]>, Reason> {
+        let boxes = boxes.ok_or("RandomIoUCrop draws by the boxes of an image, and there are none given")?;
+        if !self.sampler_options.iter().any(|&option| option >= 1.0) {
+            return Err("sampler_options: expected one of at least 1, which ends the draws".into());
+        }
+        if ![self.min_scale, self.max_scale].iter().all(|scale| (0.0..=1.0).contains(scale)) {
+            return Err(format!(
+                "min_scale, max_scale: expected 0 to 1, got {} and {}",
+                self.min_scale, self.max_scale
+            ));
+        }
+        let coordinates = boxes.coordinates;
+        let corners = |&numbers: &[f64; 4]| boxes.format.convert(BoxFormat::Corners, numbers, coordinates);
+        let boxes: Vec<Corners> = boxes.numbers.iter().map(corners).collect();
+        loop {
+            let least = self.sampler_options[generator.random_below(self.sampler_options.len() as u64) as usize];
+            if least >= 1.0 {
+                return Ok(None);
+            }
+            for _ in 0..self.trials {
+                let Some(part) = self.part(shape, generator)? else { continue };
+                let kept: Vec<bool> = boxes.iter().map(|&each| has_center(part, each, coordinates)).collect();
+                let inside = boxes.iter().zip(&kept).filter(|(_, is_kept)| **is_kept);
+                let overlaps = inside.map(|(&each, _)| overlap(each, part, coordinates));
+                // Torch's maximum is NaN if one of the values is, and that is not below any limit.
+                let most = overlaps.reduce(|most, each| if each.is_nan() || each > most { each } else { most });
+                let limit = coordinates.as_floats().round(least);
+                if most.is_some_and(|most| most.is_nan() || most >= limit) {
+                    let [left, top, right, bottom] = part.map(|edge| edge as i64);
+                    let (height, width) = ((bottom - top) as usize, (right - left) as usize);
+                    let crop = Operation::Crop { top, left, height, width };
+                    return Ok(Some([crop, Operation::BlankBoxes { kept }]));
+                }
+            }
+        }
+    }
+
+    /// Returns the part of the image that is drawn next; None if it is too narrow, too wide or empty.
+    fn part(&self, shape: &ImageShape, generator: &mut TorchGenerator) -> Result<Option<Corners>, Reason> {
+        // Torch works in float32.
+        let (least, range) = (self.min_scale as f32, (self.max_scale - self.min_scale) as f32);
+        let mut scaled = |length: usize| (length as f32 * (least + range * generator.rand_f32())) as i64;
+        let (width, height) = (scaled(shape.width), scaled(shape.height));
+        if height == 0 {
+            return Err(format!(
+                "min_scale: a crop of {} of {} rows has none; use larger images, or a larger min_scale",
+                self.min_scale, shape.height
+            ));
+        }
+        let ratio = width as f64 / height as f64;
+        if !(self.min_aspect_ratio..=self.max_aspect_ratio).contains(&ratio) {
+            return Ok(None);
+        }
+        let mut place = |spare: i64| (spare as f32 * generator.rand_f32()) as i64;
+        let left = place(shape.width as i64 - width);
+        let top = place(shape.height as i64 - height);
+        let part = [left, top, left + width, top + height].map(|edge| edge as f64);
+        Ok((width > 0).then_some(part))
+    }
+}
+
+fn has_center(part: Corners, of: Corners, coordinates: Coordinates) -> bool {
+    // The sum of integers is one; its half is a float.
+    let middle = |from: f64, to: f64| coordinates.as_floats().round(coordinates.round(from + to)) * 0.5;
+    let (x, y) = (middle(of[0], of[2]), middle(of[1], of[3]));
+    part[0] < x && x < part[2] && part[1] < y && y < part[3]
+}
+
+/// Returns the intersection over the union, by the arithmetic of `torchvision.ops.box_iou`.
+fn overlap(one: Corners, other: Corners, coordinates: Coordinates) -> f64 {
+    let length = |from: f64, to: f64| coordinates.round(to - from);
+    let area = |[left, top, right, bottom]: Corners| coordinates.round(length(left, right) * length(top, bottom));
+    let across = length(one[0].max(other[0]), one[2].min(other[2])).max(0.0);
+    let down = length(one[1].max(other[1]), one[3].min(other[3])).max(0.0);
+    let shared = coordinates.round(across * down);
+    let union = coordinates.round(coordinates.round(area(one) + area(other)) - shared);
+    coordinates.ratio(shared, union)
+}
