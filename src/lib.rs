@@ -137,8 +137,8 @@ pub use state::{LoaderState, StreamState};
 pub use transform::{
     Antialias, AnyPicture, AugMix, AugmentPolicy, BoxFormat, Boxes, ChannelOrder, Clamping, Coordinates, CropDraws,
     DecodeOptions, Eraser, ErasingValue, Frame, GaussianNoise, Image, ImageCache, ImageForm, ImageMode, ImagePipeline,
-    ImageShape, ImageTransform, Interpolation, JpegQuality, JpegScale, MaskValue, Moves, Noise, Operation, Orientation,
-    PaddingMode, Picture, PixelPipeline, ProductRounding, RandomIoUCrop, RandomPerspective, RandomResize,
+    ImageShape, ImageTransform, Interpolation, JpegQuality, JpegScale, KeyPoints, MaskValue, Moves, Noise, Operation,
+    Orientation, PaddingMode, Picture, PixelPipeline, ProductRounding, RandomIoUCrop, RandomPerspective, RandomResize,
     RandomShortestSize, RandomZoomOut, ResizeTo, ScaleJitter, SmallImage, TransformedImage, Truncated, Values,
     decode_image, fixed_size, image_size,
 };

@@ -266,6 +266,9 @@ class ImageOperations:
         numbers: str,
         is_clamped: bool,
     ) -> tuple[list[list[float]], tuple[int, int], list[int] | None, str]: ...
+    def key_points(
+        self, places: Sequence[Sequence[float]], size: tuple[int, int], numbers: str
+    ) -> list[list[float]]: ...
 
 @final
 class Indices:

@@ -21,6 +21,7 @@ from .moved_parts import MovedParts
 from .paths import local, make_private_folder, user_cache_folder
 from .transforms.boxes import FORMATS, GivenBoxes, given_boxes, moved_boxes
 from .transforms.drawing import current_generator
+from .transforms.key_points import moved_key_points
 from .transforms.recognise import divide
 from .transforms.running import check_policies, moved_mask
 
@@ -73,9 +74,10 @@ class ImageField:
     the number of boxes and `box_fields` was not given, a field with as many rows as there were boxes is an error.
 
     **Key points** (`keypoints="points.npy"`) move with their image, too: pairs of x and y, arrays (..., 2) or lists of
-    such. Torchvision moves them, so the whole `transform` is called in Python, with the same draws, and samples are
-    made one by one. Points that leave the image are outside of it then, unless torchvision's `ClampKeyPoints` or
-    `SanitizeKeyPoints` is among the transforms. Key points that belong to boxes are named in `box_fields`, too.
+    such. Samples are made one by one then. `RandomRotation`, `RandomAffine` and `RandomPerspective`, and what follows
+    them, are torchvision's, with the same draws. Points that leave the image are outside of it, unless torchvision's
+    `ClampKeyPoints` or `SanitizeKeyPoints` is among the transforms. Key points that belong to boxes are named in
+    `box_fields`, too.
 
     It can be pickled, if `transform` can. Threads may share it.
 
@@ -256,8 +258,10 @@ class ImageField:
         return bool(self.boxes or self.masks or self.keypoints)
 
     @property
-    def boxes_reason(self) -> str | None:
-        """Why what is done in Rust needs samples one by one because of their boxes; None if it does not."""
+    def single_reason(self) -> str | None:
+        """Why what is done in Rust is done sample by sample, because of boxes or key points; None if it is not."""
+        if self.keypoints:
+            return "key points move with each image, so samples are made one by one"
         if self._drops_boxes:
             return "`SanitizeBoundingBoxes` drops boxes, so their number is known only after each sample is made"
         if self._draws_by_boxes:
@@ -279,7 +283,7 @@ class ImageField:
             return self._reason
         if self.pipeline is None:
             return "images are of any size: end with a transform that gives them one"
-        return self.boxes_reason
+        return self.single_reason
 
     @property
     def random_transform(self) -> str | None:
@@ -375,18 +379,20 @@ class ImageField:
         try:
             moved = [None if each is None else moved_boxes(each, self.box_format, operations, before) for each in boxes]
             turned = [None if each is None else moved_mask(each, operations, before) for each in masks]
+            points = [None if each is None else moved_key_points(each, operations, before) for each in keypoints]
         except ValueError as error:
             raise DamagedImageError(str(error)) from None
-        parts = MovedParts(image, [each and each.boxes for each in moved], turned, dict(fields), list(keypoints))
+        parts = MovedParts(image, [each and each.boxes for each in moved], turned, dict(fields), points)
         if self._drops_boxes and moved[0] is not None and moved[0].rows is not None:
-            parts = parts.with_rows(moved[0].rows, len(boxes[0]), of_boxes)
+            points_of_boxes = {place for place, name in enumerate(self.keypoints) if name in fields}
+            parts = parts.with_rows(moved[0].rows, len(boxes[0]), of_boxes, points_of_boxes)
         if self._rest is not None:
             return self._called(parts, [each and each.form for each in moved])
         if self.tv_tensors and self._marks is not None:
             marks = self._marks
             marked = [each and marks.boxes(each.boxes, each.canvas, each.form) for each in moved]
             masks = [marks.mask(mask) for mask in parts.masks]
-            points = [marks.keypoints(each, (image.shape[-2], image.shape[-1])) for each in keypoints]
+            points = [marks.keypoints(each, (image.shape[-2], image.shape[-1])) for each in parts.keypoints]
             parts = MovedParts(self._marked(image), marked, masks, parts.fields, points)
         return parts
 

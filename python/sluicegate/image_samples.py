@@ -210,7 +210,7 @@ class ImageSamples:
     def core(self, core: _core.Dataset) -> tuple[_core.Dataset, Any, list[int]] | str:
         """`core` with its images decoded by the core, its structure, and its fields; or why it can't, in words."""
         for field in self._order:
-            if self.images[field].boxes_reason is not None:
+            if self.images[field].single_reason is not None:
                 return str(self.images[field].python_reason)
         used: list[int] = []
         numbered = _numbered(self._structure, used)

@@ -25,11 +25,24 @@ class MovedParts(NamedTuple):
     fields: dict[str, Any]
     keypoints: list[Any]
 
-    def with_rows(self, rows: Sequence[int], count: int, of_boxes: Collection[int]) -> MovedParts:
-        """Returns the same with these rows of the fields, and of the masks at `of_boxes` that have `count` planes."""
+    def with_rows(
+        self, rows: Sequence[int], count: int, of_boxes: Collection[int], points_of_boxes: Collection[int]
+    ) -> MovedParts:
+        """Returns the same with these rows of what belongs to `count` boxes.
+
+        Args:
+            rows: the indices of the boxes that are left.
+            count: the number of boxes before.
+            of_boxes: the indices of the masks that belong to boxes, if there are as many as boxes.
+            points_of_boxes: the indices of the fields of key points that belong to boxes.
+        """
         masks = [
             rows_of(mask, rows) if number in of_boxes and row_count(mask) == count else mask
             for number, mask in enumerate(self.masks)
         ]
         fields = {name: None if value is None else rows_of(value, rows) for name, value in self.fields.items()}
-        return self._replace(masks=masks, fields=fields)
+        keypoints = [
+            rows_of(points, rows) if number in points_of_boxes and points is not None else points
+            for number, points in enumerate(self.keypoints)
+        ]
+        return self._replace(masks=masks, fields=fields, keypoints=keypoints)

@@ -10,7 +10,9 @@ use super::detach::detach;
 use super::error::to_python;
 use super::memory::{ForeignArray, capsule};
 use crate::memory::{Array, Lease, Slab};
-use crate::{AnyPicture, Boxes, Clamping, Coordinates, DType, MaskValue, Operation, Picture, ProductRounding};
+use crate::{
+    AnyPicture, Boxes, Clamping, Coordinates, DType, KeyPoints, MaskValue, Operation, Picture, ProductRounding,
+};
 
 /// So many slots are kept for the next images: a user holds few at a time.
 const FREE_SLOTS: usize = 4;
@@ -76,6 +78,16 @@ impl ImageOperations {
             operation.apply_to_boxes(&mut boxes).map_err(PyValueError::new_err)?;
         }
         Ok((boxes.numbers, (boxes.height, boxes.width), boxes.rows, boxes.format.name()))
+    }
+
+    /// The key points after all steps, x and y each, in an image of this (height, width). `numbers` is as for boxes.
+    fn key_points(&self, places: Vec<[f64; 2]>, size: (usize, usize), numbers: &str) -> PyResult<Vec<[f64; 2]>> {
+        let coordinates = coordinates_of(numbers)?;
+        let mut points = KeyPoints { places, height: size.0, width: size.1, coordinates };
+        for operation in &self.0 {
+            operation.apply_to_key_points(&mut points).map_err(PyValueError::new_err)?;
+        }
+        Ok(points.places)
     }
 }
 
@@ -150,14 +162,18 @@ pub(super) type GivenBoxes = (Vec<[f64; 4]>, String, String);
 
 /// The boxes, in an image of no size yet.
 pub(super) fn boxes_of(py: Python<'_>, (numbers, format, kind): GivenBoxes) -> PyResult<Boxes> {
-    let coordinates = match &*kind {
-        "float32" => Coordinates::Single,
-        "float64" => Coordinates::Double,
-        "integer" => Coordinates::Whole,
-        _ => return Err(PyValueError::new_err(format!("boxes have no numbers of type {kind}"))),
-    };
+    let coordinates = coordinates_of(&kind)?;
     let format = format.parse().map_err(|error| to_python(py, error))?;
     Ok(Boxes { numbers, format, coordinates, ..Boxes::default() })
+}
+
+fn coordinates_of(kind: &str) -> PyResult<Coordinates> {
+    match kind {
+        "float32" => Ok(Coordinates::Single),
+        "float64" => Ok(Coordinates::Double),
+        "integer" => Ok(Coordinates::Whole),
+        _ => Err(PyValueError::new_err(format!("numbers: expected 'float32', 'float64' or 'integer', got {kind:?}"))),
+    }
 }
 
 /// The data type, the shape and the elements of a tensor of three dimensions.

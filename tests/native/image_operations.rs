@@ -1,8 +1,8 @@
-//! Operations on pixels, boxes and masks: values that follow from the formulas by hand.
+//! Operations on pixels, boxes, key points and masks: values that follow from the formulas by hand.
 
 use sluicegate::{
-    AnyPicture, BoxFormat, Boxes, Coordinates, DType, Eraser, Frame, Interpolation, Noise, Operation, PaddingMode,
-    Picture, Values,
+    Antialias, AnyPicture, BoxFormat, Boxes, Coordinates, DType, Eraser, Frame, Interpolation, KeyPoints, Noise,
+    Operation, PaddingMode, Picture, Values,
 };
 
 fn bytes(operation: &Operation, width: usize, height: usize, pixels: &[u8]) -> Vec<u8> {
@@ -165,6 +165,33 @@ fn boxes_are_dropped_and_converted() {
     blank(&[false]).apply_to_boxes(&mut boxes).unwrap();
     assert_eq!(boxes.numbers, [[0.0; 4]]);
     assert_eq!(bytes(&blank(&[false]), 2, 1, &[3, 4]), [3, 4]);
+}
+
+#[test]
+fn key_points_are_in_the_middle_of_pixels() {
+    let places = vec![[0.0, 9.0], [19.0, 4.0]];
+    let mut points = KeyPoints { places, height: 10, width: 20, coordinates: Coordinates::Whole };
+    for operation in [
+        Operation::HorizontalFlip,
+        Operation::VerticalFlip,
+        Operation::Crop { top: 3, left: 1, height: 7, width: 18 },
+        Operation::Pad { left: 2, top: 1, right: 0, bottom: 0, fill: vec![], mode: PaddingMode::Constant },
+        Operation::Equalize,
+        Operation::Resize { height: 4, width: 30, interpolation: Interpolation::Nearest, antialias: Antialias::Off },
+    ] {
+        operation.apply_to_key_points(&mut points).unwrap();
+    }
+    assert_eq!((&points.places[..], points.height, points.width), (&[[30.0, -1.0], [1.0, 1.0]][..], 4, 30));
+    let mirror = Operation::Pad { left: 2, top: 0, right: 0, bottom: 0, fill: vec![], mode: PaddingMode::Reflect };
+    assert!(mirror.apply_to_key_points(&mut points).unwrap_err().contains("padded"));
+    let turn = Operation::Rotate {
+        angle: 90.0,
+        interpolation: Interpolation::Nearest,
+        frame: Frame::Same,
+        center: None,
+        fill: vec![],
+    };
+    assert!(turn.apply_to_key_points(&mut points).unwrap_err().contains("turned"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ import torch
 
 from sluicegate import _core
 
-__all__ = ["FORMATS", "GivenBoxes", "MovedBoxes", "given_boxes", "moved_boxes"]
+__all__ = ["FORMATS", "GivenBoxes", "MovedBoxes", "given_boxes", "moved_boxes", "numbers_of"]
 
 # By torchvision's names: corners, a corner and the size, the middle and the size.
 FORMATS = ("XYXY", "XYWH", "CXCYWH")
@@ -51,11 +51,15 @@ def given_boxes(boxes: Any, form: str) -> GivenBoxes:
         ValueError: they are not of shape (..., 4).
     """
     plain = torch.as_tensor(boxes).detach().as_subclass(torch.Tensor)
-    shape, dtype = _shape(plain), plain.dtype
+    shape = _shape(plain)
     if shape[-1] != 4:
         raise ValueError(f"a box is four numbers, and these are of shape {shape}")
-    numbers = "float64" if dtype == torch.float64 else "float32" if dtype.is_floating_point else "integer"
-    return GivenBoxes(plain.to(torch.float64).reshape(-1, 4).tolist(), form, numbers)
+    return GivenBoxes(plain.to(torch.float64).reshape(-1, 4).tolist(), form, numbers_of(plain.dtype))
+
+
+def numbers_of(dtype: torch.dtype) -> str:
+    """Returns the core's name for numbers of this type: "float32", "float64" or "integer"."""
+    return "float64" if dtype == torch.float64 else "float32" if dtype.is_floating_point else "integer"
 
 
 def moved_boxes(

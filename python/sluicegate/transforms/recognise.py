@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import container, conversion, identity, only_boxes
+from . import container, conversion, identity, only_boxes, perspective, warp
 from .called import CalledTransforms, is_exactly, is_sequential
 from .drawing import compiled
 from .transform import Transform
@@ -86,7 +86,7 @@ def divide(
         transform: any callable.
         mode: the mode that images are decoded in.
         has_places: whether boxes or masks move with the image.
-        has_keypoints: True if key points move with the image: then all of it is called.
+        has_keypoints: True if key points move with the image.
         box_fields: the number of fields of boxes.
     """
     native: list[Any] = []
@@ -97,11 +97,11 @@ def divide(
     steps = list(steps_of(transform, ""))
     for number, (label, step) in enumerate(steps):
         try:
-            if has_keypoints:
-                raise NotRecognizedError("key points move with the image, and only torchvision moves those")
             own = own_of(step, is_pillow)
             _check(own, mode if is_pillow else None, dtype, has_places)
             _check_boxes(own, box_fields)
+            if has_keypoints:
+                _check_key_points(own)
         except NotRecognizedError as error:
             rest = [each for _, each in steps[number:]]
             called = CalledTransforms(rest, takes_pillow=is_pillow, takes_marked=is_marked)
@@ -210,6 +210,13 @@ def _check_boxes(own: Transform, box_fields: int) -> None:
     for kind, what in ((only_boxes.SanitizeBoundingBoxes, "drops boxes"), (only_boxes.RandomIoUCrop, "draws by boxes")):
         if any(isinstance(each, kind) for each in _all(own)):
             raise NotRecognizedError(f"it {what} of one field, and there are {box_fields} fields of boxes")
+
+
+def _check_key_points(own: Transform) -> None:
+    """Raises `NotRecognizedError` if `own` turns the image: torch sums up products for key points in its own order."""
+    turning = (warp.RandomRotation, warp.RandomAffine, perspective.RandomPerspective)
+    if any(isinstance(each, turning) for each in _all(own)):
+        raise NotRecognizedError("key points turn with the image, and only torchvision turns those")
 
 
 def _all(own: Transform) -> Iterator[Any]:

@@ -1,0 +1,76 @@
+//! [`KeyPoints`]: places in an image, which move with the pixels.
+
+use super::{Coordinates, Operation, PaddingMode, Reason};
+
+/// Places in an image, as `torchvision.tv_tensors.KeyPoints`: a place is the middle of a pixel, so the last pixel of a row is at
+/// the width less 1. Those that leave the image are outside of it.
+///
+/// # Example
+/// ```
+/// use sluicegate::{KeyPoints, Operation};
+/// let mut points = KeyPoints { places: vec![[2.0, 3.0]], height: 10, width: 20, ..KeyPoints::default() };
+/// Operation::HorizontalFlip.apply_to_key_points(&mut points)?;
+/// Operation::Crop { top: 4, left: 0, height: 6, width: 20 }.apply_to_key_points(&mut points)?;
+/// assert_eq!((points.places, points.height), (vec![[17.0, -1.0]], 6));
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct KeyPoints {
+    /// Each x and y, in pixels.
+    pub places: Vec<[f64; 2]>,
+    /// The height of the image, in pixels.
+    pub height: usize,
+    /// The width of the image, in pixels.
+    pub width: usize,
+    /// What the numbers are.
+    pub coordinates: Coordinates,
+}
+
+impl Operation {
+    /// Moves the key points as this step moves pixels, as torchvision's functions do; colors leave them.
+    ///
+    /// # Errors
+    /// In words: padding by a mirror, which torchvision refuses, or a step that turns pixels, which moves boxes alone here.
+    pub fn apply_to_key_points(&self, points: &mut KeyPoints) -> Result<(), Reason> {
+        let (height, width) = (points.height, points.width);
+        match self {
+            Self::Crop { top, left, .. } => points.each(|place, edge| place - [*left, *top][edge] as f64),
+            Self::Pad { mode, .. } if *mode != PaddingMode::Constant => {
+                return Err(format!("key points can't be padded by {mode:?}: what is there is seen twice then"));
+            }
+            Self::Pad { left, top, .. } => points.each(|place, edge| place + [*left, *top][edge] as f64),
+            Self::HorizontalFlip => points.flip(0, width),
+            Self::VerticalFlip => points.flip(1, height),
+            Self::Resize { .. } => {
+                let after = self.size_after(height, width);
+                let ratio = |new: usize, old: usize| f64::from((new as f64 / old as f64) as f32);
+                let ratios = [ratio(after.1, width), ratio(after.0, height)];
+                let coordinates = points.coordinates;
+                // Torch multiplies integers as floats, too.
+                let floats = coordinates.as_floats();
+                points.each(|place, edge| coordinates.cast(floats.round(place) * ratios[edge]));
+            }
+            Self::Rotate { .. } | Self::Affine { .. } | Self::Perspective { .. } => {
+                return Err("key points are not turned with their image here".into());
+            }
+            _ => {}
+        }
+        (points.height, points.width) = self.size_after(height, width);
+        Ok(())
+    }
+}
+
+impl KeyPoints {
+    /// Each number becomes what `of` makes of it and of 0 for x, 1 for y; sums and differences of integers are exact.
+    fn each(&mut self, of: impl Fn(f64, usize) -> f64) {
+        let coordinates = self.coordinates;
+        for place in &mut self.places {
+            *place = [0, 1].map(|edge| coordinates.round(of(place[edge], edge)));
+        }
+    }
+
+    fn flip(&mut self, axis: usize, length: usize) {
+        let last = length as f64 - 1.0;
+        self.each(|place, edge| if edge == axis { -(place - last) } else { place });
+    }
+}
