@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -26,6 +26,8 @@ _KEPT = "_fill", "_labels_getter", "_log_ratio", "_policies", "_PARAMETER_MAX"
 _V1, _V2 = "torchvision.transforms", "torchvision.transforms.v2"
 # Of others Pillow's images have other values: it multiplies colors by alpha where it resizes.
 _MODES_LIKE_PILLOW = ("RGB", "L")
+# What the core calls transforms that change values alone.
+_OF_VALUES = ("Normalize", "ToDtype", "ToImage")
 
 
 class Divided(NamedTuple):
@@ -102,6 +104,8 @@ def divide(
             _check_boxes(own, box_fields)
             if has_keypoints:
                 _check_key_points(own)
+            if has_places:
+                _check_marks(own, [each for _, each in steps[number + 1 :]])
         except NotRecognizedError as error:
             rest = [each for _, each in steps[number:]]
             called = CalledTransforms(rest, takes_pillow=is_pillow, takes_marked=is_marked)
@@ -217,6 +221,26 @@ def _check_key_points(own: Transform) -> None:
     turning = (warp.RandomRotation, warp.RandomAffine, perspective.RandomPerspective)
     if any(isinstance(each, turning) for each in _all(own)):
         raise NotRecognizedError("key points turn with the image, and only torchvision turns those")
+
+
+def _check_marks(own: Transform, later: Sequence[Any]) -> None:
+    """Raises `NotRecognizedError` if `own` takes the marks off what moves with an image, and it or `later` moves that.
+
+    Torchvision leaves what has no mark where it is. What is called gets marks again, so `own` must be called, too.
+    """
+    parts = [each for each in _all(own) if not inside(each)]
+    takes_marks_off = any(isinstance(each, conversion.ToPureTensor) for each in parts)
+    if takes_marks_off and not all(map(_is_of_values, [*parts, *later])):
+        raise NotRecognizedError("boxes, masks and key points do not move any more after it; put it at the end")
+
+
+def _is_of_values(transform: Any) -> bool:
+    try:
+        spec = own_of(transform, is_pillow=False).spec()
+    except (NotRecognizedError, AttributeError, IndexError, TypeError, ValueError):
+        return False
+    names = [each if isinstance(each, str) else next(iter(each)) for each in spec or []]
+    return spec is not None and all(name in _OF_VALUES for name in names)
 
 
 def _all(own: Transform) -> Iterator[Any]:

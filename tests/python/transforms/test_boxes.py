@@ -352,3 +352,35 @@ def test_boxes_in_groups_are_not_dropped() -> None:
     groups = torch.tensor([[[0, 0, 5, 5], [1, 1, 1, 1]]])
     with pytest.raises(DamagedImageError, match=r"shape \(n, 4\), and these are of shape \(1, 2, 4\)"):
         field.decode_moved(encoded(photograph(1)), 0, [groups], [])
+
+
+@pytest.mark.parametrize("module", [T, v2])
+def test_what_has_no_mark_stays_where_it_is(module: Any) -> None:
+    """After `ToPureTensor` torchvision moves images alone."""
+
+    def steps(of: Any) -> list[Any]:
+        turn, pure = of.RandomHorizontalFlip(1.0), of.ToPureTensor()
+        floats = of.ToDtype(torch.float32, scale=True)
+        return [
+            of.Compose([of.Pad(3), pure, turn]),
+            of.Compose([turn, of.RandomApply([of.Compose([pure, floats])], p=1.0), of.CenterCrop(30)]),
+            of.Compose([turn, pure, _Unknown(), turn]),
+            of.RandomApply([pure, turn], p=1.0),
+            of.Compose([of.CenterCrop(50), of.ToImage(), floats, pure, of.Normalize([0.5], [0.5])]),
+        ]
+
+    for number, (own, theirs) in enumerate(zip(steps(module), steps(v2), strict=True)):
+        field = ImageField(own, boxes="boxes", masks="masks", exact=True)
+        assert field.is_called == (number < 4)
+        assert ("boxes, masks and key points do not move any more" in str(field.python_reason)) == (number < 4)
+        given = sample(7)
+        boxes, masks = given["boxes"].as_subclass(torch.Tensor), given["masks"].as_subclass(torch.Tensor)
+        found = field.decode_moved(encoded(photograph(7, SIZE[1], SIZE[0])), 0, [boxes], [masks])
+        image, target = theirs(given["image"], {"boxes": given["boxes"], "masks": given["masks"]})
+        torch.testing.assert_close(found.image, image.as_subclass(torch.Tensor))
+        assert torch.equal(found.boxes[0], target["boxes"].as_subclass(torch.Tensor))
+        assert torch.equal(found.masks[0], target["masks"].as_subclass(torch.Tensor))
+    with pytest.raises(TypeError, match="requires input sample to contain"):
+        ImageField(module.Compose([module.ToPureTensor(), module.RandomIoUCrop()]), boxes="boxes").decode_moved(
+            encoded(photograph(7, SIZE[1], SIZE[0])), 0, [boxes], []
+        )
