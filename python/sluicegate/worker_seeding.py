@@ -42,6 +42,9 @@ class _Torch:
     def manual_seed(self, seed: Any) -> torch.Generator:
         return self.generator.manual_seed(int(seed))
 
+    def seed(self) -> int:
+        return self.generator.seed()
+
 
 def only_seeds(function: Any) -> bool:
     """Returns True if all that `function` can do as `worker_init_fn` is to set the global generators of a worker.

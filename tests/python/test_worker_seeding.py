@@ -51,10 +51,6 @@ def of_everything(worker_id: int, offset: int = 5) -> None:
     random.seed(seed)
 
 
-def of_lightning(worker_id: int) -> None:
-    """Replaced below where it is installed."""
-
-
 def prints(worker_id: int) -> None:
     print(worker_id)
 
@@ -98,7 +94,7 @@ def closed_over(seed: Any) -> Callable[[int], None]:
     return init
 
 
-class Callable_:
+class Initializer:
     def __call__(self, worker_id: int) -> None:
         random.seed(worker_id)
 
@@ -106,7 +102,7 @@ class Callable_:
 RECIPES = [of_the_documentation, of_numpys_state, of_a_number, of_everything, lambda _: random.seed(3)]
 OTHERS = [
     *(prints, stores, sets_an_attribute, sets_an_element, branches, asks_for_the_dataset, calls_another),
-    *(imports_another, closed_over(3), Callable_(), functools.partial(of_everything, offset=2), print, int),
+    *(imports_another, closed_over(3), Initializer(), functools.partial(of_everything, offset=2), print, int),
 ]
 
 
@@ -133,6 +129,14 @@ def test_a_patched_function_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not only_seeds(functools.partial(original, rank=torch.tensor(3)))
     monkeypatch.setattr(module, "pl_worker_init_function", of_a_number)
     assert not only_seeds(original)
+
+
+def test_a_seed_of_the_system_is_one() -> None:
+    def unpredictable(worker_id: int) -> None:
+        random.seed(torch.seed() + torch.random.seed())
+
+    assert only_seeds(unpredictable)
+    assert seeded_by(unpredictable, 7, 1) != seeded_by(unpredictable, 7, 1)
 
 
 def test_generators_stay_as_they_are() -> None:
