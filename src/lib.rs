@@ -107,7 +107,7 @@ pub use dataset::{
     Ragged, ReadMany, SampleStream, Stack, StopSignal, StreamPart, StreamPosition, StreamSplit, Subset, VariableSize,
 };
 #[cfg(feature = "image")]
-pub use dataset::{DecodedField, DecodedImages, PixelImages};
+pub use dataset::{DecodedField, DecodedImages, FileImages, OtherImages, PixelImages};
 pub use error::{Error, Result};
 #[cfg(feature = "burn")]
 pub use integration::{BurnLoader, FromBurn, ToBurn, burn_collate};

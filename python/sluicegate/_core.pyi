@@ -49,6 +49,7 @@ __all__ = [
     "draws_in_order",
     "explicit_batches",
     "explicit_order",
+    "file_images",
     "generator_words",
     "length_bucket_batch_sampler",
     "linked_image",
@@ -502,6 +503,12 @@ class Reader:
     def origin(self, index: int, field: int) -> str | None: ...
 
 def draws_in_order(dataset: Dataset) -> bool: ...
+def file_images(
+    paths: bytes,
+    arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]],
+    transforms: str,
+    others: object,
+) -> Dataset: ...
 def pixel_images(
     images: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object],
     arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]],

@@ -28,3 +28,8 @@ def batch_source(dataset: Any, collate_fn: Callable[[Any], Any], *, in_worker: b
 def lacks_seed(source: BatchSource, seed: int | None) -> bool:
     """Returns whether only Python can draw what is random in `source` for a loader without a `seed`."""
     return source.is_random and seed is None and not source.draws_in_order
+
+
+def lacks_order(source: BatchSource, seed: int | None, *, in_order: bool) -> bool:
+    """Returns whether what batches draw could depend on one that fails only after they were delivered."""
+    return not in_order and seed is None and source.falls_back and source.draws_in_order

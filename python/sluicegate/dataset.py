@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,7 @@ class Source:
             Torch collates each otherwise.
         checks: each tells whether a tensor still has the memory that the core reads.
         is_captured: True if it is the dataset as it was when the epoch began, as worker processes have it.
+        falls_back: True if Python makes a batch that the core fails at: it may not fail there, or with another error.
     """
 
     dataset: _core.Dataset
@@ -65,6 +66,7 @@ class Source:
     kinds: tuple[Kind, ...]
     checks: tuple[Callable[[], bool], ...] = ()
     is_captured: bool = False
+    falls_back: bool = False
 
     @property
     def draws_in_order(self) -> bool:
@@ -150,7 +152,8 @@ def _torchvision(dataset: Any, in_worker: bool) -> Source | None:
     if found is None:
         return None
     (core, structure, kinds), is_same = found
-    return Source(core, structure, kinds, (is_same,), is_captured=in_worker)
+    falls_back = not torchvision_datasets.in_memory(dataset)
+    return Source(core, structure, kinds, (is_same,), is_captured=in_worker, falls_back=falls_back)
 
 
 def is_untouched(dataset: Any) -> bool:
@@ -265,10 +268,10 @@ def _subset(dataset: Subset[Any], in_worker: bool) -> Source | None:
     if subset is None:
         return None
     if inner.is_captured:
-        return Source(subset, inner.structure, inner.kinds, inner.checks, is_captured=True)
+        return replace(inner, dataset=subset)
     chosen, length = dataset.indices, len(dataset)
     checks = (_attribute_check(dataset, "dataset"), _attribute_check(dataset, "indices"), lambda: len(chosen) == length)
-    return Source(subset, inner.structure, inner.kinds, (*checks, *inner.checks))
+    return replace(inner, dataset=subset, checks=(*checks, *inner.checks))
 
 
 def int64_array(indices: Any) -> torch.Tensor | None:
@@ -299,10 +302,11 @@ def _concat(dataset: ConcatDataset[Any], in_worker: bool) -> Source | None:
         return None
     core = _core.Dataset.concat([source.dataset for source in sources])
     inner = tuple(check for source in sources for check in source.checks)
+    falls_back = any(source.falls_back for source in sources)
     if all(source.is_captured for source in sources):
-        return Source(core, first.structure, first.kinds, inner, is_captured=True)
+        return Source(core, first.structure, first.kinds, inner, is_captured=True, falls_back=falls_back)
     checks = (_attribute_check(dataset, "datasets"), _parts_check(lambda: dataset.datasets), *inner)
-    return Source(core, first.structure, first.kinds, checks)
+    return Source(core, first.structure, first.kinds, checks, falls_back=falls_back)
 
 
 def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
@@ -330,6 +334,7 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
             _parts_check(lambda: list(_named_parts(dataset).values())),
             *(check for source in sources.values() for check in source.checks),
         ),
+        falls_back=any(source.falls_back for source in sources.values()),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import ConcatDataset, StackDataset, Subset
 
 from . import _torch, torchvision_datasets
-from .batch_source import BatchSource, batch_source, lacks_seed
+from .batch_source import BatchSource, batch_source, lacks_order, lacks_seed
 from .dataset import is_untouched
 from .native_dataset import NativeDataset
 from .native_stream import NativeStream
@@ -124,6 +124,8 @@ def _refused_draws(loader: DataLoader[Any], source: BatchSource) -> tuple[str, s
         return f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader"
     if source.draws_in_order and loader.seed is not None and not loader.seed_samples:
         return "seed_samples is False, so random values follow from no seed", "leave out seed_samples"
+    if lacks_order(source, loader.seed, in_order=bool(loader.in_order)):
+        return "in_order is False, and an error changes what is drawn after it", "leave out in_order, or give seed="
     return None
 
 

@@ -61,11 +61,18 @@ class NativeIterator(EpochIterator):
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
+        self._finish_draws()
         super()._reset(loader, first_iter)
         source = self._source
         # Workers that persist have the dataset of their first epoch.
         is_kept = source is not None and source.is_captured and source.is_current(self._collate_fn)
         self._begin(source if is_kept else self._native_source())
+
+    def _finish_draws(self) -> None:
+        """Waits for what was asked for in an epoch that was left: what fails has drawn less than was assumed."""
+        if self._worker_draws is not None and self._source is not None and self._source.falls_back:
+            while self._under_way:
+                self._take()
 
     def _native_source(self) -> BatchSource | None:
         source = batch_source(self._dataset, self._collate_fn, in_worker=self._num_workers > 0)
@@ -84,6 +91,9 @@ class NativeIterator(EpochIterator):
         # What Python has fetched already, so that draws are made in their order.
         self._made: dict[int, Any] = {}
         self._begin_draws(source)
+        # The number of a batch that the core has failed at, and the global generator before the last one asked for.
+        self._left_to_python: int | None = None
+        self._before: torch.Tensor | None = None
         # What was taken before its turn, for a device.
         self._begun: deque[tuple[BatchIds, Any, _core.Held]] = deque()
         if self._num_workers > 0:
@@ -125,7 +135,7 @@ class NativeIterator(EpochIterator):
         self._for_python.clear()
         self._made.clear()
         if self._worker_draws is not None:
-            self._worker_draws.rewind()
+            self._worker_draws.rewind([ids.batch_index for ids in self._under_way.values()])
         for number, ids in self._under_way.items():
             self._ask(number, ids)
 
@@ -179,6 +189,9 @@ class NativeIterator(EpochIterator):
             if taken is None:
                 return
             ids, batch = taken
+            if self._is_for_python(batch):
+                self._leave_to_python(ids)
+                return
             held = self._engine.bytes_ahead.hold(sum(tensor.nbytes for tensor in tensors_of(batch)))
             is_error = isinstance(batch, Exception)
             self._begun.append((ids, batch if is_error else self._destination.begin(batch), held))
@@ -234,6 +247,8 @@ class NativeIterator(EpochIterator):
             way = self._worker_draws.ask(ids.batch_index)
             if self._window is not None:
                 self._window.set_generator(way)
+        elif self._source is not None and self._source.falls_back and self._source.draws_in_order:
+            self._before = torch.default_generator.get_state()
         if not self._push(number, ids.request):
             self._for_python.append(number)
             if self._worker_draws is not None:
@@ -254,6 +269,22 @@ class NativeIterator(EpochIterator):
         with seeding.batch():
             return self._dataset_fetcher.fetch(indices_of(ids.request))
 
+    def _is_for_python(self, batch: Any) -> bool:
+        """Returns whether the core has failed at a batch that Python makes, or fails at with the right error."""
+        return isinstance(batch, Exception) and self._source is not None and self._source.falls_back
+
+    def _leave_to_python(self, ids: BatchIds) -> None:
+        """Has Python make a batch that the core has failed at, drawing from where the core began.
+
+        Those after it are asked for again: where it fails, it draws less, and they draw from elsewhere.
+        """
+        number = self._left_to_python = self._asked
+        self._asked += 1
+        self._under_way = {number: ids, **self._under_way}
+        if self._worker_draws is None and self._before is not None:
+            torch.default_generator.set_state(self._before)
+        self._take_over(self._source)
+
     def _shutdown_workers(self) -> None:
         """Lets go of what is under way; what trainers call to end an iterator early."""
         self._requests = iter(())
@@ -265,7 +296,7 @@ class NativeIterator(EpochIterator):
     def _push(self, number: int, request: Any) -> bool:
         """Asks the core for a batch; False when it does not take the request."""
         window = self._window
-        if window is None:
+        if window is None or number == self._left_to_python:
             return False
         if type(request) is Slice:
             return window.push_slice(number, request.permutation.core, request.start, request.stop)
@@ -305,4 +336,7 @@ class NativeIterator(EpochIterator):
                 f"{len(self._under_way)} batches of {type(self._dataset).__name__}. If the storage is that slow, raise "
                 "timeout"
             )
+        if self._is_for_python(taken[1]):
+            self._leave_to_python(taken[0])
+            return self._take()
         return taken

@@ -56,7 +56,7 @@ class PackedSource:
         )
 
     # Documents are what they are.
-    is_random = draws_in_order = is_captured = False
+    is_random = draws_in_order = is_captured = falls_back = False
 
     def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:
         """A window on its batches, of which nothing is drawn."""

@@ -1,4 +1,4 @@
-"""torchvision's datasets that hold their images in memory, as the core reads them.
+"""torchvision's datasets, as the core reads them.
 
 The core reads one only if no difference can be observed: it is exactly one of these classes, with torchvision's own
 methods, bytes for images, plain integers for labels, and transforms that `exact_steps` knows. Everything else is a
@@ -11,6 +11,7 @@ Python dataset, for the first reason that `python_reason` names. torchvision its
 | `QMNIST` with `compat=True` | the same | first column of a tensor of int64 |
 | `SVHN`, `STL10` | array (n, 3, height, width) | array of integers |
 | `USPS`, `SEMEION` | array (n, height, width) | list of `int`, array of integers |
+| `ImageFolder` | files, by `default_loader` and Pillow | `int` in `samples` |
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from . import _core, _torch
 from .global_generators import keeping_generators, torch_door
 from .native_dataset import Kind, hand_over
 from .torchvision_facts import Facts, array_facts, replaced_part
+from .torchvision_folder import folder_parts
 from .transforms.exact_pillow import exact_steps
 from .transforms.recognise import NotRecognizedError
 
@@ -37,7 +39,7 @@ Parts = tuple[_core.Dataset, Any, tuple[Kind, ...]]
 
 @dataclass(frozen=True)
 class _Form:
-    """How a class of torchvision's keeps its samples.
+    """How a class of torchvision's keeps its samples in memory.
 
     Attributes:
         module: the name of its module, and of the module of its `__getitem__`, in `torchvision.datasets`.
@@ -65,6 +67,11 @@ _FORMS = {
     "USPS": _Form("usps", "targets", 3, is_tensor=False, channels=None),
     "SEMEION": _Form("semeion", "labels", 3, is_tensor=False, channels=None),
 }
+# By class, the module, and the attribute with the labels.
+_PLACES = {
+    **{name: (form.module, form.labels) for name, form in _FORMS.items()},
+    "ImageFolder": ("folder", "samples"),
+}
 
 
 @dataclass(frozen=True)
@@ -84,10 +91,10 @@ _KNOWN: weakref.WeakKeyDictionary[Any, dict[bool, _Found]] = weakref.WeakKeyDict
 def is_dataset(dataset: Any) -> bool:
     """Returns whether `dataset` is exactly of one of the classes in the table."""
     cls = type(dataset)
-    form = _FORMS.get(cls.__name__)
-    if form is None or not cls.__module__.startswith("torchvision.datasets."):
+    place = _PLACES.get(cls.__name__)
+    if place is None or not cls.__module__.startswith("torchvision.datasets."):
         return False
-    module = sys.modules.get(f"torchvision.datasets.{form.module}")
+    module = sys.modules.get(f"torchvision.datasets.{place[0]}")
     return module is not None and getattr(module, cls.__name__, None) is cls
 
 
@@ -102,8 +109,13 @@ def native_parts(dataset: Any, *, in_worker: bool) -> tuple[Parts, Callable[[], 
     if isinstance(found.parts, str):
         return None
     if in_worker:
-        return found.parts, _memory_check(dataset.data)
+        return found.parts, _memory_check(dataset.data) if in_memory(dataset) else lambda: True
     return found.parts, lambda: _is_current(dataset, found)
+
+
+def in_memory(dataset: Any) -> bool:
+    """Returns whether `dataset`, which `is_dataset` is true of, holds its images in memory."""
+    return type(dataset).__name__ in _FORMS
 
 
 def python_reason(dataset: Any) -> str | None:
@@ -117,12 +129,18 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
     known = _KNOWN.setdefault(dataset, {})
     found = known.get(in_worker)
     if found is None or not _is_current(dataset, found):
-        facts = Facts(dataset, _FORMS[type(dataset).__name__].labels)
+        facts = Facts(dataset, _PLACES[type(dataset).__name__][1])
         labels: Any = None
         parts: Parts | str
         try:
-            labels = _labels(dataset, copies=in_worker)
-            parts = _parts(dataset, labels)
+            _check(dataset)
+            if in_memory(dataset):
+                labels = _labels(dataset, copies=in_worker)
+                parts = _parts(dataset, labels)
+            else:
+                parts = folder_parts(dataset)
+            if not _gives_the_same(dataset, parts):
+                parts = "this version of torchvision gives other values"
         except (AttributeError, NotRecognizedError, ValueError) as error:
             parts = str(error)
         except Exception as error:  # A version of torchvision that is different inside: it reads its datasets itself.
@@ -161,7 +179,7 @@ def _labels(dataset: Any, *, copies: bool) -> torch.Tensor:
 
 def _snapshot(dataset: Any, labels: torch.Tensor) -> Any:
     """What labels are compared with: a copy; None where they are read from their own memory."""
-    own = getattr(dataset, _FORMS[type(dataset).__name__].labels)
+    own = getattr(dataset, _PLACES[type(dataset).__name__][1])
     if type(own) is list:
         return list(own)
     return None if labels.data_ptr() == _address(own) else own.clone() if type(own) is torch.Tensor else own.copy()
@@ -175,7 +193,7 @@ def _address(array: Any) -> int:
 def _has_labels(dataset: Any, snapshot: Any) -> bool:
     if snapshot is None:
         return True
-    own = vars(dataset).get(_FORMS[type(dataset).__name__].labels)
+    own = vars(dataset).get(_PLACES[type(dataset).__name__][1])
     if type(own) is not type(snapshot):
         return False
     if type(own) is torch.Tensor:
@@ -183,31 +201,30 @@ def _has_labels(dataset: Any, snapshot: Any) -> bool:
     return own == snapshot if type(own) is list else np.array_equal(own, snapshot)
 
 
-def _parts(dataset: Any, labels: torch.Tensor) -> Parts:
-    """What the core reads in place of `dataset`.
-
-    Raises:
-        NotRecognizedError, ValueError: it can't; the message says why.
-    """
-    form = _FORMS[type(dataset).__name__]
+def _check(dataset: Any) -> None:
+    """Raises `NotRecognizedError` where something is not as torchvision has it, or is for Python in any case."""
     if (reason := replaced_part(dataset)) is not None:
         raise NotRecognizedError(reason)
     if dataset.target_transform is not None:
         raise NotRecognizedError("target_transform is called in Python; apply it to the labels beforehand")
     if dataset.transform is None:
         raise NotRecognizedError("without a transform, samples are Pillow images")
-    data = dataset.data
+
+
+def _parts(dataset: Any, labels: torch.Tensor) -> Parts:
+    """What the core reads in place of `dataset`, which holds its images in memory.
+
+    Raises:
+        NotRecognizedError, ValueError: it can't; the message says why.
+    """
+    form, data = _FORMS[type(dataset).__name__], dataset.data
     images, is_last = _images(data, form)
     if len(labels) != len(data) or len(data) == 0:
         raise NotRecognizedError(f"there are {len(data)} images and {len(labels)} labels")
     steps = exact_steps(dataset.transform, 1 if form.channels is None else 3)
     address = labels.data_ptr()
     row = [("1", "int64", address, tuple(labels.shape), (8 * labels.stride(0),), labels.untyped_storage())]
-    core = _core.pixel_images(images, row, json.dumps(steps), is_last)
-    parts: Parts = core, [0, 1], ("tensor", "number")
-    if not _gives_the_same(dataset, parts):
-        raise NotRecognizedError("this version of torchvision gives other values")
-    return parts
+    return _core.pixel_images(images, row, json.dumps(steps), is_last), [0, 1], ("tensor", "number")
 
 
 def _images(data: Any, form: _Form) -> tuple[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object], bool]:
@@ -238,21 +255,28 @@ def _memory_check(data: Any) -> Callable[[], bool]:
 
 
 def _gives_the_same(dataset: Any, parts: Parts) -> bool:
-    """Whether three samples are the same by both ways, and leave the generator at the same place."""
+    """Whether three samples are the same by both ways, and leave the generator at the same place.
+
+    Of one that Python can't read nothing is known, and of files that the core fails at Python makes the batch.
+    """
     engine = _core.Engine(0, 2, None)
     window = _core.Prefetch(engine, parts[0], hand_over(*parts), True, None)
     window.set_generator(torch_door(torch.default_generator))
     with keeping_generators():
         for place in sorted({0, len(dataset) // 2, len(dataset) - 1}):
             before = torch.random.get_rng_state()
-            image, label = dataset[place]
+            try:
+                image, label = dataset[place]
+            except Exception:
+                torch.random.set_rng_state(before)
+                continue
             after = torch.random.get_rng_state()
             torch.random.set_rng_state(before)
-            if not window.push(place, [place]):
-                return False
-            taken = window.pop({place: None}, None)
+            taken = window.pop({place: None}, None) if window.push(place, [place]) else None
             if taken is None or isinstance(taken[1], Exception):
-                return False
+                if in_memory(dataset):
+                    return False
+                continue
             ours, number = taken[1]
             plain = image.as_subclass(torch.Tensor)
             is_same = ours.dtype == plain.dtype and ours.shape[1:] == plain.shape and type(label) is int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Iterator
@@ -17,13 +18,19 @@ from .transforms.v1 import inside
 _FUNCTIONS = {
     "torchvision.transforms.functional": (
         *("center_crop", "convert_image_dtype", "crop", "get_dimensions", "hflip", "normalize", "pad", "pil_to_tensor"),
-        *("to_tensor", "vflip"),
+        *("resize", "resized_crop", "to_tensor", "vflip"),
     ),
     "torchvision.transforms.v2.functional": (
-        *("center_crop", "crop", "horizontal_flip", "normalize", "pad", "pil_to_tensor", "to_dtype", "to_image"),
-        "vertical_flip",
+        *("center_crop", "crop", "horizontal_flip", "normalize", "pad", "pil_to_tensor", "resize", "resized_crop"),
+        *("to_dtype", "to_image", "vertical_flip"),
     ),
+    "torchvision.datasets.folder": ("default_loader", "pil_loader"),
+    "torchvision": ("get_image_backend",),
 }
+# What those call of Pillow's images.
+_OF_IMAGES = ("convert", "crop", "resize", "transpose")
+# The core leaves larger images to Pillow, which warns of them where this number is not smaller.
+_MOST_PIXELS = 1 << 26
 _METHODS = ("__call__", "forward", "get_params", "make_params", "transform", "check_inputs", "_call_kernel")
 
 
@@ -42,8 +49,9 @@ class Facts:
         steps = [each for each in _inside(own.get("transform")) if _is_of_torch(each)]
         self._cls = cls
         self._arrays = [(name, own.get(name), array_facts(own.get(name))) for name in ("data", labels)]
-        self._objects = [(name, own.get(name)) for name in ("transform", "target_transform", "compat")]
+        self._objects = [(name, own.get(name)) for name in ("transform", "target_transform", "compat", "loader")]
         self._is_plain = _has_plain_defaults()
+        self._settings = _settings()
         self._functions = [
             (owner, name, getattr(owner, name, None)) for owner, names in _callers(cls, steps) for name in names
         ]
@@ -59,6 +67,7 @@ class Facts:
             and all(own.get(name) is each for name, each in self._objects)
             and all(own.get(name) is each and array_facts(each) == facts for name, each, facts in self._arrays)
             and _has_plain_defaults() is self._is_plain
+            and _settings() == self._settings
             and all(getattr(owner, name, None) is function for owner, name, function in self._functions)
             and all(type(step) is kind and _are_same(now, copy) for step, kind, now, copy in self._steps)
         )
@@ -100,8 +109,33 @@ def _callers(cls: type, steps: list[Any]) -> Iterator[tuple[Any, tuple[str, ...]
     for module, names in _FUNCTIONS.items():
         if (functional := sys.modules.get(module)) is not None:
             yield functional, names
+    if (images := sys.modules.get("PIL.Image")) is not None:
+        yield images, ("open",)
+        yield images.Image, _OF_IMAGES
     for kind in {type(step) for step in steps}:
         yield kind, _METHODS
+
+
+def _settings() -> tuple[Any, ...]:
+    """Returns what files are opened with, and how large images may be before Pillow warns."""
+    torchvision, images = sys.modules.get("torchvision"), sys.modules.get("PIL.Image")
+    return getattr(torchvision, "_image_backend", None), getattr(images, "MAX_IMAGE_PIXELS", None)
+
+
+def loads_by_pillow(dataset: Any) -> str | None:
+    """Returns why `dataset`, a folder of torchvision's, does not get its images by `pil_loader`; None if it does."""
+    folder = sys.modules["torchvision.datasets.folder"]
+    if dataset.loader not in (folder.default_loader, folder.pil_loader):
+        return "its loader is not torchvision's"
+    backend, most = _settings()
+    if backend != "PIL":
+        return f"torchvision's image backend is {backend}"
+    if most is not None and most < _MOST_PIXELS:
+        return f"PIL.Image.MAX_IMAGE_PIXELS is {most}"
+    features = importlib.import_module("PIL.features")
+    if not features.check("libjpeg_turbo"):
+        return "this Pillow was built without libjpeg-turbo"
+    return None
 
 
 def replaced_part(dataset: Any) -> str | None:
@@ -115,7 +149,7 @@ def replaced_part(dataset: Any) -> str | None:
     for owner, names in _callers(cls, steps):
         for name in names:
             function = getattr(owner, name, None)
-            is_own = _is_torchvisions(function) or _torch.is_torchs_own(function)
+            is_own = _is_of("torchvision", function) or _is_of("PIL", function) or _torch.is_torchs_own(function)
             if not is_own and not (function is None and name in (*_METHODS, "__getitems__")):
                 return f"{owner.__name__}.{name} was replaced"
     for step in steps:
@@ -140,7 +174,7 @@ def _inside(transform: Any) -> Iterator[Any]:
         yield from _inside(each)
 
 
-def _is_torchvisions(function: Any) -> bool:
-    """Returns whether `function` is written in torchvision's files."""
-    folder = os.path.dirname(getattr(sys.modules["torchvision"], "__file__", None) or "?") + os.sep
+def _is_of(package: str, function: Any) -> bool:
+    """Returns whether `function` is written in the files of `package`."""
+    folder = os.path.dirname(getattr(sys.modules.get(package), "__file__", None) or "?") + os.sep
     return _torch.is_written_in(function, folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,11 +85,11 @@ class WorkerDraws:
             self._has_drawn[worker] = True
             self._next = (worker + 1) % self._num_workers
 
-    def rewind(self) -> None:
-        """Puts the generators to where they were before the batches that were not received, to ask for those again."""
-        for worker, state in self._earliest().items():
-            self._generators[worker].set_state(state)
-        self._before.clear()
+    def rewind(self, numbers: Iterable[int]) -> None:
+        """Puts the generators to where they were before these batches, which nobody received, to ask for them again."""
+        again = {number: self._before.pop(number) for number in numbers if number in self._before}
+        for number in sorted(again, reverse=True):
+            self._generators[self._workers[number]].set_state(again[number])
 
     @contextlib.contextmanager
     def drawing(self, number: int) -> Iterator[None]:

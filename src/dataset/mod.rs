@@ -9,6 +9,8 @@ mod decoded_images;
 mod drawing;
 #[cfg(feature = "image")]
 mod encoded_batch;
+#[cfg(feature = "image")]
+mod file_images;
 pub(crate) mod format;
 mod forward;
 mod in_memory;
@@ -17,6 +19,8 @@ mod iterable;
 #[cfg(feature = "image")]
 mod pixel_images;
 mod ragged;
+#[cfg(feature = "image")]
+mod sample_generator;
 mod slices;
 mod stack;
 mod stop_signal;
@@ -28,6 +32,8 @@ pub use concat::Concat;
 #[cfg(feature = "image")]
 pub use decoded_images::{DecodedField, DecodedImages};
 pub use drawing::Drawing;
+#[cfg(feature = "image")]
+pub use file_images::{FileImages, OtherImages};
 pub(crate) use forward::shared;
 pub use in_memory::InMemory;
 pub use item_dataset::ItemDataset;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use super::sample_generator::generator_of;
 use super::{Dataset, Drawing, InMemory, ReadMany};
 use crate::memory::Array;
 use crate::transform::PixelPipeline;
@@ -69,14 +70,9 @@ impl PixelImages {
 
     fn image(&self, (index, row): (usize, usize), into: &mut BatchWriter<'_>, room: &mut [u8]) -> Result<()> {
         self.images.copy_row(index, room)?;
-        let mut generator = match (self.pipeline.is_random(), into.place(row), into.key(row)) {
-            (false, ..) => None,
-            (true, Some(place), _) => Some(TorchGenerator::at(place)),
-            (true, None, Some(key)) => Some(TorchGenerator::of_global_key(key)),
-            (true, None, None) => {
-                let reason = "its transforms are random, and nothing says what they draw from: give the loader a seed";
-                return Err(Error::InvalidArgument { argument: "seed", reason: reason.into() });
-            }
+        let mut generator = match self.pipeline.is_random() {
+            true => Some(generator_of(into.place(row), into.key(row))?),
+            false => None,
         };
         let outcome = self.pipeline.run(room, generator.as_mut(), into.sample(row).field(0));
         outcome.map_err(|reason| self.refuse(index, reason))

@@ -15,6 +15,7 @@ mod dlpack;
 mod engine;
 mod error;
 mod field_kind;
+mod file_images;
 mod folder_files;
 mod generators;
 mod hand_over;
@@ -79,6 +80,8 @@ mod _core {
     use super::dataset::Dataset;
     #[pymodule_export]
     use super::engine::Engine;
+    #[pymodule_export]
+    use super::file_images::file_images;
     #[pymodule_export]
     use super::folder_files::FolderFiles;
     #[pymodule_export]

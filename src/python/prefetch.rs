@@ -297,6 +297,9 @@ impl Prefetch {
     }
 
     /// Follows the draws of the samples at `indices`, one after the other; nothing where they draw nothing, or from a seed.
+    ///
+    /// # Errors
+    /// What they depend on could not be read; nothing was drawn.
     fn draw(&self, py: Python<'_>, indices: &[usize]) -> PyResult<Option<Arc<[GeneratorPlace]>>> {
         let Some(drawing) = self.dataset.as_deref().and_then(crate::Dataset::as_drawing) else { return Ok(None) };
         let way = self.generator.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|way| way.clone_ref(py));
@@ -338,7 +341,12 @@ impl Prefetch {
                 pinned_leases(allocate.bind(py), vec![bytes])?.into_iter().for_each(|block| self.slab.offer(block));
             }
         }
-        let draws = self.draw(py, &indices)?;
+        let draws = match self.draw(py, &indices) {
+            Ok(draws) => draws,
+            // As Python draws and fails it is.
+            Err(error) if error.is_instance_of::<PyException>(py) => return Ok(false),
+            Err(error) => return Err(error),
+        };
         let batch = IndexBatch { epoch: self.epoch.load(Ordering::Relaxed), batch_in_epoch: number, indices, draws };
         detach(py, || {
             let mut window = self.window();

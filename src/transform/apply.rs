@@ -2,6 +2,7 @@
 
 use super::level::Level;
 use super::picture::{AnyPicture, Picture};
+use super::pillow_resize::{self, PillowResize};
 use super::pixels::resample::OfImages;
 use super::pixels::{
     autocontrast, brightness, contrast, convert, equalize, erase, gaussian_blur, gaussian_noise, grayscale, hue,
@@ -9,6 +10,7 @@ use super::pixels::{
 };
 use super::{Operation, Reason, Values};
 use crate::DType;
+use crate::memory::Region;
 
 impl Operation {
     /// The picture after this step, with the values that torchvision's function makes of such a tensor.
@@ -50,6 +52,12 @@ impl Operation {
             Self::Jpeg { quality } => jpeg::bytes(&mut picture, *quality)?,
             Self::Normalize { .. } => return Err(normalize::refuse_bytes()),
             Self::Posterize { bits } => posterize::bytes(&mut picture, *bits)?,
+            Self::Resize { height, width, interpolation, antialias } if antialias.is_pillows() => {
+                let whole = Region { left: 0, top: 0, width: *width, height: *height };
+                let (from, filter) = (picture.region(), (*interpolation, *antialias));
+                let filters = PillowResize::new([from.width, from.height], [*width, *height], filter, whole)?;
+                return Ok(filters.of(&picture, from));
+            }
             _ => return self.apply_to_levels(picture),
         }
         Ok(picture)
@@ -75,6 +83,7 @@ impl Operation {
             Self::Jpeg { .. } => return Err(jpeg::refuse_floats()),
             Self::Normalize { mean, std } => normalize::floats(&mut picture, mean, std)?,
             Self::Posterize { bits } => posterize::floats(&mut picture, *bits)?,
+            Self::Resize { antialias, .. } if antialias.is_pillows() => return Err(pillow_resize::refuse_floats()),
             _ => return self.apply_to_levels(picture),
         }
         Ok(picture)

@@ -8,6 +8,7 @@ use super::jpeg::EIGHTHS;
 use super::levels::Levels;
 use super::operation::{Antialias, Interpolation, Operation};
 use super::picture::{AnyPicture, Picture};
+use super::pillow_resize::{self, PillowResize};
 use super::resize::{self, Part};
 use super::scratch;
 use crate::memory::Region;
@@ -54,6 +55,27 @@ impl<'a> Canvas<'a> {
         Self { source, part, flips: Flips::default(), levels: Vec::new(), scale: JpegScale::Full }
     }
 
+    /// Does `operations` one after the other. Of an image that is cut after it was resized as Pillow does it, only what is left
+    /// is computed.
+    pub(super) fn apply_all(&mut self, operations: Vec<Operation>) -> Result<(), Reason> {
+        let mut operations = operations.into_iter().peekable();
+        while let Some(operation) = operations.next() {
+            match operation {
+                Operation::Resize { height, width, interpolation, antialias } if antialias.is_pillows() => {
+                    let whole = Region { left: 0, top: 0, width, height };
+                    let window = operations.peek().and_then(|next| cut_from(whole, next));
+                    if window.is_some() {
+                        operations.next();
+                    }
+                    let filter = (interpolation, antialias);
+                    self.resize_as_pillow([width, height], filter, window.unwrap_or(whole))?;
+                }
+                other => self.apply(other)?,
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn apply(&mut self, operation: Operation) -> Result<(), Reason> {
         match operation {
             Operation::Crop { top, left, height, width } => {
@@ -69,6 +91,10 @@ impl<'a> Canvas<'a> {
             Operation::VerticalFlip => {
                 self.flips.vertical ^= true;
                 return Ok(());
+            }
+            Operation::Resize { height, width, interpolation, antialias } if antialias.is_pillows() => {
+                let whole = Region { left: 0, top: 0, width, height };
+                return self.resize_as_pillow([width, height], (interpolation, antialias), whole);
             }
             Operation::Resize { height, width, interpolation, antialias } => {
                 return self.resize([width, height], interpolation, antialias);
@@ -128,6 +154,40 @@ impl<'a> Canvas<'a> {
         Ok(())
     }
 
+    /// Resizes to `size` (width, height), and keeps `window` of the result.
+    fn resize_as_pillow(
+        &mut self,
+        size: [usize; 2],
+        filter: (Interpolation, Antialias),
+        window: Region,
+    ) -> Result<(), Reason> {
+        // Its sums of integers have a direction, and are made of the values as they are.
+        if !self.levels.is_empty() || self.flips != Flips::default() {
+            let picture = self.picture()?;
+            self.put(picture);
+        }
+        let Region { left, top, width, height } = self.part;
+        if [width, height] == size {
+            self.part = Region { left: left + window.left, top: top + window.top, ..window };
+            return Ok(());
+        }
+        let filters = PillowResize::new([width, height], size, filter, window)?;
+        let wanted = filters.source();
+        let wanted = Region { left: left + wanted.left, top: top + wanted.top, ..wanted };
+        let resized = match &self.source {
+            Source::Encoded(encoded) => {
+                let (picture, found) = encoded.decode(wanted)?;
+                let resized = filters.of(&picture, found);
+                scratch::give(picture.pixels);
+                resized
+            }
+            Source::Picture(AnyPicture::Bytes(picture)) => filters.of(picture, wanted),
+            Source::Picture(AnyPicture::Floats(_)) => return Err(pillow_resize::refuse_floats()),
+        };
+        self.put_flipped(AnyPicture::Bytes(resized));
+        Ok(())
+    }
+
     /// Everything that was put off is done.
     pub(super) fn picture(&mut self) -> Result<AnyPicture, Reason> {
         self.decode()?;
@@ -180,6 +240,14 @@ impl<'a> Canvas<'a> {
         let levels = Levels::of(&self.levels, picture.channels())?;
         Ok(Finished { picture, part: self.part, flips: self.flips, levels })
     }
+}
+
+/// What a crop leaves of an image that is `whole`; nothing where it reaches past the edges, or `operation` is another one.
+fn cut_from(whole: Region, operation: &Operation) -> Option<Region> {
+    let &Operation::Crop { top, left, height, width } = operation else { return None };
+    let (top, left) = (usize::try_from(top).ok()?, usize::try_from(left).ok()?);
+    let is_inside = left.checked_add(width)? <= whole.width && top.checked_add(height)? <= whole.height;
+    (is_inside && width > 0 && height > 0).then_some(Region { left, top, width, height })
 }
 
 /// The part of a scaled image that is `part` of the full one, and the pixels that it is taken from.

@@ -45,8 +45,8 @@ impl ImageTransform {
                 let around = (*padding, *small_image);
                 crop::random(shape, (*size, *draws), around, (fill, *padding_mode), generator, into)?;
             }
-            Self::RandomResizedCrop { size, scale, ratio, interpolation, antialias } => {
-                into.push(resized_crop::draw(shape, *scale, *ratio, generator)?);
+            Self::RandomResizedCrop { size, scale, ratio, interpolation, antialias, log_ratio } => {
+                into.push(resized_crop::draw(shape, *scale, (*ratio, *log_ratio), generator)?);
                 let [height, width] = *size;
                 into.push(Operation::Resize { height, width, interpolation: *interpolation, antialias: *antialias });
             }

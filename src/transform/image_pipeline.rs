@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use super::canvas::{Canvas, JpegScale};
-use super::decode::DecodeOptions;
+use super::decode::{DecodeOptions, decode_image};
 use super::drawing::{draw_all, draw_with_boxes};
 use super::encoded::Encoded;
 use super::finished::{ChannelOrder, Finished};
+use super::image::Image;
 use super::image_cache::ImageCache;
 use super::image_transform::{ImageShape, ImageTransform};
 use super::moves::Moves;
 use super::operation::Operation;
 use super::outcome::fixed_size;
 use super::picture::{AnyPicture, Picture};
+use super::plain_jpeg::PlainJpeg;
 use super::{Boxes, Reason};
 use crate::memory::Region;
 use crate::{DType, TorchGenerator};
@@ -137,7 +139,40 @@ impl ImagePipeline {
         })
     }
 
-    /// The same for an image that is decoded.
+    /// Leaves `generator` where [`run`](Self::run) leaves it for an image in color of this height and width.
+    pub(crate) fn advance(&self, [height, width]: [usize; 2], generator: &mut TorchGenerator) -> Result<(), Reason> {
+        let drawing = self.transforms.iter().rposition(ImageTransform::is_random).map_or(0, |last| last + 1);
+        let mut shape = ImageShape { height, width, channels: 3, dtype: DType::UInt8 };
+        draw_all(&self.transforms[..drawing], &mut shape, generator, &mut Vec::new())
+    }
+
+    /// The same for a file that `jpeg` describes; all of it is decoded where Pillow might refuse it for any part of it.
+    pub(crate) fn run_jpeg(
+        &self,
+        encoded: &[u8],
+        jpeg: &PlainJpeg,
+        generator: Option<&mut TorchGenerator>,
+    ) -> Result<TransformedImage, Reason> {
+        if jpeg.is_divisible(encoded) {
+            return self.run(encoded, generator);
+        }
+        self.run_image(decode_image(encoded, &self.decode)?, generator)
+    }
+
+    /// The same for an image of bytes that is decoded.
+    pub(crate) fn run_image(
+        &self,
+        image: Image,
+        generator: Option<&mut TorchGenerator>,
+    ) -> Result<TransformedImage, Reason> {
+        let [height, width, channels] = image.shape();
+        match image.dtype() {
+            DType::UInt8 => self.run_picture(Picture::new(width, height, channels, image.into_pixels()), generator),
+            dtype => Err(format!("its values are {dtype}, where uint8 was expected")),
+        }
+    }
+
+    /// The same for a picture.
     pub(super) fn run_picture(
         &self,
         picture: Picture<u8>,
@@ -185,7 +220,7 @@ impl ImagePipeline {
         }
         let (mut canvas, shape) = self.open(encoded())?;
         let size = [shape.height, shape.width];
-        self.first_operations(shape)?.into_iter().try_for_each(|operation| canvas.apply(operation))?;
+        canvas.apply_all(self.first_operations(shape)?)?;
         match canvas.picture()? {
             AnyPicture::Bytes(picture) => {
                 cache.keep(number, &picture, size);
@@ -303,7 +338,7 @@ impl ImagePipeline {
             }
         }
         moves.extend(&operations);
-        operations.into_iter().try_for_each(|operation| canvas.apply(operation))?;
+        canvas.apply_all(operations)?;
         Ok(TransformedImage { finished: canvas.finish()?, moves, order: self.order, dtype: shape.dtype })
     }
 }

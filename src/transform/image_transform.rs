@@ -112,6 +112,10 @@ pub enum ImageTransform {
         ratio: [f64; 2],
         interpolation: Interpolation,
         antialias: Antialias,
+        /// What torch has for the logarithms of `ratio`: then the place is torch's even where its exponential is rounded
+        /// otherwise, for which torch itself is asked where there is one.
+        #[serde(default)]
+        log_ratio: Option<[f64; 2]>,
     },
     RandomHorizontalFlip {
         p: f64,

@@ -31,8 +31,10 @@ mod outcome;
 mod palette;
 mod perspective;
 mod picture;
+mod pillow_resize;
 mod pixel_pipeline;
 mod pixels;
+mod plain_jpeg;
 mod product_rounding;
 mod random;
 mod raster;
@@ -58,7 +60,10 @@ pub use operation::{Antialias, Eraser, Frame, Interpolation, Noise, Operation, P
 pub use outcome::fixed_size;
 pub use picture::{AnyPicture, Picture};
 pub use pixel_pipeline::PixelPipeline;
+pub(crate) use plain_jpeg::{Beginning, PlainJpeg};
 pub use product_rounding::ProductRounding;
+#[cfg(feature = "python")]
+pub(crate) use random::ask_torch;
 pub use random::{
     AugMix, GaussianNoise, JpegQuality, RandomIoUCrop, RandomPerspective, RandomResize, RandomShortestSize,
     RandomZoomOut, ScaleJitter,

@@ -42,6 +42,19 @@ pub enum Antialias {
     /// Of two (bilinear) or four (bicubic) in each direction.
     #[serde(rename = "off")]
     Off,
+    /// Of all, by the integers that Pillow 13 has for its images: the values are Pillow's to the last bit. Of bytes only.
+    #[serde(rename = "pillow")]
+    Pillow,
+    /// The same as before Pillow 13, which then began to change columns before rows where more rows go than columns.
+    #[serde(rename = "pillow 12")]
+    Pillow12,
+}
+
+impl Antialias {
+    /// Whether values are Pillow's to the last bit.
+    pub(super) fn is_pillows(self) -> bool {
+        matches!(self, Self::Pillow | Self::Pillow12)
+    }
 }
 
 /// What lies outside of an image.

@@ -22,6 +22,7 @@ fn resized_crop(size: [usize; 2]) -> ImageTransform {
         ratio: [3.0 / 4.0, 4.0 / 3.0],
         interpolation: Interpolation::Bilinear,
         antialias: Antialias::On,
+        log_ratio: None,
     }
 }
 

@@ -22,6 +22,7 @@ fn training(size: usize) -> Vec<ImageTransform> {
             ratio: [0.75, 4.0 / 3.0],
             interpolation: Interpolation::Bilinear,
             antialias: Antialias::On,
+            log_ratio: None,
         },
         ImageTransform::RandomHorizontalFlip { p: 0.5 },
         ImageTransform::ToDtype { dtype: DType::Float32, values: Values::Scaled },

@@ -170,7 +170,10 @@ PYTHON: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: made("MNIST", v1.Compose([_OwnFlip(), v1.ToTensor()])),
         "a subclass of `RandomHorizontalFlip`",
     ),
-    "resizing": (lambda: made("MNIST", v1.Compose([v1.Resize(8), v1.ToTensor()])), "transform 1, `Resize`: its values"),
+    "resizing a tensor": (
+        lambda: made("MNIST", v1.Compose([v1.ToTensor(), v1.Resize(8)])),
+        "transform 2, `Resize`: its values",
+    ),
     "a mirror that is too wide": (
         lambda: made("CIFAR10", v1.Compose([v1.Pad(9, padding_mode="reflect"), v1.ToTensor()])),
         "can't be added in a mirror",
@@ -431,7 +434,7 @@ assert not any(name.partition(".")[0] in ("torchvision", "PIL") for name in sys.
 def test_the_version_of_torchvision_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another version may draw, or round, in another way: three samples are compared."""
     monkeypatch.setattr(v1.RandomCrop, "get_params", staticmethod(lambda _, size: (0, 0, *size)))
-    monkeypatch.setattr("sluicegate.torchvision_facts._is_torchvisions", lambda _: True)
+    monkeypatch.setattr("sluicegate.torchvision_facts._is_of", lambda *_: True)
     explanation = sluicegate.DataLoader(made("CIFAR10", augmented())).explain()
     assert explanation.reason is not None
     assert "this version of torchvision gives other values" in explanation.reason

@@ -1,14 +1,16 @@
-"""Random scripts over torchvision's datasets in memory, by both loaders: batches and generators are the same.
+"""Random scripts over torchvision's datasets, by both loaders: batches, errors and generators are the same.
 
 `SLUICEGATE_VISION_SCRIPTS` says how many, and `SLUICEGATE_VISION_SEED` from which on.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,11 +23,15 @@ from checks.equality import assert_same
 
 pytest.importorskip("torchvision")
 
+from torchvision.datasets import ImageFolder
+
+from cases.image_folders import DAMAGES, KINDS, FolderPipelines, damage, image_folder
 from cases.torchvision_datasets import CLASSES, Pipelines, channels_of, made
 
 SCRIPTS = int(os.environ.get("SLUICEGATE_VISION_SCRIPTS", "60"))
 FIRST = int(os.environ.get("SLUICEGATE_VISION_SEED", "0"))
 
+JPEGS = tuple(KINDS)[:6]
 OTHER_ORDERS = ("weights", "list", "odd list", "distributed", "batches")
 
 pytestmark = [
@@ -71,8 +77,7 @@ class Script:
 
     def dataset(self) -> Any:
         """The dataset, with the same samples each time."""
-        given = {"height": self.height, "width": self.width, "size": self.size}
-        dataset = made(self.name, self.transform, **given, seed=self.seed)
+        dataset = self.made(self.seed)
         if self.combinator == "subset":
             return Subset(dataset, list(range(self.size - 1, 0, -1)) + [1, 1])
         if self.combinator == "subset of subset":
@@ -80,8 +85,13 @@ class Script:
         if self.combinator == "split":
             return random_split(dataset, [self.size - 2, 2], torch.Generator().manual_seed(1))[0]
         if self.combinator == "concat":
-            return ConcatDataset([dataset, made(self.name, self.transform, **given, seed=self.seed + 1)])
+            return ConcatDataset([dataset, self.made(self.seed + 1)])
         return dataset
+
+    def made(self, seed: int) -> Any:
+        """One dataset of torchvision's."""
+        given = {"height": self.height, "width": self.width, "size": self.size}
+        return made(self.name, self.transform, **given, seed=seed)
 
     def loader(self, kind: Any) -> Any:
         """A loader of the dataset; its arguments are drawn, if at all, from generators of their own."""
@@ -146,6 +156,21 @@ class Script:
         return seen, is_native
 
 
+class FolderScript(Script):
+    """One over files: `scanned` is the folder as it was before files were damaged."""
+
+    def __init__(self, seed: int, scanned: ImageFolder) -> None:
+        super().__init__(seed)
+        self.scanned, self.size = scanned, len(scanned)
+        if self.is_recognized:
+            self.transform = FolderPipelines(self._draw).draw()
+
+    def made(self, seed: int) -> Any:
+        dataset = copy.copy(self.scanned)
+        dataset.transform = self.transform
+        return dataset
+
+
 def _kind_of(item: Any) -> Any:
     return item if isinstance(item, type) else None
 
@@ -161,9 +186,26 @@ def _next(iterator: Iterator[Any]) -> Any:
 
 @pytest.mark.parametrize("part", range(4))
 def test_random_scripts_are_as_torchs(part: int) -> None:
+    check(Script(seed) for seed in range(FIRST + part, FIRST + SCRIPTS, 4))
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_random_scripts_over_files_are_as_torchs(part: int, tmp_path: Path) -> None:
+    folders = []
+    for number, kinds in enumerate((JPEGS, JPEGS, tuple(KINDS), tuple(KINDS))):
+        draw = random.Random(10 * (FIRST + part) + number)
+        paths = image_folder(tmp_path / str(number), draw, draw.randint(7, 18), kinds)
+        folders.append(ImageFolder(str(tmp_path / str(number))))
+        for path in draw.sample(paths, number % 2):
+            damage(path, draw.choice(DAMAGES))
+    seeds = range(FIRST + part, FIRST + SCRIPTS // 3, 2)
+    check(FolderScript(seed, random.Random(seed).choice(folders)) for seed in seeds)
+
+
+def check(scripts: Iterable[Script]) -> None:
+    """Runs scripts with both loaders."""
     native = 0
-    for seed in range(FIRST + part, FIRST + SCRIPTS, 4):
-        script = Script(seed)
+    for script in scripts:
         try:
             expected, _ = script.run(torch.utils.data.DataLoader, resumes=False)
             actual, is_native = script.run(sluicegate.DataLoader, resumes=True)
@@ -172,6 +214,6 @@ def test_random_scripts_are_as_torchs(part: int) -> None:
             assert is_native or not (script.is_recognized and is_valid), script.loader(sluicegate.DataLoader)
             assert_same(actual, expected)
         except AssertionError as error:
-            raise AssertionError(f"script {seed}: {vars(script)}") from error
+            raise AssertionError(f"script {script.seed}: {vars(script)}") from error
         native += is_native
     assert native > 0

@@ -6,6 +6,7 @@
 | --- | --- | --- |
 | `RandomHorizontalFlip`, `RandomVerticalFlip`, `CenterCrop` | yes | yes |
 | `RandomCrop`, `Pad` | `fill` of whole numbers from 0 to 255 | one number as `fill` |
+| `Resize`, `RandomResizedCrop` | any interpolation; `antialias` not False | no |
 | `ToTensor`, `PILToTensor`, `ToImage` | yes | no |
 | `ConvertImageDtype`, `ToDtype` | no | from uint8 to float32 |
 | `Normalize` | no | of float32 |
@@ -24,16 +25,18 @@ import torch
 
 from .arguments import padding_of
 from .called import is_exactly
+from .pillow_resize import way_to_resize
 from .recognise import NotRecognizedError, name_of, own_of, steps_of, why_not
 
 __all__ = ["exact_steps"]
 
 _V1, _V2 = "torchvision.transforms", "torchvision.transforms.v2"
 _MOVES = ("CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip")
+_RESIZES = ("RandomResizedCrop", "Resize")
 _TO_TENSOR = ("PILToTensor", "ToImage", "ToTensor")
 _TO_DTYPE = ("ConvertImageDtype", "ToDtype")
 _NOTHING = ("Identity", "ToPureTensor")
-_KNOWN = (*_MOVES, *_TO_TENSOR, *_TO_DTYPE, *_NOTHING, "Normalize", "RandomApply")
+_KNOWN = (*_MOVES, *_RESIZES, *_TO_TENSOR, *_TO_DTYPE, *_NOTHING, "Normalize", "RandomApply")
 
 
 def exact_steps(transform: Any, channels: int) -> list[Any]:
@@ -79,6 +82,8 @@ class _Image:
             return self._to_dtype(step, is_v1=is_v1)
         if name == "Normalize":
             return self._normalize(step)
+        if name in _RESIZES:
+            return self._resize(step, name, is_v1=is_v1)
         self._check_moves(step)
         spec: Any = own_of(step, is_pillow=False).spec()
         return list(spec)
@@ -120,6 +125,21 @@ class _Image:
         if not all(torch.tensor(std, dtype=torch.float32).tolist()):
             raise NotRecognizedError("std has a zero")
         return [{"Normalize": {"mean": [float(each) for each in mean], "std": [float(each) for each in std]}}]
+
+    def _resize(self, step: Any, name: str, *, is_v1: bool) -> list[Any]:
+        if not self.is_pillow:
+            raise NotRecognizedError("its values may differ in the last bit from those for tensors")
+        if step.antialias is False:
+            raise NotRecognizedError("antialias=False: torchvision warns of it with each image")
+        spec: Any = own_of(step, is_pillow=False).spec()
+        (arguments,) = spec[0].values()
+        arguments["antialias"] = way_to_resize()
+        if name == "RandomResizedCrop":
+            log_ratio = torch.log(torch.tensor(step.ratio)) if is_v1 else step._log_ratio
+            if log_ratio.dtype is not torch.float32 or log_ratio.shape != (2,):
+                raise NotRecognizedError("ratio is not a pair of numbers")
+            arguments["log_ratio"] = log_ratio.tolist()
+        return [{name: arguments}]
 
     def _check_moves(self, step: Any) -> None:
         """Refuses what does not move pixels as the core does."""

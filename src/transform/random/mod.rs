@@ -17,6 +17,7 @@ mod random_resize;
 mod random_shortest_size;
 pub(super) mod resized_crop;
 mod scale_jitter;
+mod torch_exp;
 mod zoom_out;
 
 pub use aug_mix::AugMix;
@@ -27,6 +28,8 @@ pub use random_perspective::RandomPerspective;
 pub use random_resize::RandomResize;
 pub use random_shortest_size::RandomShortestSize;
 pub use scale_jitter::ScaleJitter;
+#[cfg(feature = "python")]
+pub(crate) use torch_exp::ask_torch;
 pub use zoom_out::RandomZoomOut;
 
 use super::Reason;

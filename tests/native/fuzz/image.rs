@@ -44,6 +44,7 @@ fn transformed(file: &[u8], options: DecodeOptions) -> Result<(), String> {
         ratio: [0.75, 4.0 / 3.0],
         interpolation: Interpolation::Bilinear,
         antialias: Antialias::On,
+        log_ratio: None,
     };
     let floats = ImageTransform::ToDtype { dtype: DType::Float32, values: Values::Scaled };
     let pipeline = ImagePipeline::new(vec![crop, floats]).with_decode(options);

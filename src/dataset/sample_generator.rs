@@ -1,0 +1,16 @@
+//! [`generator_of`]: the generator that a random sample draws from.
+
+use crate::{Error, GeneratorPlace, Result, TorchGenerator};
+
+/// What a random sample draws from: the place of a generator that its draws were followed from, or the generator that a Python
+/// dataset would draw from, where samples have a key.
+pub(super) fn generator_of(place: Option<&GeneratorPlace>, key: Option<u64>) -> Result<TorchGenerator> {
+    match (place, key) {
+        (Some(place), _) => Ok(TorchGenerator::at(place)),
+        (None, Some(key)) => Ok(TorchGenerator::of_global_key(key)),
+        (None, None) => {
+            let reason = "its transforms are random, and nothing says what they draw from: give the loader a seed";
+            Err(Error::InvalidArgument { argument: "seed", reason: reason.into() })
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! [`PillowResize`]: the size of an image changed as Pillow changes it, to the last bit.
+
+use std::f64::consts::PI;
+
+use super::Reason;
+use super::operation::{Antialias, Interpolation};
+use super::picture::Picture;
+use super::scratch;
+use crate::memory::{Kernel, MultiplyAdd, Region, run_on_vectors};
+
+/// The bits after the point of a weight: 32, without 8 for the value and 2 for sums above 255 and below 0.
+const PRECISION: u32 = 32 - 8 - 2;
+const HALF: i32 = 1 << (PRECISION - 1);
+
+/// The values of a row that are summed at a time.
+const LANES: usize = 32;
+
+/// The values of two pixels, each of them with room for four.
+const TWO_PIXELS: usize = 8;
+
+/// A resize as `PIL.Image.Image.resize` does it: each row becomes as wide, and each column as high, one after the other, as
+/// sums of integers that are rounded to bytes.
+///
+/// Source: Pillow's `Resample.c` and, for the nearest pixel, `ImagingScaleAffine` in its `Geometry.c`.
+pub(super) struct PillowResize {
+    across: Axis,
+    down: Axis,
+    /// Whether columns are changed before rows are.
+    is_down_first: bool,
+}
+
+/// What the rows, or the columns, of the result are made of.
+enum Axis {
+    /// These places: nothing changes in this direction.
+    Kept { first: usize, count: usize },
+    /// By place of the result, a run of places of the image, weighted.
+    Weighted(Weights),
+}
+
+struct Weights {
+    /// The first place of each run, and how many there are.
+    runs: Vec<(usize, usize)>,
+    /// The first place of all, and how many there are up to the last one.
+    all: (usize, usize),
+    /// Room for the longest run for each place of the result, with zeros after the end; an even number.
+    longest: usize,
+    weights: Vec<i32>,
+}
+
+impl PillowResize {
+    /// From an image of `from` to one of `to` (width, height), of which `window` is wanted.
+    ///
+    /// # Errors
+    /// In words: one of the sizes has no pixels.
+    pub(super) fn new(
+        from: [usize; 2],
+        to: [usize; 2],
+        (interpolation, antialias): (Interpolation, Antialias),
+        window: Region,
+    ) -> Result<Self, Reason> {
+        if from.contains(&0) || to.contains(&0) {
+            return Err(format!("an image of {from:?} pixels can't be resized to {to:?}"));
+        }
+        let axis = |axis: usize, first: usize, count: usize| match from[axis] == to[axis] {
+            true => Axis::Kept { first, count },
+            false => Axis::Weighted(Weights::new(from[axis], to[axis], interpolation, first..first + count)),
+        };
+        let (across, down) = (axis(0, window.left, window.width), axis(1, window.top, window.height));
+        let [columns, rows] = [0, 1].map(|axis| from[axis] as i64 - to[axis] as i64);
+        let is_down_first = antialias == Antialias::Pillow && rows > 0 && rows > 2 * columns;
+        Ok(Self { across, down, is_down_first })
+    }
+
+    /// What of the image is needed.
+    pub(super) fn source(&self) -> Region {
+        let ((left, width), (top, height)) = (self.across.source(), self.down.source());
+        Region { left, top, width, height }
+    }
+
+    /// The window of the result. `part` of `picture` is the [source](Self::source).
+    pub(super) fn of(&self, picture: &Picture<u8>, part: Region) -> Picture<u8> {
+        match picture.channels {
+            1 => run_on_vectors(Resize::<1> { filters: self, picture, part }),
+            2 => run_on_vectors(Resize::<2> { filters: self, picture, part }),
+            3 => run_on_vectors(Resize::<3> { filters: self, picture, part }),
+            _ => run_on_vectors(Resize::<4> { filters: self, picture, part }),
+        }
+    }
+}
+
+impl Axis {
+    /// The first place that is needed, and how many are.
+    fn source(&self) -> (usize, usize) {
+        match self {
+            Self::Kept { first, count } => (*first, *count),
+            Self::Weighted(weights) => weights.all,
+        }
+    }
+
+    /// How many places the result has.
+    fn len(&self) -> usize {
+        match self {
+            Self::Kept { count, .. } => *count,
+            Self::Weighted(weights) => weights.runs.len(),
+        }
+    }
+}
+
+impl Weights {
+    fn new(from: usize, to: usize, interpolation: Interpolation, places: std::ops::Range<usize>) -> Self {
+        let (support, filter): (f64, fn(f64) -> f64) = match interpolation {
+            Interpolation::Nearest | Interpolation::NearestExact => return Self::nearest(from, to, places),
+            Interpolation::Box => (0.5, box_filter),
+            Interpolation::Bilinear => (1.0, bilinear),
+            Interpolation::Hamming => (1.0, hamming),
+            Interpolation::Bicubic => (2.0, bicubic),
+            Interpolation::Lanczos => (3.0, lanczos),
+        };
+        let scale = from as f64 / to as f64;
+        let stretch = scale.max(1.0);
+        let (support, narrow) = (support * stretch, 1.0 / stretch);
+        let longest = (support.ceil() as usize * 2 + 1).next_multiple_of(2);
+        let (mut runs, mut all) = (Vec::with_capacity(places.len()), vec![0; places.len() * longest]);
+        let mut shares = vec![0.0; longest];
+        for (place, weights) in places.zip(all.chunks_exact_mut(longest)) {
+            let center = (place as f64 + 0.5) * scale;
+            let first = ((center - support + 0.5) as i64).max(0) as usize;
+            let end = ((center + support + 0.5) as usize).min(from);
+            let shares = &mut shares[..end - first];
+            let mut sum = 0.0;
+            for (offset, share) in shares.iter_mut().enumerate() {
+                *share = filter(((offset + first) as f64 - center + 0.5) * narrow);
+                sum += *share;
+            }
+            for (weight, share) in weights.iter_mut().zip(shares) {
+                let share = if sum == 0.0 { *share } else { *share / sum };
+                let exact = share * f64::from(1 << PRECISION);
+                *weight = if share < 0.0 { (exact - 0.5) as i32 } else { (exact + 0.5) as i32 };
+            }
+            runs.push((first, end - first));
+        }
+        Self { all: span(&runs), runs, longest, weights: all }
+    }
+
+    /// Places are a sum of steps, as Pillow adds them up.
+    fn nearest(from: usize, to: usize, places: std::ops::Range<usize>) -> Self {
+        let step = from as f64 / to as f64;
+        let mut at = step * 0.5;
+        let mut runs = Vec::with_capacity(places.len());
+        for place in 0..places.end {
+            if place >= places.start {
+                runs.push(((at as usize).min(from - 1), 1));
+            }
+            at += step;
+        }
+        let weights = runs.iter().flat_map(|_| [1 << PRECISION, 0]).collect();
+        Self { all: span(&runs), runs, longest: 2, weights }
+    }
+}
+
+/// The first place of all, and how many there are up to the last one.
+fn span(runs: &[(usize, usize)]) -> (usize, usize) {
+    let first = runs.iter().map(|run| run.0).min().unwrap_or(0);
+    (first, runs.iter().map(|run| run.0 + run.1).max().unwrap_or(0) - first)
+}
+
+struct Resize<'a, const CHANNELS: usize> {
+    filters: &'a PillowResize,
+    picture: &'a Picture<u8>,
+    part: Region,
+}
+
+impl<const CHANNELS: usize> Kernel for Resize<'_, CHANNELS> {
+    type Output = Picture<u8>;
+
+    #[inline(always)]
+    fn run<M: MultiplyAdd>(self) -> Picture<u8> {
+        let Self { filters, picture, part } = self;
+        let (width, height) = (filters.across.len(), filters.down.len());
+        let columns = if filters.is_down_first { part.width } else { width };
+        // Rows of a whole number of lanes, so that columns are summed without a rest.
+        let pitch = (columns * CHANNELS).next_multiple_of(LANES);
+        let mut rows = scratch::take(pitch * part.height);
+        let mut padded = vec![[0; 4]; part.width + 2];
+        for (row, into) in rows.chunks_exact_mut(pitch).enumerate() {
+            let row = &picture.pixels[((part.top + row) * picture.width + part.left) * CHANNELS..];
+            let row = &row[..part.width * CHANNELS];
+            match filters.is_down_first {
+                true => into[..row.len()].copy_from_slice(row),
+                false => filters.across.of_row::<CHANNELS>(row, &mut padded, into),
+            }
+        }
+        let mut pixels = scratch::take(width * height * CHANNELS);
+        let mut shorter = vec![0; if filters.is_down_first { columns * CHANNELS } else { 0 }];
+        for (row, into) in pixels.chunks_exact_mut((width * CHANNELS).max(1)).enumerate() {
+            match filters.is_down_first {
+                true => {
+                    filters.down.of_rows(&rows, pitch, row, &mut shorter);
+                    filters.across.of_row::<CHANNELS>(&shorter, &mut padded, into);
+                }
+                false => filters.down.of_rows(&rows, pitch, row, into),
+            }
+        }
+        scratch::give(rows);
+        Picture::new(width, height, CHANNELS, pixels)
+    }
+}
+
+impl Axis {
+    /// Writes what becomes of one `row`; `padded` is room for its pixels and two more.
+    #[inline(always)]
+    fn of_row<const CHANNELS: usize>(&self, row: &[u8], padded: &mut [[i32; 4]], into: &mut [u8]) {
+        let Self::Weighted(weights) = self else { return into[..row.len()].copy_from_slice(row) };
+        for (into, pixel) in padded.iter_mut().zip(row.as_chunks::<CHANNELS>().0) {
+            for channel in 0..CHANNELS {
+                into[channel] = i32::from(pixel[channel]);
+            }
+        }
+        across::<CHANNELS>(padded, weights, self.source().0, into);
+    }
+
+    /// Writes row `row` of what becomes of `rows` of `pitch` values.
+    #[inline(always)]
+    fn of_rows(&self, rows: &[u8], pitch: usize, row: usize, into: &mut [u8]) {
+        let Self::Weighted(weights) = self else { return into.copy_from_slice(&rows[row * pitch..][..into.len()]) };
+        let (start, count) = weights.runs[row];
+        let rows = &rows[(start - self.source().0) * pitch..][..count * pitch];
+        down(rows, pitch, &weights.weights[row * weights.longest..][..count], into);
+    }
+}
+
+/// One row; `first` is the place of the first of its pixels, after which there are two without a value.
+#[inline(always)]
+fn across<const CHANNELS: usize>(row: &[[i32; 4]], weights: &Weights, first: usize, into: &mut [u8]) {
+    let runs = weights.runs.iter().zip(weights.weights.chunks_exact(weights.longest));
+    for ((&(start, count), weights), into) in runs.zip(into.as_chunks_mut::<CHANNELS>().0) {
+        let mut sums = [0; TWO_PIXELS];
+        let pairs = row[start - first..][..count.next_multiple_of(2)].as_chunks::<2>().0;
+        for (pixels, weights) in pairs.iter().zip(weights.as_chunks::<2>().0) {
+            let values = pixels.as_flattened();
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                *sum += values[lane] * weights[lane / 4];
+            }
+        }
+        for channel in 0..CHANNELS {
+            into[channel] = rounded(HALF + sums[channel] + sums[channel + 4]);
+        }
+    }
+}
+
+/// One row of the result, of `rows` of `pitch` values that have these weights.
+#[inline(always)]
+fn down(rows: &[u8], pitch: usize, weights: &[i32], into: &mut [u8]) {
+    for (block, into) in into.chunks_mut(LANES).enumerate() {
+        let mut sums = [HALF; LANES];
+        for (row, weight) in rows.chunks_exact(pitch).zip(weights) {
+            let values = &row.as_chunks::<LANES>().0[block];
+            for lane in 0..LANES {
+                sums[lane] += i32::from(values[lane]) * weight;
+            }
+        }
+        let bytes = sums.map(rounded);
+        into.copy_from_slice(&bytes[..into.len()]);
+    }
+}
+
+#[inline(always)]
+fn rounded(sum: i32) -> u8 {
+    (sum >> PRECISION).clamp(0, 255) as u8
+}
+
+pub(super) fn refuse_floats() -> Reason {
+    "Pillow's way to resize is of bytes, and the image has floats: resize it first".into()
+}
+
+fn box_filter(x: f64) -> f64 {
+    if x > -0.5 && x <= 0.5 { 1.0 } else { 0.0 }
+}
+
+fn bilinear(x: f64) -> f64 {
+    let x = x.abs();
+    if x < 1.0 { 1.0 - x } else { 0.0 }
+}
+
+fn hamming(x: f64) -> f64 {
+    let x = x.abs();
+    if x == 0.0 {
+        return 1.0;
+    }
+    if x >= 1.0 {
+        return 0.0;
+    }
+    let x = x * PI;
+    // The weights are single floats in Pillow's source.
+    x.sin() / x * (f64::from(0.54_f32) + f64::from(0.46_f32) * x.cos())
+}
+
+fn bicubic(x: f64) -> f64 {
+    const A: f64 = -0.5;
+    let x = x.abs();
+    if x < 1.0 {
+        return ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
+    }
+    if x < 2.0 { (((x - 5.0) * x + 8.0) * x - 4.0) * A } else { 0.0 }
+}
+
+fn lanczos(x: f64) -> f64 {
+    let sinc = |x: f64| if x == 0.0 { 1.0 } else { (x * PI).sin() / (x * PI) };
+    if (-3.0..3.0).contains(&x) { sinc(x) * sinc(x / 3.0) } else { 0.0 }
+}

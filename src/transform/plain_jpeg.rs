@@ -1,0 +1,110 @@
+//! [`PlainJpeg`]: files that Pillow is known to read as this crate does.
+
+/// More pixels are Pillow's to warn of.
+const MOST_PIXELS: usize = 1 << 26;
+
+/// What the beginning of a file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    Plain(PlainJpeg),
+    /// The headers do not end within these bytes.
+    TooShort,
+    /// It is of another kind, or Pillow may see something in it that libjpeg doesn't.
+    Other,
+}
+
+/// A JPEG file whose headers Pillow and libjpeg understand alike: grey or in three colors, 8 bits, and nothing between the
+/// headers. Pillow reads the headers by code of its own, and refuses some that libjpeg takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlainJpeg {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    /// Whether all of the image is in one scan.
+    is_one_scan: bool,
+    /// Where the data of the first scan begin.
+    scan: usize,
+}
+
+impl PlainJpeg {
+    /// What the beginning of a file says.
+    ///
+    /// Source: `JpegImagePlugin.py` of Pillow.
+    pub(crate) fn of(bytes: &[u8]) -> Beginning {
+        let Some(start) = bytes.get(..2) else { return Beginning::TooShort };
+        if start != [0xff, 0xd8] {
+            return Beginning::Other;
+        }
+        let mut at = 2;
+        let mut frame = None;
+        loop {
+            let [prefix, marker, high, low] = match bytes.get(at..at + 4) {
+                Some(&[prefix, marker, high, low]) => [prefix, marker, high, low],
+                _ => return Beginning::TooShort,
+            };
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            if prefix != 0xff || length < 2 {
+                return Beginning::Other;
+            }
+            let Some(segment) = bytes.get(at + 4..at + 2 + length) else { return Beginning::TooShort };
+            at += 2 + length;
+            match (marker, segment) {
+                (0xc0..=0xc2, [8, h1, h0, w1, w0, colors @ (1 | 3), rest @ ..])
+                    if frame.is_none() && rest.len() == 3 * usize::from(*colors) =>
+                {
+                    let [height, width] = [[*h1, *h0], [*w1, *w0]].map(|pair| usize::from(u16::from_be_bytes(pair)));
+                    if width == 0 || height == 0 || width * height > MOST_PIXELS {
+                        return Beginning::Other;
+                    }
+                    frame = Some((width, height, *colors, marker));
+                }
+                (0xda, [components, ..]) => {
+                    let Some((width, height, colors, kind)) = frame else { return Beginning::Other };
+                    let is_one_scan = kind != 0xc2 && *components == colors;
+                    return Beginning::Plain(Self { width, height, is_one_scan, scan: at });
+                }
+                (0xe0, _) if segment.starts_with(b"JFIF") && segment.len() < 7 => return Beginning::Other,
+                (0xe2, _) if segment.starts_with(b"MPF\0") => return Beginning::Other,
+                (0xe2, _) if segment.starts_with(b"ICC_PROFILE\0") && segment.len() < 14 => return Beginning::Other,
+                (0xed, _) if segment.starts_with(b"Photoshop 3.0\0") && !is_taken(segment) => return Beginning::Other,
+                (0xee, _) if segment.starts_with(b"Adobe") && segment.len() < 7 => return Beginning::Other,
+                // Tables, the restart interval, data of applications, comments.
+                (0xc4 | 0xdb | 0xdd | 0xe0..=0xef | 0xfe, _) => {}
+                _ => return Beginning::Other,
+            }
+        }
+    }
+
+    /// Whether a part of the image may be decoded alone: nothing outside of it can be a reason for Pillow to refuse the
+    /// file. In a scan by itself there is nothing but codes up to the end of the image.
+    pub(crate) fn is_divisible(&self, bytes: &[u8]) -> bool {
+        let mut rest = bytes.get(self.scan..).unwrap_or_default();
+        while self.is_one_scan
+            && let Some(at) = memchr::memchr(0xff, rest)
+        {
+            match rest.get(at + 1) {
+                Some(0 | 0xd0..=0xd7) => rest = &rest[at + 2..],
+                Some(0xd9) => return true,
+                _ => return false,
+            }
+        }
+        false
+    }
+}
+
+/// Whether Pillow takes a block of Photoshop's resources: one that ends after the number of a resource, it does not.
+fn is_taken(block: &[u8]) -> bool {
+    let mut at = 14;
+    while block.get(at..at + 4) == Some(b"8BIM") {
+        at += 6;
+        if block.len() < at {
+            return true;
+        }
+        let Some(name) = block.get(at) else { return false };
+        at += 1 + usize::from(*name);
+        at += at & 1;
+        let Some(&[a, b, c, d]) = block.get(at..at + 4) else { return true };
+        at += 4 + u32::from_be_bytes([a, b, c, d]) as usize;
+        at += at & 1;
+    }
+    true
+}

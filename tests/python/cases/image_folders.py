@@ -1,0 +1,124 @@
+"""Folders of image files of all kinds, and random pipelines of torchvision's transforms for them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from torchvision import transforms as v1
+from torchvision.transforms import InterpolationMode, v2
+
+from .torchvision_datasets import Pipelines
+
+# What becomes of a photograph in color: the name's end, and how it is saved. The first six are decoded by the core.
+KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "jpeg": ("jpg", "RGB", {}),
+    "fine jpeg": ("jpeg", "RGB", {"quality": 97, "subsampling": 0}),
+    "wide jpeg": ("jpg", "RGB", {"subsampling": 1, "restart_marker_blocks": 3}),
+    "gray jpeg": ("jpg", "L", {}),
+    "progressive jpeg": ("jpg", "RGB", {"progressive": True}),
+    "jpeg with data": ("jpg", "RGB", {"comment": b"words", "icc_profile": bytes(400), "dpi": (72, 72)}),
+    "printer's jpeg": ("jpg", "CMYK", {}),
+    "png": ("png", "RGB", {}),
+    "clear png": ("png", "RGBA", {}),
+    "gray png": ("png", "L", {}),
+    "gray and clear png": ("png", "LA", {}),
+    "palette png": ("png", "P", {}),
+    "deep png": ("png", "I;16", {}),
+    "bitmap": ("bmp", "RGB", {}),
+    "ppm": ("ppm", "RGB", {}),
+    "webp": ("webp", "RGB", {"quality": 60}),
+    "tiff": ("tif", "RGB", {}),
+}
+DAMAGES = ("cut", "text", "empty", "missing")
+INTERPOLATIONS = tuple(InterpolationMode)
+
+
+def photograph(draw: random.Random, size: tuple[int, int]) -> Image.Image:
+    """A picture of this height and width with large and small shapes in it."""
+    values = np.random.RandomState(draw.randrange(2**32))
+    small = Image.fromarray(values.randint(0, 256, (5, 6, 3), dtype=np.uint8))
+    smooth = np.asarray(small.resize(size[::-1], Image.Resampling.BICUBIC), np.int16)
+    return Image.fromarray((smooth + values.randint(-9, 10, smooth.shape)).clip(0, 255).astype(np.uint8))
+
+
+def image_file(path: Path, kind: str, draw: random.Random, size: tuple[int, int]) -> Path:
+    """Writes a file of this kind and returns its path, with an end to its name."""
+    end, mode, options = KINDS[kind]
+    image = photograph(draw, size)
+    if mode == "I;16":
+        image = Image.fromarray(np.asarray(image.convert("L"), np.uint16) * 257)
+    elif mode in ("RGBA", "LA"):
+        image.putalpha(image.convert("L"))
+        image = image.convert(mode)
+    elif mode != "RGB":
+        image = image.convert(mode)
+    path = path.with_suffix(f".{end}")
+    if kind == "palette png":
+        options = {"transparency": 3}
+    image.save(path, **options)
+    return path
+
+
+def damage(path: Path, how: str) -> None:
+    """Damages a file."""
+    encoded = path.read_bytes()
+    if how == "missing":
+        path.unlink()
+    elif how == "cut":
+        path.write_bytes(encoded[: len(encoded) * 2 // 3])
+    elif how == "text":
+        path.write_text("this is no image")
+    else:
+        path.write_bytes(b"")
+
+
+def image_folder(root: Path, draw: random.Random, count: int, kinds: tuple[str, ...] = tuple(KINDS)) -> list[Path]:
+    """Writes `count` files of random kinds and sizes in two classes, and returns their paths."""
+    for name in ("cat", "dog"):
+        (root / name).mkdir(parents=True)
+    paths = []
+    for number in range(count):
+        size = (draw.randint(1, 9), draw.randint(1, 9)) if draw.random() < 0.1 else _size(draw)
+        name = ("cat", "dog")[number % 2]
+        paths.append(image_file(root / name / f"{number:03}", draw.choice(kinds), draw, size))
+    return paths
+
+
+def _size(draw: random.Random) -> tuple[int, int]:
+    return draw.randint(10, 90), draw.randint(10, 90)
+
+
+class FolderPipelines(Pipelines):
+    """Random pipelines that give images of any size one size."""
+
+    def __init__(self, draw: random.Random) -> None:
+        super().__init__(draw, 3, (0, 0))
+
+    def draw(self) -> Any:
+        """Returns a pipeline whose steps are all recognized."""
+        draw = self._draw
+        steps = [self._move(is_pillow=True)] if draw.random() < 0.2 else []
+        kind, interpolation = draw.choice((v1, v2)), draw.choice(INTERPOLATIONS)
+        size = draw.choice((24, (17, 30), [33, 12]))
+        choice = draw.random()
+        if choice < 0.5:
+            scale, ratio = draw.choice(((0.08, 1.0), (0.3, 0.9))), draw.choice(((3 / 4, 4 / 3), (0.2, 0.4), (1, 1)))
+            steps.append(kind.RandomResizedCrop(size, scale, ratio, interpolation))
+        elif choice < 0.9:
+            limit = draw.choice((None, None, 47))
+            steps.append(kind.Resize(draw.choice((20, 31)), interpolation, limit))
+            steps.append(kind.CenterCrop(size) if draw.random() < 0.6 else kind.RandomCrop(12))
+        else:
+            steps.append(kind.Resize((21, 26), interpolation))
+        if draw.random() < 0.5:
+            steps.append(kind.RandomHorizontalFlip(draw.choice((0.5, 0.2))))
+        if draw.random() < 0.2:
+            steps += [draw.choice((v1, v2)).Resize((15, 14), draw.choice(INTERPOLATIONS))]
+        steps += self._to_tensor()
+        if self._is_float and draw.random() < 0.7:
+            steps.append(self._normalize())
+        return self._nested(steps)
