@@ -33,6 +33,7 @@ _COMPARED_IN_PYTHON = (
     "RandomPosterize",
     "RandomSolarize",
 )
+_IN_COLOR = 3
 # What `torch.rand` gives are multiples of this.
 _STEP = 2.0**-24
 
@@ -68,6 +69,13 @@ class _RandomCropOfV1(geometry.RandomCrop):
         return [{"RandomCrop": {**spec["RandomCrop"], "draws": "both"}}]
 
 
+class _GrayscaleOfV1(color.Grayscale):
+    """Three channels for an image of Pillow's; a gray tensor keeps its one channel, unlike in the second version."""
+
+    def spec(self) -> list[Any]:
+        raise ValueError("torchvision.transforms (v1) makes as many channels as a tensor has")
+
+
 def inside(transform: Any) -> list[Any]:
     """Returns the transforms that `transform` is made of; none where it is not made of any."""
     parts = getattr(transform, "transforms", None)
@@ -95,6 +103,8 @@ def own_of_v1(transform: Any, kind: type[Transform]) -> Transform:
         if transform.padding is not None and transform.pad_if_needed and transform.padding_mode != "constant":
             raise ValueError("torchvision.transforms (v1) pads twice")
         return _RandomCropOfV1(**arguments)
+    if name == "Grayscale" and transform.num_output_channels == _IN_COLOR:
+        return _GrayscaleOfV1(**arguments)
     if name in _COMPARED_IN_PYTHON:
         arguments["p"] = math.ceil(arguments["p"] / _STEP) * _STEP
     return kind(**arguments)
@@ -120,6 +130,8 @@ def as_of_pillow(own: Transform) -> Transform:
         # Pillow always filters.
         filtered.antialias = True
         return filtered
+    if isinstance(own, _GrayscaleOfV1):
+        return color.Grayscale(own.num_output_channels)
     if isinstance(own, color.ColorJitter):
         if own.hue is not None:
             raise ValueError("Pillow's hues differ")

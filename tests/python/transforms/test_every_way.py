@@ -260,6 +260,28 @@ def test_random_pipelines(root: Path) -> None:
                 assert (levels - wanted.double()).abs().mean() < 1.5, said
 
 
+@pytest.mark.parametrize("is_gray", [False, True])
+@pytest.mark.parametrize("is_applied", [False, True])
+@pytest.mark.parametrize("of_tensors", [False, True])
+def test_the_first_version_makes_as_many_gray_channels_as_a_tensor_has(
+    root: Path, is_gray: bool, is_applied: bool, of_tensors: bool
+) -> None:
+    gray: Any = v1.RandomApply([v1.Grayscale(3)], p=1.0) if is_applied else v1.Grayscale(3)
+    steps = v1.Compose(
+        [
+            v1.RandomCrop(40),
+            *([v1.Grayscale(1)] if is_gray else []),
+            *([v1.ToTensor(), gray] if of_tensors else [gray, v1.ToTensor()]),
+        ]
+    )
+    dataset = ImageFolderDataset(root, steps, exact=True)
+    wanted = drawn(3, torchvision_datasets.ImageFolder(str(root), steps).__getitem__, 0)[0][0]
+    found = drawn(3, dataset.__getitem__, 0)[0][0]
+    assert found.shape == wanted.shape == (1 if is_gray and of_tensors else 3, 40, 40)
+    assert (found - wanted).abs().max() < 2 / 255
+    assert ("as many channels" in str(dataset.python_reason)) == of_tensors
+
+
 NAMES_OF_V1 = [
     *("AutoAugment", "CenterCrop", "ColorJitter", "GaussianBlur", "Grayscale", "Pad", "RandAugment", "RandomAffine"),
     *("RandomAdjustSharpness", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize"),
