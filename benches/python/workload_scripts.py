@@ -6,14 +6,17 @@ The batches of both loaders are compared by a digest: the same seed gives the sa
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import photographs
 import throughput
 from loaders import IMPORTS, contender
+from photographs import Photographs
 from protocol import Case, Contender, Metrics, Standings, Turn, Workload
 from report import Table
 
@@ -72,6 +75,39 @@ def _mnist(source: Images) -> Any:
     return dataset
 
 
+_SIDE = 224
+_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def _folder_random(source: Photographs) -> Any:
+    import torch
+    from torchvision import datasets
+    from torchvision.transforms import v2
+
+    steps = [
+        *(v2.RandomResizedCrop(_SIDE), v2.RandomHorizontalFlip(), v2.ToImage()),
+        *(v2.ToDtype(torch.float32, scale=True), v2.Normalize(_MEAN, _STD)),
+    ]
+    return datasets.ImageFolder(str(source.root), v2.Compose(steps))
+
+
+def _folder_eval(source: Photographs) -> Any:
+    from torchvision import datasets, transforms
+
+    steps = [
+        *(transforms.Resize(256), transforms.CenterCrop(_SIDE)),
+        *(transforms.ToTensor(), transforms.Normalize(_MEAN, _STD)),
+    ]
+    return datasets.ImageFolder(str(source.root), transforms.Compose(steps))
+
+
+def _check_folder(source: Photographs, batch: Any) -> npt.NDArray[np.int64]:
+    images, labels = batch
+    assert tuple(images.shape) == (len(labels), 3, _SIDE, _SIDE), f"shape {images.shape}"
+    ids: npt.NDArray[np.int64] = labels.numpy()  # Each file is a class of its own.
+    return ids
+
+
 def _check(source: Images, batch: Any) -> npt.NDArray[np.int64]:
     images, labels = batch
     shape = source.pixels.shape[1:]
@@ -107,7 +143,16 @@ def tables(case: Case, standings: Standings) -> list[Table]:
     return throughput.tables(case, standings)
 
 
-def _case(name: str, title: str, make_source: Any, dataset: Any, batch_size: int) -> Case:
+def _case(
+    name: str,
+    title: str,
+    make_source: Any,
+    dataset: Any,
+    batch_size: int,
+    *,
+    samples: int = SAMPLES,
+    check: Any = _check,
+) -> Case:
     def of(package: str, workers: int) -> Contender:
         column = f"torch, {workers} workers" if package == "torch" else None
         made = contender(package, dataset, workers, column=column, batch_size=batch_size)
@@ -118,11 +163,40 @@ def _case(name: str, title: str, make_source: Any, dataset: Any, batch_size: int
         name=name,
         title=title,
         open=make_source,
-        samples=SAMPLES,
+        samples=samples,
         batch_size=batch_size,
-        check=_check,
+        check=check,
         contenders=tuple(of(package, workers) for workers in (0, 2) for package in ("torch", "sluicegate")),
     )
+
+
+_FOLDERS = (
+    _case(
+        "folder",
+        "ImageFolder, v2 RandomResizedCrop(224), RandomHorizontalFlip, ToImage, ToDtype, Normalize; batches of 64",
+        photographs.JPEG.read_once,
+        _folder_random,
+        64,
+        samples=photographs.COUNT,
+        check=_check_folder,
+    ),
+    _case(
+        "folder-eval",
+        "ImageFolder, Resize(256), CenterCrop(224), ToTensor, Normalize; batches of 64",
+        photographs.JPEG.read_once,
+        _folder_eval,
+        64,
+        samples=photographs.COUNT,
+        check=_check_folder,
+    ),
+)
+
+
+def _prepare() -> None:
+    if missing := photographs.missing():
+        print(f"scripts: ImageFolder left out: no photographs without {', '.join(missing)}", file=sys.stderr)
+        return
+    photographs.prepare()
 
 
 WORKLOAD = Workload(
@@ -139,5 +213,7 @@ WORKLOAD = Workload(
             128,
         ),
         _case("mnist", "MNIST, ToTensor, Normalize; batches of 64", _mnist_images, _mnist, 64),
+        *(() if photographs.missing() else _FOLDERS),
     ),
+    prepare=_prepare,
 )
