@@ -52,7 +52,7 @@ pub trait OtherImages: Send + Sync {
 /// let labels = InMemory::from_vec("label", vec![3_i64], []).unwrap();
 /// let transforms = vec![ImageTransform::CenterCrop { size: [1, 1] }];
 /// let images = FileImages::new("image", b"no/such/file", transforms, labels, Arc::new(Gray)).unwrap();
-/// assert_eq!(images.schema().to_string(), "(image: uint8[3, 1, 1], label: int64)");
+/// assert_eq!(images.schema().to_string(), "(image: uint8[3, 1, 1], label: int64[])");
 /// ```
 pub struct FileImages {
     /// The paths, one after the other, and where each one ends.
