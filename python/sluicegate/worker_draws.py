@@ -86,7 +86,7 @@ class WorkerDraws:
             self._next = (worker + 1) % self._num_workers
 
     def rewind(self, numbers: Iterable[int]) -> None:
-        """Puts the generators to where they were before these batches, which nobody received, to ask for them again."""
+        """Sets the generators to where they were before these undelivered batches, to ask for them again."""
         again = {number: self._before.pop(number) for number in numbers if number in self._before}
         for number in sorted(again, reverse=True):
             self._generators[self._workers[number]].set_state(again[number])

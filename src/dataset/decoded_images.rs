@@ -3,13 +3,12 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::encoded_batch::EncodedBatch;
 use super::format::ImageLink;
+use super::room_filling::fill_rooms;
 use super::{BlockSize, Blocks, Dataset, ReadMany, VariableSize, sizes_of};
 use crate::transform::{BoxFormat, ImagePipeline, Moves};
-use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator, watch};
+use crate::{BatchWriter, DType, Error, Field, Result, SampleWriter, Schema, SizesWriter, TorchGenerator};
 
 /// What a field of [`DecodedImages`] is.
 #[derive(Debug, Clone)]
@@ -299,19 +298,7 @@ impl ReadMany for DecodedImages {
             Some(encoded) => self.fill((Some(encoded), row), (indices[row], keys[row]), &mut rooms),
             None => self.read_alone(indices[row], keys[row], &mut rooms),
         };
-        let rooms = into.rooms(&self.fixed);
-        // In a pool, other threads may take some of the images; else there is none but the global one, which no child of a fork has.
-        let filled: Vec<Vec<Option<Vec<u8>>>> = match rayon::current_thread_index() {
-            Some(_) => {
-                let filled: Vec<Result<_>> = rooms.into_par_iter().enumerate().map(fill).collect();
-                filled.into_iter().collect::<Result<_>>()?
-            }
-            // The consumer itself, who must hear of signals before the last image.
-            None => {
-                let watched = |each| watch::advance(0).and_then(|()| fill(each));
-                rooms.into_iter().enumerate().map(watched).collect::<Result<_>>()?
-            }
-        };
+        let filled: Vec<Vec<Option<Vec<u8>>>> = fill_rooms(into.rooms(&self.fixed), fill)?;
         for (row, moved) in filled.into_iter().enumerate() {
             let mut into = into.sample(row);
             for (moved, &number) in moved.iter().zip(&self.variable) {

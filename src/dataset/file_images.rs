@@ -9,12 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rayon::prelude::*;
-
+use super::room_filling::fill_rooms;
 use super::sample_generator::generator_of;
 use super::{Dataset, Drawing, InMemory, ReadMany};
 use crate::transform::{Beginning, Image, ImagePipeline, ImageTransform, JpegScale, PlainJpeg};
-use crate::{BatchWriter, Error, Field, GeneratorPlace, Result, SampleWriter, Schema, TorchGenerator, watch};
+use crate::{BatchWriter, Error, Field, GeneratorPlace, Result, SampleWriter, Schema, TorchGenerator};
 
 /// What reads the image files that this crate does not read to the same bits as Pillow does, or does not read at all.
 pub trait OtherImages: Send + Sync {
@@ -43,7 +42,7 @@ pub trait OtherImages: Send + Sync {
 /// # use std::path::Path;
 /// # use std::sync::Arc;
 /// use sluicegate::{Dataset, DType, FileImages, Image, ImageTransform, InMemory, OtherImages};
-/// /// Files that are no images at all are gray.
+/// /// Makes a gray image of a file that holds no image.
 /// struct Gray;
 /// impl OtherImages for Gray {
 ///     fn size(&self, _: &Path) -> Result<[usize; 2], String> { Ok([1, 2]) }
@@ -247,18 +246,7 @@ impl ReadMany for FileImages {
             let (place, key) = &places[row];
             rooms.iter_mut().try_for_each(|room| self.image(indices[row], (place.as_ref(), *key), room))
         };
-        let rooms = into.rooms(&[0]);
-        // In a pool, threads that have nothing else to do take some of the images.
-        match rayon::current_thread_index() {
-            Some(_) => {
-                let filled: Vec<Result<()>> = rooms.into_par_iter().enumerate().map(fill).collect();
-                filled.into_iter().collect::<Result<()>>()?;
-            }
-            // The consumer itself, who must hear of signals before the last image.
-            None => {
-                rooms.into_iter().enumerate().try_for_each(|each| watch::advance(0).and_then(|()| fill(each)))?;
-            }
-        }
+        fill_rooms(into.rooms(&[0]), fill)?;
         let fields = self.schema.fields().len();
         self.beside.read_many(indices, &mut into.fields_mut(1..fields))
     }

@@ -20,6 +20,8 @@ mod iterable;
 mod pixel_images;
 mod ragged;
 #[cfg(feature = "image")]
+mod room_filling;
+#[cfg(feature = "image")]
 mod sample_generator;
 mod slices;
 mod stack;

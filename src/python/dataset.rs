@@ -14,14 +14,15 @@ use super::columnar::{ColumnarArguments, kind_name, structure};
 use super::convert::{all_places, plain_places};
 use super::detach::opening;
 use super::error::to_python;
+use super::in_memory::in_memory;
 use super::memory::{ForeignArray, Indices};
 use super::parquet::ParquetArguments;
 use super::tar::TarArguments;
 use super::tokens::{TokenFiles, token_output};
 use super::typed_field::{TypedForm, content_of, typed_fields};
 use crate::{
-    Arrow, Concat, CsvHeader, Field, FolderClasses, FolderLinks, FolderOptions, InMemory, Npy, Parquet, Ragged,
-    RawField, Stack, Subset, TokenWindows, Tokens, WholeSamples,
+    Arrow, Concat, CsvHeader, Field, FolderClasses, FolderLinks, FolderOptions, Npy, Parquet, Ragged, RawField, Stack,
+    Subset, TokenWindows, Tokens, WholeSamples,
 };
 
 /// A dataset of the core. Threads may share it.
@@ -67,8 +68,7 @@ impl Dataset {
     /// Arrays in memory, a field each: (name, dtype, address, shape, strides in bytes, owner).
     #[staticmethod]
     fn in_memory(py: Python<'_>, arrays: Vec<ForeignArray>) -> PyResult<Self> {
-        let arrays = arrays.into_iter().map(ForeignArray::into_field).collect::<crate::Result<Vec<_>>>();
-        Self::wrap(py, arrays.and_then(InMemory::new))
+        Self::wrap(py, in_memory(arrays))
     }
 
     /// The `.npy` files at `paths`, memory-mapped, one after the other.

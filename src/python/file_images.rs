@@ -10,9 +10,11 @@ use pyo3::types::{IntoPyDict, PyBytes};
 
 use super::dataset::Dataset;
 use super::error::to_python;
+use super::image_transforms::transforms_of;
+use super::in_memory::in_memory;
 use super::memory::ForeignArray;
 use crate::transform::ask_torch;
-use crate::{DType, FileImages, Image, InMemory, OtherImages};
+use crate::{DType, FileImages, Image, OtherImages};
 
 /// What a thread is told that comes to Python when that has ended.
 const ENDED: &str = "the interpreter has ended";
@@ -71,10 +73,8 @@ pub(super) fn file_images(
     others: Py<PyAny>,
 ) -> PyResult<Dataset> {
     ask_torch(torch_exp);
-    let transforms = serde_json::from_str(transforms);
-    let transforms = transforms.map_err(|error| PyValueError::new_err(format!("transforms: {error}")))?;
-    let arrays = arrays.into_iter().map(ForeignArray::into_field).collect::<crate::Result<Vec<_>>>();
-    let beside = arrays.and_then(InMemory::new);
-    let made = beside.and_then(|beside| FileImages::new("0", paths, transforms, beside, Arc::new(InPython(others))));
+    let transforms = transforms_of(transforms)?;
+    let made = in_memory(arrays)
+        .and_then(|beside| FileImages::new("0", paths, transforms, beside, Arc::new(InPython(others))));
     made.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
 }

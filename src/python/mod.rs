@@ -23,6 +23,7 @@ mod image_decoder;
 mod image_operations;
 mod image_pipeline;
 mod image_transforms;
+mod in_memory;
 mod integers;
 mod json;
 mod memory;

@@ -7,8 +7,10 @@ use pyo3::prelude::*;
 
 use super::dataset::Dataset;
 use super::error::to_python;
+use super::image_transforms::transforms_of;
+use super::in_memory::in_memory;
 use super::memory::ForeignArray;
-use crate::{ChannelOrder, InMemory, PixelImages, PixelPipeline};
+use crate::{ChannelOrder, PixelImages, PixelPipeline};
 
 /// The `images`, an array of bytes in memory, transformed by what `transforms`, a list in JSON, describes, in a field of its
 /// own; and the other `arrays` after it. Channels are the last axis of an image where `is_last`, or the first; an image of
@@ -28,12 +30,9 @@ pub(super) fn pixel_images(
         [channels, height, width] => ([height, width], channels, ChannelOrder::First),
         _ => return Err(PyValueError::new_err(format!("images have two or three axes, not {:?}", field.shape()))),
     };
-    let transforms = serde_json::from_str(transforms);
-    let transforms = transforms.map_err(|error| PyValueError::new_err(format!("transforms: {error}")))?;
-    let pipeline = PixelPipeline::new(transforms, size, channels, order).map_err(PyValueError::new_err)?;
-    let arrays = arrays.into_iter().map(ForeignArray::into_field).collect::<crate::Result<Vec<_>>>();
-    let others = arrays.and_then(InMemory::new);
-    let made = others.and_then(|others| PixelImages::new(field.name(), images, pipeline, others));
+    let pipeline =
+        PixelPipeline::new(transforms_of(transforms)?, size, channels, order).map_err(PyValueError::new_err)?;
+    let made = in_memory(arrays).and_then(|others| PixelImages::new(field.name(), images, pipeline, others));
     made.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
 }
 

@@ -21,8 +21,12 @@ pub(super) fn edges(
     generator: &mut TorchGenerator,
 ) -> Result<[usize; 2], Reason> {
     let area = area * uniform(scale, generator)?;
-    let ratio = f64::from(uniform(log_ratio, generator)?.exp() as f32);
-    Ok([area * ratio, area / ratio].map(|square| square.sqrt().round_ties_even() as usize))
+    Ok(edges_of(area, uniform(log_ratio, generator)?.exp() as f32))
+}
+
+fn edges_of(area: f64, ratio: f32) -> [usize; 2] {
+    let ratio = f64::from(ratio);
+    [area * ratio, area / ratio].map(|square| square.sqrt().round_ties_even() as usize)
 }
 
 /// The same with the aspect ratio that torch has, whose exponential is less than two units in the last place off. Where a few
@@ -35,17 +39,13 @@ fn edges_of_torch(
 ) -> Result<[usize; 2], Reason> {
     let area = area * uniform(scale, generator)?;
     let power = uniform(log_ratio, generator)?;
-    let edges = |ratio: f32| {
-        let ratio = f64::from(ratio);
-        [area * ratio, area / ratio].map(|square| square.sqrt().round_ties_even() as usize)
-    };
     let ratio = power.exp() as f32;
     let near = [f32::from_bits(ratio.to_bits().saturating_sub(MARGIN)), f32::from_bits(ratio.to_bits() + MARGIN)];
-    let [least, most] = near.map(edges);
+    let [least, most] = near.map(|ratio| edges_of(area, ratio));
     if least == most {
         return Ok(least);
     }
-    Ok(edges(torch_exp(power as f32)?))
+    Ok(edges_of(area, torch_exp(power as f32)?))
 }
 
 /// The logarithms that ratios are drawn between, as torch has them in float32.

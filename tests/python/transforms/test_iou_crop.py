@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from checks.cached_images import assert_same_from_cache
 from checks.equality import assert_same
 from doubles.photographs import encoded, photograph
 from doubles.tar_files import npy, put
@@ -341,15 +342,6 @@ def test_two_images_draw_by_their_own_boxes(tmp_path: Path) -> None:
 
 def test_images_from_a_cache_are_cropped_alike(tmp_path: Path) -> None:
     """Boxes move with what was done before an image was kept; the crop is drawn each time."""
-    path, batches = archive(tmp_path), []
     parts = [ours.Resize((60, 80)), ours.CenterCrop((60, 70)), ours.ConvertBoundingBoxFormat("CXCYWH")]
     crops = [ours.RandomIoUCrop(), ours.SanitizeBoundingBoxes(), ours.Resize((30, 30))]
-    for cache in (None, "memory"):
-        options: dict[str, Any] = {"boxes": "box", "box_fields": "label", "cache": cache, "exact": True}
-        image = ImageField(ours.Compose([*parts, *crops]), **options)
-        dataset = TarDataset(path, {"jpg": image, "box": ["npy"], "label": ["npy"]})
-        loader = DataLoader(dataset, batch_size=3, seed=1)
-        for epoch in range(2):
-            loader.set_epoch(epoch)
-            batches.append(list(loader))
-    assert_same(batches[2:], batches[:2])
+    assert_same_from_cache(archive(tmp_path), ours.Compose([*parts, *crops]))
