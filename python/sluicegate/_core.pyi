@@ -508,6 +508,7 @@ def file_images(
     arrays: Sequence[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]],
     transforms: str,
     others: object,
+    converts: bool,
 ) -> Dataset: ...
 def pixel_images(
     images: tuple[str, str, int, tuple[int, ...], tuple[int, ...], object],

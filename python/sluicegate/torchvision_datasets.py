@@ -1,22 +1,13 @@
 """torchvision's datasets, as the core reads them.
 
-The core reads one only if no difference can be observed: it is exactly one of these classes, with torchvision's own
-methods, bytes for images, plain integers for labels, and transforms that `exact_steps` knows. Everything else is a
-Python dataset, for the first reason that `python_reason` names. torchvision itself is never imported here.
-
-| class | images | labels |
-| --- | --- | --- |
-| `CIFAR10`, `CIFAR100` | array (n, height, width, 3) | list of `int` |
-| `MNIST`, `FashionMNIST`, `KMNIST`, `EMNIST` | tensor (n, height, width) | tensor of int64 |
-| `QMNIST` with `compat=True` | the same | first column of a tensor of int64 |
-| `SVHN`, `STL10` | array (n, 3, height, width) | array of integers |
-| `USPS`, `SEMEION` | array (n, height, width) | list of `int`, array of integers |
-| `ImageFolder` | files, by `default_loader` and Pillow | `int` in `samples` |
+The core reads one only if no difference can be observed: it is exactly of one of the classes in the tables of
+`torchvision_arrays` and `torchvision_files`, with torchvision's own methods, transforms that `exact_steps` knows, and a
+`target_transform`, if any, that `NumberFunction` takes. Everything else is a Python dataset, for the first reason that
+`python_reason` names. torchvision itself is never imported here.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import weakref
 from collections.abc import Callable
@@ -25,53 +16,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import default_collate
 
-from . import _core, _torch
+from . import _core
 from .global_generators import keeping_generators, torch_door
 from .native_dataset import Kind, hand_over
-from .torchvision_facts import Facts, array_facts, replaced_part
-from .torchvision_folder import folder_parts
-from .transforms.exact_pillow import exact_steps
+from .number_function import NumberFunction
+from .torchvision_arrays import ARRAY_FORMS, ArrayForm, array_labels, array_parts
+from .torchvision_facts import Facts, Form, array_facts, called_with, replaced_part
+from .torchvision_files import FILE_FORMS, FileForm, file_labels, file_parts
+from .torchvision_labels import transformed
 from .transforms.recognise import NotRecognizedError
 
 Parts = tuple[_core.Dataset, Any, tuple[Kind, ...]]
 
-
-@dataclass(frozen=True)
-class _Form:
-    """How a class of torchvision's keeps its samples in memory.
-
-    Attributes:
-        module: the name of its module, and of the module of its `__getitem__`, in `torchvision.datasets`.
-        labels: the attribute with the labels.
-        axes: the number of axes of its array of images.
-        is_tensor: True if images and labels are tensors, False if images are an array.
-        channels: which axis of an image has its channels: "first", "last"; None if it has none.
-    """
-
-    module: str
-    labels: str
-    axes: int
-    is_tensor: bool
-    channels: str | None
-
-
-_CIFAR = _Form("cifar", "targets", 4, is_tensor=False, channels="last")
-_MNIST = _Form("mnist", "targets", 3, is_tensor=True, channels=None)
-_FORMS = {
-    "CIFAR10": _CIFAR,
-    "CIFAR100": _CIFAR,
-    **dict.fromkeys(("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"), _MNIST),
-    "SVHN": _Form("svhn", "labels", 4, is_tensor=False, channels="first"),
-    "STL10": _Form("stl10", "labels", 4, is_tensor=False, channels="first"),
-    "USPS": _Form("usps", "targets", 3, is_tensor=False, channels=None),
-    "SEMEION": _Form("semeion", "labels", 3, is_tensor=False, channels=None),
-}
-# By class, the module, and the attribute with the labels.
-_PLACES = {
-    **{name: (form.module, form.labels) for name, form in _FORMS.items()},
-    "ImageFolder": ("folder", "samples"),
-}
+# By class.
+_FORMS: dict[str, Form] = {**ARRAY_FORMS, **FILE_FORMS}
 
 
 @dataclass(frozen=True)
@@ -80,8 +40,10 @@ class _Found:
 
     parts: Parts | str
     facts: Facts
-    # The labels that were copied.
-    labels: Any
+    # By attribute, what was copied of it; None where it is read from its own memory.
+    copied: dict[str, Any]
+    # What is called with labels.
+    function: NumberFunction | None
 
 
 # By dataset, with and without workers. Nothing of it holds the dataset itself.
@@ -91,10 +53,10 @@ _KNOWN: weakref.WeakKeyDictionary[Any, dict[bool, _Found]] = weakref.WeakKeyDict
 def is_dataset(dataset: Any) -> bool:
     """Returns whether `dataset` is exactly of one of the classes in the table."""
     cls = type(dataset)
-    place = _PLACES.get(cls.__name__)
-    if place is None or not cls.__module__.startswith("torchvision.datasets."):
+    form = _FORMS.get(cls.__name__)
+    if form is None or not cls.__module__.startswith("torchvision.datasets."):
         return False
-    module = sys.modules.get(f"torchvision.datasets.{place[0]}")
+    module = sys.modules.get(f"torchvision.datasets.{form.module}")
     return module is not None and getattr(module, cls.__name__, None) is cls
 
 
@@ -115,7 +77,7 @@ def native_parts(dataset: Any, *, in_worker: bool) -> tuple[Parts, Callable[[], 
 
 def in_memory(dataset: Any) -> bool:
     """Returns whether `dataset`, which `is_dataset` is true of, holds its images in memory."""
-    return type(dataset).__name__ in _FORMS
+    return type(dataset).__name__ in ARRAY_FORMS
 
 
 def python_reason(dataset: Any) -> str | None:
@@ -129,60 +91,98 @@ def _found(dataset: Any, *, in_worker: bool) -> _Found:
     known = _KNOWN.setdefault(dataset, {})
     found = known.get(in_worker)
     if found is None or not _is_current(dataset, found):
-        facts = Facts(dataset, _PLACES[type(dataset).__name__][1])
-        labels: Any = None
+        form = _FORMS[type(dataset).__name__]
+        facts = Facts(dataset, form)
+        copied: dict[str, Any] = {}
+        function: NumberFunction | None = None
         parts: Parts | str
         try:
-            _check(dataset)
-            if in_memory(dataset):
-                labels = _labels(dataset, copies=in_worker)
-                parts = _parts(dataset, labels)
-            else:
-                parts = folder_parts(dataset)
+            transform, target_transform = _checked(dataset, form)
+            function = None if target_transform is None else _function(target_transform)
+            parts, copied = _read(dataset, form, transform, function, copies=in_worker)
             if not _gives_the_same(dataset, parts):
                 parts = "this version of torchvision gives other values"
         except (AttributeError, NotRecognizedError, ValueError) as error:
             parts = str(error)
         except Exception as error:  # A version of torchvision that is different inside: it reads its datasets itself.
             parts = f"this version of torchvision is not recognized ({type(error).__name__}: {error})"
-        # Of what is not read nothing has to be kept.
-        snapshot = None if isinstance(parts, str) else _snapshot(dataset, labels)
-        known[in_worker] = found = _Found(parts, facts, snapshot)
+        if isinstance(parts, str):
+            copied = {}  # Of what is not read nothing has to be kept.
+        known[in_worker] = found = _Found(parts, facts, copied, function)
     return found
 
 
 def _is_current(dataset: Any, found: _Found) -> bool:
-    return found.facts.are_of(dataset) and (isinstance(found.parts, str) or _has_labels(dataset, found.labels))
+    if not found.facts.are_of(dataset):
+        return False
+    if isinstance(found.parts, str):
+        return True
+    own = vars(dataset)
+    is_same = found.function is None or found.function.is_same()
+    return is_same and all(_is_equal(own.get(name), copy) for name, copy in found.copied.items())
 
 
-def _labels(dataset: Any, *, copies: bool) -> torch.Tensor:
-    """The labels as int64; a copy, or the very memory where that has such integers."""
-    labels = getattr(dataset, _FORMS[type(dataset).__name__].labels)
-    if type(dataset).__name__ == "QMNIST":
-        if not getattr(dataset, "compat", False):
-            raise NotRecognizedError("compat=False: targets are not single integers")
-        labels = labels[:, 0]
-    if type(labels) is list:
-        if not all(type(each) is int for each in labels):
-            raise NotRecognizedError("labels are not all of type int")
-        return torch.tensor(labels, dtype=torch.int64, device="cpu").reshape(-1)
-    if type(labels) is np.ndarray and labels.ndim == 1 and labels.dtype.kind in "iu" and labels.dtype.isnative:
-        # Without a copy memory that is read-only would be taken for writable.
-        shares = labels.dtype == np.int64 and labels.flags.writeable and min(labels.strides) >= 0 and not copies
-        return torch.from_numpy(labels if shares else labels.astype(np.int64))
-    if type(labels) is torch.Tensor and labels.ndim == 1 and labels.dtype is torch.int64:
-        if not _torch.tensor_is_plain(labels):
-            raise NotRecognizedError("labels are not a plain tensor")
-        return labels.clone() if copies else labels
-    raise NotRecognizedError("labels are not integers in a list, array or tensor of one axis")
+def _checked(dataset: Any, form: Form) -> tuple[Any, Any]:
+    """What is called with an image and a label, where everything is as torchvision has it.
+
+    Raises:
+        NotRecognizedError: something is not, or is for Python in any case.
+    """
+    if (reason := replaced_part(dataset, form)) is not None:
+        raise NotRecognizedError(reason)
+    transform, target_transform = called_with(dataset, form)
+    if transform is None:
+        raise NotRecognizedError("without a transform, samples are Pillow images")
+    return transform, target_transform
 
 
-def _snapshot(dataset: Any, labels: torch.Tensor) -> Any:
-    """What labels are compared with: a copy; None where they are read from their own memory."""
-    own = getattr(dataset, _PLACES[type(dataset).__name__][1])
-    if type(own) is list:
-        return list(own)
-    return None if labels.data_ptr() == _address(own) else own.clone() if type(own) is torch.Tensor else own.copy()
+def _function(target_transform: Any) -> NumberFunction:
+    try:
+        return NumberFunction(target_transform)
+    except NotRecognizedError as error:
+        raise _refused(error) from None
+
+
+def _refused(error: NotRecognizedError) -> NotRecognizedError:
+    return NotRecognizedError(f"target_transform is called in Python: {error}; apply it to the labels beforehand")
+
+
+def _read(
+    dataset: Any, form: Form, transform: Any, function: NumberFunction | None, *, copies: bool
+) -> tuple[Parts, dict[str, Any]]:
+    """What the core reads, and what was copied of the attributes with the samples.
+
+    Raises:
+        NotRecognizedError, ValueError: it can't; the message says why.
+    """
+    if isinstance(form, ArrayForm):
+        labels = array_labels(dataset, form, copies=copies)
+    else:
+        assert isinstance(form, FileForm)
+        labels = file_labels(dataset, form, copies=copies, is_transformed=function is not None)
+    kept = labels
+    if function is not None:
+        try:
+            labels = transformed(labels, function)
+        except NotRecognizedError as error:
+            raise _refused(error) from None
+    parts: Parts
+    if isinstance(form, ArrayForm):
+        parts = array_parts(dataset, form, transform, labels)
+    else:
+        parts = file_parts(dataset, form, transform, labels)
+    copied = {name: _copy(vars(dataset)[name], kept, labels) for name in form.attributes if name in vars(dataset)}
+    return parts, copied
+
+
+def _copy(value: Any, kept: torch.Tensor, labels: torch.Tensor) -> Any:
+    """A copy of an attribute to compare it with; None where the core reads its own memory."""
+    is_array = type(value) is np.ndarray
+    if not is_array and type(value) is not torch.Tensor:
+        return list(value)
+    if kept is labels and labels.data_ptr() == _address(value):
+        return None
+    return value.copy() if is_array else value.clone()
 
 
 def _address(array: Any) -> int:
@@ -190,62 +190,15 @@ def _address(array: Any) -> int:
     return address
 
 
-def _has_labels(dataset: Any, snapshot: Any) -> bool:
-    if snapshot is None:
+def _is_equal(own: Any, copy: Any) -> bool:
+    """Whether an attribute is what was copied of it."""
+    if copy is None:
         return True
-    own = vars(dataset).get(_PLACES[type(dataset).__name__][1])
-    if type(own) is not type(snapshot):
+    if type(own) is not type(copy):
         return False
     if type(own) is torch.Tensor:
-        return torch.equal(own, snapshot)
-    return own == snapshot if type(own) is list else np.array_equal(own, snapshot)
-
-
-def _check(dataset: Any) -> None:
-    """Raises `NotRecognizedError` where something is not as torchvision has it, or is for Python in any case."""
-    if (reason := replaced_part(dataset)) is not None:
-        raise NotRecognizedError(reason)
-    if dataset.target_transform is not None:
-        raise NotRecognizedError("target_transform is called in Python; apply it to the labels beforehand")
-    if dataset.transform is None:
-        raise NotRecognizedError("without a transform, samples are Pillow images")
-
-
-def _parts(dataset: Any, labels: torch.Tensor) -> Parts:
-    """What the core reads in place of `dataset`, which holds its images in memory.
-
-    Raises:
-        NotRecognizedError, ValueError: it can't; the message says why.
-    """
-    form, data = _FORMS[type(dataset).__name__], dataset.data
-    images, is_last = _images(data, form)
-    if len(labels) != len(data) or len(data) == 0:
-        raise NotRecognizedError(f"there are {len(data)} images and {len(labels)} labels")
-    steps = exact_steps(dataset.transform, 1 if form.channels is None else 3)
-    address = labels.data_ptr()
-    row = [("1", "int64", address, tuple(labels.shape), (8 * labels.stride(0),), labels.untyped_storage())]
-    return _core.pixel_images(images, row, json.dumps(steps), is_last), [0, 1], ("tensor", "number")
-
-
-def _images(data: Any, form: _Form) -> tuple[tuple[str, str, int, tuple[int, ...], tuple[int, ...], object], bool]:
-    """The array of images for the core, and whether channels are the last axis of it."""
-    if form.is_tensor:
-        if type(data) is not torch.Tensor or not _torch.tensor_is_plain(data) or data.dtype is not torch.uint8:
-            raise NotRecognizedError("data is not a plain tensor of uint8")
-        if data.ndim != form.axes:
-            raise NotRecognizedError(f"data has {data.ndim} axes, expected {form.axes}")
-        return ("0", "uint8", data.data_ptr(), tuple(data.shape), tuple(data.stride()), data.untyped_storage()), True
-    if type(data) is not np.ndarray or data.dtype != np.uint8 or data.ndim != form.axes:
-        raise NotRecognizedError(f"data is not an array of uint8 with {form.axes} axes")
-    if form.channels is not None and data.shape[1 if form.channels == "first" else 3] != 3:
-        raise NotRecognizedError("images do not have three channels")
-    view, is_last = data, form.channels != "first"
-    if form.channels == "last" and data.strides[3] != 1:
-        # As CIFAR has them: (height, width, channels) by strides alone.
-        view, is_last = data.transpose(0, 3, 1, 2), False
-    if min(view.strides) < 0:
-        raise NotRecognizedError("data has negative strides")
-    return ("0", "uint8", view.__array_interface__["data"][0], view.shape, view.strides, view), is_last
+        return torch.equal(own, copy)
+    return own == copy if type(own) is list else np.array_equal(own, copy)
 
 
 def _memory_check(data: Any) -> Callable[[], bool]:
@@ -279,8 +232,9 @@ def _gives_the_same(dataset: Any, parts: Parts) -> bool:
                 continue
             ours, number = taken[1]
             plain = image.as_subclass(torch.Tensor)
-            is_same = ours.dtype == plain.dtype and ours.shape[1:] == plain.shape and type(label) is int
-            if not is_same or not torch.equal(ours[0], plain) or number.tolist() != [label]:
+            is_same = ours.dtype == plain.dtype and ours.shape[1:] == plain.shape and torch.equal(ours[0], plain)
+            expected = default_collate([label])
+            if not is_same or number.dtype != expected.dtype or not torch.equal(number, expected):
                 return False
             if not torch.equal(torch.random.get_rng_state(), after):
                 return False

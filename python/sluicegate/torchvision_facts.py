@@ -6,12 +6,14 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from . import _torch
+from .transforms.recognise import NotRecognizedError
 from .transforms.v1 import inside
 
 # What transforms call, by module: users patch functions.
@@ -32,6 +34,38 @@ _OF_IMAGES = ("convert", "crop", "resize", "transpose")
 # The core leaves larger images to Pillow, which warns of them where this number is not smaller.
 _MOST_PIXELS = 1 << 26
 _METHODS = ("__call__", "forward", "get_params", "make_params", "transform", "check_inputs", "_call_kernel")
+# Attributes that say how samples are made, apart from those with the samples.
+_ATTRIBUTES = ("transform", "target_transform", "transforms", "compat", "loader", "_loader", "root", "base_folder")
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a class of torchvision's keeps its samples.
+
+    Attributes:
+        module: the name of its module, and of the module of its `__getitem__`, in `torchvision.datasets`.
+        attributes: the names of what its samples are made of: lists, arrays and tensors.
+        calls_both: True if it calls `transforms` with image and label, False if it calls `transform` and
+            `target_transform`.
+    """
+
+    module: str
+    attributes: tuple[str, ...]
+    calls_both: bool = False
+
+
+def called_with(dataset: Any, form: Form) -> tuple[Any, Any]:
+    """Returns what `dataset` calls with an image, and with a label; None for what it does not call.
+
+    Raises:
+        NotRecognizedError: something is called with both.
+    """
+    if not form.calls_both or dataset.transforms is None:
+        return (None, None) if form.calls_both else (dataset.transform, dataset.target_transform)
+    both = dataset.transforms
+    if type(both) is not getattr(sys.modules.get("torchvision.datasets.vision"), "StandardTransform", None):
+        raise NotRecognizedError("transforms is called with image and label; pass transform and target_transform")
+    return both.transform, both.target_transform
 
 
 class Facts:
@@ -41,15 +75,16 @@ class Facts:
 
     Args:
         dataset: one of torchvision's.
-        labels: the attribute with its labels.
+        form: that of its class.
     """
 
-    def __init__(self, dataset: Any, labels: str) -> None:
+    def __init__(self, dataset: Any, form: Form) -> None:
         cls, own = type(dataset), vars(dataset)
-        steps = [each for each in _inside(own.get("transform")) if _is_of_torch(each)]
+        self._form, self._called = form, _called(dataset, form)
+        steps = _steps(self._called)
         self._cls = cls
-        self._arrays = [(name, own.get(name), array_facts(own.get(name))) for name in ("data", labels)]
-        self._objects = [(name, own.get(name)) for name in ("transform", "target_transform", "compat", "loader")]
+        self._arrays = [(name, own.get(name), array_facts(own.get(name))) for name in ("data", *form.attributes)]
+        self._objects = [(name, getattr(dataset, name, None)) for name in _ATTRIBUTES]
         self._is_plain = _has_plain_defaults()
         self._settings = _settings()
         self._functions = [
@@ -64,7 +99,8 @@ class Facts:
         return (
             type(dataset) is self._cls
             and "__getitems__" not in own
-            and all(own.get(name) is each for name, each in self._objects)
+            and all(getattr(dataset, name, None) is each for name, each in self._objects)
+            and all(now is then for now, then in zip(_called(dataset, self._form), self._called, strict=True))
             and all(own.get(name) is each and array_facts(each) == facts for name, each, facts in self._arrays)
             and _has_plain_defaults() is self._is_plain
             and _settings() == self._settings
@@ -112,6 +148,8 @@ def _callers(cls: type, steps: list[Any]) -> Iterator[tuple[Any, tuple[str, ...]
     if (images := sys.modules.get("PIL.Image")) is not None:
         yield images, ("open",)
         yield images.Image, _OF_IMAGES
+    if (vision := sys.modules.get("torchvision.datasets.vision")) is not None:
+        yield vision.StandardTransform, ("__call__",)
     for kind in {type(step) for step in steps}:
         yield kind, _METHODS
 
@@ -122,10 +160,13 @@ def _settings() -> tuple[Any, ...]:
     return getattr(torchvision, "_image_backend", None), getattr(images, "MAX_IMAGE_PIXELS", None)
 
 
-def loads_by_pillow(dataset: Any) -> str | None:
-    """Returns why `dataset`, a folder of torchvision's, does not get its images by `pil_loader`; None if it does."""
+def loads_by_pillow(loader: Any) -> str | None:
+    """Returns why `loader` is not Pillow as torchvision calls it; None if it is.
+
+    A loader of None is `PIL.Image.open`.
+    """
     folder = sys.modules["torchvision.datasets.folder"]
-    if dataset.loader not in (folder.default_loader, folder.pil_loader):
+    if loader is not None and loader is not folder.default_loader and loader is not folder.pil_loader:
         return "its loader is not torchvision's"
     backend, most = _settings()
     if backend != "PIL":
@@ -138,14 +179,14 @@ def loads_by_pillow(dataset: Any) -> str | None:
     return None
 
 
-def replaced_part(dataset: Any) -> str | None:
+def replaced_part(dataset: Any, form: Form) -> str | None:
     """Returns why `dataset`, or what torchvision does for it, is not as torchvision has it; None if it is."""
     cls, own = type(dataset), vars(dataset)
     if "__getitems__" in own or hasattr(cls, "__getitems__"):
         return f"{cls.__name__} was given a method __getitems__"
     if not _has_plain_defaults():
         return "torch's default dtype or device is not float32 or cpu, or a global hook of modules is registered"
-    steps = [each for each in _inside(own.get("transform")) if _is_of_torch(each)]
+    steps = _steps(_called(dataset, form))
     for owner, names in _callers(cls, steps):
         for name in names:
             function = getattr(owner, name, None)
@@ -156,6 +197,19 @@ def replaced_part(dataset: Any) -> str | None:
         if replaced := [name for name in _METHODS if name in vars(step)]:
             return f"{type(step).__name__}.{replaced[0]} was replaced"
     return None
+
+
+def _called(dataset: Any, form: Form) -> tuple[Any, Any]:
+    """What is called with an image and with a label; nothing where that is not known."""
+    try:
+        return called_with(dataset, form)
+    except (AttributeError, NotRecognizedError):
+        return None, None
+
+
+def _steps(called: tuple[Any, Any]) -> list[Any]:
+    """The transforms of an image that are torchvision's, with all that is in them."""
+    return [each for each in _inside(called[0]) if _is_of_torch(each)]
 
 
 def _is_of_torch(transform: Any) -> bool:

@@ -59,6 +59,8 @@ pub struct FileImages {
     ends: Vec<usize>,
     pipeline: ImagePipeline,
     others: Arc<dyn OtherImages>,
+    /// Whether gray images are made images in color here.
+    converts: bool,
     beside: InMemory,
     /// By sample, the height and the width as they were found; 0 before.
     sizes: Vec<AtomicU64>,
@@ -115,7 +117,22 @@ impl FileImages {
             Schema::new([image].into_iter().chain(beside.schema().fields().iter().cloned()).collect::<Vec<_>>());
         let sizes = (0..ends.len()).map(|_| AtomicU64::new(0)).collect();
         let is_random = pipeline.is_random();
-        Ok(Self { paths: joined, ends, pipeline, others, beside, sizes, schema, is_random })
+        Ok(Self { paths: joined, ends, pipeline, others, converts: true, beside, sizes, schema, is_random })
+    }
+
+    /// Leaves gray images to [`OtherImages`], too: for those who want them as they are.
+    #[must_use]
+    pub fn in_color_alone(mut self) -> Self {
+        self.converts = false;
+        self
+    }
+
+    /// What the beginning of a file says, where the image is one that this dataset reads itself.
+    fn plain(&self, beginning: Beginning) -> Beginning {
+        match beginning {
+            Beginning::Plain(jpeg) if !jpeg.is_in_color && !self.converts => Beginning::Other,
+            other => other,
+        }
     }
 
     fn path(&self, index: usize) -> Result<&Path> {
@@ -134,9 +151,9 @@ impl FileImages {
         if known > 0 {
             return Ok([known >> u32::BITS, known & u64::from(u32::MAX)].map(|length| length as usize));
         }
-        let size = match beginning(path).map_err(|error| error.to_string())? {
-            Some(jpeg) => [jpeg.height, jpeg.width],
-            None => self.others.size(path)?,
+        let size = match self.plain(beginning(path).map_err(|error| error.to_string())?) {
+            Beginning::Plain(jpeg) => [jpeg.height, jpeg.width],
+            Beginning::TooShort | Beginning::Other => self.others.size(path)?,
         };
         self.sizes[index].store((size[0] as u64) << u32::BITS | size[1] as u64, Ordering::Relaxed);
         Ok(size)
@@ -164,7 +181,7 @@ impl FileImages {
         };
         let is_drawn = self.is_random && place.is_some();
         let mut encoded = ROOM.take();
-        let done = read(path, &mut encoded).is_ok_and(|()| match PlainJpeg::of(&encoded) {
+        let done = read(path, &mut encoded).is_ok_and(|()| match self.plain(PlainJpeg::of(&encoded)) {
             Beginning::Plain(jpeg) => {
                 let checked = self.check_size(index, [jpeg.height, jpeg.width], is_drawn);
                 let run = |()| self.pipeline.run_jpeg(&encoded, &jpeg, generator.clone().as_mut());
@@ -194,16 +211,15 @@ fn read(path: &Path, room: &mut Vec<u8>) -> std::io::Result<()> {
     file.read_to_end(room).map(drop)
 }
 
-/// What the headers of a JPEG file say; nothing of another file.
-fn beginning(path: &Path) -> std::io::Result<Option<PlainJpeg>> {
+/// What the headers of a file say, of which no more is read than they need.
+fn beginning(path: &Path) -> std::io::Result<Beginning> {
     let mut file = File::open(path)?;
     let (mut bytes, mut wanted) = (Vec::with_capacity(BEGINNING as usize), BEGINNING);
     loop {
         let found = file.by_ref().take(wanted).read_to_end(&mut bytes)?;
         match PlainJpeg::of(&bytes) {
-            Beginning::Plain(jpeg) => return Ok(Some(jpeg)),
             Beginning::TooShort if found > 0 => wanted = bytes.len() as u64,
-            Beginning::TooShort | Beginning::Other => return Ok(None),
+            known => return Ok(known),
         }
     }
 }

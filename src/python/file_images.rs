@@ -62,8 +62,8 @@ fn torch_exp(power: f32) -> Result<f32, String> {
 }
 
 /// The images in the files at `paths`, which are separated by zeros, transformed by what `transforms`, a list in JSON,
-/// describes, in a field of its own; and the other `arrays` after it. `others` reads what the core leaves to Pillow. A
-/// ValueError where images don't always get one form.
+/// describes, in a field of its own; and the other `arrays` after it. `others` reads what the core leaves to Pillow, which is
+/// gray images, too, unless `converts`. A ValueError where images don't always get one form.
 #[pyfunction]
 pub(super) fn file_images(
     py: Python<'_>,
@@ -71,10 +71,12 @@ pub(super) fn file_images(
     arrays: Vec<ForeignArray>,
     transforms: &str,
     others: Py<PyAny>,
+    converts: bool,
 ) -> PyResult<Dataset> {
     ask_torch(torch_exp);
     let transforms = transforms_of(transforms)?;
     let made = in_memory(arrays)
         .and_then(|beside| FileImages::new("0", paths, transforms, beside, Arc::new(InPython(others))));
+    let made = made.map(|images| if converts { images } else { images.in_color_alone() });
     made.map(|images| Dataset(Arc::new(images))).map_err(|error| to_python(py, error))
 }

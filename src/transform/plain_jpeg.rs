@@ -19,6 +19,8 @@ pub(crate) enum Beginning {
 pub(crate) struct PlainJpeg {
     pub(crate) width: usize,
     pub(crate) height: usize,
+    /// Whether it is in color, not gray.
+    pub(crate) is_in_color: bool,
     /// Whether all of the image is in one scan.
     is_one_scan: bool,
     /// Where the data of the first scan begin.
@@ -60,7 +62,8 @@ impl PlainJpeg {
                 (0xda, [components, ..]) => {
                     let Some((width, height, colors, kind)) = frame else { return Beginning::Other };
                     let is_one_scan = kind != 0xc2 && *components == colors;
-                    return Beginning::Plain(Self { width, height, is_one_scan, scan: at });
+                    let is_in_color = colors == 3;
+                    return Beginning::Plain(Self { width, height, is_in_color, is_one_scan, scan: at });
                 }
                 (0xe0, _) if segment.starts_with(b"JFIF") && segment.len() < 7 => return Beginning::Other,
                 (0xe2, _) if segment.starts_with(b"MPF\0") => return Beginning::Other,

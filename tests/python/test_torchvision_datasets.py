@@ -150,7 +150,7 @@ def _double(label: int) -> int:
 
 PYTHON: dict[str, tuple[Callable[[], Any], str]] = {
     "a subclass": (_own_class, "dataset class Own is not recognized"),
-    "a target_transform": (lambda: _with(target_transform=_double), "target_transform is called in Python"),
+    "a target_transform": (lambda: _with(target_transform=str), "target_transform is called in Python: it is a `type`"),
     "floats": (lambda: _with(data=np.zeros((40, 9, 11, 3), np.float32)), "data is not an array of uint8"),
     "labels as an array": (
         lambda: _with(targets=np.zeros(40, np.float32)),

@@ -26,7 +26,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 from cases.image_folders import DAMAGES, KINDS, damage, image_file, image_folder
-from sluicegate import torchvision_folder
+from sluicegate import torchvision_files
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -85,13 +85,13 @@ def test_every_kind_of_file(tmp_path: Path, make: Callable[[], Any], monkeypatch
     for kind in KINDS:
         image_file(tmp_path / "cat" / kind, kind, draw, (draw.randint(20, 90), draw.randint(20, 90)))
     left: set[str] = set()
-    decode = torchvision_folder._Pillow.decode
+    decode = torchvision_files._Pillow.decode
 
     def counting(self: Any, path: bytes) -> Any:
         left.add(Path(path.decode()).stem)
         return decode(self, path)
 
-    monkeypatch.setattr(torchvision_folder._Pillow, "decode", counting)
+    monkeypatch.setattr(torchvision_files._Pillow, "decode", counting)
     dataset = ImageFolder(str(tmp_path), transform=make())
     assert_as_torch(dataset, shuffle=True)
     assert_as_torch(dataset, num_workers=2)
@@ -176,9 +176,11 @@ def _open(path: str) -> Image.Image:
 
 PYTHON: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
     "a loader": (eval_pipeline(), _unlike(loader=_open), "its loader is not torchvision's"),
-    "a target_transform": (eval_pipeline(), _unlike(target_transform=int), "target_transform is called in Python"),
+    "a target_transform": (eval_pipeline(), _unlike(target_transform=str), "target_transform is called in Python"),
     "lists": (eval_pipeline(), _unlike(samples=[["a.jpg", 1]]), "samples are not all pairs"),
-    "labels": (eval_pipeline(), _unlike(samples=[("a.jpg", 1.5)]), "samples are not all pairs"),
+    "labels": (eval_pipeline(), _unlike(samples=[("a.jpg", "1")] * 2), "labels are not all of type int"),
+    "two types": (eval_pipeline(), _unlike(samples=[("a.jpg", 1), ("b.jpg", 1.5)]), "labels are not all of type int"),
+    "paths": (eval_pipeline(), _unlike(samples=[(b"a.jpg", 1)]), "paths are not all of type str or Path"),
     "no transform": (None, _unlike(), "samples are Pillow images"),
     "other filters": (
         v2.Compose([v2.Resize((9, 9), antialias=False), v2.ToImage()]),
