@@ -23,15 +23,15 @@ from checks.equality import assert_same
 
 pytest.importorskip("torchvision")
 
-from torchvision.datasets import ImageFolder
-
-from cases.image_folders import DAMAGES, KINDS, FolderPipelines, damage, image_folder
+from cases.image_folders import DAMAGES, KINDS, FolderPipelines, damage
+from cases.image_lists import LISTS, image_list, set_transforms
 from cases.torchvision_datasets import CLASSES, Pipelines, channels_of, made
 
 SCRIPTS = int(os.environ.get("SLUICEGATE_VISION_SCRIPTS", "60"))
 FIRST = int(os.environ.get("SLUICEGATE_VISION_SEED", "0"))
 
 JPEGS = tuple(KINDS)[:6]
+NEW_LABELS = {label: (label * 7) % 11 for label in range(12)}
 OTHER_ORDERS = ("weights", "list", "odd list", "distributed", "batches")
 
 pytestmark = [
@@ -40,6 +40,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded"),
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
 ]
+
+
+def _moved(label: int) -> int:
+    return NEW_LABELS[label] - 1 if label > 2 else 0
+
+
+def _shared(label: int) -> float:
+    return label / 3
+
+
+TARGET_TRANSFORMS = (int, float, NEW_LABELS.get, NEW_LABELS.__getitem__, _moved, _shared)
 
 
 class Script:
@@ -54,6 +65,7 @@ class Script:
         self.is_recognized = draw.random() < 0.9
         pipelines = Pipelines(draw, channels_of(self.name), (self.height, self.width))
         self.transform = pipelines.draw() if self.is_recognized else pipelines.unrecognized()
+        self.target_transform = draw.choice(TARGET_TRANSFORMS) if draw.random() < 0.3 else None
         self.combinator = draw.choice(("none", "none", "subset", "subset of subset", "split", "concat"))
         self.num_workers = draw.choice((0, 0, 0, 1, 2, 3))
         self.arguments: dict[str, Any] = {
@@ -91,7 +103,9 @@ class Script:
     def made(self, seed: int) -> Any:
         """One dataset of torchvision's."""
         given = {"height": self.height, "width": self.width, "size": self.size}
-        return made(self.name, self.transform, **given, seed=seed)
+        dataset = made(self.name, None, **given, seed=seed)
+        set_transforms(dataset, self.transform, self.target_transform)
+        return dataset
 
     def loader(self, kind: Any) -> Any:
         """A loader of the dataset; its arguments are drawn, if at all, from generators of their own."""
@@ -157,17 +171,20 @@ class Script:
 
 
 class FolderScript(Script):
-    """One over files: `scanned` is the folder as it was before files were damaged."""
+    """One over files: `scanned` is the dataset as it was before files were damaged."""
 
-    def __init__(self, seed: int, scanned: ImageFolder) -> None:
+    def __init__(self, seed: int, scanned: Any) -> None:
         super().__init__(seed)
         self.scanned, self.size = scanned, len(scanned)
+        self.name = type(scanned).__name__
+        if self.name == "CelebA":
+            self.target_transform = None  # It would be called with tensors.
         if self.is_recognized:
             self.transform = FolderPipelines(self._draw).draw()
 
     def made(self, seed: int) -> Any:
         dataset = copy.copy(self.scanned)
-        dataset.transform = self.transform
+        set_transforms(dataset, self.transform, self.target_transform)
         return dataset
 
 
@@ -191,15 +208,16 @@ def test_random_scripts_are_as_torchs(part: int) -> None:
 
 @pytest.mark.parametrize("part", range(2))
 def test_random_scripts_over_files_are_as_torchs(part: int, tmp_path: Path) -> None:
-    folders = []
-    for number, kinds in enumerate((JPEGS, JPEGS, tuple(KINDS), tuple(KINDS))):
-        draw = random.Random(10 * (FIRST + part) + number)
-        paths = image_folder(tmp_path / str(number), draw, draw.randint(7, 18), kinds)
-        folders.append(ImageFolder(str(tmp_path / str(number))))
+    scanned = []
+    for number, name in enumerate(("ImageFolder", "ImageFolder", *LISTS)):
+        draw = random.Random(100 * (FIRST + part) + number)
+        kinds = draw.choice((JPEGS, JPEGS, tuple(KINDS)))
+        dataset, paths = image_list(name, tmp_path / str(number), draw, draw.randint(7, 18), kinds)
         for path in draw.sample(paths, number % 2):
             damage(path, draw.choice(DAMAGES))
+        scanned.append(dataset)
     seeds = range(FIRST + part, FIRST + SCRIPTS // 3, 2)
-    check(FolderScript(seed, random.Random(seed).choice(folders)) for seed in seeds)
+    check(FolderScript(seed, random.Random(seed).choice(scanned)) for seed in seeds)
 
 
 def check(scripts: Iterable[Script]) -> None:

@@ -1,0 +1,246 @@
+"""torchvision's datasets of image files, each class from files that its constructor finds."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.utils.data
+
+import sluicegate
+from checks.equality import assert_same
+
+pytest.importorskip("torchvision")
+
+from torchvision import datasets
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
+from cases.image_folders import KINDS, damage, image_file
+from cases.image_lists import AS_THEY_ARE, LISTS, image_list, set_transforms
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded"),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    # Classes that open files by `PIL.Image.open` leave damaged ones open.
+    pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+]
+
+PIPELINES = [
+    v1.Compose([v1.Resize(30), v1.CenterCrop(24), v1.ToTensor(), v1.Normalize([0.5], [0.3])]),
+    v1.Compose([v1.RandomResizedCrop(24), v1.RandomHorizontalFlip(), v1.ToTensor()]),
+    v2.Compose(
+        [v2.RandomResizedCrop(24), v2.RandomHorizontalFlip(), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
+    ),
+]
+
+
+def _new(label: int) -> int:
+    return 10 - label
+
+
+def seen_by(kind: Any, dataset: Any, **arguments: Any) -> list[Any]:
+    """Batches and types of errors of two epochs, and the global generator after each."""
+    torch.manual_seed(5)
+    loader = kind(dataset, **{"batch_size": 3, "shuffle": True, **arguments})
+    seen: list[Any] = []
+    for _ in range(2):
+        iterator = iter(loader)
+        while True:
+            try:
+                seen.append(next(iterator))
+            except StopIteration:
+                break
+            except Exception as error:
+                seen.append(type(error))
+        seen.append(torch.random.get_rng_state())
+    return seen
+
+
+def assert_as_torch(dataset: Any, **arguments: Any) -> list[Any]:
+    expected = seen_by(torch.utils.data.DataLoader, dataset, **arguments)
+    assert sluicegate.DataLoader(dataset, **arguments).explain().engine == "rust"
+    assert_same(seen_by(sluicegate.DataLoader, dataset, **arguments), expected)
+    return expected
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", LISTS)
+def test_every_class(tmp_path: Path, name: str, num_workers: int) -> None:
+    dataset, paths = image_list(name, tmp_path, random.Random(name), 10)
+    for transform in PIPELINES:
+        set_transforms(dataset, transform)
+        assert_as_torch(dataset, num_workers=num_workers)
+    set_transforms(dataset, PIPELINES[0], None if name == "CelebA" else _new)
+    assert_as_torch(dataset, num_workers=num_workers)
+    damage(paths[4], "cut")
+    set_transforms(dataset, PIPELINES[1])
+    seen = assert_as_torch(dataset, num_workers=num_workers)
+    assert sum(isinstance(each, type) for each in seen) == 2
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_class_is_resumed(tmp_path: Path, name: str) -> None:
+    dataset, _ = image_list(name, tmp_path, random.Random(name), 10)
+    set_transforms(dataset, PIPELINES[1])
+    for num_workers in (0, 2):
+        torch.manual_seed(5)
+        given: dict[str, Any] = {"batch_size": 3, "shuffle": True, "num_workers": num_workers}
+        loader = sluicegate.DataLoader(dataset, **given)
+        seen: list[Any] = list(itertools.islice(loader, 2))
+        resumed = sluicegate.DataLoader(dataset, **given)
+        resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+        seen += resumed
+        torch.manual_seed(5)
+        assert_same(seen, list(torch.utils.data.DataLoader(dataset, **given)))
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", AS_THEY_ARE)
+def test_images_that_are_not_converted(tmp_path: Path, name: str, num_workers: int) -> None:
+    """A gray image stays gray: a batch with one alone is gray, and one with others is torch's error."""
+    dataset, paths = image_list(name, tmp_path, random.Random(1), 10, ("jpeg", "png"))
+    if name == "INaturalist":
+        dataset.loader = None
+    for path, kind in ((paths[2], "gray jpeg"), (paths[7], "gray png"), (paths[9], "palette png")):
+        image_file(tmp_path / "other", kind, random.Random(2), (40, 50)).rename(path)
+    for transform in PIPELINES:
+        set_transforms(dataset, transform)
+        seen = assert_as_torch(dataset, num_workers=num_workers)
+        assert any(isinstance(each, type) for each in seen)
+        seen = assert_as_torch(dataset, num_workers=num_workers, batch_size=1)
+        assert any(isinstance(each, list) and each[0].shape[1] == 1 for each in seen)
+
+
+def _with(**attributes: Any) -> Callable[[Any], None]:
+    def change(dataset: Any) -> None:
+        for name, value in attributes.items():
+            setattr(dataset, name, value)
+
+    return change
+
+
+def _open(path: str) -> Any:
+    return datasets.folder.pil_loader(path)
+
+
+PYTHON: dict[str, tuple[str, Callable[[Any], None], str]] = {
+    "a loader": ("Food101", _with(loader=_open), "its loader is not torchvision's"),
+    "no loader": ("Food101", _with(loader=None), "its loader is not torchvision's"),
+    "another _loader": ("LFWPeople", _with(_loader=_open), "its loader is not torchvision's"),
+    "no labels": ("CLEVRClassification", _with(_labels=[None] * 10), "labels are not all of type int"),
+    "some labels": (
+        "Places365",
+        lambda dataset: dataset.imgs.__setitem__(3, ("a", None)),
+        "labels are not all of type",
+    ),
+    "too few labels": ("DTD", _with(_labels=[1]), "there are 10 files and 1 labels"),
+    "masks": ("OxfordIIITPet", _with(_target_types=["segmentation"]), "only category or binary-category alone"),
+    "two targets": ("OxfordIIITPet", _with(_target_types=["category"] * 2), "only category or binary-category alone"),
+    "no targets": ("CelebA", _with(target_type=[]), "only attr or identity alone"),
+    "boxes": ("CelebA", _with(target_type=["bbox"]), "only attr or identity alone"),
+    "contours": ("Caltech101", _with(target_type=["annotation"]), "only category alone"),
+    "families": ("INaturalist", _with(target_type=["family"]), "only full alone"),
+    "both": (
+        "OxfordIIITPet",
+        _with(transforms=v2.Compose([v2.ToImage()])),
+        "transforms is called with image and label",
+    ),
+    "tensors": ("CelebA", lambda dataset: set_transforms(dataset, PIPELINES[0], int), "labels are tensors"),
+    "no transform": ("Places365", lambda dataset: set_transforms(dataset, None), "samples are Pillow images"),
+    "draws": (
+        "Places365",
+        lambda dataset: set_transforms(dataset, PIPELINES[0], lambda label: label + random.random()),
+        "target_transform is called in Python: it may do more than compute",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PYTHON)
+def test_what_python_reads_says_why(tmp_path: Path, case: str) -> None:
+    name, change, reason = PYTHON[case]
+    dataset, _ = image_list(name, tmp_path, random.Random(3), 10)
+    set_transforms(dataset, PIPELINES[0])
+    loader = sluicegate.DataLoader(dataset)
+    assert loader.explain().engine == "rust"
+    change(dataset)
+    explanation = sluicegate.DataLoader(dataset).explain()
+    assert explanation.engine == "python"
+    assert reason in str(explanation)
+
+
+def _own_method(dataset: Any) -> None:
+    class Own(type(dataset)):  # type: ignore[misc]
+        def __getitem__(self, index: int) -> Any:
+            image, label = super().__getitem__(index)
+            return -image, label
+
+    dataset.__class__ = Own
+
+
+def _own_labels(dataset: Any) -> None:
+    for value in vars(dataset).values():
+        if isinstance(value, list) and value and all(type(each) is int for each in value):
+            value[:] = [min(value)] * len(value)
+        elif isinstance(value, list) and value and type(value[0]) is tuple and type(value[0][-1]) is int:
+            value[:] = [(path, 2) for path, _ in value]
+
+
+def _change_inner_transform(dataset: Any) -> None:
+    if dataset.transforms is not None:
+        dataset.transforms.transform = PIPELINES[0]
+
+
+def _change_transform(dataset: Any) -> None:
+    dataset.transform = PIPELINES[0]
+
+
+def _change_paths(dataset: Any) -> None:
+    for value in vars(dataset).values():
+        if isinstance(value, list) and len(value) == 10:
+            value[7:] = value[:3]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", [name for name in LISTS if name not in ("ImageFolder", "EuroSAT", "Country211")])
+def test_changes_in_the_middle_of_an_epoch_are_seen_as_with_torch(tmp_path: Path, name: str, num_workers: int) -> None:
+    for number, change in enumerate(
+        (_own_method, _own_labels, _change_inner_transform, _change_transform, _change_paths)
+    ):
+        seen = []
+        for kind in (torch.utils.data.DataLoader, sluicegate.DataLoader):
+            # The same files for both.
+            root = tmp_path / f"{number}"
+            dataset = _scanned(name, root)
+            set_transforms(dataset, PIPELINES[2])
+            torch.manual_seed(5)
+            loader = kind(dataset, batch_size=3, num_workers=num_workers)
+            batches: list[Any] = []
+            for batch in itertools.chain(loader, loader):
+                batches.append(batch)
+                if len(batches) == 2:
+                    change(dataset)
+            seen.append(batches)
+        assert_same(seen[1], seen[0])
+
+
+_SCANNED: dict[Path, Any] = {}
+
+
+def _scanned(name: str, root: Path) -> Any:
+    """A dataset over `root`, whose files are written at the first call; nothing in it is shared with the others."""
+    kinds = tuple(KINDS)[:9]
+    if root not in _SCANNED:
+        _SCANNED[root] = image_list(name, root, random.Random(3), 10, kinds)[0]
+    dataset = _SCANNED[root].__class__.__new__(_SCANNED[root].__class__)
+    for attribute, value in vars(_SCANNED[root]).items():
+        vars(dataset)[attribute] = list(value) if isinstance(value, list) else value
+    return dataset
