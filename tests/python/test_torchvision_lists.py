@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _files_that_torchvision_left_open() -> Iterator[None]:
+    """Closes them while their warnings are ignored."""
+    yield
+    gc.collect()
+
 
 PIPELINES = [
     v1.Compose([v1.Resize(30), v1.CenterCrop(24), v1.ToTensor(), v1.Normalize([0.5], [0.3])]),
