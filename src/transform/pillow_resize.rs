@@ -15,8 +15,8 @@ const HALF: i32 = 1 << (PRECISION - 1);
 /// The values of a row that are summed at a time.
 const LANES: usize = 32;
 
-/// The values of two pixels, each of them with room for four.
-const TWO_PIXELS: usize = 8;
+/// The values of the pixels of two rows at one place, each of them with room for four.
+type TwoPixels = [u8; 8];
 
 /// A resize as `PIL.Image.Image.resize` does it: each row becomes as wide, and each column as high, one after the other, as
 /// sums of integers that are rounded to bytes.
@@ -42,7 +42,7 @@ struct Weights {
     runs: Vec<(usize, usize)>,
     /// The first place of all, and how many there are up to the last one.
     all: (usize, usize),
-    /// Room for the longest run for each place of the result, with zeros after the end; an even number.
+    /// Room for the longest run for each place of the result.
     longest: usize,
     weights: Vec<i32>,
 }
@@ -119,7 +119,7 @@ impl Weights {
         let scale = from as f64 / to as f64;
         let stretch = scale.max(1.0);
         let (support, narrow) = (support * stretch, 1.0 / stretch);
-        let longest = (support.ceil() as usize * 2 + 1).next_multiple_of(2);
+        let longest = support.ceil() as usize * 2 + 1;
         let (mut runs, mut all) = (Vec::with_capacity(places.len()), vec![0; places.len() * longest]);
         let mut shares = vec![0.0; longest];
         for (place, weights) in places.zip(all.chunks_exact_mut(longest)) {
@@ -153,8 +153,8 @@ impl Weights {
             }
             at += step;
         }
-        let weights = runs.iter().flat_map(|_| [1 << PRECISION, 0]).collect();
-        Self { all: span(&runs), runs, longest: 2, weights }
+        let weights = vec![1 << PRECISION; runs.len()];
+        Self { all: span(&runs), runs, longest: 1, weights }
     }
 }
 
@@ -181,24 +181,35 @@ impl<const CHANNELS: usize> Kernel for Resize<'_, CHANNELS> {
         // Rows of a whole number of lanes, so that columns are summed without a rest.
         let pitch = (columns * CHANNELS).next_multiple_of(LANES);
         let mut rows = scratch::take(pitch * part.height);
-        let mut padded = vec![[0; 4]; part.width + 2];
-        for (row, into) in rows.chunks_exact_mut(pitch).enumerate() {
+        let of_picture = |row: usize| {
             let row = &picture.pixels[((part.top + row) * picture.width + part.left) * CHANNELS..];
-            let row = &row[..part.width * CHANNELS];
-            match filters.is_down_first {
-                true => into[..row.len()].copy_from_slice(row),
-                false => filters.across.of_row::<CHANNELS>(row, &mut padded, into),
-            }
-        }
+            &row[..part.width * CHANNELS]
+        };
         let mut pixels = scratch::take(width * height * CHANNELS);
-        let mut shorter = vec![0; if filters.is_down_first { columns * CHANNELS } else { 0 }];
-        for (row, into) in pixels.chunks_exact_mut((width * CHANNELS).max(1)).enumerate() {
-            match filters.is_down_first {
-                true => {
-                    filters.down.of_rows(&rows, pitch, row, &mut shorter);
-                    filters.across.of_row::<CHANNELS>(&shorter, &mut padded, into);
+        let line = width * CHANNELS;
+        let mut across = Across::new::<CHANNELS>(&filters.across, part.width);
+        if filters.is_down_first {
+            rows.chunks_exact_mut(pitch).enumerate().for_each(|(row, into)| {
+                let row = of_picture(row);
+                into[..row.len()].copy_from_slice(row);
+            });
+            let mut shorter = [(); 2].map(|()| vec![0; columns * CHANNELS]);
+            for (pair, into) in pixels.chunks_mut((2 * line).max(1)).enumerate() {
+                let last = 2 * pair + into.len() / line - 1;
+                for (row, shorter) in [2 * pair, last].into_iter().zip(&mut shorter) {
+                    filters.down.of_rows(&rows, pitch, row, shorter);
                 }
-                false => filters.down.of_rows(&rows, pitch, row, into),
+                let made = across.of_rows::<CHANNELS>([&shorter[0], &shorter[1]]);
+                into.chunks_mut(line).zip(made).for_each(|(into, row)| into.copy_from_slice(&row[..line]));
+            }
+        } else {
+            for (pair, into) in rows.chunks_mut(2 * pitch).enumerate() {
+                let last = 2 * pair + into.len() / pitch - 1;
+                let made = across.of_rows::<CHANNELS>([2 * pair, last].map(of_picture));
+                into.chunks_mut(pitch).zip(made).for_each(|(into, row)| into[..line].copy_from_slice(&row[..line]));
+            }
+            for (row, into) in pixels.chunks_exact_mut(line.max(1)).enumerate() {
+                filters.down.of_rows(&rows, pitch, row, into);
             }
         }
         scratch::give(rows);
@@ -207,18 +218,6 @@ impl<const CHANNELS: usize> Kernel for Resize<'_, CHANNELS> {
 }
 
 impl Axis {
-    /// Writes what becomes of one `row`; `padded` is room for its pixels and two more.
-    #[inline(always)]
-    fn of_row<const CHANNELS: usize>(&self, row: &[u8], padded: &mut [[i32; 4]], into: &mut [u8]) {
-        let Self::Weighted(weights) = self else { return into[..row.len()].copy_from_slice(row) };
-        for (into, pixel) in padded.iter_mut().zip(row.as_chunks::<CHANNELS>().0) {
-            for channel in 0..CHANNELS {
-                into[channel] = i32::from(pixel[channel]);
-            }
-        }
-        across::<CHANNELS>(padded, weights, self.source().0, into);
-    }
-
     /// Writes row `row` of what becomes of `rows` of `pitch` values.
     #[inline(always)]
     fn of_rows(&self, rows: &[u8], pitch: usize, row: usize, into: &mut [u8]) {
@@ -229,22 +228,75 @@ impl Axis {
     }
 }
 
-/// One row; `first` is the place of the first of its pixels, after which there are two without a value.
-#[inline(always)]
-fn across<const CHANNELS: usize>(row: &[[i32; 4]], weights: &Weights, first: usize, into: &mut [u8]) {
-    let runs = weights.runs.iter().zip(weights.weights.chunks_exact(weights.longest));
-    for ((&(start, count), weights), into) in runs.zip(into.as_chunks_mut::<CHANNELS>().0) {
-        let mut sums = [0; TWO_PIXELS];
-        let pairs = row[start - first..][..count.next_multiple_of(2)].as_chunks::<2>().0;
-        for (pixels, weights) in pairs.iter().zip(weights.as_chunks::<2>().0) {
-            let values = pixels.as_flattened();
-            for (lane, sum) in sums.iter_mut().enumerate() {
-                *sum += values[lane] * weights[lane / 4];
+/// What changes the lengths of rows, two at a time: vectors have room for the pixels of both.
+struct Across<'a> {
+    axis: &'a Axis,
+    /// By place, the values of both rows.
+    wide: Vec<TwoPixels>,
+    /// What becomes of each, and room for one more pixel after it.
+    made: [Vec<u8>; 2],
+}
+
+impl<'a> Across<'a> {
+    /// For rows of `from` pixels.
+    fn new<const CHANNELS: usize>(axis: &'a Axis, from: usize) -> Self {
+        let room = axis.len() * CHANNELS + 4;
+        Self { axis, wide: vec![[0; 8]; from], made: [vec![0; room], vec![0; room]] }
+    }
+
+    /// What becomes of two rows, and some more bytes after each.
+    #[inline(always)]
+    fn of_rows<const CHANNELS: usize>(&mut self, rows: [&[u8]; 2]) -> [&[u8]; 2] {
+        let Self { axis, wide, made: [one, other] } = self;
+        match axis {
+            Axis::Kept { .. } => {
+                one[..rows[0].len()].copy_from_slice(rows[0]);
+                other[..rows[1].len()].copy_from_slice(rows[1]);
+            }
+            Axis::Weighted(weights) => {
+                widen::<CHANNELS>(rows, wide);
+                across::<CHANNELS>(wide, weights, axis.source().0, [one, other]);
             }
         }
+        [one, other]
+    }
+}
+
+/// Puts the values of the pixels of two rows side by side. Of a pixel, four values are taken in one go; those after its channels
+/// are of the next one, and no result is made of them.
+#[inline(always)]
+fn widen<const CHANNELS: usize>([one, other]: [&[u8]; 2], wide: &mut [TwoPixels]) {
+    let whole = (one.len() + CHANNELS).saturating_sub(4) / CHANNELS;
+    let (first, last) = wide.split_at_mut(whole);
+    let fours = one.windows(4).step_by(CHANNELS).zip(other.windows(4).step_by(CHANNELS));
+    for (into, (one, other)) in first.iter_mut().zip(fours) {
+        into[..4].copy_from_slice(one);
+        into[4..].copy_from_slice(other);
+    }
+    for (place, into) in last.iter_mut().enumerate() {
         for channel in 0..CHANNELS {
-            into[channel] = rounded(HALF + sums[channel] + sums[channel + 4]);
+            let at = (whole + place) * CHANNELS + channel;
+            (into[channel], into[channel + 4]) = (one[at], other[at]);
         }
+    }
+}
+
+/// Two rows; `first` is the place of the first of their pixels. Four values of a pixel are written in one go: those after its
+/// channels give way to the next one.
+#[inline(always)]
+fn across<const CHANNELS: usize>(wide: &[TwoPixels], weights: &Weights, first: usize, [one, other]: [&mut [u8]; 2]) {
+    let runs = weights.runs.iter().zip(weights.weights.chunks_exact(weights.longest));
+    for (place, (&(start, count), weights)) in runs.enumerate() {
+        let mut sums = [HALF; 8];
+        for (values, weight) in wide[start - first..][..count].iter().zip(weights) {
+            for lane in 0..8 {
+                sums[lane] += i32::from(values[lane]) * weight;
+            }
+        }
+        let bytes = sums.map(rounded);
+        let at = place * CHANNELS;
+        one[at..at + 4].copy_from_slice(&bytes[..4]);
+        other[at..at + 4].copy_from_slice(&bytes[4..]);
     }
 }
 
