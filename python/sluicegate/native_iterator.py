@@ -127,6 +127,9 @@ class NativeIterator(EpochIterator):
         self._window: _core.Prefetch | None = None
         if source is not None:
             self._window = source.window(self._engine, self._in_order, self._seed)
+            if self._num_workers == 0:
+                # What torch's own operations may use on this thread, such as those of transforms.
+                self._window.set_helpers(torch.get_num_threads() - 1)
             if self._destination.memory is not None:
                 self._window.pin(self._destination.memory, self._ahead + 1)
             self._dataset_fetcher.collate_fn = source.collate_fn(self._collate_fn)

@@ -1,6 +1,6 @@
 //! `Prefetch`: one epoch's window of batches.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use super::memory::{ForeignArray, Indices, pinned_leases};
 use super::plan::Plan;
 use super::tokens::TokenFiles;
 use super::torch_generator::draw_from;
+use crate::dataset::with_helpers;
 use crate::memory::Slab;
 use crate::{
     Delivery, Error, Fetch, FetchPacked, FetchPackedFields, FetchSamples, GeneratorPlace, IndexBatch, PackRows,
@@ -57,6 +58,8 @@ pub(super) struct Prefetch {
     generator: Mutex<Option<Py<PyAny>>>,
     slab: Arc<Slab>,
     bytes_ahead: Arc<crate::BytesAhead>,
+    /// The threads that help the consumer where there are no others.
+    helpers: AtomicUsize,
     /// Where batches are to lie in pinned memory: what gives blocks of it, and how many of them may wait for a batch.
     pinned: OnceLock<(Py<PyAny>, usize)>,
 }
@@ -91,6 +94,7 @@ impl Prefetch {
             dataset: Some(dataset),
             epoch: AtomicU64::new(0),
             generator: Mutex::default(),
+            helpers: AtomicUsize::new(0),
             slab: Arc::clone(&engine.slab),
             bytes_ahead: Arc::clone(&engine.bytes_ahead),
             pinned: OnceLock::new(),
@@ -106,6 +110,11 @@ impl Prefetch {
     /// the core's other functions take it, if the dataset says what they draw; None where a seed says it.
     fn set_generator(&self, way: Option<Py<PyAny>>) {
         *self.generator.lock().unwrap_or_else(PoisonError::into_inner) = way;
+    }
+
+    /// Up to `helpers` threads help the consumer with a batch that it fetches itself, where single samples take long.
+    fn set_helpers(&self, helpers: usize) {
+        self.helpers.store(helpers, Ordering::Relaxed);
     }
 
     /// A window on rows of `length` tokens, into which the documents of `files` are packed; there are so many `indices`,
@@ -223,6 +232,7 @@ impl Prefetch {
         // A time that no clock can reach is no limit.
         let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let helpers = self.helpers.load(Ordering::Relaxed);
         loop {
             let left = deadline.map_or(SIGNAL_INTERVAL, |deadline| deadline.saturating_duration_since(Instant::now()));
             let patience = left.min(SIGNAL_INTERVAL);
@@ -230,12 +240,12 @@ impl Prefetch {
                 let mut window = self.window();
                 Ok(match window.take_long() {
                     Some(long) => (Some(long), None, false),
-                    None => (None, window.pop(patience), window.is_empty()),
+                    None => (None, with_helpers(helpers, || window.pop(patience)), window.is_empty()),
                 })
             })?;
             let popped = match long {
                 // Without the window: a signal handler may ask for a batch, too.
-                Some(long) => Some(detach_step(py, || Ok(long.fetch()))?),
+                Some(long) => Some(detach_step(py, || Ok(with_helpers(helpers, || long.fetch())))?),
                 None => popped,
             };
             if let Some((indices, batch)) = popped {
@@ -274,6 +284,7 @@ impl Prefetch {
             dataset: None,
             epoch: AtomicU64::new(0),
             generator: Mutex::default(),
+            helpers: AtomicUsize::new(0),
             slab: Arc::clone(&engine.slab),
             bytes_ahead: Arc::clone(&engine.bytes_ahead),
             pinned: OnceLock::new(),

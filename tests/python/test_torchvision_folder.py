@@ -98,6 +98,21 @@ def test_every_kind_of_file(tmp_path: Path, make: Callable[[], Any], monkeypatch
     assert left == set(list(KINDS)[6:])
 
 
+@pytest.mark.parametrize("how", ["cut", None])
+def test_threads_help_without_workers(tmp_path: Path, how: str | None) -> None:
+    """As many as torch's operations may use; batches, errors, and draws are the same for any number."""
+    paths = image_folder(tmp_path, random.Random(4), 40, tuple(KINDS)[:9])
+    if how is not None:
+        damage(paths[21], how)
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            assert_as_torch(ImageFolder(str(tmp_path), transform=random_pipeline()), batch_size=20)
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("how", DAMAGES)
 def test_damaged_files_fail_as_in_torch(tmp_path: Path, how: str, num_workers: int) -> None:
