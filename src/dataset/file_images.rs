@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::room_filling::fill_rooms;
 use super::sample_generator::generator_of;
 use super::{Dataset, Drawing, InMemory, ReadMany};
-use crate::transform::{Beginning, Image, ImagePipeline, ImageTransform, JpegScale, PlainJpeg};
+use crate::transform::{Beginning, Image, ImagePipeline, ImageTransform, JpegScale, PlainFile};
 use crate::{BatchWriter, Error, Field, GeneratorPlace, Result, SampleWriter, Schema, TorchGenerator};
 
 /// What reads the image files that this crate does not read to the same bits as Pillow does, or does not read at all.
@@ -130,7 +130,7 @@ impl FileImages {
     /// What the beginning of a file says, where the image is one that this dataset reads itself.
     fn plain(&self, beginning: Beginning) -> Beginning {
         match beginning {
-            Beginning::Plain(jpeg) if !jpeg.is_in_color && !self.converts => Beginning::Other,
+            Beginning::Plain(file) if !file.is_in_color() && !self.converts => Beginning::Other,
             other => other,
         }
     }
@@ -152,7 +152,7 @@ impl FileImages {
             return Ok([known >> u32::BITS, known & u64::from(u32::MAX)].map(|length| length as usize));
         }
         let size = match self.plain(beginning(path).map_err(|error| error.to_string())?) {
-            Beginning::Plain(jpeg) => [jpeg.height, jpeg.width],
+            Beginning::Plain(file) => file.size(),
             Beginning::TooShort | Beginning::Other => self.others.size(path)?,
         };
         self.sizes[index].store((size[0] as u64) << u32::BITS | size[1] as u64, Ordering::Relaxed);
@@ -181,10 +181,10 @@ impl FileImages {
         };
         let is_drawn = self.is_random && place.is_some();
         let mut encoded = ROOM.take();
-        let done = read(path, &mut encoded).is_ok_and(|()| match self.plain(PlainJpeg::of(&encoded)) {
-            Beginning::Plain(jpeg) => {
-                let checked = self.check_size(index, [jpeg.height, jpeg.width], is_drawn);
-                let run = |()| self.pipeline.run_jpeg(&encoded, &jpeg, generator.clone().as_mut());
+        let done = read(path, &mut encoded).is_ok_and(|()| match self.plain(PlainFile::of(&encoded)) {
+            Beginning::Plain(file) => {
+                let checked = self.check_size(index, file.size(), is_drawn);
+                let run = |()| self.pipeline.run_plain(&encoded, &file, generator.clone().as_mut());
                 checked.and_then(run).and_then(|image| image.write(into)).is_ok()
             }
             Beginning::TooShort | Beginning::Other => false,
@@ -217,7 +217,7 @@ fn beginning(path: &Path) -> std::io::Result<Beginning> {
     let (mut bytes, mut wanted) = (Vec::with_capacity(BEGINNING as usize), BEGINNING);
     loop {
         let found = file.by_ref().take(wanted).read_to_end(&mut bytes)?;
-        match PlainJpeg::of(&bytes) {
+        match PlainFile::of(&bytes) {
             Beginning::TooShort if found > 0 => wanted = bytes.len() as u64,
             known => return Ok(known),
         }

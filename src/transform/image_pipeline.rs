@@ -14,7 +14,7 @@ use super::moves::Moves;
 use super::operation::Operation;
 use super::outcome::fixed_size;
 use super::picture::{AnyPicture, Picture};
-use super::plain_jpeg::PlainJpeg;
+use super::plain_file::PlainFile;
 use super::{Boxes, Reason};
 use crate::memory::Region;
 use crate::{DType, TorchGenerator};
@@ -146,17 +146,19 @@ impl ImagePipeline {
         draw_all(&self.transforms[..drawing], &mut shape, generator, &mut Vec::new())
     }
 
-    /// The same for a file that `jpeg` describes; all of it is decoded where Pillow might refuse it for any part of it.
-    pub(crate) fn run_jpeg(
+    /// The same for a file that `plain` describes; all of a JPEG is decoded where Pillow might refuse it for any part of it.
+    pub(crate) fn run_plain(
         &self,
         encoded: &[u8],
-        jpeg: &PlainJpeg,
+        plain: &PlainFile,
         generator: Option<&mut TorchGenerator>,
     ) -> Result<TransformedImage, Reason> {
-        if jpeg.is_divisible(encoded) {
-            return self.run(encoded, generator);
-        }
-        self.run_image(decode_image(encoded, &self.decode)?, generator)
+        let image = match plain {
+            PlainFile::Jpeg(jpeg) if jpeg.is_divisible(encoded) => return self.run(encoded, generator),
+            PlainFile::Jpeg(_) => decode_image(encoded, &self.decode)?,
+            PlainFile::Png(png) => png.decode(encoded).ok_or("Pillow may see something else in it")?,
+        };
+        self.run_image(image, generator)
     }
 
     /// The same for an image of bytes that is decoded.

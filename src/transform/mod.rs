@@ -34,7 +34,9 @@ mod picture;
 mod pillow_resize;
 mod pixel_pipeline;
 mod pixels;
+mod plain_file;
 mod plain_jpeg;
+mod plain_png;
 mod product_rounding;
 mod random;
 mod raster;
@@ -60,7 +62,7 @@ pub use operation::{Antialias, Eraser, Frame, Interpolation, Noise, Operation, P
 pub use outcome::fixed_size;
 pub use picture::{AnyPicture, Picture};
 pub use pixel_pipeline::PixelPipeline;
-pub(crate) use plain_jpeg::{Beginning, PlainJpeg};
+pub(crate) use plain_file::{Beginning, PlainFile};
 pub use product_rounding::ProductRounding;
 #[cfg(feature = "python")]
 pub(crate) use random::ask_torch;

@@ -1,26 +1,18 @@
-//! [`PlainJpeg`]: files that Pillow is known to read as this crate does.
+//! [`PlainJpeg`]: JPEG files that Pillow is known to read as this crate does.
+
+use super::plain_file::{Beginning, PlainFile};
 
 /// More pixels are Pillow's to warn of.
-const MOST_PIXELS: usize = 1 << 26;
-
-/// What the beginning of a file says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beginning {
-    Plain(PlainJpeg),
-    /// The headers do not end within these bytes.
-    TooShort,
-    /// It is of another kind, or Pillow may see something in it that libjpeg doesn't.
-    Other,
-}
+pub(super) const MOST_PIXELS: usize = 1 << 26;
 
 /// A JPEG file whose headers Pillow and libjpeg understand alike: grey or in three colors, 8 bits, and nothing between the
 /// headers. Pillow reads the headers by code of its own, and refuses some that libjpeg takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlainJpeg {
-    pub(crate) width: usize,
-    pub(crate) height: usize,
+    pub(super) width: usize,
+    pub(super) height: usize,
     /// Whether it is in color, not gray.
-    pub(crate) is_in_color: bool,
+    pub(super) is_in_color: bool,
     /// Whether all of the image is in one scan.
     is_one_scan: bool,
     /// Where the data of the first scan begin.
@@ -31,7 +23,7 @@ impl PlainJpeg {
     /// What the beginning of a file says.
     ///
     /// Source: `JpegImagePlugin.py` of Pillow.
-    pub(crate) fn of(bytes: &[u8]) -> Beginning {
+    pub(super) fn of(bytes: &[u8]) -> Beginning {
         let Some(start) = bytes.get(..2) else { return Beginning::TooShort };
         if start != [0xff, 0xd8] {
             return Beginning::Other;
@@ -63,7 +55,13 @@ impl PlainJpeg {
                     let Some((width, height, colors, kind)) = frame else { return Beginning::Other };
                     let is_one_scan = kind != 0xc2 && *components == colors;
                     let is_in_color = colors == 3;
-                    return Beginning::Plain(Self { width, height, is_in_color, is_one_scan, scan: at });
+                    return Beginning::Plain(PlainFile::Jpeg(Self {
+                        width,
+                        height,
+                        is_in_color,
+                        is_one_scan,
+                        scan: at,
+                    }));
                 }
                 (0xe0, _) if segment.starts_with(b"JFIF") && segment.len() < 7 => return Beginning::Other,
                 (0xe2, _) if segment.starts_with(b"MPF\0") => return Beginning::Other,
@@ -79,7 +77,7 @@ impl PlainJpeg {
 
     /// Whether a part of the image may be decoded alone: nothing outside of it can be a reason for Pillow to refuse the
     /// file. In a scan by itself there is nothing but codes up to the end of the image.
-    pub(crate) fn is_divisible(&self, bytes: &[u8]) -> bool {
+    pub(super) fn is_divisible(&self, bytes: &[u8]) -> bool {
         let mut rest = bytes.get(self.scan..).unwrap_or_default();
         while self.is_one_scan
             && let Some(at) = memchr::memchr(0xff, rest)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import random
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,10 +25,10 @@ pytest.importorskip("torchvision")
 import torchvision
 from PIL import Image
 from torchvision import transforms as v1
-from torchvision.datasets import ImageFolder
+from torchvision.datasets import ImageFolder, INaturalist, VisionDataset
 from torchvision.transforms import v2
 
-from cases.image_folders import DAMAGES, KINDS, damage, image_file, image_folder
+from cases.image_folders import DAMAGES, KINDS, PLAIN_PNGS, damage, image_file, image_folder
 from sluicegate import torchvision_files
 
 pytestmark = [
@@ -34,6 +37,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
 ]
 
+PNG_FILES = int(os.environ.get("SLUICEGATE_PNG_FILES", "400"))
+PNG_SEED = int(os.environ.get("SLUICEGATE_PNG_SEED", "0"))
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
@@ -95,7 +100,7 @@ def test_every_kind_of_file(tmp_path: Path, make: Callable[[], Any], monkeypatch
     dataset = ImageFolder(str(tmp_path), transform=make())
     assert_as_torch(dataset, shuffle=True)
     assert_as_torch(dataset, num_workers=2)
-    assert left == set(list(KINDS)[6:])
+    assert left == set(list(KINDS)[6:]) - set(PLAIN_PNGS)
 
 
 @pytest.mark.parametrize("how", ["cut", None])
@@ -143,6 +148,94 @@ def test_damaged_files_of_an_epoch_that_was_left(tmp_path: Path) -> None:
         seen.append(batches + [next(iterator) for _ in range(2)])
         del iterator
     assert_same(seen[1], seen[0])
+
+
+CHUNKS = [
+    *((b"tRNS", b"\0\1"), (b"tRNS", b"\0\1\0\1\0\1"), (b"gAMA", b"\0\0\xb1\x8f"), (b"gAMA", b"\0"), (b"sRGB", b"")),
+    *(
+        (b"iCCP", b"x\0\0x"),
+        (b"eXIf", b"MM\0*"),
+        (b"zTXt", b"x\0\0x"),
+        (b"tEXt", b""),
+        (b"tEXt", b"\0\0"),
+        (b"tEXt", b"a\0b"),
+    ),
+    *((b"IHDR", bytes(13)), (b"PLTE", bytes(9)), (b"PLTE", b""), (b"acTL", bytes(8)), (b"IDAT", b""), (b"IEND", b"")),
+    *(
+        (b"cHRM", bytes(32)),
+        (b"cHRM", bytes(31)),
+        (b"pHYs", bytes(9)),
+        (b"pHYs", bytes(3)),
+        (b"abCD", b"x"),
+        (b"ABCD", b"x"),
+    ),
+]
+
+
+def _changed(draw: random.Random, encoded: bytes) -> bytes:
+    """A PNG file with another chunk, or other bytes, whose sums are right or wrong."""
+    parts, at = [], 8
+    while at < len(encoded):
+        length = int.from_bytes(encoded[at : at + 4], "big")
+        parts.append((encoded[at + 4 : at + 8], encoded[at + 8 : at + 8 + length]))
+        at += 12 + length
+    choice, place = draw.random(), draw.randrange(1, len(parts) + 1)
+    if choice < 0.4:
+        parts.insert(place, draw.choice(CHUNKS))
+    elif choice < 0.5:
+        parts.insert(place, parts[draw.randrange(len(parts))])
+    elif choice < 0.6:
+        parts.pop(place - 1)
+    elif choice < 0.8:
+        # The pixels that are compressed: cut, too many, broken, or in several chunks.
+        kind, data = next((part for part in parts if part[0] == b"IDAT"), parts[0])
+        where = parts.index((kind, data))
+        values = zlib.decompress(data)
+        cut = draw.randrange(len(values))
+        wbits = draw.choice((9, 12, 15))
+        packed = zlib.compressobj(wbits=wbits)
+        other = draw.choice((values[:cut], values + values[:cut], values[:cut] + b"\x07" + values[cut + 1 :], values))
+        fresh = packed.compress(other) + packed.flush()
+        fresh = draw.choice((fresh, fresh[:-1], fresh[:-4], fresh[:-1] + b"x", fresh + b"more"))
+        middle = draw.randrange(len(fresh))
+        parts[where : where + 1] = draw.choice(([(kind, fresh)], [(kind, fresh[:middle]), (kind, fresh[middle:])]))
+    else:
+        where = draw.randrange(len(parts))
+        kind, data = parts[where]
+        if data:
+            at = draw.randrange(len(data))
+            parts[where] = (kind, data[:at] + bytes([draw.randrange(256)]) + data[at + 1 :])
+    sums = [zlib.crc32(kind + data) ^ (draw.random() < 0.03) for kind, data in parts]
+    chunks = [len(data).to_bytes(4, "big") + kind + data for kind, data in parts]
+    whole = b"".join(chunk + each.to_bytes(4, "big") for chunk, each in zip(chunks, sums, strict=True))
+    return encoded[:8] + whole[: draw.choice((None, None, None, -1, -4, -12))] + draw.choice((b"", b"", b"behind"))
+
+
+@pytest.mark.parametrize("converts", [True, False])
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency")
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+def test_damaged_and_odd_png_files_are_as_pillow_has_them(tmp_path: Path, converts: bool) -> None:
+    """Each file is a batch of its own: its values, or the type of the error."""
+    draw = random.Random(PNG_SEED)
+    whole = [image_file(tmp_path / kind, kind, draw, (13, 17)).read_bytes() for kind in PLAIN_PNGS]
+    samples = []
+    for number in range(PNG_FILES):
+        path = tmp_path / f"{number}.png"
+        path.write_bytes(_changed(draw, draw.choice(whole)))
+        samples.append((str(path), number))
+    (tmp_path / "folder" / "class").mkdir(parents=True)
+    (tmp_path / "folder" / "class" / "0.png").write_bytes(whole[0])
+    dataset: Any = ImageFolder(str(tmp_path / "folder"), v1.Compose([v1.Resize((9, 9)), v1.ToTensor()]))
+    dataset.samples = samples
+    if not converts:
+        dataset = INaturalist.__new__(INaturalist)
+        VisionDataset.__init__(dataset, str(tmp_path), transform=v1.Compose([v1.Resize((9, 9)), v1.ToTensor()]))
+        dataset.all_categories, dataset.target_type, dataset.loader = [""], ["full"], None
+        dataset.index = [(0, f"{number}.png") for number in range(PNG_FILES)]
+    seen = assert_as_torch(dataset, batch_size=1)
+    assert any(isinstance(each, type) for each in seen)
+    gc.collect()
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, PngImagePlugin
 from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, v2
 
@@ -32,7 +32,12 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ppm": ("ppm", "RGB", {}),
     "webp": ("webp", "RGB", {"quality": 60}),
     "tiff": ("tif", "RGB", {}),
+    "png without transparency": ("png", "P", {}),
+    "png with data": ("png", "RGB", {"dpi": (72, 72), "compress_level": 1}),
+    "png of two colors": ("png", "1", {}),
 }
+# Of those after the first six, too, the core decodes some.
+PLAIN_PNGS = ("png", "gray png", "png without transparency", "png with data")
 DAMAGES = ("cut", "text", "empty", "missing")
 INTERPOLATIONS = tuple(InterpolationMode)
 
@@ -59,6 +64,10 @@ def image_file(path: Path, kind: str, draw: random.Random, size: tuple[int, int]
     path = path.with_suffix(f".{end}")
     if kind == "palette png":
         options = {"transparency": 3}
+    if kind == "png with data":
+        text = PngImagePlugin.PngInfo()
+        text.add_text("Software", "words")
+        options = options | {"pnginfo": text}
     image.save(path, **options)
     return path
 

@@ -1,0 +1,135 @@
+//! [`PlainPng`]: PNG files that Pillow is known to read as this crate does.
+
+use std::io::Cursor;
+use std::panic::catch_unwind;
+
+use png::{BitDepth, ColorType, DecodeOptions, Decoder, Transformations};
+
+use super::image::Image;
+use super::plain_jpeg::MOST_PIXELS;
+use crate::DType;
+
+const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
+/// The signature, and the chunk that comes first.
+const HEADER: usize = 33;
+/// More text is Pillow's to refuse.
+const MOST_TEXT: usize = 1 << 16;
+/// More chunks may have more text than Pillow takes.
+const LARGEST: usize = 1 << 25;
+const IN_COLOR: usize = 3;
+
+/// A PNG file of 8 bits whose header Pillow and this crate understand alike: gray, in color, or with a palette; not interlaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlainPng {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    kind: u8,
+}
+
+const GRAY: u8 = 0;
+const RGB: u8 = 2;
+const PALETTE: u8 = 3;
+
+impl PlainPng {
+    /// What the header says; nothing of another file.
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        let header = bytes.get(..HEADER)?.strip_prefix(SIGNATURE)?.strip_prefix(b"\0\0\0\x0dIHDR")?;
+        let (sides, rest) = header.as_chunks::<4>().0.split_at(2);
+        let [width, height] = [sides[0], sides[1]].map(|side| u32::from_be_bytes(side) as usize);
+        let ([8, kind @ (GRAY | RGB | PALETTE), 0, 0], [0, ..]) = (rest[0], rest[1]) else { return None };
+        let is_small = width > 0 && height > 0 && width <= MOST_PIXELS && height <= MOST_PIXELS / width;
+        is_small.then_some(Self { width, height, kind })
+    }
+
+    /// Whether Pillow has it as an image in color at once.
+    pub(super) fn is_in_color(&self) -> bool {
+        self.kind == RGB
+    }
+
+    /// The image in color; nothing where Pillow might see something else in the file, or refuse it.
+    pub(super) fn decode(&self, bytes: &[u8]) -> Option<Image> {
+        if bytes.len() > LARGEST || !self.has_plain_chunks(bytes) {
+            return None;
+        }
+        // As of other parsers: what it did not reckon with is a damaged image.
+        catch_unwind(|| self.decode_unguarded(bytes)).ok().flatten()
+    }
+
+    /// With all checksums: where they are right, so are the values.
+    fn decode_unguarded(&self, bytes: &[u8]) -> Option<Image> {
+        let mut options = DecodeOptions::default();
+        options.set_ignore_adler32(false);
+        options.set_skip_ancillary_crc_failures(false);
+        options.set_ignore_text_chunk(true);
+        let mut decoder = Decoder::new_with_options(Cursor::new(bytes), options);
+        decoder.set_transformations(Transformations::IDENTITY);
+        let mut reader = decoder.read_info().ok()?;
+        let expected = [(GRAY, ColorType::Grayscale), (RGB, ColorType::Rgb), (PALETTE, ColorType::Indexed)];
+        let (color, depth) = reader.output_color_type();
+        if depth != BitDepth::Eight || !expected.contains(&(self.kind, color)) {
+            return None;
+        }
+        let values = if self.kind == RGB { IN_COLOR } else { 1 };
+        let mut pixels =
+            vec![0; reader.output_buffer_size().filter(|&size| size == self.width * self.height * values)?];
+        reader.next_frame(&mut pixels).ok()?;
+        reader.finish().ok()?;
+        let pixels = match (self.kind, reader.info().palette.as_deref()) {
+            (RGB, _) => pixels,
+            (GRAY, _) => pixels.iter().flat_map(|&value| [value; IN_COLOR]).collect(),
+            (_, palette) => {
+                let colors = palette?.as_chunks::<IN_COLOR>().0;
+                // One that the palette does not have is Pillow's to make something of.
+                let of_pixel = |&number: &u8| colors.get(usize::from(number)).copied();
+                pixels.iter().map(of_pixel).collect::<Option<Vec<_>>>()?.into_flattened()
+            }
+        };
+        Some(Image::new(self.width, self.height, IN_COLOR, DType::UInt8, pixels))
+    }
+
+    /// Whether there is nothing but chunks that Pillow passes over, or understands as this crate does: no transparency, no color
+    /// profile, no second image.
+    ///
+    /// Source: `PngImagePlugin.py` of Pillow.
+    fn has_plain_chunks(&self, bytes: &[u8]) -> bool {
+        let (mut rest, mut has_palette, mut has_data) = (&bytes[HEADER..], false, false);
+        loop {
+            let Some((&[a, b, c, d], after)) = rest.split_first_chunk() else { return false };
+            let length = u32::from_be_bytes([a, b, c, d]) as usize;
+            let Some((kind, after)) = after.split_first_chunk::<4>() else { return false };
+            let (Some(data), Some(next)) = (after.get(..length), after.get(length.saturating_add(4)..)) else {
+                return false;
+            };
+            let is_plain = match kind {
+                // The stream begins with the largest window: how a smaller one is kept to differs between decoders.
+                b"IDAT" if !has_data => {
+                    has_data = true;
+                    (self.kind == PALETTE) == has_palette
+                        && matches!(data, [0x78, flags, ..] if flags & 0x20 == 0 && (0x7800 + u32::from(*flags)) % 31 == 0)
+                }
+                b"IDAT" => true,
+                b"IEND" => return has_data && length == 0,
+                _ if has_data => false,
+                b"PLTE" => {
+                    let is_first = !std::mem::replace(&mut has_palette, true);
+                    is_first
+                        && self.kind == PALETTE
+                        && length > 0
+                        && length.is_multiple_of(IN_COLOR)
+                        && length <= 256 * IN_COLOR
+                }
+                b"pHYs" => length == 9,
+                b"gAMA" => length == 4,
+                b"sRGB" => length == 1,
+                b"cHRM" => length == 32,
+                b"tIME" => length == 7,
+                b"tEXt" => length <= MOST_TEXT,
+                _ => false,
+            };
+            if !is_plain {
+                return false;
+            }
+            rest = next;
+        }
+    }
+}
