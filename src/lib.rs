@@ -81,7 +81,7 @@ pub use adaptor::{
     SubsetItems, Transform, Window, WindowItems, ZipItems,
 };
 pub use collate::{
-    BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, Reused, StackSamples,
+    BatchField, BatchLayout, Collate, PackRows, PackedLabels, PackedPieces, PadSamples, Padding, Reused, StackSamples,
     reuse_batches,
 };
 #[cfg(feature = "arrow")]

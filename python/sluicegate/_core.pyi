@@ -488,10 +488,11 @@ class HandOver:
     def __new__(
         cls,
         structure: Any,
-        kinds: Sequence[str | tuple[str, bytes] | tuple[str, str]],
+        kinds: Sequence[str | tuple[str, bytes] | tuple[str, str] | tuple[str, bytes, bool, int, int | None]],
         views: Sequence[Any],
         from_dlpack: Callable[[Any], Any],
         collate: Callable[..., Any],
+        finish: Callable[[Any], Any] | None = None,
     ) -> HandOver: ...
 
 @final

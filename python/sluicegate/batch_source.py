@@ -1,4 +1,4 @@
-"""Which batches the core can make by itself: of samples that it reads, and of rows that it packs."""
+"""Which batches the core can make by itself: of samples that it reads, of rows that it packs, and of lists it pads."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _torch
+from .collated_source import CollatedSource, collated_source
 from .dataset import Source, native_source
 from .packed_source import PackedSource, packed_source
 
-BatchSource = Source | PackedSource
+BatchSource = Source | PackedSource | CollatedSource
 
 
 def batch_source(dataset: Any, collate_fn: Callable[[Any], Any], *, in_worker: bool) -> BatchSource | None:
@@ -22,7 +23,7 @@ def batch_source(dataset: Any, collate_fn: Callable[[Any], Any], *, in_worker: b
     """
     if _torch.collate_is_default(collate_fn):
         return native_source(dataset, in_worker=in_worker)
-    return packed_source(dataset, collate_fn)
+    return packed_source(dataset, collate_fn) or collated_source(dataset, collate_fn, in_worker=in_worker)
 
 
 def lacks_seed(source: BatchSource, seed: int | None) -> bool:

@@ -129,7 +129,8 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
         checks = (_attribute_check(dataset, "core"),)
         return Source(dataset.core, dataset.structure, dataset.kinds, checks)
     if type(dataset) is Subset:
-        return _subset(dataset, in_worker)
+        inner = _read_natively(dataset.dataset, in_worker)
+        return None if inner is None else subset_source(dataset, inner)
     if type(dataset) is ConcatDataset:
         return _concat(dataset, in_worker)
     if type(dataset) is StackDataset:
@@ -252,10 +253,8 @@ def _collates_plainly(array: np.ndarray[Any, Any]) -> bool:
     return isinstance(batch, torch.Tensor) and str(batch.dtype).removeprefix("torch.") == array.dtype.name
 
 
-def _subset(dataset: Subset[Any], in_worker: bool) -> Source | None:
-    inner = _read_natively(dataset.dataset, in_worker)
-    if inner is None:
-        return None
+def subset_source(dataset: Subset[Any], inner: Source) -> Source | None:
+    """Returns the samples of `inner`, what the core reads of `dataset.dataset`, that are in `dataset`."""
     indices: Any = dataset.indices
     if type(indices) is tuple:
         indices = list(indices)

@@ -12,6 +12,7 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset
 
 from . import _torch, torchvision_datasets
 from .batch_source import BatchSource, batch_source, lacks_order, lacks_seed
+from .collated_source import uncollated_reason
 from .dataset import is_untouched
 from .native_dataset import NativeDataset
 from .native_stream import NativeStream
@@ -135,7 +136,8 @@ def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:
     if _torch.modes_are_active():
         return "a torch function or dispatch mode is active", "leave the mode before iterating"
     if not _torch.collate_is_default(loader.collate_fn):
-        return "collate_fn is not torch's default", "leave out collate_fn"
+        told = uncollated_reason(dataset, loader.collate_fn)
+        return ("collate_fn is not torch's default", "leave out collate_fn") if told is None else (told, None)
     if (told := _told(dataset)) is not None:
         return told, None
     if isinstance(dataset, NativeDataset):

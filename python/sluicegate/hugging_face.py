@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -31,6 +31,12 @@ _STATE = (
     "_output_all_columns",
     "_info",
 )
+
+# By format: the module of its formatter, and the methods of that which make samples.
+_FORMATTERS: dict[str | None, tuple[str, tuple[str, ...]]] = {
+    "torch": ("datasets.formatting.torch_formatter", ("__call__", "format_batch", "recursive_tensorize")),
+    None: ("datasets.formatting.formatting", ("__call__", "format_row", "format_batch")),
+}
 
 # So many pieces of columns are looked at and held, one object each: a table of more is left to Python.
 _MOST_PIECES = 2_000_000
@@ -59,11 +65,11 @@ def native_parts(dataset: Any) -> tuple[Parts, Callable[[], bool]] | None:
     Args:
         dataset: what `is_dataset` is true of.
     """
-    if not _is_plain():
+    if not is_plain("torch"):
         return None
-    state = _state(dataset)
+    state = state_of(dataset)
     known = _KNOWN.get(dataset)
-    if known is None or not _is_same(known[0], state):
+    if known is None or not is_same(known[0], state):
         try:
             parts = _parts(dataset)
         except Exception:  # A version of the package that is another inside: it reads its datasets itself.
@@ -73,10 +79,11 @@ def native_parts(dataset: Any) -> tuple[Parts, Callable[[], bool]] | None:
     parts = known[1]
     if parts is None:
         return None
-    return parts, lambda: _is_same(state, _state(dataset)) and _is_plain()
+    return parts, lambda: is_same(state, state_of(dataset)) and is_plain("torch")
 
 
-def _state(dataset: Any) -> tuple[Any, ...]:
+def state_of(dataset: Any) -> tuple[Any, ...]:
+    """Returns what decides the samples of `dataset`, for `is_same`."""
     attributes = vars(dataset)
     columns, kwargs = attributes.get("_format_columns"), attributes.get("_format_kwargs")
     inside = (tuple(columns) if isinstance(columns, list) else columns, None if not kwargs else object())
@@ -84,7 +91,8 @@ def _state(dataset: Any) -> tuple[Any, ...]:
     return (*(attributes.get(name) for name in _STATE), type(dataset), inside, own)
 
 
-def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Returns whether two results of `state_of` are of the same samples."""
     *objects, columns, own = one
     *now, columns_now, own_now = other
     return all(map(_is, objects, now)) and columns == columns_now and own == own_now
@@ -95,19 +103,29 @@ def _is(one: Any, other: Any) -> bool:
     return one is other
 
 
-def _is_plain() -> bool:
-    """Whether the package's methods and torch's defaults are those that the core stands in for."""
+def is_plain(format_type: str | None) -> bool:
+    """Returns whether methods of the package and defaults of torch are those that the core stands in for.
+
+    Args:
+        format_type: that of the dataset: "torch", or None for Python's own objects.
+    """
     formatting = sys.modules["datasets.formatting"]
-    formatter: Any = formatting._FORMAT_TYPES.get("torch")
+    formatter: Any = formatting._FORMAT_TYPES.get(format_type)
     cls: Any = sys.modules["datasets.arrow_dataset"].Dataset
+    module, names = _FORMATTERS[format_type]
     functions = [getattr(cls, name, None) for name in _METHODS]
-    functions += [getattr(formatter, name, None) for name in ("__call__", "format_batch", "recursive_tensorize")]
+    functions += [getattr(formatter, name, None) for name in names]
     return (
-        getattr(formatter, "__module__", None) == "datasets.formatting.torch_formatter"
+        getattr(formatter, "__module__", None) == module
         and all(_is_the_packages(function) for function in functions)
         and torch.get_default_dtype() is torch.float32
         and torch.get_default_device().type == "cpu"
     )
+
+
+def has_own_methods(dataset: Any) -> bool:
+    """Returns whether methods that make samples were replaced on `dataset` itself."""
+    return any(name in vars(dataset) for name in _METHODS)
 
 
 def _is_the_packages(function: Any) -> bool:
@@ -119,10 +137,10 @@ def _parts(dataset: Any) -> Parts | None:
     attributes = vars(dataset)
     if attributes["_format_type"] != "torch" or attributes["_format_kwargs"] or not len(dataset):
         return None
-    if any(name in attributes for name in _METHODS):
+    if has_own_methods(dataset):
         return None
     table: Any = dataset.data.table
-    columns = _columns(dataset, table)
+    columns = columns_of(dataset, table)
     if columns is None:
         return None
     fields: list[tuple[str, Path, str]] = []
@@ -134,24 +152,35 @@ def _parts(dataset: Any) -> Parts | None:
         if part is None:
             return None
         structure[name] = part
-    table = table.select(columns)
-    if sum(table.column(path[0]).num_chunks for _, path, _ in fields) > _MOST_PIECES:
-        return None
-    core: _core.Dataset | None = _core.Dataset.arrow_table(table.__arrow_c_stream__(), fields)
-    if core is None or len(core) != len(table):
-        return None
-    indices = attributes["_indices"]
-    if indices is not None:
-        places = indices.column(0).to_numpy().astype("int64")
-        core = _core.Dataset.subset(core, _core.Indices(places.ctypes.data, len(places), places))
-    if core is None or len(core) != len(dataset):
+    core = read_columns(dataset, table.select(columns), fields)
+    if core is None:
         return None
     parts = (core, structure, tuple(kinds))
     return parts if _gives_the_same(dataset, parts) else None
 
 
-def _columns(dataset: Any, table: Any) -> list[str] | None:
-    """The columns that make up a sample, in order; None where Python's own objects are among them."""
+def read_columns(dataset: Any, table: Any, fields: list[tuple[str, Path, str]]) -> _core.Dataset | None:
+    """Returns the samples of `dataset` with these fields of its `table`; None where the core does not read them.
+
+    Args:
+        dataset: what `is_dataset` is true of.
+        table: the columns of its table that the fields lie in.
+        fields: the name of each, where it lies, and what it is: as `_core.Dataset.arrow_table` takes them.
+    """
+    if sum(table.column(path[0]).num_chunks for _, path, _ in fields) > _MOST_PIECES:
+        return None
+    core: _core.Dataset | None = _core.Dataset.arrow_table(table.__arrow_c_stream__(), fields)
+    if core is None or len(core) != len(table):
+        return None
+    indices = vars(dataset)["_indices"]
+    if indices is not None:
+        places = indices.column(0).to_numpy().astype("int64")
+        core = _core.Dataset.subset(core, _core.Indices(places.ctypes.data, len(places), places))
+    return None if core is None or len(core) != len(dataset) else core
+
+
+def columns_of(dataset: Any, table: Any) -> list[str] | None:
+    """The columns that make up a sample, in order; None where others come with them in another format."""
     names: list[str] = table.column_names
     if len(set(names)) != len(names):
         return None
@@ -246,18 +275,19 @@ def _gives_the_same(dataset: Any, parts: Parts) -> bool:
     last = len(dataset) - 1
     for places in ([0], [0, last // 2, last]):
         reader = _core.Reader(parts[0], hand_over(*parts))
-        if not _equal(reader.batch(places), default_collate(dataset.__getitems__(places))):
+        if not is_equal(reader.batch(places), default_collate(dataset.__getitems__(places))):
             return False
     return True
 
 
-def _equal(ours: Any, theirs: Any) -> bool:
+def is_equal(ours: Any, theirs: Any) -> bool:
+    """Returns whether two batches have the same types, keys, in the same order, and values."""
     if type(ours) is not type(theirs):
         return False
-    if isinstance(ours, dict):
-        return list(ours) == list(theirs) and all(_equal(ours[name], theirs[name]) for name in ours)
+    if isinstance(ours, Mapping):
+        return list(ours) == list(theirs) and all(is_equal(ours[name], theirs[name]) for name in ours)
     if isinstance(ours, (list, tuple)):
-        return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
+        return len(ours) == len(theirs) and all(map(is_equal, ours, theirs))
     if isinstance(ours, torch.Tensor):
         same = ours.dtype == theirs.dtype and ours.shape == theirs.shape and ours.stride() == theirs.stride()
         return same and torch.equal(ours.contiguous().view(torch.uint8), theirs.contiguous().view(torch.uint8))

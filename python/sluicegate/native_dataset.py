@@ -19,7 +19,7 @@ from .image_links import NO_LINKS, ImageLinks
 from .image_samples import ImageSamples, UndecodedFieldError, with_paths
 from .json_batch import json_batch
 
-Kind = str | tuple[str, bytes] | tuple[str, str]
+Kind = str | tuple[str, bytes] | tuple[str, str] | tuple[str, bytes, bool, int, int | None]
 
 # What a batch of values of any length is: "ragged", or `("padded", fill)`.
 Lists: TypeAlias = "str | tuple[str, Any]"
@@ -62,10 +62,22 @@ def hand_over(dataset: _core.Dataset, structure: Any, kinds: Sequence[Kind]) -> 
     return hand_over_fields(structure, kinds, [VIEWED.get(dtype) for _, dtype, _ in dataset.fields])
 
 
-def hand_over_fields(structure: Any, kinds: Sequence[Kind], views: Sequence[torch.dtype | None] = ()) -> _core.HandOver:
-    """How fields of these kinds become Python objects; `views` are data types that DLPack has no code for."""
+def hand_over_fields(
+    structure: Any,
+    kinds: Sequence[Kind],
+    views: Sequence[torch.dtype | None] = (),
+    finish: Callable[[Any], Any] | None = None,
+) -> _core.HandOver:
+    """How fields of these kinds become Python objects.
+
+    Args:
+        structure: how they are nested, as `NativeDataset` has it.
+        kinds: by field, what it is, as `NativeDataset` has it.
+        views: data types that DLPack has no code for.
+        finish: takes each batch, and returns what is delivered in its place.
+    """
     views = list(views) or [None] * len(kinds)
-    return _core.HandOver(structure, list(kinds), views, _torch.from_dlpack, json_batch)
+    return _core.HandOver(structure, list(kinds), views, _torch.from_dlpack, json_batch, finish)
 
 
 class NativeDataset(Dataset[Any]):
@@ -79,7 +91,8 @@ class NativeDataset(Dataset[Any]):
         structure: how its fields are nested in a sample: field numbers in dicts and lists, which stand for tuples.
         kinds: by field, what it is in a sample and in a batch: "tensor"; "number" (an `int`, `float` or `bool`);
             "ragged" (a tensor of any length; in a batch `{"values", "offsets"}`), `("padded", fill)` (the same; in a
-            batch `{"values", "lengths"}`, padded with the value that these bytes are); "bytes"; "str" (must be UTF-8);
+            batch `{"values", "lengths"}`, padded with the value that these bytes are); `("filled", fill, is_left,
+            multiple, length)` (the same, but a batch is a padded tensor); "bytes"; "str" (must be UTF-8);
             "bytes tuple" and "str tuple" (the same; in a batch a tuple of them);
             "path" (a `str` as of `os.fsdecode`); "json" (the objects of a JSON text; a batch is what `json_batch`
             makes of them); `("optional", kind)` (the same or None; in a batch a list of them);

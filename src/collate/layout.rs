@@ -16,7 +16,7 @@ pub struct BatchLayout {
     pub columns: Vec<Column>,
     /// What each field is in the batch.
     pub fields: Vec<BatchField>,
-    /// The fields with [`Column::Padded`], each with the bytes of the element that stands behind the end of a sample.
+    /// The fields with [`Column::Padded`], each with the bytes of the element that fills the room beside a sample.
     pub padding: Vec<(usize, Vec<u8>)>,
 }
 
@@ -81,14 +81,15 @@ impl BatchLayout {
         }
     }
 
-    /// Fills what lies behind the ends of padded samples.
+    /// Fills the room beside padded samples.
     pub(crate) fn pad(&self, bytes: &mut [u8]) {
         for (field, fill) in &self.padding {
             let column = self.columns[*field];
-            let Column::Padded { offset, bytes_per_sample, .. } = column else { continue };
+            let Column::Padded { offset, bytes_per_sample, at_end, .. } = column else { continue };
             for row in 0..self.samples {
-                let end = column.sample(bytes, row).end;
-                let rest = &mut bytes[end..offset + (row + 1) * bytes_per_sample];
+                let (sample, start) = (column.sample(bytes, row), offset + row * bytes_per_sample);
+                let rest = if at_end { start..sample.start } else { sample.end..start + bytes_per_sample };
+                let rest = &mut bytes[rest];
                 match fill.iter().all(|byte| *byte == fill[0]) {
                     true => rest.fill(fill.first().copied().unwrap_or_default()),
                     false => rest.chunks_exact_mut(fill.len()).for_each(|element| element.copy_from_slice(fill)),

@@ -8,7 +8,7 @@ mod stack;
 
 pub use layout::{BatchField, BatchLayout};
 pub use pack::{PackRows, PackedLabels, PackedPieces};
-pub use pad::PadSamples;
+pub use pad::{PadSamples, Padding};
 pub use reused::{Reused, reuse_batches};
 pub use stack::StackSamples;
 

@@ -3,7 +3,71 @@
 use super::layout::elements_of;
 use super::stack::add_stacked;
 use super::{BatchLayout, Collate};
-use crate::{Column, Result, Schema, Sizes};
+use crate::{Column, Error, Result, Schema, Sizes};
+
+/// How samples of any size are padded.
+///
+/// # Example
+/// ```
+/// use sluicegate::{Collate, DType, Field, PadSamples, Padding, Schema, Sizes};
+/// let schema = Schema::new([Field::variable("token", DType::UInt16, [])]);
+/// let mut sizes = Sizes::new(&schema, 2);
+/// sizes.writer().set(1, 0, 5);
+/// let padded = PadSamples::new().with(0, Padding::new([0xff, 0xff]).to_multiple_of(8));
+/// assert_eq!(padded.layout(&schema, &sizes).unwrap().fields[0].shape, [2, 8]);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Padding {
+    fill: Vec<u8>,
+    is_left: bool,
+    multiple: usize,
+    length: Option<usize>,
+}
+
+impl Padding {
+    /// Fills the room after each sample, up to the end of the longest, with `fill`: the bytes of one value of its data
+    /// type.
+    #[must_use]
+    pub fn new(fill: impl Into<Vec<u8>>) -> Self {
+        Self { fill: fill.into(), is_left: false, multiple: 1, length: None }
+    }
+
+    /// Fills the room before each sample instead.
+    #[must_use]
+    pub fn on_left(self) -> Self {
+        Self { is_left: true, ..self }
+    }
+
+    /// Rounds the room up to a multiple of `elements`.
+    #[must_use]
+    pub fn to_multiple_of(self, elements: usize) -> Self {
+        Self { multiple: elements.max(1), ..self }
+    }
+
+    /// Gives all samples room for `elements`, before it is rounded up; a batch with a longer one fails.
+    #[must_use]
+    pub fn to_length(self, elements: usize) -> Self {
+        Self { length: Some(elements), ..self }
+    }
+
+    /// The bytes of the value that fills the room.
+    #[must_use]
+    pub fn fill(&self) -> &[u8] {
+        &self.fill
+    }
+
+    /// The elements that each sample of `field` has room for, where the longest has `longest`.
+    fn room(&self, field: &str, longest: usize) -> Result<usize> {
+        let refuse = |reason: String| Error::InvalidArgument { argument: "padding", reason };
+        let length = self.length.unwrap_or(longest);
+        let room = length.checked_next_multiple_of(self.multiple);
+        let room = room.ok_or_else(|| refuse(format!("{length} has no multiple of {} above it", self.multiple)))?;
+        if longest > room {
+            return Err(refuse(format!("a sample of field `{field}` has {longest} elements, more than {room}")));
+        }
+        Ok(room)
+    }
+}
 
 /// Gives every sample of the chosen variable fields as much room as the longest in its batch needs, and fills the rest of
 /// it. All other fields are stacked as [`StackSamples`](super::StackSamples) does it.
@@ -19,7 +83,7 @@ use crate::{Column, Result, Schema, Sizes};
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct PadSamples {
-    fills: Vec<(usize, Vec<u8>)>,
+    fills: Vec<(usize, Padding)>,
 }
 
 impl PadSamples {
@@ -31,8 +95,14 @@ impl PadSamples {
 
     /// Pads field `field`, if it is variable, with `fill`: the bytes of one value of its data type.
     #[must_use]
-    pub fn field(mut self, field: usize, fill: impl Into<Vec<u8>>) -> Self {
-        self.fills.push((field, fill.into()));
+    pub fn field(self, field: usize, fill: impl Into<Vec<u8>>) -> Self {
+        self.with(field, Padding::new(fill))
+    }
+
+    /// Pads field `field`, if it is variable, as `padding` says.
+    #[must_use]
+    pub fn with(mut self, field: usize, padding: Padding) -> Self {
+        self.fills.push((field, padding));
         self
     }
 
@@ -48,23 +118,24 @@ impl Collate for PadSamples {
         let samples = sizes.samples();
         let mut layout = BatchLayout::with_room(samples, schema.fields().len());
         for (number, field) in schema.fields().iter().enumerate() {
-            let fill = self.fills.iter().find(|(padded, _)| *padded == number && field.is_variable());
-            let Some((_, fill)) = fill.filter(|(_, fill)| fill.len() == field.dtype().bytes()) else {
+            let padding = self.fills.iter().find(|(padded, _)| *padded == number && field.is_variable());
+            let Some((_, padding)) = padding.filter(|(_, padding)| padding.fill.len() == field.dtype().bytes()) else {
                 add_stacked(&mut layout, schema, number, sizes)?;
                 continue;
             };
             let (_, longest) = elements_of(schema, number, sizes)?;
+            let room = padding.room(field.name(), longest)?;
             let lengths = layout.add(field, samples, size_of::<i64>())?;
             let bytes_per_element = field.bytes();
             // Where the product wraps, `add` has refused the same number of bytes.
-            let offset = layout.add(field, samples.saturating_mul(longest), bytes_per_element)?;
-            let bytes_per_sample = longest.saturating_mul(bytes_per_element);
+            let offset = layout.add(field, samples.saturating_mul(room), bytes_per_element)?;
+            let bytes_per_sample = room.saturating_mul(bytes_per_element);
             layout.push(
                 field,
-                Column::Padded { offset, bytes_per_element, bytes_per_sample, lengths },
-                &[samples, longest],
+                Column::Padded { offset, bytes_per_element, bytes_per_sample, lengths, at_end: padding.is_left },
+                &[samples, room],
             );
-            layout.padding.push((number, fill.clone()));
+            layout.padding.push((number, padding.fill.clone()));
         }
         Ok(layout)
     }

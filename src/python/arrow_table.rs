@@ -8,7 +8,7 @@ use super::error::unknown;
 use crate::dataset::format::{ArrowTable, Step, TableValue};
 use crate::memory::ForeignTable;
 
-/// (name of the field, the steps to its column, what it is: "numbers", "bytes" or "bytes without zeros").
+/// (name of the field, the steps to its column, what it is: "numbers", "bytes", "bytes without zeros", "lists" or "ones").
 pub(super) type ColumnForm = (String, Vec<StepForm>, String);
 
 /// The name of a column or of a part of it, or the place of an item in lists.
@@ -32,6 +32,8 @@ pub(super) fn read(
                 "numbers" => TableValue::Numbers,
                 "bytes" => TableValue::Bytes,
                 "bytes without zeros" => TableValue::BytesWithoutZeros,
+                "lists" => TableValue::Lists,
+                "ones" => TableValue::Ones,
                 other => return Err(unknown("columns", other)),
             };
             let step = |step: StepForm| match step {

@@ -17,7 +17,7 @@ use super::json;
 use super::nested;
 use super::pinned_block::leased_tensor;
 use crate::memory::Lease;
-use crate::{BatchLayout, Column, DType, Error, Field, NestedType};
+use crate::{BatchLayout, Column, DType, Error, Field, NestedType, Padding};
 
 /// What a field is in Python.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +30,8 @@ pub(super) enum FieldKind {
     Ragged,
     /// A tensor in samples of any length; `{"values", "lengths"}` in batches, padded with the value of these bytes.
     Padded(Vec<u8>),
+    /// The same, but a tensor in batches.
+    Filled(Padding),
     /// `bytes`, and a list of them.
     Bytes,
     /// `str`, and a list of them.
@@ -55,6 +57,14 @@ impl<'py> FromPyObject<'_, 'py> for FieldKind {
             && name == "padded"
         {
             return Ok(Self::Padded(fill));
+        }
+        if let Ok((name, fill, is_left, multiple, length)) =
+            object.extract::<(String, Vec<u8>, bool, usize, Option<usize>)>()
+            && name == "filled"
+        {
+            let padding = Padding::new(fill).to_multiple_of(multiple);
+            let padding = if is_left { padding.on_left() } else { padding };
+            return Ok(Self::Filled(length.map_or(padding.clone(), |length| padding.to_length(length))));
         }
         if let Ok((name, kind)) = object.extract::<(String, Bound<'py, PyAny>)>()
             && name == "optional"
@@ -95,6 +105,7 @@ impl FieldKind {
             }
             Self::Ragged => field.is_variable(),
             Self::Padded(fill) => field.is_variable() && fill.len() == field.dtype().bytes(),
+            Self::Filled(padding) => field.is_variable() && padding.fill().len() == field.dtype().bytes(),
             Self::Bytes | Self::Str | Self::Path | Self::Json => field.dtype() == DType::UInt8,
             Self::Tuple(kind) => kind.is_for(field),
             Self::Nested(_) => field.is_variable() && field.dtype() == DType::UInt8,
@@ -151,6 +162,10 @@ impl<'py> Materials<'_, 'py> {
                 dict.set_item(name, self.tensor(at, (DType::Int64, &[len]), None)?)?;
                 Ok(dict.into_any())
             }
+            FieldKind::Filled(_) => {
+                let of = &self.layout.fields[field];
+                self.tensor(self.layout.columns[field].offset(), (of.dtype, &of.shape), view)
+            }
             FieldKind::Json => self.collated_json(field),
             FieldKind::Bytes | FieldKind::Str | FieldKind::Path => {
                 let objects = (0..self.layout.samples).map(|row| self.sample(kind, (field, row), view));
@@ -203,7 +218,7 @@ impl<'py> Materials<'_, 'py> {
         view: Option<&Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         match kind {
-            FieldKind::Tensor | FieldKind::Number | FieldKind::Ragged | FieldKind::Padded(_) => {
+            FieldKind::Tensor | FieldKind::Number | FieldKind::Ragged | FieldKind::Padded(_) | FieldKind::Filled(_) => {
                 let column = self.layout.columns[field];
                 let place = column.sample(self.lease.bytes(), row);
                 let batch = &self.layout.fields[field];

@@ -18,24 +18,29 @@ pub(super) struct HandOver {
     fields: Vec<(FieldKind, Option<Py<PyAny>>)>,
     from_dlpack: Py<PyAny>,
     collate: Py<PyAny>,
+    /// Makes the batch that Python gets of the one in `structure`.
+    finish: Option<Py<PyAny>>,
 }
 
 #[pymethods]
 impl HandOver {
     /// `structure` nests the fields, `kinds` and `views` are by field, `from_dlpack` makes a tensor of a capsule, `collate`
-    /// a batch of a list of parsed JSON values, and takes the key that they belong to as a second argument.
+    /// a batch of a list of parsed JSON values, and takes the key that they belong to as a second argument. `finish` takes
+    /// each batch, and returns what is handed over in its place.
     #[new]
+    #[pyo3(signature = (structure, kinds, views, from_dlpack, collate, finish=None))]
     fn new(
         structure: Structure,
         kinds: Vec<FieldKind>,
         views: Vec<Option<Py<PyAny>>>,
         from_dlpack: Py<PyAny>,
         collate: Py<PyAny>,
+        finish: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         if kinds.len() != views.len() || structure.last_field().is_some_and(|last| last >= kinds.len()) {
             return Err(PyValueError::new_err("structure, kinds and views are not of the same fields"));
         }
-        Ok(Self { structure, fields: kinds.into_iter().zip(views).collect(), from_dlpack, collate })
+        Ok(Self { structure, fields: kinds.into_iter().zip(views).collect(), from_dlpack, collate, finish })
     }
 }
 
@@ -44,6 +49,7 @@ impl HandOver {
     pub(super) fn collate(&self) -> Arc<dyn Collate> {
         let padded = self.fields.iter().enumerate().fold(PadSamples::new(), |padded, (field, (kind, _))| match kind {
             FieldKind::Padded(fill) => padded.field(field, fill.clone()),
+            FieldKind::Filled(padding) => padded.with(field, padding.clone()),
             _ => padded,
         });
         if padded.is_empty() { Arc::new(StackSamples) } else { Arc::new(padded) }
@@ -62,11 +68,15 @@ impl HandOver {
 
     /// The batch of the samples that `of` tells, all of whose tensors are on one lease.
     pub(super) fn batch<'py>(&self, py: Python<'py>, of: Samples<'_>, batch: Batch) -> PyResult<Bound<'py, PyAny>> {
-        self.with(py, of, batch, |materials| {
+        let batch = self.with(py, of, batch, |materials| {
             let fields = self.fields.iter().enumerate();
             let fields = fields.map(|(field, (kind, view))| materials.batch(kind, field, view.as_ref()));
             self.structure.fill(py, &fields.collect::<PyResult<Vec<_>>>()?, Containers::OfBatch)
-        })
+        })?;
+        match &self.finish {
+            Some(finish) => finish.bind(py).call1((batch,)),
+            None => Ok(batch),
+        }
     }
 
     /// The samples that `of` tells, all of whose tensors are on one lease.

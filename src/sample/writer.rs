@@ -24,7 +24,7 @@ pub enum Column {
         /// from `offsets[row]` to `offsets[row + 1]` elements after the first are row `row` (as Arrow's lists have it).
         offsets: usize,
     },
-    /// Samples of any size, each at the start of as much room as the longest one needs.
+    /// Samples of any size, each in as much room as the longest one needs.
     Padded {
         /// The first byte of the first sample.
         offset: usize,
@@ -34,6 +34,8 @@ pub enum Column {
         bytes_per_sample: usize,
         /// The place of the `int64` lengths, in elements, one for each sample.
         lengths: usize,
+        /// True if a sample ends where its room ends, with the padding before it; false if it begins where that begins.
+        at_end: bool,
     },
 }
 
@@ -57,9 +59,10 @@ impl Column {
                 let at = |row| offset + number_at(bytes, offsets, row) * bytes_per_element;
                 at(row)..at(row + 1)
             }
-            Self::Padded { offset, bytes_per_element, bytes_per_sample, lengths } => {
-                let start = offset + row * bytes_per_sample;
-                start..start + number_at(bytes, lengths, row) * bytes_per_element
+            Self::Padded { offset, bytes_per_element, bytes_per_sample, lengths, at_end } => {
+                let (start, end) = (offset + row * bytes_per_sample, offset + (row + 1) * bytes_per_sample);
+                let size = number_at(bytes, lengths, row) * bytes_per_element;
+                if at_end { end - size..end } else { start..start + size }
             }
         }
     }

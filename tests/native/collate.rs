@@ -1,6 +1,12 @@
 //! Collates: where the samples of a batch lie.
 
-use sluicegate::{Collate, Column, DType, Error, Field, PadSamples, Schema, Sizes, StackSamples};
+use std::sync::Arc;
+
+use sluicegate::memory::{Array, Segment, Slab};
+use sluicegate::{
+    Collate, Column, DType, Error, Fetch, FetchSamples, Field, IndexBatch, PadSamples, Padding, Ragged, Schema, Sizes,
+    StackSamples,
+};
 
 use crate::conformance::collate_conformance;
 
@@ -60,4 +66,38 @@ fn padding_gives_every_sample_the_room_of_the_longest() {
     assert_eq!((&layout.fields[0].shape, &layout.fields[1].shape), (&vec![3, 4, 3], &vec![2]));
     assert!(matches!(layout.columns[0], Column::Padded { bytes_per_sample: 24, bytes_per_element: 6, .. }));
     assert!(matches!(layout.columns[1], Column::Variable { bytes_per_element: 2, .. }));
+}
+
+#[test]
+fn padding_has_a_side_a_multiple_and_a_length() {
+    let words: [&[i16]; 3] = [&[1, 2, 3], &[], &[4]];
+    let array = Array::contiguous(Arc::new(Segment::from_vec(vec![1_i16, 2, 3, 4])), 0, 2, &[4]).unwrap();
+    let dataset = Arc::new(Ragged::new(Field::variable("x", DType::Int16, []), array, vec![0, 3, 3, 4]).unwrap());
+    let fetched = |padding: Padding| {
+        let collate = Arc::new(PadSamples::new().with(0, padding));
+        let fetch = FetchSamples::new(dataset.clone(), collate, Arc::new(Slab::new(1)));
+        fetch.fetch(&IndexBatch { epoch: 0, batch_in_epoch: 0, indices: vec![0, 1, 2], draws: None })
+    };
+    let nines = || Padding::new(9_i16.to_ne_bytes());
+    for (padding, room, is_left) in [
+        (nines(), 3, false),
+        (nines().on_left(), 3, true),
+        (nines().to_multiple_of(4), 4, false),
+        (nines().to_multiple_of(2).on_left(), 4, true),
+        (nines().to_length(5).on_left(), 5, true),
+        (nines().to_length(2).to_multiple_of(4), 4, false),
+    ] {
+        let batch = fetched(padding).unwrap();
+        let padded = |word: &&[i16]| {
+            let rest = vec![9; room - word.len()];
+            if is_left { [&rest, *word].concat() } else { [*word, &rest].concat() }
+        };
+        assert_eq!(batch.to_vec::<i16>(0).unwrap(), words.iter().flat_map(padded).collect::<Vec<_>>());
+        assert_eq!(batch.lengths(0), Some(vec![3, 0, 1]));
+        assert!(batch.field_at(0).unwrap().rows::<i16>().unwrap().eq(words));
+    }
+    let refused = fetched(nines().to_length(2)).unwrap_err().to_string();
+    assert!(refused.contains("3 elements, more than 2"), "{refused}");
+    let refused = fetched(nines().to_length(usize::MAX).to_multiple_of(2)).unwrap_err().to_string();
+    assert!(refused.contains("no multiple"), "{refused}");
 }

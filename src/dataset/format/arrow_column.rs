@@ -6,8 +6,8 @@ use arrow_array::{Array, ArrayRef, GenericByteArray, GenericListArray, OffsetSiz
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::DataType;
 
+use super::arrow_number::Number;
 use super::arrow_table::{Step, TableValue};
-use crate::memory::widen;
 use crate::{DType, Field};
 
 /// A column, batch by batch.
@@ -23,6 +23,8 @@ pub(super) enum Form {
     Numbers { from: Number, sizes: Vec<usize>, items: Items },
     /// Bytes, with or without the zeros at the end.
     Bytes { keeps_zeros: bool, items: Items },
+    /// Lists of any length, of integers of `from`, or of as many ones.
+    Lists { from: Number, are_ones: bool },
 }
 
 /// Which of the values of an array are those of the column: of each row one, in lists that are all as long as each other.
@@ -40,86 +42,9 @@ impl Items {
     }
 }
 
-/// The numbers that a table has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Number {
-    Bool,
-    Integer(DType),
-    Float16,
-    Float32,
-    Float64,
-}
-
-impl Number {
-    fn of(data_type: &DataType) -> Option<Self> {
-        Some(match data_type {
-            DataType::Boolean => Self::Bool,
-            DataType::Int8 => Self::Integer(DType::Int8),
-            DataType::Int16 => Self::Integer(DType::Int16),
-            DataType::Int32 => Self::Integer(DType::Int32),
-            DataType::Int64 => Self::Integer(DType::Int64),
-            DataType::UInt8 => Self::Integer(DType::UInt8),
-            DataType::UInt16 => Self::Integer(DType::UInt16),
-            DataType::UInt32 => Self::Integer(DType::UInt32),
-            DataType::Float16 => Self::Float16,
-            DataType::Float32 => Self::Float32,
-            DataType::Float64 => Self::Float64,
-            _ => return None,
-        })
-    }
-
-    /// The size of one in the table; of a bit nothing.
-    fn bytes(self) -> Option<usize> {
-        match self {
-            Self::Bool => None,
-            Self::Integer(dtype) => Some(dtype.bytes()),
-            Self::Float16 => Some(2),
-            Self::Float32 => Some(4),
-            Self::Float64 => Some(8),
-        }
-    }
-
-    fn in_batch(self) -> DType {
-        match self {
-            Self::Bool => DType::Bool,
-            Self::Integer(_) => DType::Int64,
-            Self::Float16 | Self::Float32 | Self::Float64 => DType::Float32,
-        }
-    }
-
-    /// Writes the numbers in `from` to `into`, as they are in a batch.
-    fn convert(self, from: &[u8], into: &mut [u8]) {
-        match self {
-            Self::Bool | Self::Float32 => into.copy_from_slice(from),
-            Self::Integer(dtype) => widen(dtype, from, into),
-            Self::Float16 => {
-                each::<2>(from, into, |bytes| half(u16::from_ne_bytes(bytes)));
-            }
-            Self::Float64 => each::<8>(from, into, |bytes| f64::from_ne_bytes(bytes) as f32),
-        }
-    }
-}
-
-fn each<const BYTES: usize>(from: &[u8], into: &mut [u8], value: impl Fn([u8; BYTES]) -> f32) {
-    for (from, into) in from.as_chunks::<BYTES>().0.iter().zip(into.as_chunks_mut::<4>().0) {
-        *into = value(*from).to_ne_bytes();
-    }
-}
-
-/// The value of a float of 16 bits.
-fn half(bits: u16) -> f32 {
-    let (sign, exponent, fraction) = (u32::from(bits >> 15) << 31, u32::from(bits >> 10) & 31, u32::from(bits) & 0x3ff);
-    match exponent {
-        // A multiple of 2^-24, which float32 has exactly.
-        0 => f32::from_bits((fraction as f32 * 2_f32.powi(-24)).to_bits() | sign),
-        31 => f32::from_bits(sign | 0x7f80_0000 | (fraction << 13)),
-        _ => f32::from_bits(sign | ((exponent + 112) << 23) | (fraction << 13)),
-    }
-}
-
 impl Form {
     pub(super) fn is_variable(&self) -> bool {
-        matches!(self, Self::Bytes { .. })
+        matches!(self, Self::Bytes { .. } | Self::Lists { .. })
     }
 
     /// The field of that `name`.
@@ -127,6 +52,7 @@ impl Form {
         match self {
             Self::Numbers { from, sizes, .. } => Field::new(name, from.in_batch(), sizes.clone()),
             Self::Bytes { .. } => Field::variable(name, DType::UInt8, []),
+            Self::Lists { .. } => Field::variable(name, DType::Int64, []),
         }
     }
 }
@@ -141,9 +67,14 @@ pub(super) enum Piece {
         offsets: Offsets,
         bytes: Buffer,
     },
+    /// The items of lists, which the offsets count.
+    Lists {
+        offsets: Offsets,
+        items: Buffer,
+    },
 }
 
-/// Where each text begins and the last one ends.
+/// Where each text or list begins and the last one ends.
 pub(super) enum Offsets {
     Narrow(Buffer),
     Wide(Buffer),
@@ -194,6 +125,8 @@ impl Piece {
             TableValue::Numbers => numbers(array, items),
             TableValue::Bytes => bytes(&array, true, items),
             TableValue::BytesWithoutZeros => bytes(&array, false, items),
+            TableValue::Lists => rest.is_empty().then(|| integers(&array, false)).flatten(),
+            TableValue::Ones => rest.is_empty().then(|| integers(&array, true)).flatten(),
         }
     }
 }
@@ -230,6 +163,33 @@ fn numbers(mut array: ArrayRef, items: Items) -> Option<(Form, Piece)> {
         }
     };
     Some((Form::Numbers { from, sizes, items }, piece))
+}
+
+/// Lists of integers of any length, or of as many ones.
+fn integers(array: &ArrayRef, are_ones: bool) -> Option<(Form, Piece)> {
+    if array.null_count() > 0 {
+        return None;
+    }
+    let (offsets, values) = match array.data_type() {
+        DataType::List(_) => of_lists(array.as_list::<i32>()),
+        DataType::LargeList(_) => of_lists(array.as_list::<i64>()),
+        DataType::FixedSizeList(_, size) => {
+            (Offsets::Equal(usize::try_from(*size).ok()?), array.as_fixed_size_list().values().clone())
+        }
+        _ => return None,
+    };
+    match numbers(values, Items { per_row: 1, item: 0 })? {
+        (Form::Numbers { from: from @ Number::Integer(_), sizes, .. }, Piece::Numbers(items)) if sizes.is_empty() => {
+            Some((Form::Lists { from, are_ones }, Piece::Lists { offsets, items }))
+        }
+        _ => None,
+    }
+}
+
+fn of_lists<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> (Offsets, ArrayRef) {
+    let offsets = lists.offsets().inner().inner().clone();
+    let offsets = if O::IS_LARGE { Offsets::Wide(offsets) } else { Offsets::Narrow(offsets) };
+    (offsets, lists.values().clone())
 }
 
 fn is_list(of: &DataType) -> bool {
@@ -284,8 +244,49 @@ fn of_bytes<T: ByteArrayType>(array: &GenericByteArray<T>) -> (Offsets, Buffer) 
 }
 
 impl TableColumn {
+    /// How many elements the row at `place` (batch, row) of a variable column has; nothing where the offsets make no sense.
+    pub(super) fn elements(&self, place: (usize, usize)) -> Option<usize> {
+        match &self.form {
+            Form::Numbers { .. } => None,
+            Form::Bytes { .. } => self.bytes(place).map(<[u8]>::len),
+            Form::Lists { from, .. } => Some(self.items(*from, place)?.len() / from.bytes()?),
+        }
+    }
+
+    /// Writes the row at `place` of a variable column to `room`; nothing where it has another size, as somebody may have
+    /// written to the table since that was asked for.
+    pub(super) fn copy(&self, place: (usize, usize), room: &mut [u8]) -> Option<()> {
+        match &self.form {
+            Form::Numbers { .. } => return None,
+            Form::Bytes { .. } => {
+                let bytes = self.bytes(place).filter(|bytes| bytes.len() == room.len())?;
+                room.copy_from_slice(bytes);
+            }
+            Form::Lists { from, are_ones } => {
+                let items = self.items(*from, place)?;
+                let size = (items.len() / from.bytes()?).checked_mul(size_of::<i64>())?;
+                if size != room.len() {
+                    return None;
+                }
+                match are_ones {
+                    true => room.as_chunks_mut().0.fill(1_i64.to_ne_bytes()),
+                    false => from.convert(items, room),
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// The bytes of the items of the list at `place`.
+    fn items(&self, from: Number, place: (usize, usize)) -> Option<&[u8]> {
+        let Piece::Lists { offsets, items } = &self.pieces[place.0] else { return None };
+        let (start, end) = offsets.pair(place.1)?;
+        let bytes = from.bytes()?;
+        items.get(start.checked_mul(bytes)?..end.checked_mul(bytes)?)
+    }
+
     /// The bytes of the row at `place` (batch, row); nothing of a column of numbers, and where the offsets make no sense.
-    pub(super) fn bytes(&self, place: (usize, usize)) -> Option<&[u8]> {
+    fn bytes(&self, place: (usize, usize)) -> Option<&[u8]> {
         let Form::Bytes { keeps_zeros, items } = self.form else { return None };
         let Piece::Bytes { offsets, bytes } = &self.pieces[place.0] else { return None };
         let (start, end) = offsets.pair(items.of_row(place.1))?;
@@ -318,7 +319,7 @@ impl TableColumn {
                         *byte = u8::from(values.value(row * elements + place));
                     }
                 }
-                Piece::Bytes { .. } => unreachable!("a column of numbers has no bytes"),
+                Piece::Bytes { .. } | Piece::Lists { .. } => unreachable!("a column of numbers has no such piece"),
             }
             into = behind;
             rest = &rest[run..];

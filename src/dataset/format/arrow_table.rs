@@ -10,8 +10,8 @@ use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema, SizesWriter
 /// The rows of an Arrow table whose values lie in memory, or in files that somebody else has mapped: nothing of it is
 /// copied before it is read.
 ///
-/// It holds what has one meaning alone: numbers without a null, lists of them, or of anything, that are all as long as each other, and texts.
-/// Integers become int64, floats float32, as Hugging Face's datasets make them. Any other table is not for it.
+/// It holds what has one meaning alone: numbers without a null, lists of them, or of anything, that are all as long as each other, lists of
+/// integers of any length, and texts. Integers become int64, floats float32, as Hugging Face's datasets make them. Any other table is not for it.
 pub(crate) struct ArrowTable {
     columns: Vec<TableColumn>,
     schema: Schema,
@@ -40,6 +40,10 @@ pub(crate) enum TableValue {
     Bytes,
     /// The same without the zeros at its end, as NumPy's arrays of bytes and texts have it.
     BytesWithoutZeros,
+    /// Integers, in each row as many as its list has: int64.
+    Lists,
+    /// A one for each of those.
+    Ones,
 }
 
 impl ArrowTable {
@@ -97,10 +101,9 @@ impl Dataset for ArrowTable {
         let place = self.starts.place(index)?;
         for (number, column) in self.columns.iter().enumerate() {
             let room = into.field(number);
-            match column.bytes(place) {
-                Some(bytes) if bytes.len() == room.len() && column.form.is_variable() => room.copy_from_slice(bytes),
-                None if !column.form.is_variable() => column.gather(&[place], room),
-                _ => return Err(self.refuse(index, number)),
+            match column.form.is_variable() {
+                true => column.copy(place, room).ok_or_else(|| self.refuse(index, number))?,
+                false => column.gather(&[place], room),
             }
         }
         Ok(())
@@ -125,10 +128,7 @@ impl ReadMany for ArrowTable {
             }
             for (row, &place) in places.iter().enumerate() {
                 let mut sample = into.sample(row);
-                let room = sample.field(number);
-                // Somebody may have written to the table since its size was asked for.
-                let bytes = column.bytes(place).filter(|bytes| bytes.len() == room.len());
-                room.copy_from_slice(bytes.ok_or_else(|| self.refuse(indices[row], number))?);
+                column.copy(place, sample.field(number)).ok_or_else(|| self.refuse(indices[row], number))?;
             }
         }
         Ok(())
@@ -140,8 +140,7 @@ impl VariableSize for ArrowTable {
         let places = self.places(indices)?;
         for (number, column) in self.columns.iter().enumerate().filter(|(_, column)| column.form.is_variable()) {
             for (row, &place) in places.iter().enumerate() {
-                let bytes = column.bytes(place).ok_or_else(|| self.refuse(indices[row], number))?;
-                into.set(row, number, bytes.len());
+                into.set(row, number, column.elements(place).ok_or_else(|| self.refuse(indices[row], number))?);
             }
         }
         Ok(())

@@ -11,6 +11,8 @@ mod arrow_files;
 #[cfg(feature = "arrow")]
 mod arrow_index;
 #[cfg(all(feature = "arrow", feature = "python"))]
+mod arrow_number;
+#[cfg(all(feature = "arrow", feature = "python"))]
 mod arrow_table;
 mod batch_key;
 mod block_cache;

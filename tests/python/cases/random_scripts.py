@@ -1,0 +1,128 @@
+"""Random training scripts, which can be run with torch's loader and with ours."""
+
+from __future__ import annotations
+
+import json
+import random
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.utils.data
+
+OTHER_ORDERS = ("weights", "list", "odd list", "distributed", "batches")
+
+
+class RandomScript:
+    """One random training script over the dataset that a subclass makes.
+
+    Args:
+        seed: what everything is drawn from.
+        draw: what the rest of the script is drawn from.
+    """
+
+    def __init__(self, seed: int, draw: random.Random) -> None:
+        self.seed = seed
+        self.num_workers = draw.choice((0, 0, 0, 1, 2, 3))
+        self.arguments: dict[str, Any] = {
+            "batch_size": draw.randint(1, 7),
+            "drop_last": draw.random() < 0.3,
+            "num_workers": self.num_workers,
+        }
+        if self.num_workers:
+            self.arguments["persistent_workers"] = draw.random() < 0.5
+            self.arguments["prefetch_factor"] = draw.choice((1, 2, 3, None))
+        self.order = draw.choice(("sequential", "shuffle", "shuffle", "generator", *OTHER_ORDERS))
+        self.epochs = draw.randint(1, 3)
+        # Where an epoch is left, or is interrupted and resumed: (epoch, batches).
+        self.left = (draw.randrange(self.epochs), draw.randint(0, 4)) if draw.random() < 0.3 else None
+        if self.order == "distributed" and self.left is not None:
+            # Such a sampler is read at the first `next`, not in `iter`, so an epoch without one draws nothing.
+            self.left = self.left[0], max(self.left[1], 1)
+        self.resumed = (draw.randrange(self.epochs), draw.randint(0, 4)) if draw.random() < 0.4 else None
+        self.draws_between = draw.random() < 0.3
+        self.is_seeded_between = draw.random() < 0.1
+
+    @abstractmethod
+    def dataset(self) -> Any:
+        """The dataset, with the same samples each time."""
+
+    def after_batch(self, epoch: int, batches: int) -> None:
+        """What a script changes after so many batches of an epoch."""
+
+    def after_epoch(self, epoch: int) -> None:
+        """What a script changes when an epoch has ended."""
+
+    def loader(self, kind: Any) -> Any:
+        """A loader of the dataset; its arguments are drawn, if at all, from generators of their own."""
+        dataset, arguments = self.dataset(), dict(self.arguments)
+        count = len(dataset)
+        if self.order in ("shuffle", "generator"):
+            arguments["shuffle"] = True
+        if self.order == "generator":
+            arguments["generator"] = torch.Generator().manual_seed(self.seed)
+        if self.order == "weights":
+            arguments["sampler"] = torch.utils.data.WeightedRandomSampler(torch.arange(1.0, count + 1), count)
+        if self.order == "list":
+            arguments["sampler"] = [each % count for each in range(3, 2 * count)]
+        if self.order == "distributed":
+            arguments["sampler"] = torch.utils.data.DistributedSampler(dataset, 2, self.seed % 2, seed=self.seed)
+        if self.order == "batches":
+            del arguments["batch_size"], arguments["drop_last"]
+            batches = [[each % count for each in range(first, first + 3)] for first in range(0, count, 2)]
+            arguments["batch_sampler"] = [*batches, (0,), [count - 1]]
+        if self.order == "odd list":
+            # From the end, and one that is not there.
+            arguments["sampler"] = [0, -1, count - 1, *([count] if self.seed % 2 else []), -count, 1 % count]
+        return kind(dataset, **arguments)
+
+    def run(self, kind: Any, *, resumes: bool) -> tuple[list[Any], bool]:
+        """What a script sees: batches and errors, and the global generators; and whether the engine was the core."""
+        torch.manual_seed(self.seed)
+        random.seed(self.seed)
+        seen: list[Any] = []
+        loader = self.loader(kind)
+        is_native = resumes and loader.explain().engine == "rust"
+        epoch = 0
+        while epoch < self.epochs:
+            iterator = iter(loader)
+            seen.append(torch.random.get_rng_state())
+            batches = 0
+            is_resumed = False
+            while True:
+                if self.left == (epoch, batches):
+                    break
+                if resumes and self.resumed == (epoch, batches) and not is_resumed:
+                    is_resumed = True
+                    state = json.loads(json.dumps(loader.state_dict()))
+                    loader = self.loader(kind)
+                    loader.load_state_dict(state)
+                    before = torch.random.get_rng_state()
+                    iterator = iter(loader)
+                    if batches:
+                        assert torch.equal(torch.random.get_rng_state(), before), "a resume moved the generator"
+                if (item := _next(iterator)) is None:
+                    break
+                seen.append(item)
+                batches += 1
+                if self.draws_between:
+                    seen.append(torch.rand(3))
+                if self.is_seeded_between:
+                    torch.manual_seed(batches)
+                self.after_batch(epoch, batches)
+            seen.append(torch.random.get_rng_state())
+            self.after_epoch(epoch)
+            epoch += 1
+        seen.append(random.getstate())
+        del iterator
+        return seen, is_native
+
+
+def _next(iterator: Iterator[Any]) -> Any:
+    try:
+        return next(iterator)
+    except StopIteration:
+        return None
+    except Exception as error:
+        return type(error)
