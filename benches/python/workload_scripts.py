@@ -1,4 +1,6 @@
-"""Training scripts as people write them, with only the import changed: torchvision's datasets and transforms.
+"""Training scripts as people write them, with only the import changed.
+
+Torchvision's datasets and transforms, and Hugging Face's tables with functions that pad.
 
 The batches of both loaders are compared by a digest: the same seed gives the same batches.
 """
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import photographs
+import script_collators
 import throughput
 from loaders import IMPORTS, contender
 from photographs import Photographs
@@ -122,8 +126,10 @@ def _digest(case: Case, one: Contender) -> float:
 
     torch.manual_seed(7)
     digest = hashlib.sha256()
-    for number, (images, labels) in enumerate(one.make(case.open())()):
-        digest.update(images.numpy().tobytes() + labels.numpy().tobytes())
+    for number, batch in enumerate(one.make(case.open())()):
+        tensors = batch.items() if isinstance(batch, Mapping) else enumerate(batch)
+        for key, tensor in tensors:
+            digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode() + tensor.numpy().tobytes())
         if number == DIGESTED:
             break
     return float(int.from_bytes(digest.digest()[:6], "big"))
@@ -152,12 +158,13 @@ def _case(
     *,
     samples: int = SAMPLES,
     check: Any = _check,
+    collate: Any = None,
+    imports: tuple[str, ...] = ("torchvision", "torchvision.transforms"),
 ) -> Case:
     def of(package: str, workers: int) -> Contender:
         column = f"torch, {workers} workers" if package == "torch" else None
-        made = contender(package, dataset, workers, column=column, batch_size=batch_size)
-        more = ("torchvision", "torchvision.transforms")
-        return Contender(made.name, made.make, (*IMPORTS[package], *more), column)
+        made = contender(package, dataset, workers, column=column, collate=collate, batch_size=batch_size)
+        return Contender(made.name, made.make, (*IMPORTS[package], *imports), column)
 
     return Case(
         name=name,
@@ -192,6 +199,33 @@ _FOLDERS = (
 )
 
 
+_COLLATED = tuple(
+    _case(
+        name,
+        title,
+        script_collators.sentences,
+        script_collators.dataset,
+        script_collators.BATCH_SIZE,
+        samples=script_collators.SAMPLES,
+        check=script_collators.check,
+        collate=collate,
+        imports=script_collators.IMPORTS,
+    )
+    for name, title, collate in (
+        (
+            "collator",
+            f"Hugging Face Dataset of lists, DataCollatorWithPadding; batches of {script_collators.BATCH_SIZE}",
+            script_collators.with_padding,
+        ),
+        (
+            "own-collate",
+            f"Hugging Face Dataset of lists, a function that pads; batches of {script_collators.BATCH_SIZE}",
+            script_collators.own,
+        ),
+    )
+)
+
+
 def _prepare() -> None:
     if missing := photographs.missing():
         print(f"scripts: ImageFolder left out: no photographs without {', '.join(missing)}", file=sys.stderr)
@@ -201,7 +235,7 @@ def _prepare() -> None:
 
 WORKLOAD = Workload(
     name="scripts",
-    title="Scripts: torchvision's datasets and transforms, with only the import changed",
+    title="Scripts, with only the import changed",
     measure=measure,
     tables=tables,
     cases=(
@@ -214,6 +248,7 @@ WORKLOAD = Workload(
         ),
         _case("mnist", "MNIST, ToTensor, Normalize; batches of 64", _mnist_images, _mnist, 64),
         *(() if photographs.missing() else _FOLDERS),
+        *(() if script_collators.missing() else _COLLATED),
     ),
     prepare=_prepare,
 )
