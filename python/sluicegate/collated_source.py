@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import struct
 import sys
 import weakref
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.utils.data import Subset
 
 from . import _core, _torch
@@ -36,7 +38,8 @@ class CollatedSource:
     collate: Any
     is_captured: bool
 
-    # Nothing is drawn for a batch. What the core fails at, such as a row that is too long, Python raises.
+    # What is masked is drawn by the collate function itself, when a batch is delivered. What the core fails at, such as
+    # a row that is too long, is left to Python.
     is_random = draws_in_order = False
     falls_back = True
 
@@ -50,7 +53,9 @@ class CollatedSource:
 
     def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:
         """Returns a window on its batches, of which nothing is drawn."""
-        return _core.Prefetch(engine, self.rows.dataset, _hand_over(self.rows, self.collator), in_order, seed)
+        return _core.Prefetch(
+            engine, self.rows.dataset, _hand_over(self.rows, self.collator, self.collate), in_order, seed
+        )
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Returns what makes the same batch of samples that Python has fetched: the collate function itself."""
@@ -157,14 +162,24 @@ def _read(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
     last = len(dataset) - 1
     for places in ([0], [0, last // 2, last]):
         # Another version of the package may pad otherwise.
-        ours = _core.Reader(core, _hand_over(source, collator)).batch(places)
-        if not hugging_face.is_equal(ours, collate_fn(dataset.__getitems__(places))):
+        how = _hand_over(source, collator, _twin(collate_fn, collator))
+        theirs = _twin(collate_fn, collator)(dataset.__getitems__(places))
+        if not hugging_face.is_equal(_core.Reader(core, how).batch(places), theirs):
             return f"{collator.name} makes other batches than the core"
     return source
 
 
-def _hand_over(rows: Source, collator: Collator) -> _core.HandOver:
-    return hand_over_fields(rows.structure, rows.kinds, finish=collator.finish())
+def _twin(collate_fn: Any, collator: Collator) -> Any:
+    """The collate function, or a copy that draws from a generator of its own: nothing may move that of the user."""
+    if not collator.masks:
+        return collate_fn
+    twin = copy.copy(collate_fn)
+    twin.generator = torch.Generator("cpu").manual_seed(0)
+    return twin
+
+
+def _hand_over(rows: Source, collator: Collator, collate: Any) -> _core.HandOver:
+    return hand_over_fields(rows.structure, rows.kinds, finish=collator.finish(collate))
 
 
 def _value(part: Part) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _core
-from .batch_source import BatchSource, batch_source, lacks_seed
+from .batch_source import BatchSource, batch_source, draws_in_python, lacks_seed
 from .dataset import int64_array
 from .epoch_iterator import EpochIterator, refuse_timeout
 from .global_generators import torch_door
@@ -76,7 +76,9 @@ class NativeIterator(EpochIterator):
 
     def _native_source(self) -> BatchSource | None:
         source = batch_source(self._dataset, self._collate_fn, in_worker=self._num_workers > 0)
-        return None if source is not None and lacks_seed(source, self._seed) else source
+        if source is None or lacks_seed(source, self._seed) or draws_in_python(source, self._seed):
+            return None
+        return source
 
     def _begin(self, source: BatchSource | None) -> None:
         self._progress.out_of_turn = self._num_workers > 0 and not self._in_order

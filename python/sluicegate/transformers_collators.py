@@ -71,6 +71,7 @@ class Collator:
         makes_mask: True if `attention_mask` is made where it is missing.
         labels: how labels are padded by the collate function itself, where it does that.
         model: what makes `decoder_input_ids` of labels.
+        masks: True if it masks tokens that it draws from torch's global generator.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Collator:
     makes_mask: bool = False
     labels: Padding | None = None
     model: Any = None
+    masks: bool = False
 
     def parts(self, columns: Sequence[str], is_text: Callable[[str], bool]) -> list[Part] | str:
         """Returns the tensors of a batch, in order; why Python makes it, in words, where it does.
@@ -115,8 +117,12 @@ class Collator:
             parts.append(Part(label if is_of_tokens else "labels", label, self.labels, is_aligned=is_of_tokens))
         return parts
 
-    def finish(self) -> Callable[[dict[str, Any]], Any] | None:
-        """Returns what makes a batch of its tensors by key; None where these are the batch."""
+    def finish(self, collate: Any) -> Callable[[dict[str, Any]], Any] | None:
+        """Returns what makes a batch of its tensors by key; None where these are the batch.
+
+        Args:
+            collate: the collate function, which masks tokens itself.
+        """
         if self.tokens is None:
             return None
         encoding: Any = sys.modules[_TOKENIZERS].BatchEncoding
@@ -124,8 +130,12 @@ class Collator:
             pad_token_id = dict(self.pads)[self.tokens].fill
 
             def with_labels(batch: dict[str, Any]) -> Any:
-                batch.pop("special_tokens_mask", None)
+                special = batch.pop("special_tokens_mask", None)
                 tokens = batch["input_ids"]
+                if self.masks:
+                    drawn = collate.torch_mask_tokens(tokens, special_tokens_mask=special, offset_mapping=None)
+                    batch["input_ids"], batch["labels"] = drawn
+                    return encoding(batch)
                 batch["labels"] = tokens.masked_fill(tokens == pad_token_id, -100)
                 return encoding(batch)
 
@@ -181,8 +191,10 @@ def _configured(name: str, collate: Any) -> Collator | str:
     if name == "DefaultDataCollator":
         return Collator(name)
     if name == "DataCollatorForLanguageModeling":
-        if collate.mlm is not False:
-            return f"{name} with mlm=True draws what it masks, which Python does"
+        if type(collate.mlm) is not bool or (collate.mlm and collate.whole_word_mask):
+            return f"{name} masks whole words"
+        if collate.mlm and not hasattr(collate, "generator"):
+            return f"{name} of this version of transformers masks in Python"
         if collate.seed is not None:
             return f"{name} has a seed"
     tokenizer: Any = collate.tokenizer
@@ -221,7 +233,8 @@ def _configured(name: str, collate: Any) -> Collator | str:
     make = getattr(model, "prepare_decoder_input_ids_from_labels", None)
     if make is not None and not getattr(make, "__module__", "").startswith("transformers."):
         return f"{type(model).__name__} makes decoder_input_ids in a way of its own"
-    return Collator(name, pads, tokens, makes_mask, labels, None if make is None else model)
+    masks = is_of_language and collate.mlm
+    return Collator(name, pads, tokens, makes_mask, labels, None if make is None else model, masks)
 
 
 def _length(padding: Any, max_length: Any) -> int | str | None:

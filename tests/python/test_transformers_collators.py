@@ -182,7 +182,6 @@ def test_what_is_not_recognized_is_for_python() -> None:
         (table(text=texts), padded(), "'text'|nulls"),
         (table(label=[None, *range(ROWS - 1)]), padded(), "nulls"),
         (table(label=[1] * ROWS, labels=[0] * ROWS), padded(), "several"),
-        (table(), transformers.DataCollatorForLanguageModeling(tokens), "draws what it masks"),
         (table(), transformers.DataCollatorForLanguageModeling(tokens, mlm=False, seed=1), "has a seed"),
         (table(), transformers.default_data_collator, "lists of other lengths"),
         (table(), transformers.DataCollatorWithPadding(tokenizer(pad_token=None)), "no padding token"),
@@ -223,6 +222,27 @@ def test_the_loader_says_which_engine_reads() -> None:
     assert "rust" in repr(sluicegate.DataLoader(table(), collate_fn=collate))
     loader = sluicegate.DataLoader(table(text=["a"] * ROWS), collate_fn=collate)
     assert "nulls" in repr(loader)
+
+
+@pytest.mark.parametrize("mask", [None, [[0] * len(lists(row)) for row in range(ROWS)]])
+def test_masks_are_drawn_as_in_python(mask: Any) -> None:
+    collate = transformers.DataCollatorForLanguageModeling(tokenizer(), mlm_probability=0.4)
+    dataset = table(special_tokens_mask=mask)
+    outcomes: list[list[Any]] = []
+    for loader_cls in (torch.utils.data.DataLoader, sluicegate.DataLoader):
+        for num_workers in (0, 2):
+            torch.manual_seed(4)
+            loader = loader_cls(dataset, 8, shuffle=True, collate_fn=collate, num_workers=num_workers)
+            outcomes.append([*loader, torch.get_rng_state(), *loader, torch.get_rng_state()])
+            if loader_cls is sluicegate.DataLoader:
+                assert loader.explain().engine == ("python processes" if num_workers else "rust")
+    assert_same(outcomes[2:], outcomes[:2])
+    assert "with workers or a seed" in str(sluicegate.DataLoader(dataset, collate_fn=collate, seed=1).explain())
+    before = torch.get_rng_state()
+    assert sluicegate.DataLoader(dataset, collate_fn=collate).explain().engine == "rust"
+    assert torch.equal(torch.get_rng_state(), before)
+    collate.whole_word_mask = True
+    assert "whole words" in str(sluicegate.DataLoader(dataset, collate_fn=collate).explain())
 
 
 def test_a_state_is_resumed() -> None:

@@ -159,7 +159,7 @@ class Collators:
         self.max_length = draw.choice((*lengths, *((6,) if is_odd else ())))
         self.label_pad = draw.choice((-100, -100, 7))
         self.return_tensors = "np" if is_odd and draw.random() < 0.1 else "pt"
-        self.is_masked = is_odd and draw.random() < 0.5
+        self.is_masked = draw.random() < 0.5
 
     def made(self) -> Any:
         """The collate function, a new one each time."""
