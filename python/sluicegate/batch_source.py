@@ -31,13 +31,12 @@ def lacks_seed(source: BatchSource, seed: int | None) -> bool:
     return source.is_random and seed is None and not source.draws_in_order
 
 
-def draws_in_python(source: BatchSource, seed: int | None) -> bool:
-    """Returns whether a collate function draws from another generator than the global one: a worker's, or a seed's."""
-    if not isinstance(source, CollatedSource):
-        return False
-    return source.collator.masks and (source.is_captured or seed is not None)
+def draws_from_seed(source: BatchSource, seed: int | None) -> bool:
+    """Returns whether a collate function draws from generators that a `seed` sets, which is for Python to do."""
+    return source.draws_on_delivery and seed is not None
 
 
 def lacks_order(source: BatchSource, seed: int | None, *, in_order: bool) -> bool:
     """Returns whether what batches draw could depend on one that fails only after they were delivered."""
-    return not in_order and seed is None and source.falls_back and source.draws_in_order
+    draws = source.draws_in_order or source.draws_on_delivery
+    return not in_order and seed is None and source.falls_back and draws

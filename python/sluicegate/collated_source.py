@@ -30,16 +30,17 @@ class CollatedSource:
         rows: the samples.
         collator: what the collate function does.
         collate: the loader's collate function.
+        masks: what masks tokens: the collate function, or a copy of it as it was when the epoch began.
         is_captured: True if it goes by what the collate function was when the epoch began, as worker processes do.
     """
 
     rows: Source
     collator: Collator
     collate: Any
+    masks: Any
     is_captured: bool
 
-    # What is masked is drawn by the collate function itself, when a batch is delivered. What the core fails at, such as
-    # a row that is too long, is left to Python.
+    # What the core fails at, such as a row that is too long, is left to Python.
     is_random = draws_in_order = False
     falls_back = True
 
@@ -52,10 +53,17 @@ class CollatedSource:
         )
 
     def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:
-        """Returns a window on its batches, of which nothing is drawn."""
-        return _core.Prefetch(
-            engine, self.rows.dataset, _hand_over(self.rows, self.collator, self.collate), in_order, seed
-        )
+        """Returns a window on its batches, as they are before anything is drawn for them."""
+        return _core.Prefetch(engine, self.rows.dataset, _hand_over(self.rows, self.collator), in_order, seed)
+
+    @property
+    def draws_on_delivery(self) -> bool:
+        """True if `drawn` is to be called for each batch, with the generator that the collate function draws from."""
+        return self.collator.masks
+
+    def drawn(self, batch: Any) -> Any:
+        """Returns `batch` with what is drawn for it, in the order of delivery."""
+        return self.collator.masked(self.masks, batch)
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Returns what makes the same batch of samples that Python has fetched: the collate function itself."""
@@ -76,7 +84,9 @@ def collated_source(dataset: Any, collate_fn: Any, *, in_worker: bool) -> Collat
     if not isinstance(collator, Collator):
         return None
     rows = _rows(dataset, collator, collate_fn)
-    return None if isinstance(rows, str) else CollatedSource(rows, collator, collate_fn, in_worker)
+    if isinstance(rows, str):
+        return None
+    return CollatedSource(rows, collator, collate_fn, copy.copy(collate_fn) if in_worker else collate_fn, in_worker)
 
 
 def uncollated_reason(dataset: Any, collate_fn: Any) -> str | None:
@@ -162,9 +172,10 @@ def _read(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
     last = len(dataset) - 1
     for places in ([0], [0, last // 2, last]):
         # Another version of the package may pad otherwise.
-        how = _hand_over(source, collator, _twin(collate_fn, collator))
-        theirs = _twin(collate_fn, collator)(dataset.__getitems__(places))
-        if not hugging_face.is_equal(_core.Reader(core, how).batch(places), theirs):
+        ours = _core.Reader(core, _hand_over(source, collator)).batch(places)
+        if collator.masks:
+            ours = collator.masked(_twin(collate_fn, collator), ours)
+        if not hugging_face.is_equal(ours, _twin(collate_fn, collator)(dataset.__getitems__(places))):
             return f"{collator.name} makes other batches than the core"
     return source
 
@@ -178,8 +189,8 @@ def _twin(collate_fn: Any, collator: Collator) -> Any:
     return twin
 
 
-def _hand_over(rows: Source, collator: Collator, collate: Any) -> _core.HandOver:
-    return hand_over_fields(rows.structure, rows.kinds, finish=collator.finish(collate))
+def _hand_over(rows: Source, collator: Collator) -> _core.HandOver:
+    return hand_over_fields(rows.structure, rows.kinds, finish=collator.finish())
 
 
 def _value(part: Part) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import ConcatDataset, StackDataset, Subset
 
 from . import _torch, torchvision_datasets
-from .batch_source import BatchSource, batch_source, draws_in_python, lacks_order, lacks_seed
+from .batch_source import BatchSource, batch_source, draws_from_seed, lacks_order, lacks_seed
 from .collated_source import uncollated_reason
 from .dataset import is_untouched
 from .native_dataset import NativeDataset
@@ -123,9 +123,8 @@ def _refused_draws(loader: DataLoader[Any], source: BatchSource) -> tuple[str, s
     if lacks_seed(source, loader.seed):
         drawn = _drawn(loader.dataset) or type(loader.dataset).__name__
         return f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader"
-    if draws_in_python(source, loader.seed):
-        name = type(loader.collate_fn).__name__
-        return f"{name} draws what it masks, which Python does with workers or a seed", None
+    if draws_from_seed(source, loader.seed):
+        return f"{type(loader.collate_fn).__name__} draws what it masks, which Python does with a seed", None
     if source.draws_in_order and loader.seed is not None and not loader.seed_samples:
         return "seed_samples is False, so random values follow from no seed", "leave out seed_samples"
     if lacks_order(source, loader.seed, in_order=bool(loader.in_order)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 from collections import deque
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _core
-from .batch_source import BatchSource, batch_source, draws_in_python, lacks_seed
+from .batch_source import BatchSource, batch_source, draws_from_seed, lacks_seed
 from .dataset import int64_array
 from .epoch_iterator import EpochIterator, refuse_timeout
 from .global_generators import torch_door
@@ -76,7 +77,7 @@ class NativeIterator(EpochIterator):
 
     def _native_source(self) -> BatchSource | None:
         source = batch_source(self._dataset, self._collate_fn, in_worker=self._num_workers > 0)
-        if source is None or lacks_seed(source, self._seed) or draws_in_python(source, self._seed):
+        if source is None or lacks_seed(source, self._seed) or draws_from_seed(source, self._seed):
             return None
         return source
 
@@ -105,7 +106,8 @@ class NativeIterator(EpochIterator):
 
     def _begin_draws(self, source: BatchSource | None) -> None:
         """Has the generators of torch's workers where batches draw from them, as this epoch begins."""
-        is_drawn = source is not None and source.draws_in_order and self._seed is None and self._num_workers > 0
+        draws = source is not None and (source.draws_in_order or source.draws_on_delivery)
+        is_drawn = draws and self._seed is None and self._num_workers > 0
         if not is_drawn and self._worker_draws is None:
             return
         resumed = self._progress.resumed
@@ -121,6 +123,8 @@ class NativeIterator(EpochIterator):
             self._worker_draws = WorkerDraws(base_seed, self._num_workers, places, first, init_fn)
         else:
             self._worker_draws.begin(first)
+        if source is not None:
+            self._worker_draws.on_delivery = source.draws_on_delivery
         self._progress.fetching = self._worker_draws.state
 
     def _take_over(self, source: BatchSource | None) -> None:
@@ -197,6 +201,7 @@ class NativeIterator(EpochIterator):
             if self._is_for_python(batch):
                 self._leave_to_python(ids)
                 return
+            batch = self._drawn(ids, batch)
             held = self._engine.bytes_ahead.hold(sum(tensor.nbytes for tensor in tensors_of(batch)))
             is_error = isinstance(batch, Exception)
             self._begun.append((ids, batch if is_error else self._destination.begin(batch), held))
@@ -256,7 +261,7 @@ class NativeIterator(EpochIterator):
             self._before = torch.default_generator.get_state()
         if not self._push(number, ids.request):
             self._for_python.append(number)
-            if self._worker_draws is not None:
+            if self._worker_draws is not None and not self._worker_draws.on_delivery:
                 try:
                     self._made[number] = self._fetch(ids)
                 except Exception as error:
@@ -344,4 +349,15 @@ class NativeIterator(EpochIterator):
         if self._is_for_python(taken[1]):
             self._leave_to_python(taken[0])
             return self._take()
-        return taken
+        return taken[0], self._drawn(*taken)
+
+    def _drawn(self, ids: BatchIds, batch: Any) -> Any:
+        """The batch with what a collate function draws for it, or the exception that it raises."""
+        source, draws = self._source, self._worker_draws
+        if source is None or not source.draws_on_delivery or isinstance(batch, Exception):
+            return batch
+        try:
+            with contextlib.nullcontext() if draws is None else draws.drawing(ids.batch_index):
+                return source.drawn(batch)
+        except Exception as error:
+            return error

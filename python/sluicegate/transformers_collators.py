@@ -117,25 +117,24 @@ class Collator:
             parts.append(Part(label if is_of_tokens else "labels", label, self.labels, is_aligned=is_of_tokens))
         return parts
 
-    def finish(self, collate: Any) -> Callable[[dict[str, Any]], Any] | None:
-        """Returns what makes a batch of its tensors by key; None where these are the batch.
+    def masked(self, collate: Any, batch: Any) -> Any:
+        """Returns `batch` with the masks that `collate`, the collate function, draws for it."""
+        special = batch.pop("special_tokens_mask", None)
+        drawn = collate.torch_mask_tokens(batch["input_ids"], special_tokens_mask=special, offset_mapping=None)
+        batch["input_ids"], batch["labels"] = drawn
+        return batch
 
-        Args:
-            collate: the collate function, which masks tokens itself.
-        """
+    def finish(self) -> Callable[[dict[str, Any]], Any] | None:
+        """Returns what makes a batch of its tensors by key; None where these are the batch, but for masks."""
         if self.tokens is None:
             return None
         encoding: Any = sys.modules[_TOKENIZERS].BatchEncoding
-        if self.name == "DataCollatorForLanguageModeling":
+        if self.name == "DataCollatorForLanguageModeling" and not self.masks:
             pad_token_id = dict(self.pads)[self.tokens].fill
 
             def with_labels(batch: dict[str, Any]) -> Any:
-                special = batch.pop("special_tokens_mask", None)
+                batch.pop("special_tokens_mask", None)
                 tokens = batch["input_ids"]
-                if self.masks:
-                    drawn = collate.torch_mask_tokens(tokens, special_tokens_mask=special, offset_mapping=None)
-                    batch["input_ids"], batch["labels"] = drawn
-                    return encoding(batch)
                 batch["labels"] = tokens.masked_fill(tokens == pad_token_id, -100)
                 return encoding(batch)
 
@@ -193,8 +192,8 @@ def _configured(name: str, collate: Any) -> Collator | str:
     if name == "DataCollatorForLanguageModeling":
         if type(collate.mlm) is not bool or (collate.mlm and collate.whole_word_mask):
             return f"{name} masks whole words"
-        if collate.mlm and not hasattr(collate, "generator"):
-            return f"{name} of this version of transformers masks in Python"
+        if collate.mlm and getattr(collate, "generator", collate) is not None:
+            return f"{name} has a generator"
         if collate.seed is not None:
             return f"{name} has a seed"
     tokenizer: Any = collate.tokenizer

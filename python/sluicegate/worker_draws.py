@@ -22,6 +22,9 @@ class WorkerDraws:
     Worker w of torch's loader seeds its generators with the base seed plus w, and uses them in the order of its
     batches, from one epoch to the next where it persists. Here the draws of a batch are made when it is asked for.
 
+    Attributes:
+        on_delivery: True if they are made when it is delivered instead, within `drawing`.
+
     Args:
         base_seed: the seed of worker 0.
         num_workers: the number of workers.
@@ -41,6 +44,7 @@ class WorkerDraws:
         first: int = 0,
         init_fn: Callable[[int], object] | None = None,
     ) -> None:
+        self.on_delivery = False
         self._base_seed, self._num_workers = base_seed, num_workers
         self._others: list[dict[str, str] | None] = [None] * num_workers
         self._generators = [torch.Generator("cpu").manual_seed(base_seed + worker) for worker in range(num_workers)]
@@ -74,14 +78,15 @@ class WorkerDraws:
         if worker is None:
             worker = self._workers[number] = self._next_asked
             self._next_asked = (worker + 1) % self._num_workers
-        self._before[number] = self._generators[worker].get_state()
+        if not self.on_delivery:
+            self._before[number] = self._generators[worker].get_state()
         return self._doors[worker]
 
     def receive(self, number: int) -> None:
         """Takes note that the consumer received batch `number`, or that it is left out."""
         worker = self._workers.pop(number, None)
         if worker is not None:
-            del self._before[number]
+            self._before.pop(number, None)
             self._has_drawn[worker] = True
             self._next = (worker + 1) % self._num_workers
 
@@ -95,8 +100,10 @@ class WorkerDraws:
     def drawing(self, number: int) -> Iterator[None]:
         """Around Python code that fetches batch `number`: torch's global generator is that of its worker."""
         worker, default = self._generators[self._workers[number]], torch.default_generator
-        before = default.get_state()
-        default.set_state(worker.get_state())
+        before, state = default.get_state(), worker.get_state()
+        if self.on_delivery:
+            self._before[number] = state  # Until it is received.
+        default.set_state(state)
         try:
             yield
         finally:
