@@ -16,7 +16,7 @@ from torch.utils.data import Subset
 from . import _core, _torch
 from .dataset import Source, is_untouched, subset_source
 from .native_dataset import Kind, hand_over_fields
-from .transformers_collators import Collator, Part, collator_of
+from .transformers_collators import Collator, Part, collator_of, copy_of
 
 # By dataset: its state, the collator, and what the core reads for that; in words why it reads nothing.
 _KNOWN: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Collator, Source | str]] = weakref.WeakKeyDictionary()
@@ -30,14 +30,14 @@ class CollatedSource:
         rows: the samples.
         collator: what the collate function does.
         collate: the loader's collate function.
-        masks: what masks tokens: the collate function, or a copy of it as it was when the epoch began.
+        used: what makes batches or masks in Python: it, or a copy of it as it was when the epoch began.
         is_captured: True if it goes by what the collate function was when the epoch began, as worker processes do.
     """
 
     rows: Source
     collator: Collator
     collate: Any
-    masks: Any
+    used: Any
     is_captured: bool
 
     # What the core fails at, such as a row that is too long, is left to Python.
@@ -63,11 +63,12 @@ class CollatedSource:
 
     def drawn(self, batch: Any) -> Any:
         """Returns `batch` with what is drawn for it, in the order of delivery."""
-        return self.collator.masked(self.masks, batch)
+        return self.collator.masked(self.used, batch)
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Returns what makes the same batch of samples that Python has fetched: the collate function itself."""
-        return default
+        """Returns what makes the same batch of samples that Python has fetched."""
+        used: Callable[[Any], Any] = self.used
+        return used
 
 
 def collated_source(dataset: Any, collate_fn: Any, *, in_worker: bool) -> CollatedSource | None:
@@ -86,7 +87,7 @@ def collated_source(dataset: Any, collate_fn: Any, *, in_worker: bool) -> Collat
     rows = _rows(dataset, collator, collate_fn)
     if isinstance(rows, str):
         return None
-    return CollatedSource(rows, collator, collate_fn, copy.copy(collate_fn) if in_worker else collate_fn, in_worker)
+    return CollatedSource(rows, collator, collate_fn, copy_of(collate_fn) if in_worker else collate_fn, in_worker)
 
 
 def uncollated_reason(dataset: Any, collate_fn: Any) -> str | None:

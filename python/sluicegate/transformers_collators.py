@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import sys
 from collections.abc import Callable, Sequence
@@ -182,6 +183,23 @@ def collator_of(collate_fn: Any) -> Collator | str | None:
         return Collator(name) if is_function else _configured(name, collate_fn)
     except Exception as error:  # Python raises it for the first batch.
         return f"{name} can't be asked what it does: {error}"
+
+
+def copy_of(collate_fn: Any) -> Any:
+    """Returns a copy of a collate function of `transformers`, as a worker process has it: later changes are not seen.
+
+    Its tokenizer is copied, too, but for its vocabulary, which can be large.
+    """
+    module: Any = sys.modules[_MODULE]
+    if collate_fn is module.default_data_collator:
+        return collate_fn
+    twin = copy.copy(collate_fn)
+    tokenizer = getattr(collate_fn, "tokenizer", None)
+    if tokenizer is not None:
+        twin.tokenizer = object.__new__(type(tokenizer))
+        for name, value in vars(tokenizer).items():
+            vars(twin.tokenizer)[name] = copy.copy(value) if type(value) in (dict, list) else value
+    return twin
 
 
 def _configured(name: str, collate: Any) -> Collator | str:

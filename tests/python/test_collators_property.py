@@ -9,6 +9,7 @@ import os
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch.nested._internal.nested_tensor  # Torch's workers import it in a thread, which may never end.
 import torch.utils.data
@@ -57,6 +58,7 @@ class CollatorScript(RandomScript):
         return self.source
 
     def run(self, kind: Any, *, resumes: bool) -> tuple[list[Any], bool]:
+        np.random.seed(self.seed)  # Where arrays are asked for, masks are drawn from it.
         self.collate = self.arguments["collate_fn"] = self.collators.made()
         return super().run(kind, resumes=resumes)
 

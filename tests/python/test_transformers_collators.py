@@ -245,6 +245,18 @@ def test_masks_are_drawn_as_in_python(mask: Any) -> None:
     assert "whole words" in str(sluicegate.DataLoader(dataset, collate_fn=collate).explain())
 
 
+def test_workers_mask_with_the_tokenizer_that_they_have() -> None:
+    def batches(loader_cls: Any) -> list[Any]:
+        torch.manual_seed(4)
+        collate = transformers.DataCollatorForLanguageModeling(tokenizer(), mlm_probability=0.9)
+        loader = loader_cls(table(), 8, collate_fn=collate, num_workers=2, persistent_workers=True)
+        seen = list(loader)
+        collate.tokenizer.pad_token, collate.tokenizer.mask_token, collate.mlm_probability = "[CLS]", "5", 0.1
+        return [*seen, *loader]
+
+    assert_same(batches(sluicegate.DataLoader), batches(torch.utils.data.DataLoader))
+
+
 def test_a_state_is_resumed() -> None:
     collate = transformers.DataCollatorWithPadding(tokenizer("left"))
     for num_workers in (0, 2):
