@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import traceback
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -125,4 +126,7 @@ def _next(iterator: Iterator[Any]) -> Any:
     except StopIteration:
         return None
     except Exception as error:
+        # Torch raises a worker's error from a frame that refers to it, so a cycle holds the iterator. If a worker that
+        # was forked later collects it, queues are closed before their last use: `Bad file descriptor` in a thread.
+        traceback.clear_frames(error.__traceback__)
         return type(error)
