@@ -37,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "prefetch: the outcome depends on prefetch_factor; left out with --tight")
     config.addinivalue_line("markers", "slots: depends on slots or prefetching; all that --tight runs")
     config.addinivalue_line("markers", "real_clock: has the deadlines that users have, not those of short_deadlines.py")
+    config.addinivalue_line("markers", "leaves_files_open: torchvision leaves damaged image files open")
     short_deadlines.shorten()
     # One fork server for all tests, which has imported what takes seconds; the first test that needs it starts it.
     multiprocessing.set_forkserver_preload(["torch", "torch.utils.data", "sluicegate.worker"])
@@ -51,6 +52,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("leaves_files_open"):
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+            )
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"))
     if config.getoption("--tight"):
         config.hook.pytest_deselected(items=[item for item in items if not is_run_tight(item)])
         items[:] = [item for item in items if is_run_tight(item)]
@@ -136,6 +143,14 @@ def clock(request: pytest.FixtureRequest) -> Iterator[None]:
         short_deadlines.shorten()
     else:
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_files_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Closes them while the warnings of a test with the marker `leaves_files_open` are ignored."""
+    yield
+    if request.node.get_closest_marker("leaves_files_open"):
+        gc.collect()
 
 
 @pytest.fixture(autouse=True)

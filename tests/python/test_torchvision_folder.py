@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import os
@@ -16,6 +17,7 @@ import torch
 import torch.utils.data
 
 import sluicegate
+from checks import epochs
 from checks.equality import assert_same
 from sluicegate import _core
 from sluicegate.global_generators import torch_door
@@ -41,6 +43,9 @@ PNG_FILES = int(os.environ.get("SLUICEGATE_PNG_FILES", "400"))
 PNG_SEED = int(os.environ.get("SLUICEGATE_PNG_SEED", "0"))
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
+seen_by = functools.partial(epochs.seen_by, batch_size=4)
+assert_as_torch = functools.partial(epochs.assert_as_torch, batch_size=4)
+
 
 def random_pipeline() -> Any:
     floats = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
@@ -53,33 +58,6 @@ def eval_pipeline() -> Any:
 
 def engine_of(dataset: Any, **arguments: Any) -> str:
     return sluicegate.DataLoader(dataset, **arguments).explain().engine
-
-
-def seen_by(kind: Any, dataset: Any, change: Callable[[int], None] | None = None, **arguments: Any) -> list[Any]:
-    """Batches and types of errors of two epochs, and the global generator after each."""
-    torch.manual_seed(5)
-    loader = kind(dataset, **{"batch_size": 4, **arguments})
-    seen: list[Any] = []
-    for _ in range(2):
-        iterator = iter(loader)
-        while True:
-            try:
-                seen.append(next(iterator))
-            except StopIteration:
-                break
-            except Exception as error:
-                seen.append(type(error))
-            if change is not None:
-                change(len(seen))
-        seen.append(torch.random.get_rng_state())
-    return seen
-
-
-def assert_as_torch(dataset: Any, **arguments: Any) -> list[Any]:
-    expected = seen_by(torch.utils.data.DataLoader, dataset, **arguments)
-    assert engine_of(dataset, **arguments) == "rust"
-    assert_same(seen_by(sluicegate.DataLoader, dataset, **arguments), expected)
-    return expected
 
 
 @pytest.mark.parametrize("make", [random_pipeline, eval_pipeline])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
+import functools
 import itertools
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 import torch.utils.data
 
 import sluicegate
+from checks import epochs
 from checks.equality import assert_same
 
 pytest.importorskip("torchvision")
@@ -30,17 +31,8 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded"),
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    # Classes that open files by `PIL.Image.open` leave damaged ones open.
-    pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.leaves_files_open,
 ]
-
-
-@pytest.fixture(autouse=True)
-def _files_that_torchvision_left_open() -> Iterator[None]:
-    """Closes them while their warnings are ignored."""
-    yield
-    gc.collect()
 
 
 PIPELINES = [
@@ -52,33 +44,11 @@ PIPELINES = [
 ]
 
 
+assert_as_torch = functools.partial(epochs.assert_as_torch, batch_size=3, shuffle=True)
+
+
 def _new(label: int) -> int:
     return 10 - label
-
-
-def seen_by(kind: Any, dataset: Any, **arguments: Any) -> list[Any]:
-    """Batches and types of errors of two epochs, and the global generator after each."""
-    torch.manual_seed(5)
-    loader = kind(dataset, **{"batch_size": 3, "shuffle": True, **arguments})
-    seen: list[Any] = []
-    for _ in range(2):
-        iterator = iter(loader)
-        while True:
-            try:
-                seen.append(next(iterator))
-            except StopIteration:
-                break
-            except Exception as error:
-                seen.append(type(error))
-        seen.append(torch.random.get_rng_state())
-    return seen
-
-
-def assert_as_torch(dataset: Any, **arguments: Any) -> list[Any]:
-    expected = seen_by(torch.utils.data.DataLoader, dataset, **arguments)
-    assert sluicegate.DataLoader(dataset, **arguments).explain().engine == "rust"
-    assert_same(seen_by(sluicegate.DataLoader, dataset, **arguments), expected)
-    return expected
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

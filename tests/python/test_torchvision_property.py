@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import copy
-import gc
 import os
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +38,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The transform `ToTensor`"),
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded"),
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    # Classes that open files by `PIL.Image.open` leave damaged ones open.
-    pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.leaves_files_open,
 ]
-
-
-@pytest.fixture(autouse=True)
-def _files_that_torchvision_left_open() -> Iterator[None]:
-    """Closes them while their warnings are ignored."""
-    yield
-    gc.collect()
 
 
 def _moved(label: int) -> int:

@@ -1,4 +1,4 @@
-"""Collate functions of `transformers` over Hugging Face's tables: in the core where nobody can tell, else in Python."""
+"""Collate functions of `transformers` over Hugging Face's tables: in the core if no difference can be observed."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Tables:
         self._padded = PADDED if of.names is None or is_odd else PADDED[1:]
 
     def dataset(self, rows: int) -> Any:
-        """A dataset of a table with so many rows: with a format or without, all of its rows or some."""
+        """A dataset of a table with `rows` rows: with a format or without, all of its rows or some."""
         draw = self._draw
         dataset = datasets.Dataset(self._table(rows))
         if draw.random() < 0.3:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-import traceback
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.utils.data
+
+from checks.epochs import next_item
 
 OTHER_ORDERS = ("weights", "list", "odd list", "distributed", "batches")
 
@@ -50,7 +50,7 @@ class RandomScript:
         """The dataset, with the same samples each time."""
 
     def after_batch(self, epoch: int, batches: int) -> None:
-        """What a script changes after so many batches of an epoch."""
+        """What a script changes after `batches` batches of an epoch."""
 
     def after_epoch(self, epoch: int) -> None:
         """What a script changes when an epoch has ended."""
@@ -103,7 +103,7 @@ class RandomScript:
                     iterator = iter(loader)
                     if batches:
                         assert torch.equal(torch.random.get_rng_state(), before), "a resume moved the generator"
-                if (item := _next(iterator)) is None:
+                if (item := next_item(iterator)) is None:
                     break
                 seen.append(item)
                 batches += 1
@@ -118,15 +118,3 @@ class RandomScript:
         seen.append(random.getstate())
         del iterator
         return seen, is_native
-
-
-def _next(iterator: Iterator[Any]) -> Any:
-    try:
-        return next(iterator)
-    except StopIteration:
-        return None
-    except Exception as error:
-        # Torch raises a worker's error from a frame that refers to it, so a cycle holds the iterator. If a worker that
-        # was forked later collects it, queues are closed before their last use: `Bad file descriptor` in a thread.
-        traceback.clear_frames(error.__traceback__)
-        return type(error)

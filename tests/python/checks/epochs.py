@@ -1,0 +1,54 @@
+"""What a script sees of two epochs with either loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.utils.data
+
+import sluicegate
+from checks.equality import assert_same
+
+
+def next_item(iterator: Iterator[Any]) -> Any:
+    """The next batch, or the type of the error in its place; None at the end."""
+    try:
+        return next(iterator)
+    except StopIteration:
+        return None
+    except Exception as error:
+        # Torch raises a worker's error from a frame that refers to it, so a cycle holds the iterator. If a worker that
+        # was forked later collects it, queues are closed before their last use: `Bad file descriptor` in a thread.
+        return type(error.with_traceback(None))
+
+
+def seen_by(kind: Any, dataset: Any, change: Callable[[int], None] | None = None, **arguments: Any) -> list[Any]:
+    """Batches and types of errors of two epochs, and the global generator after each.
+
+    Args:
+        kind: the class of the loader.
+        dataset: the dataset.
+        change: called after each batch with the number of what was seen.
+        **arguments: those of the loader.
+    """
+    torch.manual_seed(5)
+    loader = kind(dataset, **arguments)
+    seen: list[Any] = []
+    for _ in range(2):
+        iterator = iter(loader)
+        while (item := next_item(iterator)) is not None:
+            seen.append(item)
+            if change is not None:
+                change(len(seen))
+        seen.append(torch.random.get_rng_state())
+    return seen
+
+
+def assert_as_torch(dataset: Any, **arguments: Any) -> list[Any]:
+    """Asserts that the core reads `dataset`, and that both loaders show the same, which is returned."""
+    expected = seen_by(torch.utils.data.DataLoader, dataset, **arguments)
+    assert sluicegate.DataLoader(dataset, **arguments).explain().engine == "rust"
+    assert_same(seen_by(sluicegate.DataLoader, dataset, **arguments), expected)
+    return expected
