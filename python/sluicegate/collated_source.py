@@ -18,7 +18,7 @@ from .dataset import Source, is_untouched, subset_source
 from .native_dataset import Kind, hand_over_fields
 from .transformers_collators import Collator, Part, collator_of, copy_of
 
-# By dataset: its state, the collator, and what the core reads for that; in words why it reads nothing.
+# By dataset: its state, the collator, and what the core reads for that, or a text that says why it reads nothing.
 _KNOWN: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Collator, Source | str]] = weakref.WeakKeyDictionary()
 
 
@@ -100,7 +100,7 @@ def uncollated_reason(dataset: Any, collate_fn: Any) -> str | None:
 
 
 def _rows(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
-    """The samples as the core reads them for `collator`; in words why it does not."""
+    """The samples as the core reads them for `collator`, or a text that says why it does not."""
     if type(dataset) is Subset and is_untouched(dataset):
         inner = _rows(dataset.dataset, collator, collate_fn)
         if isinstance(inner, str):

@@ -71,10 +71,6 @@ class Source:
     # What is random about samples is drawn before they are read.
     draws_on_delivery = False
 
-    def drawn(self, batch: Any) -> Any:
-        """Returns the batch, for which nothing more is drawn."""
-        return batch
-
     @property
     def draws_in_order(self) -> bool:
         """True if samples are random, and can draw one after the other from one generator, as torch's do."""

@@ -12,6 +12,7 @@ import torch
 
 from . import _core
 from .batch_source import BatchSource, batch_source, draws_from_seed, lacks_seed
+from .collated_source import CollatedSource
 from .dataset import int64_array
 from .epoch_iterator import EpochIterator, refuse_timeout
 from .global_generators import torch_door
@@ -354,7 +355,7 @@ class NativeIterator(EpochIterator):
     def _drawn(self, ids: BatchIds, batch: Any) -> Any:
         """The batch with what a collate function draws for it, or the exception that it raises."""
         source, draws = self._source, self._worker_draws
-        if source is None or not source.draws_on_delivery or isinstance(batch, Exception):
+        if not isinstance(source, CollatedSource) or not source.draws_on_delivery or isinstance(batch, Exception):
             return batch
         try:
             with contextlib.nullcontext() if draws is None else draws.drawing(ids.batch_index):

@@ -58,10 +58,6 @@ class PackedSource:
     # Documents are what they are.
     is_random = draws_in_order = draws_on_delivery = is_captured = falls_back = False
 
-    def drawn(self, batch: Any) -> Any:
-        """Returns the batch, for which nothing is drawn."""
-        return batch
-
     def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:
         """A window on its batches, of which nothing is drawn."""
         collate, documents = self.collate, self.documents

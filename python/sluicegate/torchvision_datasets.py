@@ -31,7 +31,7 @@ from .transforms.recognise import NotRecognizedError
 Parts = tuple[_core.Dataset, Any, tuple[Kind, ...]]
 
 # By class.
-_FORMS: dict[str, Form] = {**ARRAY_FORMS, **FILE_FORMS}
+_FORMS: dict[str, ArrayForm | FileForm] = {**ARRAY_FORMS, **FILE_FORMS}
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _refused(error: NotRecognizedError) -> NotRecognizedError:
 
 
 def _read(
-    dataset: Any, form: Form, transform: Any, function: NumberFunction | None, *, copies: bool
+    dataset: Any, form: ArrayForm | FileForm, transform: Any, function: NumberFunction | None, *, copies: bool
 ) -> tuple[Parts, dict[str, Any]]:
     """What the core reads, and what was copied of the attributes with the samples.
 
@@ -158,7 +158,6 @@ def _read(
     if isinstance(form, ArrayForm):
         labels = array_labels(dataset, form, copies=copies)
     else:
-        assert isinstance(form, FileForm)
         labels = file_labels(dataset, form, copies=copies, is_transformed=function is not None)
     kept = labels
     if function is not None:

@@ -84,7 +84,7 @@ class Collator:
     masks: bool = False
 
     def parts(self, columns: Sequence[str], is_text: Callable[[str], bool]) -> list[Part] | str:
-        """Returns the tensors of a batch, in order; why Python makes it, in words, where it does.
+        """Returns the tensors of a batch, in order, or a text that says why Python makes the batch.
 
         Args:
             columns: those of a sample.
@@ -126,7 +126,7 @@ class Collator:
         return batch
 
     def finish(self) -> Callable[[dict[str, Any]], Any] | None:
-        """Returns what makes a batch of its tensors by key; None where these are the batch, but for masks."""
+        """Returns what makes a batch of its tensors by key; None where these are the batch, except for masks."""
         if self.tokens is None:
             return None
         encoding: Any = sys.modules[_TOKENIZERS].BatchEncoding
@@ -164,7 +164,7 @@ def _default_parts(columns: Sequence[str], is_text: Callable[[str], bool]) -> li
 
 
 def collator_of(collate_fn: Any) -> Collator | str | None:
-    """Returns what `collate_fn` does; why Python calls it, in words; None where it is not of `transformers`."""
+    """Returns what `collate_fn` does, or a text that says why Python calls it; None if it is not of `transformers`."""
     module: Any = sys.modules.get(_MODULE)
     if module is None:
         return None
@@ -188,7 +188,7 @@ def collator_of(collate_fn: Any) -> Collator | str | None:
 def copy_of(collate_fn: Any) -> Any:
     """Returns a copy of a collate function of `transformers`, as a worker process has it: later changes are not seen.
 
-    Its tokenizer is copied, too, but for its vocabulary, which can be large.
+    Its tokenizer is copied, too, except for its vocabulary, which can be large.
     """
     module: Any = sys.modules[_MODULE]
     if collate_fn is module.default_data_collator:
@@ -255,7 +255,7 @@ def _configured(name: str, collate: Any) -> Collator | str:
 
 
 def _length(padding: Any, max_length: Any) -> int | str | None:
-    """The length that all lists are padded to; None for that of the longest; in words what is for Python to do."""
+    """The length that lists are padded to, None for that of the longest, or a text that names what only Python does."""
     strategy: Any = sys.modules[_TOKENIZERS].PaddingStrategy
     if (padding is True and max_length is None) or (padding is not True and padding == strategy.LONGEST):
         return None

@@ -64,7 +64,10 @@ impl<'py> FromPyObject<'_, 'py> for FieldKind {
         {
             let padding = Padding::new(fill).to_multiple_of(multiple);
             let padding = if is_left { padding.on_left() } else { padding };
-            return Ok(Self::Filled(length.map_or(padding.clone(), |length| padding.to_length(length))));
+            return Ok(Self::Filled(match length {
+                Some(length) => padding.to_length(length),
+                None => padding,
+            }));
         }
         if let Ok((name, kind)) = object.extract::<(String, Bound<'py, PyAny>)>()
             && name == "optional"

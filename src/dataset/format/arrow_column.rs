@@ -253,8 +253,8 @@ impl TableColumn {
         }
     }
 
-    /// Writes the row at `place` of a variable column to `room`; nothing where it has another size, as somebody may have
-    /// written to the table since that was asked for.
+    /// Writes the row at `place` of a variable column to `room`; nothing if it has another size, because other code has
+    /// written to the table since the size was asked for.
     pub(super) fn copy(&self, place: (usize, usize), room: &mut [u8]) -> Option<()> {
         match &self.form {
             Form::Numbers { .. } => return None,
