@@ -1,15 +1,16 @@
 """Training scripts as people write them, with only the import changed.
 
-Torchvision's datasets and transforms, and Hugging Face's tables with functions that pad.
+Torchvision's datasets and transforms, Hugging Face's tables with functions that pad, and datasets that are Python.
 
 The batches of both loaders are compared by a digest: the same seed gives the same batches.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 import photographs
 import script_collators
+import script_datasets
 import throughput
 from loaders import IMPORTS, contender
 from photographs import Photographs
@@ -120,6 +122,24 @@ def _check(source: Images, batch: Any) -> npt.NDArray[np.int64]:
     return ids
 
 
+def _parts(value: Any) -> Iterator[bytes]:
+    """Yield what `value`, a batch or a part of one, consists of."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield f"{value.dtype} {tuple(value.shape)}".encode() + value.numpy().tobytes()
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield str(key).encode()
+            yield from _parts(part)
+    elif isinstance(value, (list, tuple)):
+        yield type(value).__name__.encode()
+        for part in value:
+            yield from _parts(part)
+    else:
+        yield repr(value).encode()
+
+
 def _digest(case: Case, one: Contender) -> float:
     """The first batches of an epoch as a number."""
     import torch
@@ -127,9 +147,8 @@ def _digest(case: Case, one: Contender) -> float:
     torch.manual_seed(7)
     digest = hashlib.sha256()
     for number, batch in enumerate(one.make(case.open())()):
-        tensors = batch.items() if isinstance(batch, Mapping) else enumerate(batch)
-        for key, tensor in tensors:
-            digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode() + tensor.numpy().tobytes())
+        for part in _parts(batch):
+            digest.update(part)
         if number == DIGESTED:
             break
     return float(int.from_bytes(digest.digest()[:6], "big"))
@@ -175,6 +194,10 @@ def _case(
         check=check,
         contenders=tuple(of(package, workers) for workers in (0, 2) for package in ("torch", "sluicegate")),
     )
+
+
+def _given(collate: Any, _: Any) -> Any:
+    return collate
 
 
 _FOLDERS = (
@@ -226,7 +249,24 @@ _COLLATED = tuple(
 )
 
 
+_IN_PYTHON = tuple(
+    _case(
+        script.name,
+        script.title,
+        script_datasets.source(script),
+        script.dataset,
+        script.batch_size,
+        samples=script.samples,
+        check=script.check,
+        collate=None if script.collate is None else functools.partial(_given, script.collate),
+        imports=("numpy", *(("pandas",) if script.name == "pandas" else ())),
+    )
+    for script in script_datasets.SCRIPTS
+)
+
+
 def _prepare() -> None:
+    script_datasets.prepare()
     if missing := photographs.missing():
         print(f"scripts: ImageFolder left out: no photographs without {', '.join(missing)}", file=sys.stderr)
         return
@@ -249,6 +289,7 @@ WORKLOAD = Workload(
         _case("mnist", "MNIST, ToTensor, Normalize; batches of 64", _mnist_images, _mnist, 64),
         *(() if photographs.missing() else _FOLDERS),
         *(() if script_collators.missing() else _COLLATED),
+        *_IN_PYTHON,
     ),
     prepare=_prepare,
 )
