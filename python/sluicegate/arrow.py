@@ -97,7 +97,7 @@ class ArrowDataset(DecodedDataset):
             no UTF-8, or a batch that is damaged (file and place are named).
         OSError: while reading: a file changed since it was opened.
 
-    Example:
+    Examples:
         >>> from sluicegate import ArrowDataset
         >>> dataset = ArrowDataset("train-*.arrow", columns=["text", "label"])  # doctest: +SKIP
         >>> dataset[0]  # doctest: +SKIP

@@ -15,7 +15,7 @@ class Assignment:
         in_order: False to pass over a worker that is behind.
         first: the worker whose turn it is.
 
-    Example:
+    Examples:
         >>> assignment = Assignment(num_workers=2, prefetch_factor=2, in_order=True)
         >>> [assignment.next_worker() for _ in range(3)]
         [0, 1, 0]

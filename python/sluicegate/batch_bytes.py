@@ -25,7 +25,7 @@ def bytes_of(batch: Any) -> int:
     Of other objects the attributes are looked at. A view counts as what is to be seen of it. Never raises, and runs no
     code of `batch` but the iteration of containers that were derived from Python's own.
 
-    Example:
+    Examples:
         >>> import torch
         >>> bytes_of(torch.zeros(4, 256)), bytes_of({"image": torch.zeros(4, 256), "name": [b"1" * 1000] * 4}) > 8000
         (4096, True)

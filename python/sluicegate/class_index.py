@@ -35,7 +35,7 @@ class ClassIndex:
         TypeError: a label that can't be a dict's key.
         ValueError: labels that are more than one number each, or no number (NaN).
 
-    Example:
+    Examples:
         >>> index = ClassIndex(["dog", "cat", "dog"])
         >>> index.classes, index.counts, index.samples_of("dog").tolist()
         (['cat', 'dog'], [1, 2], [0, 2])

@@ -59,7 +59,7 @@ def class_loaders(
             have.
         TypeError: an iterable dataset; samples without a label; an argument that picks samples.
 
-    Example:
+    Examples:
         >>> from sluicegate import TensorDataset, class_loaders
         >>> dataset = TensorDataset(torch.arange(6.0), torch.tensor([1, 0, 1, 1, 0, 1]))
         >>> loaders = class_loaders(dataset, labels=1, batch_size=3)
@@ -96,7 +96,7 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
         index: the samples of every class.
         counts: by class, its number of samples.
 
-    Example:
+    Examples:
         >>> loaders = class_loaders([3.0, 1.0, 2.0], labels=["a", "b", "a"])
         >>> list(loaders), "c" in loaders, len(loaders["a"])
         (['a', 'b'], False, 2)

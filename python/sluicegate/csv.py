@@ -53,7 +53,7 @@ class CsvDataset(NativeDataset):
             fewer cells, or a cell that is not of its column's type. The text has file, line and column.
         OSError: while reading: a file changed since it was opened.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> path = f"{tempfile.mkdtemp()}/x.csv"
         >>> with open(path, "w") as file:

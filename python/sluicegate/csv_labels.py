@@ -50,7 +50,7 @@ class CsvLabels:
             label is not of the type, a row is of several files or a file has several rows, or something is missing.
         OSError: when a dataset is opened: the file can't be read.
 
-    Example:
+    Examples:
         >>> import pathlib, tempfile
         >>> from sluicegate import CsvLabels, ImageFolderDataset
         >>> folder = pathlib.Path(tempfile.mkdtemp())

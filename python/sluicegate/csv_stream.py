@@ -50,7 +50,7 @@ class CsvStream(NativeStream):
             readers of what can be read once only.
         OSError: while reading: a source can't be read, or a program failed.
 
-    Example:
+    Examples:
         >>> list(CsvStream("pipe:echo name,size; echo a,1; echo c,2"))
         [{'name': 'a', 'size': 1}, {'name': 'c', 'size': 2}]
     """

@@ -10,7 +10,7 @@ class DamagedImageError(OSError, ValueError):
     catches it. The message names the file and what the decoder reported. Raised by `decode_image` and by every dataset
     and stream with images.
 
-    Example:
+    Examples:
         >>> from sluicegate import DamagedImageError, decode_image
         >>> try:
         ...     decode_image(b"text")

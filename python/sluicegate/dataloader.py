@@ -115,7 +115,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         Exception: while iterating: what the dataset, `collate_fn` or `worker_init_fn` raises, of the same type, with a
             note that names the index.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import DataLoader, TensorDataset
         >>> dataset = TensorDataset(torch.arange(6.0).reshape(3, 2), torch.tensor([0, 1, 1]))
@@ -340,7 +340,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         The loader is looked at as it is configured now. `repr` shows it too, and the logger "sluicegate" has it at
         debug level when the first iterator begins.
 
-        Example:
+        Examples:
             >>> from sluicegate import DataLoader
             >>> DataLoader([0, 10, 20]).explain().reason
             'dataset class list is not recognized'
@@ -436,7 +436,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             TypeError: while iterating: with `sample_id`, a dataset whose `__getitems__` returns no list with one sample
                 per index, or an answer that can't be pickled in a worker process.
 
-        Example:
+        Examples:
             >>> from sluicegate import DataLoader
             >>> for batch, ids in DataLoader([0, 10, 20], batch_size=2, shuffle=True, seed=7).with_ids():
             ...     print(ids.batch_index, batch.tolist() == (10 * ids.sample_indices).tolist())

@@ -26,7 +26,7 @@ class DeferredSignals:
 
     Does nothing outside of the main thread, where no handler ever runs.
 
-    Example:
+    Examples:
         >>> before = signal.signal(signal.SIGUSR2, lambda number, frame: print("handled"))
         >>> def finalize():
         ...     signals = DeferredSignals()

@@ -12,7 +12,7 @@ def identity_of(descriptor: int) -> tuple[int, int] | None:
 
     A descriptor's number is used again after it was closed, so the number alone does not say which file it is.
 
-    Example:
+    Examples:
         >>> import os
         >>> with open(os.devnull) as file:
         ...     identity_of(file.fileno()) is None

@@ -26,7 +26,7 @@ class ExceptionParts:
 
     Made by `of`, in the process that has the exception. Each part that doesn't survive pickling is there as its `repr`.
 
-    Example:
+    Examples:
         >>> class Odd(ValueError):
         ...     def __init__(self, width, height):
         ...         super().__init__(f"{width} x {height}")

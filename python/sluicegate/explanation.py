@@ -36,7 +36,7 @@ class Explanation:
         reason: the first reason why it is not "rust"; None where it is.
         remedy: what to change, so that it is; None where nothing can be.
 
-    Example:
+    Examples:
         >>> from sluicegate import DataLoader
         >>> print(DataLoader([1, 2], num_workers=2).explain())
         python processes (dataset class list is not recognized; use a native dataset)

@@ -56,7 +56,7 @@ class FolderDataset(NativeDataset):
         ValueError: a link leads out of the folder, or to a folder that it lies in itself; or a class has no file.
         OSError: a folder can't be read; or, while reading, a file changed.
 
-    Example:
+    Examples:
         >>> import pathlib, tempfile
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> for name in ("cat/1.txt", "dog/2.txt"):

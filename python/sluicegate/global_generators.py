@@ -74,7 +74,7 @@ def global_state(libraries: Collection[str] = LIBRARIES) -> dict[str, str]:
     Args:
         libraries: which of the three.
 
-    Example:
+    Examples:
         >>> import random
         >>> before = global_state()
         >>> drawn = random.random()
@@ -111,7 +111,7 @@ def set_global_state(states: Mapping[str, str]) -> None:
 def generator_state(generator: torch.Generator) -> str:
     """The state of `generator` as text that JSON can hold: 3,372 letters for one of the CPU.
 
-    Example:
+    Examples:
         >>> generator = torch.Generator().manual_seed(7)
         >>> state = generator_state(generator)
         >>> drawn = torch.rand(3, generator=generator)

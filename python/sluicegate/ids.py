@@ -28,7 +28,7 @@ class BatchIds:
         worker: which worker fetched it; 0 without workers, and where threads of the core read.
         sample_ids: what `sample_id` made of each sample; None where it was not given.
 
-    Example:
+    Examples:
         >>> from sluicegate import DataLoader
         >>> loader = DataLoader([0, 10, 20], batch_size=2, sampler=[2, 0, 1])
         >>> for batch, ids in loader.with_ids():

@@ -55,7 +55,7 @@ def decode_image(
             `ValueError`. The message includes what the decoder reported.
         OSError: the file can't be read.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import decode_image
         >>> decode_image(b"P5 2 1 255 " + bytes([7, 9]), "L")

@@ -128,7 +128,7 @@ class ImageField:
         TypeError: what `transform` does to images can't be done to boxes or masks (torchvision refuses it as well).
         ModuleNotFoundError: torchvision is needed for the marks, and is not installed; or has no key points.
 
-    Example:
+    Examples:
         >>> from sluicegate import ImageField, transforms
         >>> field = ImageField(transforms.CenterCrop(1), mode="L")
         >>> field.decode(b"P5 3 1 255 " + bytes([7, 8, 9]))

@@ -100,7 +100,7 @@ class ImageFolderDataset(NativeDataset):
         TypeError: the labels that a function gives are of several kinds, or of none of these.
         OSError: a file or a folder can't be read.
 
-    Example:
+    Examples:
         >>> import pathlib, tempfile
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> for name in ("cat/1.pgm", "dog/2.pgm"):

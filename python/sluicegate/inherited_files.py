@@ -58,7 +58,7 @@ class InheritedFiles:
 
     To be made in a new process before any other thread runs. Not thread-safe.
 
-    Example:
+    Examples:
         >>> files = InheritedFiles()
         >>> files.check()
     """

@@ -36,7 +36,7 @@ def json_batch(values: Sequence[Any], name: str = "", default: Callable[[Any], A
         RuntimeError: lists of numbers have unequal lengths, or a number is None.
         TypeError: a value is None where others are numbers, lists or objects.
 
-    Example:
+    Examples:
         >>> json_batch([{"n": 1, "tags": ["a"]}, {"n": 2, "tags": []}])
         {'n': tensor([1, 2]), 'tags': [['a'], []]}
     """

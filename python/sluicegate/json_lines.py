@@ -62,7 +62,7 @@ class JsonLinesDataset(NativeDataset):
             others have a value that is not a text, or lists of numbers of unequal lengths.
         OSError: while reading: a file changed since it was opened.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> path = f"{tempfile.mkdtemp()}/x.jsonl"
         >>> with open(path, "w") as file:

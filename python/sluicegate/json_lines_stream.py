@@ -46,7 +46,7 @@ class JsonLinesStream(NativeStream):
             readers of what can be read once only.
         OSError: while reading: a source can't be read, or a program failed.
 
-    Example:
+    Examples:
         >>> list(JsonLinesStream("pipe:seq 3"))
         [1, 2, 3]
         >>> list(JsonLinesStream("pipe:echo '{\"a\": 1}'; echo '{\"a\": 2}'", {"a": int}, shard=(1, 2)))

@@ -14,7 +14,7 @@ from .exception_parts import as_text
 def limits_in_words() -> str:
     """The limits of this process that loading may run into, and how much of them is used.
 
-    Example:
+    Examples:
         >>> "ulimit -n" in limits_in_words()
         True
     """

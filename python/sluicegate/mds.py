@@ -61,7 +61,7 @@ class MdsDataset(DecodedDataset):
             reading, is damaged.
         OSError: while reading: a file changed since it was opened.
 
-    Example:
+    Examples:
         >>> import json, struct, tempfile
         >>> folder = tempfile.mkdtemp()
         >>> shard = struct.pack("<4I", 2, 16, 24, 32) + struct.pack("<2q", 5, 6)

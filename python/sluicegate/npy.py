@@ -36,7 +36,7 @@ class NpyDataset(NativeDataset):
             is a scalar; the files have unequal lengths; or the rows of one in a list are not like those of the first.
         OSError: while reading: a file shrank since it was opened.
 
-    Example:
+    Examples:
         >>> import numpy, tempfile
         >>> folder = tempfile.mkdtemp()
         >>> numpy.save(f"{folder}/image.npy", numpy.zeros((10, 3, 4, 4), dtype=numpy.uint8))

@@ -193,7 +193,7 @@ class PackCollate:
             the first piece begins no row, one has no room, there are more tokens than `cu_seqlens` can count, or the
             documents differ in their fields or the data types of those.
 
-    Example:
+    Examples:
         >>> pieces = [Piece(torch.tensor([7, 8, 9]), 0, 0, True), Piece(torch.tensor([5]), 1, 0, False)]
         >>> batch = PackCollate(5)(pieces)
         >>> batch["input_ids"], batch["cu_seqlens"]

@@ -102,7 +102,7 @@ class ParquetDataset(DecodedDataset):
             and column are named).
         OSError: while reading: a file changed since it was opened.
 
-    Example:
+    Examples:
         >>> from sluicegate import ParquetDataset
         >>> dataset = ParquetDataset("train-*.parquet", columns=["text", "label"])  # doctest: +SKIP
         >>> dataset[0]  # doctest: +SKIP

@@ -50,7 +50,7 @@ def expand(paths: Paths) -> list[str]:
         ValueError: an empty list; braces that stand for more than a million paths; a URL.
         TypeError: what is no path.
 
-    Example:
+    Examples:
         >>> [os.path.basename(path) for path in expand("shard-{08..10}.{bin,idx}")][:3]
         ['shard-08.bin', 'shard-08.idx', 'shard-09.bin']
     """

@@ -34,7 +34,7 @@ class Payload:
     Raises:
         PicklingError: (or what pickle raises) from `Process.start()`; the text names the place in the objects.
 
-    Example:
+    Examples:
         >>> payload = Payload({"dataset": [1, 2, 3], "collate_fn": sum})
         >>> needs = payload.load()  # in the worker
         >>> needs["collate_fn"](needs["dataset"])

@@ -17,7 +17,7 @@ class ProgressLine:
         what: the task, in a few words.
         total: the number of steps; None where nobody knows it.
 
-    Example:
+    Examples:
         >>> with ProgressLine("counting", 3) as line:
         ...     for _ in range(3):
         ...         line.advance(1)

@@ -55,7 +55,7 @@ class RawDataset(NativeDataset):
         ValueError: a file does not end with a whole sample, or torch does not have a data type.
         OSError: while reading: a file shrank since it was opened.
 
-    Example:
+    Examples:
         >>> import numpy, tempfile
         >>> path = f"{tempfile.mkdtemp()}/points.bin"
         >>> point = numpy.dtype([("position", "<f4", 3), ("class", "u1")])

@@ -48,7 +48,7 @@ class RawStream(NativeStream):
             readers of what can be read once only.
         OSError: while reading: a source can't be read, or a program failed.
 
-    Example:
+    Examples:
         >>> list(RawStream("pipe:printf abcd", dtype="u1", shape=2))
         [tensor([97, 98], dtype=torch.uint8), tensor([ 99, 100], dtype=torch.uint8)]
     """

@@ -92,7 +92,7 @@ def sample_rng() -> SampleGenerators:
     Raises:
         RuntimeError: no sample is being fetched by a loader with a seed, in this thread.
 
-    Example:
+    Examples:
         >>> from sluicegate.rng import SampleSeeding
         >>> seeding = SampleSeeding(seed=7, seed_globals=False)  # What `DataLoader(..., seed=7)` does.
         >>> seeding.begin(epoch=0)
@@ -133,7 +133,7 @@ class SampleSeeding:
         seed_globals: whether to set the global generators of Python, NumPy and torch (CPU) for each sample. They belong
             to the process: not for threads that fetch side by side.
 
-    Example:
+    Examples:
         >>> import random
         >>> seeding = SampleSeeding(seed=7, seed_globals=True)
         >>> seeding.begin(epoch=0)
@@ -262,7 +262,7 @@ class GlobalDrawWatch:
     Draws of every thread count, also of the training loop's: arm it right before one sample is fetched and ask right
     after, and take an answer that is not the same for several samples for somebody else's.
 
-    Example:
+    Examples:
         >>> import random
         >>> watch = GlobalDrawWatch()
         >>> watch.arm()

@@ -35,7 +35,7 @@ class SafetensorsDataset(NativeDataset):
             tensor is a scalar, is not there, or has elements of less than a byte.
         OSError: while reading: a file shrank since it was opened.
 
-    Example:
+    Examples:
         >>> import json, tempfile
         >>> header = json.dumps({"x": {"dtype": "U8", "shape": [3, 2], "data_offsets": [0, 6]}}).encode()
         >>> path = f"{tempfile.mkdtemp()}/x.safetensors"

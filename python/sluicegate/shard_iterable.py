@@ -52,7 +52,7 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
             a stream that splits itself among the same ranks or workers.
         RuntimeError: while iterating after a resume: the stream is shorter than it was.
 
-    Example:
+    Examples:
         >>> from sluicegate import DataLoader
         >>> list(shard_iterable(range(7), shard=(0, 2))), list(shard_iterable(range(7), shard=(1, 2)))
         ([0, 2, 4, 6], [1, 3, 5])

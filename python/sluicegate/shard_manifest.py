@@ -37,7 +37,7 @@ class ShardManifest:
         arguments: what the shards depend on apart from the samples; of JSON's types.
         files: returns the files that the shard at a path consists of, or that would change how it is read.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> pattern = f"{tempfile.mkdtemp()}/out-{{:03d}}.bin"
         >>> with ShardManifest(pattern, {"shard_bytes": 10}, lambda path: [path]) as manifest:

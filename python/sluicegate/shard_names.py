@@ -15,7 +15,7 @@ class ShardNames:
         folder: where the files are.
         patterns: for each file of a shard, its name with a place for the number, as of `str.format`.
 
-    Example:
+    Examples:
         >>> names = ShardNames("/data", ["a-{:03d}.bin", "a-{:03d}.idx"])
         >>> names.paths(7)
         ['/data/a-007.bin', '/data/a-007.idx']

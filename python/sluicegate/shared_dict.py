@@ -46,7 +46,7 @@ class SharedDict(Mapping[_K, _V_co]):
         TypeError: `items` is not a mapping, a key of another type, or a value that can't be pickled (or what pickle
             raises), with a note of its key.
 
-    Example:
+    Examples:
         >>> labels = SharedDict({"a.jpg": 0, "b.jpg": 1, ("c.jpg", 2): [3, 4]})
         >>> labels["b.jpg"], labels[("c.jpg", 2)], len(labels)
         (1, [3, 4], 3)

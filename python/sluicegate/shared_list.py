@@ -36,7 +36,7 @@ class SharedList(Sequence[_T_co]):
         TypeError: `items` is neither a sequence nor an iterator (a mapping, a set); an index that is neither an integer
             nor a slice; an object that can't be pickled (or what pickle raises), with a note of its place.
 
-    Example:
+    Examples:
         >>> samples = SharedList([{"path": "a.jpg", "label": 0}, {"path": "b.jpg", "label": 1}])
         >>> samples[-1]["label"], len(samples)
         (1, 2)

@@ -78,7 +78,7 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         TypeError: a number that is no integer.
         RuntimeError: while iterating after a resume: the stream is shorter than it was.
 
-    Example:
+    Examples:
         >>> stream = ShuffleBuffer(range(8), size=3, seed=7)
         >>> list(stream), list(stream)
         ([1, 3, 2, 0, 5, 6, 7, 4], [2, 1, 0, 4, 5, 7, 3, 6])

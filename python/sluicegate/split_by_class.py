@@ -76,7 +76,7 @@ def split_by_class(
         KeyError: when a class is asked for that is not known, or a sample has no field `label`.
         RuntimeError: while iterating: see above.
 
-    Example:
+    Examples:
         >>> stream = [{"kind": "cat", "x": 1}, {"kind": "dog", "x": 2}, {"kind": "cat", "x": 3}]
         >>> loaders = split_by_class(stream, "kind", batch_size=2)
         >>> sorted(loaders), [batch["x"].tolist() for batch in loaders["cat"]]
@@ -130,7 +130,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
     Attributes:
         dropped: how many samples of each class nobody got, over all passes.
 
-    Example:
+    Examples:
         >>> with split_by_class([("a", 1), ("b", 2), ("a", 3)], label=0) as split:
         ...     taken = [int(number) for _, number in split["a"]]
         ...     taken, split.classes_seen

@@ -28,7 +28,7 @@ class LoaderStats:
             number of them, `prefetch_factor` or `prefetch_bytes` is set, it is counted anew.
         explanation: which engine reads, as `DataLoader.explain` says.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import DataLoader
         >>> loader = DataLoader(torch.zeros(64, 256), batch_size=8, num_workers=2, prefetch_bytes=20_000)

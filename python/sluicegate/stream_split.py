@@ -27,7 +27,7 @@ class StreamSplit:
         num_workers: the number of workers of each rank, at least 1.
         run: how many samples of the rank in a row belong to one worker, at least 1.
 
-    Example:
+    Examples:
         >>> split = StreamSplit(rank=0, world_size=1, num_workers=2, run=3)
         >>> [split.worker_of(ordinal) for ordinal in range(7)]
         [0, 0, 0, 1, 1, 1, 0]

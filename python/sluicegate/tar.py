@@ -113,7 +113,7 @@ class TarDataset(BlockedDataset):
             while reading: a field is missing, or is not what it should be.
         OSError: a file can't be read; or, while reading, one changed.
 
-    Example:
+    Examples:
         >>> import io, tarfile, tempfile
         >>> path = f"{tempfile.mkdtemp()}/shard-00.tar"
         >>> with tarfile.open(path, "w") as shard:

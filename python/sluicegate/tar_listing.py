@@ -65,7 +65,7 @@ def listing_of(urls: Paths, split: str) -> Listing | None:
     Raises:
         ValueError: the list is damaged, or says what is not read (the text says what).
 
-    Example:
+    Examples:
         >>> listing_of("train-{000..146}.tar", "train")
     """
     if not isinstance(urls, (str, bytes, os.PathLike)):

@@ -87,7 +87,7 @@ class TarStream(NativeStream):
             once only.
         OSError: while reading: a source can't be read, or a program failed.
 
-    Example:
+    Examples:
         >>> import io, tarfile, tempfile
         >>> path = f"{tempfile.mkdtemp()}/shard-00.tar"
         >>> with tarfile.open(path, "w") as shard:

@@ -53,7 +53,7 @@ class TFRecordDataset(NativeDataset):
             `tf.train.Example`, or has no such feature, or one of another type.
         OSError: while reading: a file changed since it was opened.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> path = f"{tempfile.mkdtemp()}/x.tfrecord"
         >>> with open(path, "wb") as file:

@@ -48,7 +48,7 @@ class TFRecordStream(NativeStream):
             readers of what can be read once only.
         OSError: while reading: a source can't be read, or a program failed.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> path = f"{tempfile.mkdtemp()}/x.tfrecord"
         >>> with open(path, "wb") as file:

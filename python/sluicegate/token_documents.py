@@ -33,7 +33,7 @@ class TokenDocumentsDataset(NativeDataset):
     Raises:
         FileNotFoundError, ValueError, OSError: as `TokensDataset`.
 
-    Example:
+    Examples:
         >>> import numpy, tempfile
         >>> folder = tempfile.mkdtemp()
         >>> numpy.arange(5, dtype=numpy.uint16).tofile(f"{folder}/a.bin")

@@ -70,7 +70,7 @@ class TokensDataset(NativeDataset):
             that is not positive; while reading: a token beyond the vocabulary.
         OSError: while reading: a file shrank or was replaced since it was opened.
 
-    Example:
+    Examples:
         >>> import numpy, tempfile
         >>> from sluicegate import DataLoader, RandomSampler
         >>> path = f"{tempfile.mkdtemp()}/train.bin"

@@ -124,7 +124,7 @@ class TorchdataState:
 def is_torchdata_state(state: object) -> bool:
     """Whether `state` is one of torchdata's `StatefulDataLoader`.
 
-    Example:
+    Examples:
         >>> is_torchdata_state({"version": 1, "epoch": 3}), is_torchdata_state({})
         (False, False)
     """
@@ -143,7 +143,7 @@ def from_torchdata(state: Mapping[str, Any]) -> TorchdataState:
         ValueError: `state` is no such state, parts of it are missing or contradict each other, or what it says is not
             enough to go on with the same order; the text says what to do instead.
 
-    Example:
+    Examples:
         >>> sequential = {"_index_sampler_state": None, "_sampler_iter_state": {"samples_yielded": 6},
         ...     "_sampler_iter_yielded": 2, "_num_yielded": 2, "_IterableDataset_len_called": None,
         ...     "_shared_seed": None, "fetcher_state": None, "dataset_state": None, "_iterator_finished": False}

@@ -17,7 +17,7 @@ class WorkerTraceback(Exception):  # noqa: N818  (It is what its name says, and 
 
     Printed above the consumer's own traceback on every version of Python, in the words of torch's loader.
 
-    Example:
+    Examples:
         >>> error = unpack(pack(KeyError("cat"), "in DataLoader worker process 0", "while fetching index 7"))
         >>> error, error.__notes__
         (KeyError('cat'), ['while fetching index 7'])

@@ -67,7 +67,7 @@ def write_parquet(
         FileExistsError: a file is named like a shard, and this function has not written it.
         RuntimeError: another process or thread writes these files at the moment.
 
-    Example:
+    Examples:
         >>> import tempfile, torch
         >>> samples = [{"image": torch.zeros(3, 8, 8), "caption": "a cat", "label": 3} for _ in range(10)]
         >>> paths = write_parquet(samples, f"{tempfile.mkdtemp()}/cats-{{:03d}}.parquet", shard_bytes=4096)

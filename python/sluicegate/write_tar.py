@@ -66,7 +66,7 @@ def write_tar(
         FileExistsError: a file is named like an archive, and this function has not written it.
         RuntimeError: another process or thread writes these archives at the moment.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from sluicegate import TarDataset
         >>> samples = [{"__key__": f"cat{i}", "txt": "purr" * i, "cls": i} for i in range(5)]

@@ -64,7 +64,7 @@ def write_tokens(
         FileExistsError: a file is named like a shard, and this function has not written it.
         RuntimeError: another process or thread writes these files at the moment.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from sluicegate import TokenDocumentsDataset
         >>> pattern = f"{tempfile.mkdtemp()}/{{}}.bin"

@@ -1,6 +1,6 @@
 """The names of `torch.utils.data._utils.collate`, by which torch documents how to extend its default collate.
 
-Example:
+Examples:
     >>> import torch
     >>> from sluicegate._utils.collate import collate, default_collate_fn_map
     >>> names = {**default_collate_fn_map, str: lambda batch, *, collate_fn_map: " ".join(batch)}

@@ -32,7 +32,7 @@ class BalancedBatchSampler(CoreBatchSampler):
     Raises:
         ValueError: a number that is not positive, more classes than there are, or a seed out of range.
 
-    Example:
+    Examples:
         >>> labels = ["cat", "cat", "dog", "cat", "dog", "emu", "cat", "emu"]
         >>> sampler = BalancedBatchSampler(labels, classes_per_batch=2, samples_per_class=2, seed=7)
         >>> [[labels[index] for index in batch] for batch in sampler]

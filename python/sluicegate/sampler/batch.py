@@ -34,7 +34,7 @@ class BatchSampler(data.BatchSampler):
     Raises:
         ValueError: `batch_size` is no positive int, `drop_last` no bool, or `seed` none of 64 bits.
 
-    Example:
+    Examples:
         >>> from sluicegate.sampler import RandomSampler
         >>> sampler = BatchSampler(RandomSampler(range(10**9), seed=7), 4, drop_last=False)
         >>> sampler.batch_at(123_456_789).shape

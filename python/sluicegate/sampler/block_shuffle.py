@@ -49,7 +49,7 @@ class BlockShuffleSampler(Positional, data.Sampler[int]):
             their sum is not the length; no `block` is given, and the dataset says none.
         TypeError: sizes of blocks are no integers.
 
-    Example:
+    Examples:
         >>> sampler = BlockShuffleSampler(range(1000), block=100, window=2, seed=7)
         >>> first = [sampler.index_at(position) // 100 for position in range(200)]
         >>> len(set(first)), sorted(sampler) == list(range(1000))

@@ -33,7 +33,7 @@ class ClassSampler(Positional, Sampler[int]):
         KeyError: no sample is of such a class; the text names some of those that there are.
         ValueError: a class comes twice; a seed out of range.
 
-    Example:
+    Examples:
         >>> labels = ["cat", "dog", "cat", "emu", "dog"]
         >>> list(ClassSampler(labels, "dog")), list(ClassSampler(labels, ["emu", "cat"]))
         ([1, 4], [3, 0, 2])

@@ -31,7 +31,7 @@ class DistributedSampler(Positional, data.DistributedSampler[int]):
     Raises:
         ValueError: there is no such rank.
 
-    Example:
+    Examples:
         >>> sampler = DistributedSampler(range(10), num_replicas=4, rank=1, shuffle=False)
         >>> list(sampler)
         [1, 5, 9]

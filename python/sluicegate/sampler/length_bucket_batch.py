@@ -46,7 +46,7 @@ class LengthBucketBatchSampler(LengthsBatchSampler):
             `max_tokens` (the text names it), or a seed out of range.
         TypeError: lengths that are no integers; while asked for its length: `max_tokens` without a seed.
 
-    Example:
+    Examples:
         >>> lengths = [3, 90, 4, 91, 2, 88]
         >>> for batch in LengthBucketBatchSampler(lengths, max_tokens=182, shuffle=False):
         ...     print([lengths[index] for index in batch])

@@ -20,7 +20,7 @@ _TABULATED = 1024
 class StopCriteria:
     """When an epoch of a mixture ends: the names, and the values, of `torchdata.nodes.StopCriteria`.
 
-    Example:
+    Examples:
         >>> [len(MixtureSampler([90, 10], [1, 1], stop=rule)) for rule in (
         ...     StopCriteria.ALL_DATASETS_EXHAUSTED, StopCriteria.FIRST_DATASET_EXHAUSTED
         ... )]
@@ -63,7 +63,7 @@ class MixtureSampler(Positional, data.Sampler[int]):
             samples has one, steps do not ascend, the epoch would never end, `stop` is no rule, or CYCLE_FOREVER has no
             `num_samples`.
 
-    Example:
+    Examples:
         >>> sampler = MixtureSampler([1000, 10], [3.0, 1.0], seed=7)
         >>> 90 < sum(sampler.index_at(position) >= 1000 for position in range(400)) < 110
         True

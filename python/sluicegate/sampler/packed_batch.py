@@ -59,7 +59,7 @@ class PackedBatchSampler(LengthsBatchSampler):
             or a seed out of range.
         TypeError: lengths that are no integers; while asked for its length: a fit that is shuffled without a seed.
 
-    Example:
+    Examples:
         >>> from sluicegate import DataLoader
         >>> documents = [[1, 2, 3, 4, 5], [6, 7], [8, 9, 10], [11]]
         >>> sampler = PackedBatchSampler([5, 2, 3, 1], length=6, rows_per_batch=2, seed=7)

@@ -32,7 +32,7 @@ class RandomSampler(Positional, data.RandomSampler):
         TypeError: `replacement` is no bool.
         ValueError: `num_samples` is no positive int, or `seed` none of 64 bits.
 
-    Example:
+    Examples:
         >>> sampler = RandomSampler(range(10**10), seed=7)
         >>> sampler.index_at(9_999_999_999) < 10**10
         True

@@ -34,7 +34,7 @@ class RepeatSampler(Positional, data.Sampler[int]):
     Raises:
         ValueError: `times` or `num_samples` is negative or no int, or `seed` is none of 64 bits.
 
-    Example:
+    Examples:
         >>> list(RepeatSampler(range(3), 2))
         [0, 1, 2, 0, 1, 2]
         >>> list(RepeatSampler(range(3), 2, interleaved=True))

@@ -14,7 +14,7 @@ def checked_seed(seed: Any) -> int | None:
     Raises:
         ValueError: no integer, or one below 0 or of more than 64 bits.
 
-    Example:
+    Examples:
         >>> checked_seed(7), checked_seed(None)
         (7, None)
     """

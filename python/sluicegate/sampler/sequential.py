@@ -23,7 +23,7 @@ class SequentialSampler(Positional, data.SequentialSampler):
     Raises:
         ValueError: `seed` is none of 64 bits.
 
-    Example:
+    Examples:
         >>> sampler = SequentialSampler(range(10))
         >>> sampler.index_at(7)
         7

@@ -31,7 +31,7 @@ class StratifiedBatchSampler(CoreBatchSampler):
     Raises:
         ValueError: a batch size that is not positive, or a seed out of range.
 
-    Example:
+    Examples:
         >>> labels = [0, 0, 0, 0, 0, 0, 1, 1, 1]
         >>> [sorted(labels[index] for index in batch) for batch in StratifiedBatchSampler(labels, 3)]
         [[0, 0, 1], [0, 0, 1], [0, 0, 1]]

@@ -29,7 +29,7 @@ class SubsetRandomSampler(Positional, data.SubsetRandomSampler):
     Raises:
         ValueError: `seed` is none of 64 bits; in seed mode, when an order is asked for, an index is negative.
 
-    Example:
+    Examples:
         >>> sampler = SubsetRandomSampler([30, 10, 20], seed=7)
         >>> sorted(sampler)
         [10, 20, 30]

@@ -34,7 +34,7 @@ class WeightedRandomSampler(Positional, data.WeightedRandomSampler):
             weight is negative, infinite or not a number, all are zero, or fewer are positive than are to be drawn
             without replacement.
 
-    Example:
+    Examples:
         >>> sampler = WeightedRandomSampler([0.0, 1.0, 3.0], 1000, seed=7)
         >>> 700 < list(sampler).count(2) < 800
         True

@@ -135,7 +135,7 @@ class AugMix(_Policy):
         ValueError: a severity beyond 1 to 10, no chain, an `alpha` that is not positive.
         TypeError: when called, boxes, masks, or a stack of images, each of which torchvision mixes by other shares.
 
-    Example:
+    Examples:
         >>> from sluicegate import transforms
         >>> transforms.AugMix(severity=5)
         AugMix(interpolation=bilinear, severity=5, mixture_width=3, chain_depth=-1, alpha=1.0, all_ops=True)

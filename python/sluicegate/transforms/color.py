@@ -38,7 +38,7 @@ class ColorJitter(Transform):
         ValueError: a range that goes beyond.
         TypeError: something that is no range.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> transforms.ColorJitter(brightness=0.4, hue=0.1)
@@ -101,7 +101,7 @@ class RandomGrayscale(OptionalTransform):
 class RGB(Transform):
     """Three channels: the one of a gray image repeated; others stay. Videos stay as they are, as with torchvision.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> transforms.RGB()(torch.zeros(1, 5, 7, dtype=torch.uint8)).shape

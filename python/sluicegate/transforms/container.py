@@ -81,7 +81,7 @@ class Compose(_Several):
         TypeError: `transforms` is no sequence.
         ValueError: it is empty.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> transforms.Compose([transforms.CenterCrop(2), transforms.RandomVerticalFlip()])

@@ -21,7 +21,7 @@ class ToImage(Transform):
 
     Where torchvision is imported they are marked as its `tv_tensors.Image`. Values stay what they are.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from sluicegate import transforms
         >>> transforms.ToImage()(np.zeros((480, 640, 3), np.uint8)).shape

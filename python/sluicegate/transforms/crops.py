@@ -28,7 +28,7 @@ class FiveCrop(Transform):
         TypeError: when called, boxes, masks or key points in the sample.
         ValueError: when called, an image that is smaller than `size`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> parts = transforms.FiveCrop(4)(torch.zeros(3, 9, 9, dtype=torch.uint8))
@@ -86,7 +86,7 @@ class TenCrop(FiveCrop):
     Raises:
         TypeError, ValueError: as for `FiveCrop`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> len(transforms.TenCrop(4)(torch.zeros(3, 9, 9, dtype=torch.uint8)))

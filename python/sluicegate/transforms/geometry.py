@@ -48,7 +48,7 @@ class Resize(Transform):
     Raises:
         ValueError: a size or an interpolation that there is not, or that do not go together.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> transforms.Resize(256)
@@ -97,7 +97,7 @@ class Resize(Transform):
 class CenterCrop(Transform):
     """The middle of the image, (height, width) `size` or a square; with black around it where the image is smaller.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> transforms.CenterCrop(224)
@@ -184,7 +184,7 @@ class RandomResizedCrop(Transform):
     Raises:
         TypeError: `scale` or `ratio` are no pairs.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> transforms.RandomResizedCrop(224, scale=(0.2, 1.0), ratio=(1, 1))
@@ -267,7 +267,7 @@ class RandomZoomOut(FilledTransform):
         TypeError: `side_range` is not a sequence.
         ValueError: `side_range` is not a pair of ascending numbers of at least 1, or `p` not a probability.
 
-    Example:
+    Examples:
         >>> from sluicegate import transforms
         >>> transforms.RandomZoomOut(fill=127, side_range=(1.0, 2.0))
         RandomZoomOut(p=0.5, fill=127, side_range=(1.0, 2.0))

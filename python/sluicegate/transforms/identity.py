@@ -12,7 +12,7 @@ __all__ = ["Identity"]
 class Identity(Transform):
     """Leave the sample as it is.
 
-    Example:
+    Examples:
         >>> from sluicegate import transforms
         >>> transforms.Identity()("anything")
         'anything'

@@ -23,7 +23,7 @@ class JPEG(Transform):
         TypeError: `quality` is not an integer or a sequence of two.
         ValueError: it goes beyond 1 to 100; when called, an image of floats or of another number of channels.
 
-    Example:
+    Examples:
         >>> from sluicegate import transforms
         >>> transforms.JPEG((50, 90))
         JPEG(quality=(50, 90))

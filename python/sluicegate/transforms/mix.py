@@ -108,7 +108,7 @@ class MixUp(_Mix):
     Raises:
         ValueError: labels or images that are none, or are of another shape.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> images, labels = transforms.MixUp(num_classes=10)(torch.rand(4, 3, 8, 8), torch.arange(4))

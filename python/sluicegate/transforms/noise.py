@@ -27,7 +27,7 @@ class GaussianNoise(Transform):
     Raises:
         ValueError: a negative `sigma`; when called, an image that is neither of uint8 nor of floats.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> _ = torch.manual_seed(0)

@@ -42,7 +42,7 @@ class ClampBoundingBoxes(_OfBoxes):
     Raises:
         ValueError: `clamping_mode` is none of these.
 
-    Example:
+    Examples:
         >>> from sluicegate import transforms
         >>> transforms.ClampBoundingBoxes()
         ClampBoundingBoxes(clamping_mode=auto)
@@ -64,7 +64,7 @@ class ConvertBoundingBoxFormat(_OfBoxes):
     Args:
         format: "XYXY", "XYWH", "CXCYWH", or torchvision's `BoundingBoxFormat`.
 
-    Example:
+    Examples:
         >>> from sluicegate import transforms
         >>> transforms.ConvertBoundingBoxFormat("XYWH")
         ConvertBoundingBoxFormat(format=XYWH)
@@ -100,7 +100,7 @@ class RandomIoUCrop(_OfBoxes):
 
     Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
 
-    Example:
+    Examples:
         >>> from sluicegate import transforms
         >>> transforms.RandomIoUCrop(sampler_options=[0.5, 1.0]).options
         [0.5, 1.0]
@@ -155,7 +155,7 @@ class SanitizeBoundingBoxes(_OfBoxes):
     Raises:
         ValueError: `min_size` or `min_area` is below 1.
 
-    Example:
+    Examples:
         >>> from sluicegate import transforms
         >>> transforms.SanitizeBoundingBoxes(min_size=2, labels_getter=None)
         SanitizeBoundingBoxes(min_size=2, min_area=1.0)

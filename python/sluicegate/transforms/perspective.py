@@ -21,7 +21,7 @@ class RandomPerspective(FilledTransform):
     Raises:
         ValueError: a scale or a probability beyond 0 to 1; an interpolation other than "nearest" and "bilinear".
 
-    Example:
+    Examples:
         >>> from sluicegate import transforms
         >>> transforms.RandomPerspective(0.3, p=1.0)
         RandomPerspective(p=1.0, distortion_scale=0.3, interpolation=bilinear, fill=0)

@@ -68,7 +68,7 @@ def recognise(transform: Any) -> list[Any] | None:
     values are the same on Pillow's images within the rounding of each step: the very classes, not subclasses, which may
     do something else. Torchvision is not imported for it: its transforms are there only if it is imported.
 
-    Example:
+    Examples:
         >>> from sluicegate import transforms
         >>> transforms.recognise(transforms.RandomHorizontalFlip())
         [{'RandomHorizontalFlip': {'p': 0.5}}]

@@ -36,7 +36,7 @@ class RandomResize(_RandomSize):
     Raises:
         ValueError: there is no length from `min_size` up to, but not including, `max_size`; an unknown interpolation.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> _ = torch.manual_seed(0)
@@ -81,7 +81,7 @@ class RandomShortestSize(_RandomSize):
     Raises:
         ValueError: no length, or a length that is not positive; an unknown interpolation.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> transforms.RandomShortestSize([20], max_size=30)(torch.zeros(3, 50, 100, dtype=torch.uint8)).shape
@@ -129,7 +129,7 @@ class ScaleJitter(_RandomSize):
         ValueError: a scale that is not positive; an unknown interpolation; when called, an image of which no pixel is
             left.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import transforms
         >>> jitter = transforms.ScaleJitter((40, 40), scale_range=(0.5, 0.5))
