@@ -24,7 +24,7 @@ PYTEST_JOBS := 4
 SHUFFLE :=
 PYTEST = $(BIN)/python -m pytest --quiet --numprocesses $(PYTEST_JOBS) --dist worksteal $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
-.PHONY: help dev demo test test-rust test-python check test-tight test-loom test-soak test-cuda examples lint lint-rust lint-python format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
+.PHONY: help dev demo docs test test-rust test-python check test-tight test-loom test-soak test-cuda examples lint lint-rust lint-python format fuzz miri msrv bench bench-native bench-cuda wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -56,7 +56,10 @@ dev: $(VENV)/.installed $(NASM) ## Build the extension module for daily work: in
 demo: $(VENV)/.built ## Train on real photographs with torch's loader and with ours, kill, resume, and compare
 	$(BIN)/python -m sluicegate demo
 
-test: test-rust test-python ## What every change must pass: native tests, doctests, Python tests, README examples
+docs: $(VENV)/.installed ## Build the documentation, with the API reference, into .cache/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+test: test-rust test-python ## What every change must pass: native tests, doctests, Python tests, the examples in the documentation
 
 test-rust: $(VENV)/.installed $(NASM)
 	$(BEHIND) cargo test --locked --quiet --features $(CRATE_FEATURES) --no-run
@@ -67,7 +70,7 @@ test-rust: $(VENV)/.installed $(NASM)
 test-python: $(VENV)/.built
 	$(PYTEST)
 
-check: lint test-tight test-loom test-soak fuzz ## What CI runs besides make test: lints, few slots, loom, soak, a minute per fuzzer
+check: lint docs test-tight test-loom test-soak fuzz ## What CI runs in addition to make test: lints, docs, few slots, loom, soak, a minute per fuzzer
 
 examples: ## Train on the demo's photographs in Rust, with candle and with burn, and test what connects them
 	cargo test --locked --quiet --release --features burn-flex,candle integration

@@ -50,10 +50,10 @@
 //! needs Rust 1.88; what burn 0.22 depends on needs 1.95, with which candle 0.11 is tested, too. `futures`: an epoch as a `Stream`. `python`: the extension
 //! module. `burn-flex` is burn with its backend on the CPU, for the example and the tests.
 
-/// The README's Rust examples, which run as doctests too.
+/// The Rust examples of the documentation, which run as doctests too.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../docs/rust.md")]
+struct Documentation;
 
 mod adaptor;
 mod collate;

@@ -1,4 +1,7 @@
-"""The examples of the README run as they stand. (Those of docstrings run as doctests, the Rust ones under cargo.)"""
+"""The examples of the README and the documentation run as they are.
+
+Examples in docstrings run as doctests, and those in Rust under cargo.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,29 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[2] / "README.md"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+EXAMPLES = [
+    pytest.param(
+        page, block[1], id=f"{page.relative_to(ROOT)}:{page.read_text('utf-8')[: block.start()].count(chr(10)) + 1}"
+    )
+    for page in PAGES
+    for block in _BLOCK.finditer(page.read_text("utf-8"))
+]
 
 
-def test_there_are_examples() -> None:
-    assert len(EXAMPLES) >= 2
+def test_the_readme_and_the_pages_have_examples() -> None:
+    pages = {example.values[0] for example in EXAMPLES}
+    assert ROOT / "README.md" in pages
+    assert len(pages) >= 10
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_an_example_runs(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readme_fits_on_a_page() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 250
+
+
+@pytest.mark.parametrize(("page", "example"), EXAMPLES)
+def test_an_example_runs(page: Path, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(example, "README.md", "exec"), {})
+    exec(compile(example, str(page), "exec"), {})

@@ -1,4 +1,4 @@
-"""Transforms that own their generators, as Albumentations' do: the README's recipes make them follow the seed."""
+"""Transforms that own their generators, as those of Albumentations do, follow the seed by the recipes of the docs."""
 
 from __future__ import annotations
 
