@@ -139,6 +139,6 @@ pub use transform::{
     DecodeOptions, Eraser, ErasingValue, Frame, GaussianNoise, Image, ImageCache, ImageForm, ImageMode, ImagePipeline,
     ImageShape, ImageTransform, Interpolation, JpegQuality, JpegScale, KeyPoints, MaskValue, Moves, Noise, Operation,
     Orientation, PaddingMode, Picture, PixelPipeline, ProductRounding, RandomIoUCrop, RandomPerspective, RandomResize,
-    RandomShortestSize, RandomZoomOut, ResizeTo, ScaleJitter, SmallImage, TransformedImage, Truncated, Values,
-    decode_image, fixed_size, image_size,
+    RandomShortestSize, RandomZoomOut, ResizeTo, ScaleJitter, SmallImage, Torchvision, TransformedImage, Truncated,
+    Values, decode_image, fixed_size, image_size,
 };

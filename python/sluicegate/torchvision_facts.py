@@ -17,23 +17,33 @@ from .transforms.recognise import NotRecognizedError
 from .transforms.v1 import inside
 
 # What transforms call, by module: users patch functions.
+_OF_BOTH = (
+    *("adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "adjust_sharpness", "affine"),
+    *("autocontrast", "center_crop", "crop", "equalize", "erase", "invert", "normalize", "pad", "pil_to_tensor"),
+    *("posterize", "resize", "resized_crop", "rgb_to_grayscale", "rotate", "solarize"),
+)
 _FUNCTIONS = {
     "torchvision.transforms.functional": (
-        *("center_crop", "convert_image_dtype", "crop", "get_dimensions", "hflip", "normalize", "pad", "pil_to_tensor"),
-        *("resize", "resized_crop", "to_tensor", "vflip"),
+        *_OF_BOTH,
+        *("convert_image_dtype", "get_dimensions", "hflip", "to_tensor", "vflip"),
     ),
     "torchvision.transforms.v2.functional": (
-        *("center_crop", "crop", "horizontal_flip", "normalize", "pad", "pil_to_tensor", "resize", "resized_crop"),
-        *("to_dtype", "to_image", "vertical_flip"),
+        *_OF_BOTH,
+        *("grayscale_to_rgb", "horizontal_flip", "permute_channels", "to_dtype", "to_image", "vertical_flip"),
     ),
+    "torchvision.transforms.autoaugment": ("_apply_op",),
+    "PIL.ImageOps": ("autocontrast", "equalize", "invert", "posterize", "solarize"),
     "torchvision.datasets.folder": ("default_loader", "pil_loader"),
     "torchvision": ("get_image_backend",),
 }
 # What those call of Pillow's images.
-_OF_IMAGES = ("convert", "crop", "resize", "transpose")
+_OF_IMAGES = ("convert", "crop", "filter", "histogram", "point", "resize", "rotate", "split", "transform", "transpose")
 # The core leaves larger images to Pillow, which warns of them where this number is not smaller.
 _MOST_PIXELS = 1 << 26
-_METHODS = ("__call__", "forward", "get_params", "make_params", "transform", "check_inputs", "_call_kernel")
+_METHODS = (
+    *("__call__", "forward", "get_params", "make_params", "transform", "check_inputs", "_call_kernel"),
+    *("_apply_image_or_video_transform", "_augmentation_space", "_get_policies", "_get_random_item"),
+)
 # Attributes that say how samples are made, apart from those with the samples.
 _ATTRIBUTES = ("transform", "target_transform", "transforms", "compat", "loader", "_loader", "root", "base_folder")
 
@@ -144,9 +154,10 @@ def _callers(cls: type, steps: list[Any]) -> Iterator[tuple[Any, tuple[str, ...]
     yield cls, ("__getitem__", "__getitems__", "__len__")
     for module, names in _FUNCTIONS.items():
         if (functional := sys.modules.get(module)) is not None:
-            yield functional, names
+            # Older versions do not have all of them.
+            yield functional, tuple(name for name in names if hasattr(functional, name))
     if (images := sys.modules.get("PIL.Image")) is not None:
-        yield images, ("open",)
+        yield images, ("blend", "fromarray", "merge", "new", "open")
         yield images.Image, _OF_IMAGES
     if (vision := sys.modules.get("torchvision.datasets.vision")) is not None:
         yield vision.StandardTransform, ("__call__",)

@@ -86,6 +86,26 @@ impl TorchGenerator {
         radius * cosine
     }
 
+    /// What `torch.multinomial(weights, 1)` gives, where torch makes exponential deviates one by one: of each weight, divided by
+    /// one of them, the first of the largest. (Some builds of torch make them by a library: compare a few first.)
+    ///
+    /// # Example
+    /// ```
+    /// use sluicegate::TorchGenerator;
+    /// // torch.multinomial(torch.tensor([0.2, 0.3, 0.5]), 1, generator=torch.Generator().manual_seed(0))
+    /// assert_eq!(TorchGenerator::new(0).multinomial_f32(&[0.2, 0.3, 0.5]), 2);
+    /// ```
+    pub fn multinomial_f32(&mut self, weights: &[f32]) -> usize {
+        let mut largest = (0, f32::NEG_INFINITY);
+        for (index, weight) in weights.iter().enumerate() {
+            let share = weight / -(-self.rand_f64()).ln_1p() as f32;
+            if share > largest.1 {
+                largest = (index, share);
+            }
+        }
+        largest.0
+    }
+
     pub(super) fn rand_f64(&mut self) -> f64 {
         (self.random_u64() & ((1 << 53) - 1)) as f64 * (1.0 / (1_u64 << 53) as f64)
     }

@@ -2,6 +2,7 @@
 
 use super::level::Level;
 use super::picture::{AnyPicture, Picture};
+use super::pillow;
 use super::pillow_resize::{self, PillowResize};
 use super::pixels::resample::OfImages;
 use super::pixels::{
@@ -36,7 +37,7 @@ impl Operation {
         }
     }
 
-    fn apply_to_bytes(&self, mut picture: Picture<u8>) -> Result<Picture<u8>, Reason> {
+    pub(super) fn apply_to_bytes(&self, mut picture: Picture<u8>) -> Result<Picture<u8>, Reason> {
         match self {
             Self::Autocontrast => autocontrast::bytes(&mut picture)?,
             Self::Equalize => equalize::bytes(&mut picture),
@@ -51,6 +52,7 @@ impl Operation {
             }
             Self::Jpeg { quality } => jpeg::bytes(&mut picture, *quality)?,
             Self::Normalize { .. } => return Err(normalize::refuse_bytes()),
+            Self::OfPillow { version, operation } => return pillow::apply(operation, *version, picture),
             Self::Posterize { bits } => posterize::bytes(&mut picture, *bits)?,
             Self::Resize { height, width, interpolation, antialias } if antialias.is_pillows() => {
                 let whole = Region { left: 0, top: 0, width: *width, height: *height };
@@ -82,6 +84,7 @@ impl Operation {
             }
             Self::Jpeg { .. } => return Err(jpeg::refuse_floats()),
             Self::Normalize { mean, std } => normalize::floats(&mut picture, mean, std)?,
+            Self::OfPillow { .. } => return Err("an image of Pillow's has bytes, and this one floats".into()),
             Self::Posterize { bits } => posterize::floats(&mut picture, *bits)?,
             Self::Resize { antialias, .. } if antialias.is_pillows() => return Err(pillow_resize::refuse_floats()),
             _ => return self.apply_to_levels(picture),

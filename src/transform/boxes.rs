@@ -4,7 +4,7 @@ use super::box_format::BoxFormat;
 use super::geometry::from_middle;
 use super::perspective::{Perspective, inverse};
 use super::pixels::affine_matrix::frame;
-use super::{Coordinates, Frame, Operation, PaddingMode, Reason};
+use super::{Coordinates, Frame, Operation, PaddingMode, Reason, pillow};
 
 /// What becomes of boxes that reach past the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +55,7 @@ impl Operation {
     pub fn apply_to_boxes(&self, boxes: &mut Boxes) -> Result<(), Reason> {
         let (height, width) = (boxes.height, boxes.width);
         match self {
+            Self::OfPillow { operation, .. } if operation.moves_pixels() => return Err(pillow::refuse_places()),
             Self::Crop { top, left, .. } => {
                 boxes.shift([-(*left as f64), -(*top as f64)]);
                 (boxes.height, boxes.width) = self.size_after(height, width);

@@ -4,7 +4,7 @@ use super::image_transform::{ImageShape, ImageTransform};
 use super::operation::Operation;
 use super::random::affine::{self, AffineRanges};
 use super::random::{augment, blur, color, crop, erase, gate, resize, resized_crop, rotation};
-use super::{Boxes, Reason};
+use super::{Boxes, Reason, Torchvision};
 use crate::TorchGenerator;
 
 impl ImageTransform {
@@ -25,7 +25,7 @@ impl ImageTransform {
         generator: &mut TorchGenerator,
         into: &mut Vec<Operation>,
     ) -> Result<(), Reason> {
-        self.draw_for(&mut Subject { shape, boxes: None }, generator, into)
+        self.draw_for(&mut Subject { shape, boxes: None, pillow: None }, generator, into)
     }
 
     fn draw_for(
@@ -35,7 +35,7 @@ impl ImageTransform {
         into: &mut Vec<Operation>,
     ) -> Result<(), Reason> {
         let before = into.len();
-        let shape = &*subject.shape;
+        let (shape, version) = (&*subject.shape, subject.pillow.unwrap_or_default());
         match self {
             Self::Resize { size, interpolation, antialias } => {
                 into.push(resize(shape, *size, *interpolation, *antialias)?);
@@ -63,9 +63,9 @@ impl ImageTransform {
                 }
             }
             Self::GaussianBlur { kernel_size, sigma } => into.push(blur(*kernel_size, *sigma, generator)?),
-            Self::RandomErasing { p, scale, ratio, value } => {
+            Self::RandomErasing { p, scale, ratio, value, log_ratio } => {
                 if gate(*p, generator) {
-                    into.extend(erase::draw(shape, *scale, *ratio, value, generator)?);
+                    into.extend(erase::draw(shape, *scale, (*ratio, *log_ratio), value, generator)?);
                 }
             }
             Self::Normalize { mean, std } => {
@@ -82,14 +82,14 @@ impl ImageTransform {
                 into.push(affine::draw(shape, &ranges, (*interpolation, *center, fill), generator)?);
             }
             Self::TrivialAugmentWide { num_magnitude_bins, interpolation, fill } => {
-                augment::trivial(shape, *num_magnitude_bins, (*interpolation, fill), generator, into)?;
+                augment::trivial((shape, version), *num_magnitude_bins, (*interpolation, fill), generator, into)?;
             }
             Self::RandAugment { num_ops, magnitude, num_magnitude_bins, interpolation, fill } => {
                 let strength = (*magnitude, *num_magnitude_bins);
-                augment::rand(shape, *num_ops, strength, (*interpolation, fill), generator, into)?;
+                augment::rand((shape, version), *num_ops, strength, (*interpolation, fill), generator, into)?;
             }
             Self::AutoAugment { policy, interpolation, fill } => {
-                augment::auto(shape, *policy, (*interpolation, fill), generator, into);
+                augment::auto((shape, version), *policy, (*interpolation, fill), generator, into);
             }
             Self::RandomInvert { p } => into.extend(gate(*p, generator).then_some(Operation::Invert)),
             Self::RandomPosterize { bits, p } => {
@@ -109,6 +109,16 @@ impl ImageTransform {
                 color::distort(shape.channels, ranges, *p, generator, into)?;
             }
             Self::Rgb => into.extend(color::broadcast(shape.channels, 3)),
+            Self::RandomChoice { transforms, p } => {
+                if transforms.len() != p.len() || transforms.is_empty() {
+                    return Err(format!(
+                        "p: expected {} shares, one for each transform, got {}",
+                        transforms.len(),
+                        p.len()
+                    ));
+                }
+                return transforms[generator.multinomial_f32(p)].draw_for(subject, generator, into);
+            }
             Self::RandomOrder { transforms } => {
                 let order = color::permuted(transforms.len(), generator)?;
                 return order.into_iter().try_for_each(|which| transforms[which].draw_for(subject, generator, into));
@@ -130,8 +140,20 @@ impl ImageTransform {
                 into.extend(crop.draw(shape, subject.boxes.as_ref(), generator)?.into_iter().flatten());
             }
             Self::Compose { transforms } => return subject.draw_all(transforms, generator, into),
+            Self::OfPillow { version, transforms } => {
+                let before = subject.pillow.replace(*version);
+                let drawn = subject.draw_all(transforms, generator, into);
+                subject.pillow = before;
+                return drawn;
+            }
             Self::RandomApply { transforms, p } => {
                 return if gate(*p, generator) { subject.draw_all(transforms, generator, into) } else { Ok(()) };
+            }
+        }
+        if let Some(version) = subject.pillow {
+            let drawn = into.split_off(before);
+            for operation in drawn {
+                into.push(operation.for_pillow(version)?);
             }
         }
         into[before..].iter().try_for_each(|operation| subject.follow(operation))
@@ -142,6 +164,8 @@ impl ImageTransform {
 struct Subject<'a> {
     shape: &'a mut ImageShape,
     boxes: Option<Boxes>,
+    /// By which transforms, if the image is one of Pillow's.
+    pillow: Option<Torchvision>,
 }
 
 impl Subject<'_> {
@@ -178,5 +202,5 @@ pub(super) fn draw_with_boxes(
     generator: &mut TorchGenerator,
     into: &mut Vec<Operation>,
 ) -> Result<(), Reason> {
-    Subject { shape, boxes }.draw_all(transforms, generator, into)
+    Subject { shape, boxes, pillow: None }.draw_all(transforms, generator, into)
 }

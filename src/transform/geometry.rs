@@ -6,7 +6,7 @@ use super::pixels::grid::Projection;
 use super::pixels::pad::padded_size;
 use super::pixels::resample::Resample;
 use super::pixels::{crop, flip, pad, quarter_turn};
-use super::{Frame, Operation, PaddingMode, Reason};
+use super::{Frame, Operation, PaddingMode, Reason, pillow};
 
 /// The degrees of a circle.
 const FULL: f64 = 360.0;
@@ -43,6 +43,7 @@ impl Operation {
                     (height, width)
                 }
             },
+            Self::OfPillow { operation, .. } => pillow::size_after(operation, height, width),
             _ => (height, width),
         }
     }
@@ -51,7 +52,7 @@ impl Operation {
     pub(super) fn moves_pixels(&self) -> bool {
         use Operation::{Affine, Crop, HorizontalFlip, Pad, Perspective, Resize, Rotate, VerticalFlip};
         matches!(
-            self,
+            self.either_way(),
             Crop { .. }
                 | Resize { .. }
                 | HorizontalFlip
@@ -129,6 +130,7 @@ impl Operation {
                 let size = [picture.height, picture.width];
                 return resample.warp(&picture, &Projection::Perspective(*coefficients), size, *interpolation, fill);
             }
+            Self::OfPillow { operation, .. } if operation.moves_pixels() => return Err(pillow::refuse_places()),
             _ => {}
         }
         Ok(picture)

@@ -9,6 +9,7 @@ use super::random::{
     RandomZoomOut, ScaleJitter,
 };
 use super::resize_to::ResizeTo;
+use super::torchvision::Torchvision;
 use crate::DType;
 
 /// What an image is before a transform, or after it.
@@ -150,6 +151,9 @@ pub enum ImageTransform {
         scale: [f64; 2],
         ratio: [f64; 2],
         value: ErasingValue,
+        /// As of `RandomResizedCrop`.
+        #[serde(default)]
+        log_ratio: Option<[f64; 2]>,
     },
     Normalize {
         mean: Vec<f32>,
@@ -251,6 +255,16 @@ pub enum ImageTransform {
     RandomIoUCrop(RandomIoUCrop),
     Compose {
         transforms: Vec<ImageTransform>,
+    },
+    /// These done to an image of Pillow's: operations whose values differ from those for tensors have Pillow's.
+    OfPillow {
+        version: Torchvision,
+        transforms: Vec<ImageTransform>,
+    },
+    /// `p` has a share for each.
+    RandomChoice {
+        transforms: Vec<ImageTransform>,
+        p: Vec<f32>,
     },
     RandomOrder {
         transforms: Vec<ImageTransform>,

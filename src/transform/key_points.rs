@@ -1,6 +1,6 @@
 //! [`KeyPoints`]: places in an image, which move with the pixels.
 
-use super::{Coordinates, Operation, PaddingMode, Reason};
+use super::{Coordinates, Operation, PaddingMode, Reason, pillow};
 
 /// Places in an image, as `torchvision.tv_tensors.KeyPoints`: a place is the middle of a pixel, so the last pixel of a row is at
 /// the width less 1. Those that leave the image are outside of it.
@@ -34,6 +34,7 @@ impl Operation {
     pub fn apply_to_key_points(&self, points: &mut KeyPoints) -> Result<(), Reason> {
         let (height, width) = (points.height, points.width);
         match self {
+            Self::OfPillow { operation, .. } if operation.moves_pixels() => return Err(pillow::refuse_places()),
             Self::Crop { top, left, .. } => points.each(|place, edge| place - [*left, *top][edge] as f64),
             Self::Pad { mode, .. } if *mode != PaddingMode::Constant => {
                 return Err(format!("key points can't be padded by {mode:?}: what is there is seen twice then"));

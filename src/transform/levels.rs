@@ -12,7 +12,7 @@ impl Operation {
     /// Whether what becomes of a value depends on nothing but the value and its channel.
     pub(super) fn is_of_levels(&self) -> bool {
         matches!(
-            self,
+            self.either_way(),
             Self::Brightness { .. }
                 | Self::Invert
                 | Self::Normalize { .. }

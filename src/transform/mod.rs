@@ -31,6 +31,7 @@ mod outcome;
 mod palette;
 mod perspective;
 mod picture;
+mod pillow;
 mod pillow_resize;
 mod pixel_pipeline;
 mod pixels;
@@ -43,6 +44,7 @@ mod raster;
 mod resize;
 mod resize_to;
 mod scratch;
+mod torchvision;
 
 pub use box_format::BoxFormat;
 pub use boxes::{Boxes, Clamping};
@@ -71,6 +73,7 @@ pub use random::{
     RandomZoomOut, ScaleJitter,
 };
 pub use resize_to::ResizeTo;
+pub use torchvision::Torchvision;
 
 /// Why something can't be done, in words; who knows the file makes an error of it.
 type Reason = String;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::box_format::BoxFormat;
+use super::torchvision::Torchvision;
 use crate::DType;
 
 /// How values between pixels are made, by torchvision's names.
@@ -208,6 +209,8 @@ pub enum Operation {
     Erase { top: usize, left: usize, height: usize, width: usize, with: Eraser },
     /// As `normalize`: of each channel (value - mean) / std; floats alone.
     Normalize { mean: Vec<f32>, std: Vec<f32> },
+    /// The same for an image of Pillow's, in gray or in color, with Pillow's values to the last bit.
+    OfPillow { version: Torchvision, operation: Box<Operation> },
     /// As `to_dtype`.
     ToDtype {
         #[serde(with = "dtype_name")]

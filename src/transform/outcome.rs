@@ -11,7 +11,7 @@ impl ImageShape {
     /// Becomes what the image is behind `operation`.
     pub(super) fn follow(&mut self, operation: &Operation) {
         (self.height, self.width) = operation.size_after(self.height, self.width);
-        match operation {
+        match operation.either_way() {
             Operation::Grayscale { channels } | Operation::RepeatChannels { channels } => self.channels = *channels,
             Operation::ToDtype { dtype, .. } => self.dtype = *dtype,
             _ => {}
@@ -42,7 +42,7 @@ impl ImageTransform {
             | Self::ConvertBoundingBoxFormat { .. }
             | Self::SanitizeBoundingBoxes { .. }
             | Self::ToImage => false,
-            Self::Compose { transforms } => transforms.iter().any(Self::is_random),
+            Self::Compose { transforms } | Self::OfPillow { transforms, .. } => transforms.iter().any(Self::is_random),
             _ => true,
         }
     }
@@ -69,6 +69,14 @@ impl ImageTransform {
                 check_normalize(mean, std, channels, dtype).map(|()| (channels, dtype))
             }
             Self::Rgb => Ok((broadcast(channels, 3), dtype)),
+            Self::RandomChoice { transforms, .. } => {
+                let mut outputs = transforms.iter().map(|each| each.output(channels, dtype));
+                let first = outputs.next().unwrap_or(Ok((channels, dtype)))?;
+                match outputs.all(|each| each == Ok(first)) {
+                    true => Ok(first),
+                    false => Err("RandomChoice makes images of several channels or data types".into()),
+                }
+            }
             Self::RandomOrder { transforms } => {
                 match transforms.iter().all(|each| each.output(channels, dtype) == Ok((channels, dtype))) {
                     true => Ok((channels, dtype)),
@@ -81,7 +89,7 @@ impl ImageTransform {
                 let name = dtype.name();
                 Err(format!("JPEG needs an image of uint8 with 1 or 3 channels, and this one has {channels} of {name}"))
             }
-            Self::Compose { transforms } => {
+            Self::Compose { transforms } | Self::OfPillow { transforms, .. } => {
                 transforms.iter().try_fold((channels, dtype), |(channels, dtype), each| each.output(channels, dtype))
             }
             Self::RandomApply { transforms, .. } => {
@@ -123,7 +131,14 @@ impl ImageTransform {
             | Self::RandomZoomOut(_)
             | Self::RandomIoUCrop(_)
             | Self::ScaleJitter(_) => None,
-            Self::Compose { transforms } => transforms.iter().fold(size, |size, each| each.size_after(size)),
+            Self::Compose { transforms } | Self::OfPillow { transforms, .. } => {
+                transforms.iter().fold(size, |size, each| each.size_after(size))
+            }
+            Self::RandomChoice { transforms, .. } => {
+                let mut sizes = transforms.iter().map(|each| each.size_after(size));
+                let first = sizes.next().unwrap_or(size);
+                first.filter(|_| sizes.all(|each| each == first))
+            }
             Self::RandomOrder { transforms } => {
                 let mut others = transforms.iter().filter(|each| !each.keeps_size());
                 match (others.next(), others.next()) {

@@ -222,6 +222,9 @@ fn always(transforms: &[ImageTransform]) -> Vec<ImageTransform> {
         ImageTransform::RandomApply { transforms, .. } | ImageTransform::Compose { transforms } => {
             ImageTransform::Compose { transforms: always(transforms) }
         }
+        ImageTransform::OfPillow { version, transforms } => {
+            ImageTransform::OfPillow { version: *version, transforms: always(transforms) }
+        }
         other => other.clone(),
     };
     transforms.iter().map(each).collect()

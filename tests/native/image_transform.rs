@@ -134,7 +134,10 @@ fn what_can_not_be_drawn_says_why() {
         "can't be drawn",
     );
     let value = ErasingValue::Colour(vec![1.0, 2.0]);
-    refused(&ImageTransform::RandomErasing { p: 1.0, scale: [0.1, 0.2], ratio: [1.0, 1.0], value }, "channels");
+    refused(
+        &ImageTransform::RandomErasing { p: 1.0, scale: [0.1, 0.2], ratio: [1.0, 1.0], value, log_ratio: None },
+        "channels",
+    );
     let floats = ImageTransform::ToDtype { dtype: DType::Float32, values: Values::Scaled };
     let grey = ImageTransform::Grayscale { num_output_channels: 1 };
     assert!(ImageTransform::RandomApply { transforms: vec![grey], p: 0.5 }.output(3, DType::UInt8).is_err());

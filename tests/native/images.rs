@@ -76,6 +76,7 @@ fn draws_follow_from_seed_epoch_and_index_alone() {
             scale: [0.2, 0.5],
             ratio: [0.5, 2.0],
             value: sluicegate::ErasingValue::Random,
+            log_ratio: None,
         },
     ];
     let images = decoded(&files, flips);

@@ -57,6 +57,8 @@ mod packed_fetch;
 mod panic;
 #[cfg(feature = "parquet")]
 mod parquet;
+#[cfg(feature = "image")]
+mod pillow_images;
 mod pipeline;
 #[cfg(feature = "image")]
 mod pixel_images;

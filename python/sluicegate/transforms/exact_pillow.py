@@ -7,18 +7,28 @@
 | `RandomHorizontalFlip`, `RandomVerticalFlip`, `CenterCrop` | yes | yes |
 | `RandomCrop`, `Pad` | `fill` of whole numbers from 0 to 255 | one number as `fill` |
 | `Resize`, `RandomResizedCrop` | any interpolation; `antialias` not False | no |
+| `Grayscale`, `RandomGrayscale`, `ColorJitter`, `RandomInvert`, `RandomPosterize`, | yes | no |
+| `RandomSolarize`, `RandomAutocontrast`, `RandomEqualize`, `RandomAdjustSharpness` | yes | no |
+| `RGB`, `RandomChannelPermutation`, `RandomPhotometricDistort` (of v2) | yes | no |
+| `RandomRotation`, `RandomAffine`, | nearest and bilinear; `fill` as of `Pad` | no |
+| `TrivialAugmentWide`, `RandAugment`, `AutoAugment` | the same | no |
 | `ToTensor`, `PILToTensor`, `ToImage` | yes | no |
 | `ConvertImageDtype`, `ToDtype` | no | from uint8 to float32 |
 | `Normalize` | no | of float32 |
-| `RandomApply` | of transforms that move pixels | the same |
+| `RandomErasing` | no | of float32 |
+| `RandomApply`, `RandomChoice` and `RandomOrder` (of v2) | of what leaves its mode | of what leaves its data type |
 | `Compose`, `torch.nn.Sequential`, `Identity`, `ToPureTensor` | yes | yes |
+| the preset of pretrained weights for images (`ResNet50_Weights.DEFAULT.transforms()`) | yes | no |
+
+All of these draw from torch's generator. Called in Python are `RandomChoice` and `RandomOrder` of v1, which draw from
+Python's generator, and `GaussianBlur`, whose sums depend on the processor.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -26,17 +36,19 @@ import torch
 from .arguments import padding_of
 from .called import is_exactly
 from .pillow_resize import way_to_resize
+from .pillow_steps import PILLOW_STEPS, pillow_step
 from .recognise import NotRecognizedError, name_of, own_of, steps_of, why_not
+from .torchs_draws import check_choices, check_normal_deviates
+from .v1 import probability_of_v1
 
 __all__ = ["exact_steps"]
 
 _V1, _V2 = "torchvision.transforms", "torchvision.transforms.v2"
+_PRESETS = "torchvision.transforms._presets"
 _MOVES = ("CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip")
-_RESIZES = ("RandomResizedCrop", "Resize")
 _TO_TENSOR = ("PILToTensor", "ToImage", "ToTensor")
 _TO_DTYPE = ("ConvertImageDtype", "ToDtype")
 _NOTHING = ("Identity", "ToPureTensor")
-_KNOWN = (*_MOVES, *_RESIZES, *_TO_TENSOR, *_TO_DTYPE, *_NOTHING, "Normalize", "RandomApply")
 
 
 def exact_steps(transform: Any, channels: int) -> list[Any]:
@@ -50,12 +62,7 @@ def exact_steps(transform: Any, channels: int) -> list[Any]:
         NotRecognizedError: the core can't do the same to the last bit; the message says which step, and why.
     """
     image = _Image(channels)
-    native: list[Any] = []
-    for label, step in steps_of(transform, ""):
-        try:
-            native += image.after(step)
-        except (AttributeError, IndexError, TypeError, ValueError, NotRecognizedError) as error:
-            raise NotRecognizedError(f"{label}{name_of(step)}: {error}") from None
+    native = image.after_all(transform)
     if image.is_pillow:
         raise NotRecognizedError("the transform returns a Pillow image; end it with ToTensor or ToImage")
     return native
@@ -69,35 +76,94 @@ class _Image:
         self.is_pillow = True
         self.dtype = "uint8"
 
-    def after(self, step: Any) -> list[Any]:
-        """Returns the step as a list for the core, and becomes what it makes."""
-        is_v1, name = is_exactly(step, _V1, _KNOWN), type(step).__name__
+    def after_all(self, transform: Any) -> list[Any]:
+        """Returns the steps of `transform` as a list for the core, and becomes what they make."""
+        native: list[Any] = []
+        for label, step in steps_of(transform, ""):
+            try:
+                native += self._after(step)
+            except (AttributeError, IndexError, TypeError, ValueError, NotRecognizedError) as error:
+                raise NotRecognizedError(f"{label}{name_of(step)}: {error}") from None
+        return native
+
+    def _after(self, step: Any) -> list[Any]:
+        name = type(step).__name__
+        if is_exactly(step, _PRESETS, ("ImageClassification",)):
+            return self.after_all(_preset(step))
+        is_v1 = is_exactly(step, _V1, _KNOWN)
         if not is_v1 and not is_exactly(step, _V2, _KNOWN):
             raise NotRecognizedError(_not_known(step))
         if name in _NOTHING:
             return []
-        if name in _TO_TENSOR:
-            return self._to_tensor(step, name)
-        if name in _TO_DTYPE:
-            return self._to_dtype(step, is_v1=is_v1)
-        if name == "Normalize":
-            return self._normalize(step)
-        if name in _RESIZES:
-            return self._resize(step, name, is_v1=is_v1)
-        self._check_moves(step)
-        spec: Any = own_of(step, is_pillow=False).spec()
-        return list(spec)
+        if name in PILLOW_STEPS:
+            return self._of_pillow(step, is_v1=is_v1)
+        if name in _MOVES:
+            self._check_move(step, name)
+            spec: Any = own_of(step, is_pillow=False).spec()
+            return list(spec)
+        return _AFTER[name](self, step, is_v1)
 
-    def _to_tensor(self, step: Any, name: str) -> list[Any]:
+    def _of_pillow(self, step: Any, *, is_v1: bool) -> list[Any]:
+        if not self.is_pillow:
+            raise NotRecognizedError(_OF_TENSORS)
+        native, self.channels = pillow_step(step, self.channels, is_v1=is_v1)
+        return native
+
+    def _kept(self, transform: Any) -> list[Any]:
+        """The steps of a transform that is not always done, or not always here: they must leave the kind of image."""
+        before = dict(vars(self))
+        native = self.after_all(transform)
+        if vars(self) != before:
+            raise NotRecognizedError("it makes another kind of image, and not always")
+        return native
+
+    def _apply(self, step: Any, is_v1: bool) -> list[Any]:
+        p = probability_of_v1(step.p) if is_v1 else float(step.p)
+        native = [each for part in step.transforms for each in self._kept(part)]
+        return [{"RandomApply": {"transforms": native, "p": p}}]
+
+    def _choice(self, step: Any, is_v1: bool) -> list[Any]:
+        if is_v1:
+            raise NotRecognizedError("it draws from Python's generator")
+        shares = torch.tensor(step.p, dtype=torch.float32)
+        if shares.shape != (len(step.transforms),) or not (
+            shares.isfinite().all() and shares.min() >= 0 < shares.max()
+        ):
+            raise NotRecognizedError(f"p={step.p!r}: expected a probability for each transform")
+        check_choices()
+        parts = [{"Compose": {"transforms": self._kept(part)}} for part in step.transforms]
+        return [{"RandomChoice": {"transforms": parts, "p": shares.tolist()}}]
+
+    def _order(self, step: Any, is_v1: bool) -> list[Any]:
+        if is_v1:
+            raise NotRecognizedError("it draws from Python's generator")
+        parts = [{"Compose": {"transforms": self._kept(part)}} for part in step.transforms]
+        return [{"RandomOrder": {"transforms": parts}}]
+
+    def _erase(self, step: Any, is_v1: bool) -> list[Any]:
+        if self.is_pillow or self.dtype != "float32":
+            raise NotRecognizedError("the image is not a tensor of float32")
+        spec: Any = own_of(step, is_pillow=False).spec()
+        (arguments,) = spec[0].values()
+        if arguments["value"] == "random":
+            check_normal_deviates()
+        elif not all(map(math.isfinite, arguments["value"]["colour"])):
+            raise NotRecognizedError(f"value is {step.value!r}, not made of finite numbers")
+        elif len(arguments["value"]["colour"]) not in (1, self.channels):
+            raise NotRecognizedError(f"value={step.value!r}: the image has {self.channels} channels")
+        arguments["log_ratio"] = _log_ratio(step, is_v1=is_v1)
+        return [{"RandomErasing": arguments}]
+
+    def _to_tensor(self, step: Any, _: bool) -> list[Any]:
         if not self.is_pillow:
             raise NotRecognizedError("the image is a tensor already")
         self.is_pillow = False
-        if name != "ToTensor":
+        if type(step).__name__ != "ToTensor":
             return []
         self.dtype = "float32"
         return [{"ToDtype": {"dtype": "float32", "values": "divided"}}]
 
-    def _to_dtype(self, step: Any, *, is_v1: bool) -> list[Any]:
+    def _to_dtype(self, step: Any, is_v1: bool) -> list[Any]:
         if self.is_pillow:
             raise NotRecognizedError("the image is one of Pillow's; put ToImage or PILToTensor before it")
         if not isinstance(step.dtype, torch.dtype):
@@ -113,7 +179,7 @@ class _Image:
         values = "kept" if not scales else "divided" if is_v1 else "scaled"
         return [{"ToDtype": {"dtype": dtype, "values": values}}]
 
-    def _normalize(self, step: Any) -> list[Any]:
+    def _normalize(self, step: Any, _: bool) -> list[Any]:
         if self.is_pillow or self.dtype != "float32":
             raise NotRecognizedError("the image is not a tensor of float32")
         mean, std = ([value] if isinstance(value, (int, float)) else list(value) for value in (step.mean, step.std))
@@ -126,40 +192,28 @@ class _Image:
             raise NotRecognizedError("std has a zero")
         return [{"Normalize": {"mean": [float(each) for each in mean], "std": [float(each) for each in std]}}]
 
-    def _resize(self, step: Any, name: str, *, is_v1: bool) -> list[Any]:
+    def _resize(self, step: Any, is_v1: bool) -> list[Any]:
         if not self.is_pillow:
-            raise NotRecognizedError("its values may differ in the last bit from those for tensors")
+            raise NotRecognizedError(_OF_TENSORS)
         if step.antialias is False:
             raise NotRecognizedError("antialias=False: torchvision warns of it with each image")
         spec: Any = own_of(step, is_pillow=False).spec()
         (arguments,) = spec[0].values()
         arguments["antialias"] = way_to_resize()
+        name = type(step).__name__
         if name == "RandomResizedCrop":
-            log_ratio = torch.log(torch.tensor(step.ratio)) if is_v1 else step._log_ratio
-            if log_ratio.dtype is not torch.float32 or log_ratio.shape != (2,):
-                raise NotRecognizedError("ratio is not a pair of numbers")
-            arguments["log_ratio"] = log_ratio.tolist()
+            arguments["log_ratio"] = _log_ratio(step, is_v1=is_v1)
         return [{name: arguments}]
 
-    def _check_moves(self, step: Any) -> None:
+    def _check_move(self, step: Any, name: str) -> None:
         """Refuses what does not move pixels as the core does."""
-        name = type(step).__name__
-        if name == "RandomApply":
-            for part in step.transforms:
-                for label, each in steps_of(part, ""):
-                    if not any(is_exactly(each, module, _KNOWN) for module in (_V1, _V2)):
-                        raise NotRecognizedError(f"{label}{name_of(each)}: {_not_known(each)}")
-                    if type(each).__name__ not in (*_MOVES, "RandomApply"):
-                        raise NotRecognizedError(f"{label}{name_of(each)}: it does not only move pixels")
-                    self._check_moves(each)
-        elif name not in _MOVES:
-            raise NotRecognizedError("not recognized here")
-        elif name in ("Pad", "RandomCrop") and step.padding is not None:
+        if name not in ("Pad", "RandomCrop"):
+            return
+        if step.padding is not None:
             sides = step.padding if name == "RandomCrop" and len(_list(step.padding)) == 4 else padding_of(step.padding)
             if min(_list(sides)) < 0:
                 raise NotRecognizedError("negative padding")
-        if name in ("Pad", "RandomCrop"):
-            self._check_fill(step.fill)
+        self._check_fill(step.fill)
 
     def _check_fill(self, fill: Any) -> None:
         values = _list(fill)
@@ -171,6 +225,42 @@ class _Image:
             raise NotRecognizedError(f"fill={fill!r}: only one number is recognized for a tensor")
         elif self.dtype == "uint8" and fill not in range(256):
             raise NotRecognizedError(f"fill={fill!r}: only whole numbers from 0 to 255 are recognized")
+
+
+_OF_TENSORS = "its values may differ in the last bit from those for tensors"
+_AFTER: dict[str, Callable[[_Image, Any, bool], list[Any]]] = {
+    **dict.fromkeys(_TO_TENSOR, _Image._to_tensor),
+    **dict.fromkeys(_TO_DTYPE, _Image._to_dtype),
+    "Normalize": _Image._normalize,
+    "RandomApply": _Image._apply,
+    "RandomChoice": _Image._choice,
+    "RandomErasing": _Image._erase,
+    "RandomOrder": _Image._order,
+    "RandomResizedCrop": _Image._resize,
+    "Resize": _Image._resize,
+}
+_KNOWN = (*_MOVES, *_NOTHING, *PILLOW_STEPS, *_AFTER)
+
+
+def _log_ratio(step: Any, *, is_v1: bool) -> Any:
+    """The logarithms that aspect ratios are drawn between, as torch has them."""
+    log_ratio = torch.log(torch.tensor(step.ratio)) if is_v1 else step._log_ratio
+    if log_ratio.dtype is not torch.float32 or log_ratio.shape != (2,):
+        raise NotRecognizedError("ratio is not a pair of numbers")
+    return log_ratio.tolist()
+
+
+def _preset(step: Any) -> Any:
+    """The transforms that a preset calls the functions of, one after the other."""
+    v1 = sys.modules[_V1]
+    steps = [
+        v1.Resize(step.resize_size, step.interpolation, antialias=step.antialias),
+        v1.CenterCrop(step.crop_size),
+        v1.PILToTensor(),
+        v1.ConvertImageDtype(torch.float32),
+        v1.Normalize(step.mean, step.std),
+    ]
+    return v1.Compose(steps)
 
 
 def _list(value: Any) -> list[Any]:

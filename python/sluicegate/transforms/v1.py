@@ -19,7 +19,7 @@ from . import color, container, conversion, geometry, identity, values
 from .arguments import interpolation_of
 from .transform import Transform
 
-__all__ = ["applied_of_v1", "as_of_pillow", "inside", "is_v1", "own_of_v1"]
+__all__ = ["applied_of_v1", "as_of_pillow", "inside", "is_v1", "own_of_v1", "probability_of_v1"]
 
 _MODULES = ("torchvision.transforms.transforms", "torchvision.transforms.autoaugment")
 # Their draws are others.
@@ -113,8 +113,13 @@ def own_of_v1(transform: Any, kind: type[Transform]) -> Transform:
 def applied_of_v1(transforms: list[Transform], p: float) -> Transform:
     """Returns `RandomApply` as v1 draws it: also where the number drawn is `p` itself."""
     apply = container.RandomApply(transforms, p)
-    apply.p = (math.floor(float(np.float32(p)) / _STEP) + 1) * _STEP
+    apply.p = probability_of_v1(p)
     return apply
+
+
+def probability_of_v1(p: float) -> float:
+    """Returns the probability that v2's `RandomApply` needs to do what v1's does with `p`."""
+    return (math.floor(float(np.float32(p)) / _STEP) + 1) * _STEP
 
 
 def as_of_pillow(own: Transform) -> Transform:

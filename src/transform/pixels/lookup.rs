@@ -2,15 +2,15 @@
 
 use super::picture::Picture;
 
-pub(super) type Table = [u8; 256];
+pub(in super::super) type Table = [u8; 256];
 
 /// The table of a function.
-pub(super) fn table(of: impl Fn(u8) -> u8) -> Table {
+pub(in super::super) fn table(of: impl Fn(u8) -> u8) -> Table {
     std::array::from_fn(|level| of(level as u8))
 }
 
 /// Looks the channels up, each in its table.
-pub(super) fn look_up(picture: &mut Picture<u8>, tables: &[Table]) {
+pub(in super::super) fn look_up(picture: &mut Picture<u8>, tables: &[Table]) {
     match tables {
         [table] => picture.pixels.iter_mut().for_each(|value| *value = table[usize::from(*value)]),
         [red, green, blue] => {

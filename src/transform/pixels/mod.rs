@@ -17,7 +17,7 @@ pub(super) mod grid;
 pub(super) mod hue;
 pub(super) mod invert;
 pub(super) mod jpeg;
-mod lookup;
+pub(super) mod lookup;
 pub(super) mod mix;
 pub(super) mod normalize;
 pub(super) mod pad;
@@ -44,7 +44,7 @@ fn grey_or_colours(channels: usize) -> Result<(), Reason> {
 }
 
 /// Refuses colours of another number of channels than the image has; one value is for all.
-fn colour_fits(colour: &[f32], channels: usize) -> Result<(), Reason> {
+pub(super) fn colour_fits(colour: &[f32], channels: usize) -> Result<(), Reason> {
     match colour.len() {
         0 | 1 => Ok(()),
         values if values == channels => Ok(()),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::super::Reason;
 use super::super::image_transform::ImageShape;
 use super::super::operation::{Interpolation, Operation};
+use super::super::torchvision::Torchvision;
 use super::augment::MIXED;
 use super::magnitude::{Reach, magnitude, operation, signed};
 use crate::TorchGenerator;
@@ -47,6 +48,7 @@ impl AugMix {
         if !(self.alpha > 0.0 && self.alpha.is_finite()) {
             return Err(format!("alpha: expected a positive number, but got {}", self.alpha));
         }
+        let version = Torchvision::V2;
         let choices = if self.all_ops { &MIXED[..] } else { &MIXED[..MIXED.len() - OF_COLORS] };
         let of_image = generator.dirichlet_f32(self.alpha, 2);
         let of_chains = generator.dirichlet_f32(self.alpha, self.mixture_width);
@@ -63,12 +65,12 @@ impl AugMix {
                 let chosen = choices[generator.random_below(choices.len() as u64) as usize];
                 let mut strength = 0.0;
                 // Whether there is one does not depend on which.
-                if magnitude(chosen, (Reach::Mixed, shape), BINS, 0).is_some() {
+                if magnitude(chosen, (Reach::Mixed, version, shape), BINS, 0).is_some() {
                     let index = generator.random_below(self.severity as u64) as usize;
-                    strength = magnitude(chosen, (Reach::Mixed, shape), BINS, index).unwrap_or_default();
-                    strength = signed(chosen, strength, generator);
+                    strength = magnitude(chosen, (Reach::Mixed, version, shape), BINS, index).unwrap_or_default();
+                    strength = signed(chosen, strength, version, generator);
                 }
-                chain.extend(operation(chosen, strength, shape.dtype, (self.interpolation, &self.fill)));
+                chain.extend(operation(chosen, strength, (version, shape.dtype), (self.interpolation, &self.fill)));
             }
             chains.push(chain);
         }

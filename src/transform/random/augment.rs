@@ -3,8 +3,9 @@
 use super::super::Reason;
 use super::super::image_transform::{AugmentPolicy, ImageShape};
 use super::super::operation::{Interpolation, Operation};
+use super::super::torchvision::Torchvision;
 use super::augment_policy::policies;
-use super::magnitude::{Augmentation, Reach, magnitude, operation, signed};
+use super::magnitude::{Augmentation, Reach, has_two_directions, magnitude, operation, signed};
 use crate::TorchGenerator;
 
 /// So many steps have the magnitudes of AutoAugment.
@@ -50,7 +51,7 @@ type Warp<'a> = (Interpolation, &'a [f32]);
 
 /// Source: Müller and Hutter, "TrivialAugment: tuning-free yet state-of-the-art data augmentation", ICCV 2021.
 pub(in super::super) fn trivial(
-    shape: &ImageShape,
+    (shape, version): (&ImageShape, Torchvision),
     bins: usize,
     warp: Warp<'_>,
     generator: &mut TorchGenerator,
@@ -62,18 +63,18 @@ pub(in super::super) fn trivial(
     let chosen = choose(generator);
     let mut strength = 0.0;
     // Whether there is one does not depend on which.
-    if magnitude(chosen, (Reach::Wide, shape), bins, 0).is_some() {
+    if magnitude(chosen, (Reach::Wide, version, shape), bins, 0).is_some() {
         let index = generator.random_below(bins as u64) as usize;
-        strength = magnitude(chosen, (Reach::Wide, shape), bins, index).unwrap_or_default();
-        strength = signed(chosen, strength, generator);
+        strength = magnitude(chosen, (Reach::Wide, version, shape), bins, index).unwrap_or_default();
+        strength = signed(chosen, strength, version, generator);
     }
-    into.extend(operation(chosen, strength, shape.dtype, warp));
+    into.extend(operation(chosen, strength, (version, shape.dtype), warp));
     Ok(())
 }
 
 /// Source: Cubuk et al., "RandAugment: practical automated data augmentation with a reduced search space", NeurIPS 2020.
 pub(in super::super) fn rand(
-    shape: &ImageShape,
+    (shape, version): (&ImageShape, Torchvision),
     num_ops: usize,
     (index, bins): (usize, usize),
     warp: Warp<'_>,
@@ -85,30 +86,45 @@ pub(in super::super) fn rand(
     }
     for _ in 0..num_ops {
         let chosen = choose(generator);
-        let strength = magnitude(chosen, (Reach::Usual, shape), bins, index);
-        let strength = strength.map_or(0.0, |strength| signed(chosen, strength, generator));
-        into.extend(operation(chosen, strength, shape.dtype, warp));
+        let strength = magnitude(chosen, (Reach::Usual, version, shape), bins, index);
+        let strength = strength.map_or(0.0, |strength| signed(chosen, strength, version, generator));
+        into.extend(operation(chosen, strength, (version, shape.dtype), warp));
     }
     Ok(())
 }
 
 /// Source: Cubuk et al., "AutoAugment: learning augmentation strategies from data", CVPR 2019.
 pub(in super::super) fn auto(
-    shape: &ImageShape,
+    (shape, version): (&ImageShape, Torchvision),
     policy: AugmentPolicy,
     warp: Warp<'_>,
     generator: &mut TorchGenerator,
     into: &mut Vec<Operation>,
 ) {
     let policies = policies(policy);
-    for &(chosen, probability, index) in &policies[generator.random_below(policies.len() as u64) as usize] {
+    let steps = &policies[generator.random_below(policies.len() as u64) as usize];
+    let drawn = match version {
+        Torchvision::V1 => auto_draws_of_v1(generator),
+        Torchvision::V2 => [None; 2],
+    };
+    for (&(chosen, probability, index), drawn) in steps.iter().zip(drawn) {
         // Written so that, as in torch, it is done where the number drawn is the probability.
-        if generator.rand_f32() <= probability {
-            let strength = magnitude(chosen, (Reach::Usual, shape), AUTO_BINS, index);
-            let strength = strength.map_or(0.0, |strength| signed(chosen, strength, generator));
-            into.extend(operation(chosen, strength, shape.dtype, warp));
+        if drawn.map_or_else(|| generator.rand_f32(), |(number, _)| number) <= probability {
+            let strength = magnitude(chosen, (Reach::Usual, version, shape), AUTO_BINS, index);
+            let strength = strength.map_or(0.0, |strength| match drawn {
+                Some((_, is_opposite)) if is_opposite && has_two_directions(chosen) => -strength,
+                Some(_) => strength,
+                None => signed(chosen, strength, version, generator),
+            });
+            into.extend(operation(chosen, strength, (version, shape.dtype), warp));
         }
     }
+}
+
+/// For both steps what is compared with its probability, and whether its magnitude becomes the opposite: all are drawn first.
+fn auto_draws_of_v1(generator: &mut TorchGenerator) -> [Option<(f32, bool)>; 2] {
+    let numbers = [generator.rand_f32(), generator.rand_f32()];
+    numbers.map(|number| Some((number, generator.random_below(2) == 0)))
 }
 
 fn choose(generator: &mut TorchGenerator) -> Augmentation {

@@ -4,14 +4,14 @@ use super::super::Reason;
 use super::super::image_transform::{ErasingValue, ImageShape};
 use super::super::operation::{Eraser, Operation};
 use super::normal::normal;
-use super::resized_crop::{TRIES, edges, logarithms};
+use super::resized_crop::{TRIES, edges};
 use crate::TorchGenerator;
 
 /// The part that is erased; nothing where none was found that is smaller than the image.
 pub(in super::super) fn draw(
     shape: &ImageShape,
     scale: [f64; 2],
-    ratio: [f64; 2],
+    (ratio, log_ratio): ([f64; 2], Option<[f64; 2]>),
     value: &ErasingValue,
     generator: &mut TorchGenerator,
 ) -> Result<Option<Operation>, Reason> {
@@ -24,9 +24,8 @@ pub(in super::super) fn draw(
             colour.len()
         ));
     }
-    let log_ratio = logarithms(ratio);
     for _ in 0..TRIES {
-        let [h, w] = edges(height as f64 * width as f64, scale, log_ratio, generator)?;
+        let [h, w] = edges(height as f64 * width as f64, scale, (ratio, log_ratio), generator)?;
         if h >= height || w >= width {
             continue;
         }

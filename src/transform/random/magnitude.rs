@@ -2,6 +2,7 @@
 
 use super::super::image_transform::ImageShape;
 use super::super::operation::{Frame, Interpolation, Operation};
+use super::super::torchvision::Torchvision;
 use crate::{DType, TorchGenerator};
 
 /// One thing that an augmentation policy does, by its name in the papers.
@@ -38,7 +39,7 @@ pub(super) enum Reach {
 /// What `index` of `bins` equal steps is, of an augmentation that has strengths.
 pub(super) fn magnitude(
     augmentation: Augmentation,
-    (reach, shape): (Reach, &ImageShape),
+    (reach, version, shape): (Reach, Torchvision, &ImageShape),
     bins: usize,
     index: usize,
 ) -> Option<f64> {
@@ -58,11 +59,18 @@ pub(super) fn magnitude(
         Augmentation::Brightness | Augmentation::Color | Augmentation::Contrast | Augmentation::Sharpness => {
             (0.0, either(0.9, 0.99))
         }
-        Augmentation::Solarize => (1.0, 0.0),
+        Augmentation::Solarize => match version {
+            Torchvision::V1 => (255.0, 0.0),
+            Torchvision::V2 => (1.0, 0.0),
+        },
         Augmentation::Posterize => {
             let bits_a_step = (bins.saturating_sub(1) as f64 / either(4.0, 6.0)) as f32;
             let most = if matches!(reach, Reach::Mixed) { 4.0 } else { 8.0 };
-            return Some((most - index as f32 / bits_a_step).round_ties_even().into());
+            let fewer = index as f32 / bits_a_step;
+            return Some(match version {
+                Torchvision::V1 => (most - fewer.round_ties_even()).into(),
+                Torchvision::V2 => (most - fewer).round_ties_even().into(),
+            });
         }
         Augmentation::Identity | Augmentation::AutoContrast | Augmentation::Equalize | Augmentation::Invert => {
             return None;
@@ -84,17 +92,31 @@ fn linspace(first: f32, last: f32, steps: usize, index: usize) -> f32 {
     }
 }
 
+/// Whether its magnitudes have opposites, among those that have magnitudes.
+pub(super) fn has_two_directions(augmentation: Augmentation) -> bool {
+    !matches!(augmentation, Augmentation::Posterize | Augmentation::Solarize)
+}
+
 /// The magnitude, or its opposite where the augmentation has two directions: that is drawn.
-pub(super) fn signed(augmentation: Augmentation, magnitude: f64, generator: &mut TorchGenerator) -> f64 {
-    let has_two = !matches!(augmentation, Augmentation::Posterize | Augmentation::Solarize);
-    if has_two && generator.rand_f32() <= 0.5 { -magnitude } else { magnitude }
+pub(super) fn signed(
+    augmentation: Augmentation,
+    magnitude: f64,
+    version: Torchvision,
+    generator: &mut TorchGenerator,
+) -> f64 {
+    let is_opposite = has_two_directions(augmentation)
+        && match version {
+            Torchvision::V1 => generator.random_below(2) == 1,
+            Torchvision::V2 => generator.rand_f32() <= 0.5,
+        };
+    if is_opposite { -magnitude } else { magnitude }
 }
 
 /// The operation; the identity is none.
 pub(super) fn operation(
     augmentation: Augmentation,
     magnitude: f64,
-    dtype: DType,
+    (version, dtype): (Torchvision, DType),
     (interpolation, fill): (Interpolation, &[f32]),
 ) -> Option<Operation> {
     let fill = || fill.to_vec();
@@ -125,7 +147,7 @@ pub(super) fn operation(
         Augmentation::Sharpness => Operation::Sharpness { factor },
         Augmentation::Posterize => Operation::Posterize { bits: magnitude as u32 },
         Augmentation::Solarize => {
-            let most = if dtype == DType::UInt8 { 255.0 } else { 1.0 };
+            let most = if dtype == DType::UInt8 && version == Torchvision::V2 { 255.0 } else { 1.0 };
             Operation::Solarize { threshold: most * magnitude }
         }
         Augmentation::AutoContrast => Operation::Autocontrast,

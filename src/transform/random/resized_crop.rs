@@ -13,15 +13,19 @@ pub(super) const TRIES: usize = 10;
 /// More units in the last place than torch's exponential is off.
 const MARGIN: u32 = 4;
 
-/// Draws a share of `area` and an aspect ratio: the two edges, of which the first is the longer one for ratios above 1.
+/// Draws a share of `area` and an aspect ratio: the two edges, of which the first is the longer one for ratios above 1. With
+/// torch's `log_ratio` they are torch's.
 pub(super) fn edges(
     area: f64,
     scale: [f64; 2],
-    log_ratio: [f64; 2],
+    (ratio, log_ratio): ([f64; 2], Option<[f64; 2]>),
     generator: &mut TorchGenerator,
 ) -> Result<[usize; 2], Reason> {
+    if let Some(log_ratio) = log_ratio {
+        return edges_of_torch(area, scale, log_ratio, generator);
+    }
     let area = area * uniform(scale, generator)?;
-    Ok(edges_of(area, uniform(log_ratio, generator)?.exp() as f32))
+    Ok(edges_of(area, uniform(logarithms(ratio), generator)?.exp() as f32))
 }
 
 fn edges_of(area: f64, ratio: f32) -> [usize; 2] {
@@ -49,7 +53,7 @@ fn edges_of_torch(
 }
 
 /// The logarithms that ratios are drawn between, as torch has them in float32.
-pub(super) fn logarithms(ratio: [f64; 2]) -> [f64; 2] {
+fn logarithms(ratio: [f64; 2]) -> [f64; 2] {
     ratio.map(|ratio| f64::from(f64::from(ratio as f32).ln() as f32))
 }
 
@@ -63,10 +67,7 @@ pub(in super::super) fn draw(
     let &ImageShape { height, width, .. } = shape;
     let area = height as f64 * width as f64;
     for _ in 0..TRIES {
-        let [w, h] = match log_ratio {
-            Some(log_ratio) => edges_of_torch(area, scale, log_ratio, generator)?,
-            None => edges(area, scale, logarithms(ratio), generator)?,
-        };
+        let [w, h] = edges(area, scale, (ratio, log_ratio), generator)?;
         if 0 < w && w <= width && 0 < h && h <= height {
             let top = generator.random_below((height - h + 1) as u64) as i64;
             let left = generator.random_below((width - w + 1) as u64) as i64;

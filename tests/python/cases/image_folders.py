@@ -11,6 +11,7 @@ from PIL import Image, PngImagePlugin
 from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, v2
 
+from .pillow_steps import random_step
 from .torchvision_datasets import Pipelines
 
 # What becomes of a photograph in color: the name's end, and how it is saved. The first six are decoded by the core.
@@ -127,7 +128,9 @@ class FolderPipelines(Pipelines):
             steps.append(kind.RandomHorizontalFlip(draw.choice((0.5, 0.2))))
         if draw.random() < 0.2:
             steps += [draw.choice((v1, v2)).Resize((15, 14), draw.choice(INTERPOLATIONS))]
+        while draw.random() < 0.4:
+            steps.insert(draw.randint(0, len(steps)), random_step(draw, draw.choice((v1, v2)), self._channels))
         steps += self._to_tensor()
         if self._is_float and draw.random() < 0.7:
             steps.append(self._normalize())
-        return self._nested(steps)
+        return self._nested([*steps, *self._erasing()])

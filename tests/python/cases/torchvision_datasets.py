@@ -12,6 +12,8 @@ from torchvision import datasets
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
+from .pillow_steps import random_erasing, random_order, random_step
+
 ARRAYS = ("CIFAR10", "CIFAR100")
 TENSORS = ("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST")
 OTHERS = ("SVHN", "STL10", "USPS", "SEMEION")
@@ -31,6 +33,8 @@ def made(name: str, transform: Any, *, size: int = 40, height: int = 9, width: i
     dataset = cls.__new__(cls)
     datasets.VisionDataset.__init__(dataset, "no-such-folder", transform=transform)
     planes = values.randint(0, 256, (size, 3, height, width), dtype=np.uint8)
+    if seed % 2:
+        planes = _smooth(planes)
     labels = values.randint(0, 10, size)
     if name in ARRAYS:
         dataset.data, dataset.targets = planes.transpose(0, 2, 3, 1), labels.tolist()
@@ -47,6 +51,14 @@ def made(name: str, transform: Any, *, size: int = 40, height: int = 9, width: i
     else:
         dataset.data, dataset.labels = planes, labels.astype(np.uint8 if name == "STL10" else np.int64)
     return dataset
+
+
+def _smooth(planes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The images as one may see them, with neighbors alike, and some without colors."""
+    sums = np.cumsum(np.cumsum(planes.astype(np.int64) - 128, axis=2), axis=3)
+    smooth = (sums // 4 + 128).clip(0, 255).astype(np.uint8)
+    smooth[::5] = smooth[::5, :1]
+    return smooth
 
 
 class Pipelines:
@@ -66,11 +78,12 @@ class Pipelines:
     def draw(self) -> Any:
         """Returns a pipeline whose steps are all recognized."""
         draw = self._draw
-        steps = [self._move(is_pillow=True) for _ in range(draw.randint(0, 3))]
+        steps = [self._of_pillow() for _ in range(draw.randint(0, 3))]
         steps += self._to_tensor()
         steps += [self._move(is_pillow=False) for _ in range(draw.choice((0, 0, 1)))]
         if draw.random() < 0.7 and steps[-1] is not None and self._is_float:
             steps.append(self._normalize())
+        steps += self._erasing()
         if draw.random() < 0.3:
             steps.append(draw.choice((v1, v2)).CenterCrop(draw.randint(1, 12)))
         return self._nested(steps)
@@ -80,9 +93,9 @@ class Pipelines:
         draw = self._draw
         steps = [v1.ToTensor()]
         step = draw.choice(
-            (v1.Lambda(_same), v2.ColorJitter(0.5), v1.RandomErasing(0.5), v1.RandomRotation(20), v1.RandomInvert())
+            (v1.Lambda(_same), v2.GaussianBlur(3), v1.RandomChoice([v1.RandomInvert(), v1.RandomEqualize()]))
         )
-        steps.insert(draw.randint(0, 1) if not isinstance(step, v1.RandomErasing) else 1, step)
+        steps.insert(0, step)
         return v1.Compose(steps)
 
     def _nested(self, steps: list[Any]) -> Any:
@@ -93,6 +106,29 @@ class Pipelines:
         if all(isinstance(step, torch.nn.Module) for step in steps) and draw.random() < 0.5:
             return torch.nn.Sequential(*steps)
         return draw.choice((v1, v2)).Compose(steps)
+
+    def _of_pillow(self) -> Any:
+        """A step of a Pillow image: as often of its colors or a turn as of its place."""
+        draw = self._draw
+        choice, kind = draw.random(), draw.choice((v1, v2))
+        if choice < 0.5:
+            return self._move(is_pillow=True)
+        if choice < 0.85:
+            return random_step(draw, kind, self._channels)
+        if choice < 0.9:
+            steps = [random_step(draw, kind, self._channels), kind.RandomHorizontalFlip()]
+            return draw.choice((kind.RandomApply, kind.Compose))(steps)
+        if choice < 0.95:
+            return random_order(draw, self._channels)
+        self._channels = draw.choice((1, 3))
+        return v2.RGB() if self._channels == 3 and draw.random() < 0.5 else kind.Grayscale(self._channels)
+
+    def _erasing(self) -> list[Any]:
+        """Often a step that erases a part, if the image is of floats."""
+        draw = self._draw
+        if not self._is_float or draw.random() < 0.7:
+            return []
+        return [random_erasing(draw, draw.choice((v1, v2)), self._channels)]
 
     def _move(self, *, is_pillow: bool) -> Any:
         draw = self._draw

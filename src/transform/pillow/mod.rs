@@ -1,0 +1,98 @@
+//! What Pillow makes of its images of bytes, gray or in color, to the last bit: the roundings follow its source (13.0), of which
+//! those of sums of products depend on how it was compiled. Who relies on it compares some values first.
+
+mod affine;
+mod blend;
+mod colors;
+mod enhance;
+mod grayscale;
+mod hue;
+mod matrix;
+mod tables;
+
+use super::pixels::equalize;
+use super::{Operation, Picture, Reason, Torchvision};
+
+impl Operation {
+    /// The same for an image of Pillow's; itself if Pillow's values are those of tensors.
+    ///
+    /// # Errors
+    /// In words: what Pillow makes is not known here.
+    pub(super) fn for_pillow(self, version: Torchvision) -> Result<Self, Reason> {
+        use Operation::{
+            Affine, Autocontrast, Brightness, Contrast, Crop, Equalize, Grayscale, HorizontalFlip, Hue, Invert,
+            OfPillow, Pad, PermuteChannels, Posterize, RepeatChannels, Resize, Rotate, Saturation, Sharpness, Solarize,
+            VerticalFlip,
+        };
+        match self {
+            Affine { .. }
+            | Autocontrast
+            | Brightness { .. }
+            | Contrast { .. }
+            | Grayscale { .. }
+            | Hue { .. }
+            | Rotate { .. }
+            | Saturation { .. }
+            | Sharpness { .. }
+            | Solarize { .. } => Ok(OfPillow { version, operation: Box::new(self) }),
+            Crop { .. }
+            | Equalize
+            | HorizontalFlip
+            | Invert
+            | OfPillow { .. }
+            | Pad { .. }
+            | PermuteChannels { .. }
+            | Posterize { .. }
+            | RepeatChannels { .. }
+            | VerticalFlip => Ok(self),
+            Resize { antialias, .. } if antialias.is_pillows() => Ok(self),
+            other => Err(format!("of an image of Pillow's it is not known what becomes of it: {other:?}")),
+        }
+    }
+
+    /// What it is, whether it is done as to tensors or as Pillow does it.
+    pub(super) fn either_way(&self) -> &Self {
+        match self {
+            Self::OfPillow { operation, .. } => operation,
+            operation => operation,
+        }
+    }
+}
+
+/// The image after `operation`, as Pillow makes it.
+pub(super) fn apply(
+    operation: &Operation,
+    version: Torchvision,
+    mut picture: Picture<u8>,
+) -> Result<Picture<u8>, Reason> {
+    if ![1, 3].contains(&picture.channels) {
+        return Err(format!("an image of Pillow's has 1 or 3 channels here, and this one has {}", picture.channels));
+    }
+    match operation {
+        Operation::Autocontrast => tables::autocontrast(&mut picture),
+        Operation::Brightness { factor } => enhance::brightness(&mut picture, *factor as f32),
+        Operation::Contrast { factor } => enhance::contrast(&mut picture, *factor as f32),
+        Operation::Equalize => equalize::bytes(&mut picture),
+        Operation::Hue { factor } => hue::adjust(&mut picture, *factor)?,
+        Operation::Saturation { factor } => enhance::saturation(&mut picture, *factor as f32),
+        Operation::Sharpness { factor } => enhance::sharpness(&mut picture, *factor as f32),
+        Operation::Solarize { threshold } => tables::solarize(&mut picture, *threshold),
+        Operation::Grayscale { channels } => return grayscale::grayscale(picture, *channels),
+        Operation::Rotate { .. } | Operation::Affine { .. } => return affine::warp(operation, version, picture),
+        other => return other.apply_to_bytes(picture),
+    }
+    Ok(picture)
+}
+
+/// Why masks, boxes and key points don't move with an image that is turned.
+pub(super) fn refuse_places() -> Reason {
+    "only the pixels of an image of Pillow's are turned here, and nothing that is in it".into()
+}
+
+/// The height and the width of an image of that size after `operation`.
+pub(super) fn size_after(operation: &Operation, height: usize, width: usize) -> (usize, usize) {
+    match operation {
+        Operation::Rotate { .. } => matrix::turned_size(operation, [height, width]),
+        other => other.size_after(height, width),
+    }
+}
