@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +47,7 @@ __all__ = [
     "is_torchs_own",
     "is_worker_info_of_process",
     "is_written_in",
+    "memory_has_one_owner",
     "modes_are_active",
     "modules_have_global_hooks",
     "numpy_seed",
@@ -158,6 +160,45 @@ def modes_are_active() -> bool:
     if any(type(mode) is not DeviceContext for mode in functions):
         return True
     return bool(torch.utils._python_dispatch._get_current_dispatch_mode_stack())
+
+
+def memory_has_one_owner(tensor: torch.Tensor) -> bool:
+    """Return True if `tensor` is the only object that shows its memory; False where this version of torch can't tell.
+
+    Memory of another library's, of NumPy's for example, may be shown by objects that torch does not count.
+    """
+    alone = _counts_of_sole_owner()
+    if alone is None:
+        return False
+    storage = tensor.untyped_storage()
+    return _owner_counts(tensor, storage) == alone and storage.resizable()
+
+
+def _owner_counts(tensor: torch.Tensor, storage: torch.UntypedStorage) -> tuple[int, ...]:
+    """How often C++ holds the tensor and its storage, and Python the object that stands for the storage."""
+    in_core = tensor._use_count(), torch._C._storage_Use_Count(storage._cdata)
+    return *in_core, sys.getrefcount(storage), weakref.getweakrefcount(storage)
+
+
+@functools.cache
+def _counts_of_sole_owner() -> tuple[int, ...] | None:
+    """What the counts of a tensor are that nobody shares: what they include differs between versions of torch."""
+    if not (hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")):
+        return None
+    tensor = torch.empty(1, device="cpu")
+
+    def counts() -> tuple[int, ...]:
+        storage = tensor.untyped_storage()
+        return _owner_counts(tensor, storage)
+
+    alone = counts()
+    alias = tensor.detach()
+    with_alias = counts()
+    del alias
+    kept = tensor.untyped_storage()
+    with_storage = counts()
+    del kept
+    return None if alone in (with_alias, with_storage) or counts() != alone else alone
 
 
 def tensor_is_dense(tensor: torch.Tensor) -> bool:

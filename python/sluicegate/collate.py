@@ -12,6 +12,7 @@ from torch.utils.data import default_collate
 
 from . import _core, _torch
 from .dataset import SCALAR_DTYPES
+from .early_rows import EarlyRows, Room
 
 ARRAYS: list[Any] = [np.ndarray, np.memmap]
 SCALARS: dict[Any, str] = {np.dtype(name).type: name for name in sorted(SCALAR_DTYPES)}
@@ -46,9 +47,15 @@ class StackingCollate:
 
     Args:
         stack: makes one tensor of a list or tuple of tensors, arrays or numbers, or returns None when torch must.
+        make_room: as `EarlyRows` takes it.
     """
 
-    def __init__(self, stack: Callable[[Any], torch.Tensor | None]) -> None:
+    def __init__(
+        self,
+        stack: Callable[[Any], torch.Tensor | None],
+        make_room: Callable[[str, tuple[int, ...]], Room | None],
+    ) -> None:
+        self._make_room = make_room
         self._map: dict[Any, Callable[..., Any]] = dict(_torch.COLLATE_MAP)
         for kind, function in _FUNCTIONS.items():
             if kind not in (str, bytes):
@@ -56,11 +63,38 @@ class StackingCollate:
         for kind, base in _BASES.items():
             self._map[kind] = self._map[base]
 
-    def __call__(self, samples: Any) -> Any:
-        """The batch of these samples."""
+    def begin(self, count: int, suits: Callable[[Any], bool] | None = None) -> EarlyRows | None:
+        """Return what takes the samples of a batch as they arrive, or None where they are all kept.
+
+        Args:
+            count: the number of samples.
+            suits: as `EarlyRows` takes it.
+        """
+        if not _torch.collate_is_default(default_collate):
+            return None
+        return EarlyRows(count, self._make_room, suits)
+
+    def __call__(self, samples: Any, rows: EarlyRows | None = None) -> Any:
+        """The batch of these samples, some of which `rows` may have taken as they arrived."""
         if not (_torch.collate_is_default(default_collate) and _torch.operations_are_plain()):
             return default_collate(samples)
-        return _torch.collate(samples, collate_fn_map=self._map)
+        functions = self._map
+        if rows is not None and rows.has_any:
+            early = {kind: _leaf(rows.batch_of, functions[kind]) for kind in (torch.Tensor, np.ndarray)}
+            functions = {**functions, **early}
+        return _torch.collate(samples, collate_fn_map=functions)
+
+
+class _Slot:
+    """Room for a tensor in a slot of an engine."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.batch = tensor
+        # With a version counter of its own: the batch is to be a tensor that was never written to.
+        self._rows = tensor.data.unbind(0)
+
+    def row(self, number: int) -> torch.Tensor:
+        return self._rows[number]
 
 
 def _leaf(stack: Callable[[Any], torch.Tensor | None], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,8 +105,19 @@ def _leaf(stack: Callable[[Any], torch.Tensor | None], function: Callable[..., A
     return collate
 
 
-def stacking(collate_fn: Callable[[Any], Any], stack: Callable[[_core.Kinds, Any], Any]) -> Callable[[Any], Any]:
-    """`collate_fn`, with the stacking done by `stack` where it is torch's default."""
-    if _torch.collate_is_default(collate_fn):
-        return StackingCollate(functools.partial(stack, KINDS))
-    return collate_fn
+def stacking(collate_fn: Callable[[Any], Any], engine: _core.Engine, allocate: Any = None) -> Callable[[Any], Any]:
+    """Return `collate_fn`, with the stacking done by the core where it is torch's default.
+
+    Args:
+        collate_fn: the collate function of a loader.
+        engine: what has slots for the batches.
+        allocate: gives pinned blocks, where batches are to be in such.
+    """
+    if not _torch.collate_is_default(collate_fn):
+        return collate_fn
+
+    def make_room(dtype: str, shape: tuple[int, ...]) -> Room | None:
+        tensor = engine.room(KINDS, dtype, shape, allocate)
+        return None if tensor is None else _Slot(tensor)
+
+    return StackingCollate(functools.partial(engine.stack, KINDS, allocate=allocate), make_room)

@@ -36,8 +36,9 @@ class PythonIterator(EpochIterator):
         refuse_timeout(loader)
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             apply_sharding(self._dataset, *_torch.get_distributed_settings())
-        stack = functools.partial(engine.stack, allocate=self._destination.memory)
-        collate_fn = stacking(self._collate_fn, stack) if self._auto_collation else self._collate_fn
+        collate_fn = self._collate_fn
+        if self._auto_collation:
+            collate_fn = stacking(collate_fn, engine, self._destination.memory)
         self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
         if self._is_stream:
             self._progress.fix_epoch()

@@ -8,10 +8,13 @@ from typing import Any
 
 from torch.utils.data import StackDataset, Subset
 
+from .collate import StackingCollate
+from .dataset import is_untouched
+from .early_rows import EarlyRows
 from .error_note import add_note
 from .native_dataset import NativeDataset
 from .own_collate import own_collate
-from .placing import stacks_as_torch
+from .placing import PlacingCollate, stacks_as_torch
 from .sample_words import indices_in_words, shapes_in_words, shapes_of
 from .stateful import Place, is_stateful, restore
 from .stream_seeding import Seeding
@@ -31,6 +34,13 @@ def _fetches_many(dataset: Any) -> bool:
     if isinstance(dataset, NativeDataset) and dataset.has_images:
         return False  # Each image is drawn for itself.
     return _has_getitems(dataset)
+
+
+def _is_subset(dataset: Any) -> bool:
+    """Returns True if `dataset` is torch's subset, or a subset of such a subset."""
+    if type(dataset) is not Subset or not is_untouched(dataset):
+        return False
+    return type(dataset.dataset) is not Subset or _is_subset(dataset.dataset)
 
 
 def _failed_in_words(batch: Any, index: Any) -> str:
@@ -73,6 +83,9 @@ class MapFetcher:
         self.auto_collation = auto_collation
         is_torchs = auto_collation and stacks_as_torch(collate_fn)
         self.collate_fn = own_collate(dataset, collate_fn) if is_torchs else collate_fn
+        is_stacking = isinstance(self.collate_fn, (StackingCollate, PlacingCollate))
+        self._stacking: Any = self.collate_fn if is_stacking else None
+        self._is_subset = _is_subset(dataset)
         self.seeding = seeding
         if resumed and "thing" in resumed["state"]:
             restore(dataset, resumed["state"]["thing"])
@@ -88,8 +101,9 @@ class MapFetcher:
         """
         self.last = None
         self._failed = index
+        rows = self._rows(index)
         try:
-            samples = self._unseeded_samples(index) if self.seeding is None else self._samples(index, self.seeding)
+            samples = self._unseeded(index, rows) if self.seeding is None else self._samples(index, self.seeding, rows)
         except Exception as error:
             add_note(error, f"raised by {_failed_in_words(index, self._failed)} of the dataset")
             if not isinstance(error, (IndexError, ValueError)) or (text := self._place(error, index)) is None:
@@ -98,12 +112,19 @@ class MapFetcher:
         if self._sample_id is not None:
             self._identify(index, samples)
         try:
-            return self.collate_fn(samples)
+            return self.collate_fn(samples) if self._stacking is None else self._stacking(samples, rows)
         except Exception as error:
             add_note(error, f"raised while collating the batch at {indices_in_words(index)}")
             if not isinstance(error, RuntimeError) or (text := self._unequal_shapes(error, index, samples)) is None:
                 raise
             raise RuntimeError(text) from error
+
+    def _rows(self, index: Any) -> EarlyRows | None:
+        """What takes the samples as they arrive; None where that is not torch's collate, or they come all at once."""
+        # What identifies a sample is code of the user's, which must get the sample itself.
+        if self._stacking is None or self._sample_id is not None or type(index) is not list:
+            return None
+        return None if _fetches_many(self.dataset) else self._stacking.begin(len(index))
 
     def _identify(self, index: Any, samples: Any) -> None:
         each = samples if self.auto_collation else [samples]
@@ -114,7 +135,7 @@ class MapFetcher:
             )
         self.last = 0, len(each), [self._sample_id(sample) for sample in each]
 
-    def _samples(self, index: Any, seeding: Seeding) -> Any:
+    def _samples(self, index: Any, seeding: Seeding, rows: EarlyRows | None) -> Any:
         seed = seeding.sample
         if not self.auto_collation:
             seed(index)
@@ -130,19 +151,31 @@ class MapFetcher:
             self._failed = each
             seed(each)
             samples.append(self.dataset[each])
+            if rows is not None and not rows.take(samples):
+                rows = None
         return samples
 
-    def _unseeded_samples(self, index: Any) -> Any:
-        dataset = self.dataset
+    def _unseeded(self, index: Any, rows: EarlyRows | None) -> Any:
         if not self.auto_collation:
-            return dataset[index]
-        if _has_getitems(dataset):
-            return dataset.__getitems__(index)
-        samples = []
+            return self.dataset[index]
+        if not _has_getitems(self.dataset):
+            return self._each(index, rows, [])
+        if rows is None or not self._is_subset or any(type(each) is not int for each in index):
+            return self.dataset.__getitems__(index)
+        # Torch's subset fetches one after the other, too, and is faster at it where nothing is large.
+        samples = self._each(index[:1], rows, [])
+        rest = index[1:]
+        return self._each(rest, rows, samples) if rows.has_any else samples + self.dataset.__getitems__(rest)
+
+    def _each(self, index: Any, rows: EarlyRows | None, samples: list[Any]) -> list[Any]:
+        """Adds the samples at `index` to `samples`, and returns them all."""
+        dataset = self.dataset
         each = index
         try:
             for each in index:
                 samples.append(dataset[each])
+                if rows is not None and not rows.take(samples):
+                    rows = None
         except Exception:
             self._failed = each
             raise

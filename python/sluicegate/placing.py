@@ -9,6 +9,7 @@ import torch
 
 from . import _core, _torch
 from .collate import StackingCollate, stacking
+from .early_rows import EarlyRows
 from .envelope import Placed
 
 # What is collated in private memory first: samples in containers of the user's, whose code must not meet a `Placed`.
@@ -24,14 +25,20 @@ class PlacingCollate:
 
     def __init__(self, end: _core.WorkerEnd, collate_fn: Callable[[Any], Any]) -> None:
         self._end = end
-        self._place = StackingCollate(self._stack)
-        engine = _core.Engine(0, _PRIVATE_SLOTS)
-        self._in_private = stacking(collate_fn, engine.stack)
+        self._place = StackingCollate(self._stack, self._make_room)
+        self._in_private = stacking(collate_fn, _core.Engine(0, _PRIVATE_SLOTS))
 
-    def __call__(self, samples: Any) -> Any:
-        """The batch of these samples."""
+    def begin(self, count: int) -> EarlyRows | None:
+        """Return what takes the samples of a batch of `count` as they arrive, or None where they are all kept."""
+        return self._place.begin(count, _is_plain)
+
+    def __call__(self, samples: Any, rows: EarlyRows | None = None) -> Any:
+        """The batch of these samples, some of which `rows` may have taken as they arrived."""
         plain = isinstance(samples, list) and samples and _is_plain(samples[0])
-        return self._place(samples) if plain else self._in_private(samples)
+        return self._place(samples, rows) if plain else self._in_private(samples)
+
+    def _make_room(self, dtype: str, shape: tuple[int, ...]) -> _PlacedRows:
+        return _PlacedRows(self._end, self._end.place(dtype, shape)[0])
 
     def _stack(self, samples: Any) -> Any:
         leaf = self._end.stack(samples)
@@ -46,6 +53,23 @@ class PlacingCollate:
         # Torch's worker does just this, with memory that it shares in a way of its own.
         stacked = torch.stack(samples, 0, out=room)
         return Placed(leaf) if stacked is room else stacked
+
+
+class _PlacedRows:
+    """Room for a tensor in the batch that is being made."""
+
+    def __init__(self, end: _core.WorkerEnd, leaf: int) -> None:
+        self._end = end
+        self._placed = 0
+        self._rows: Sequence[torch.Tensor] = ()
+        self.batch = Placed(leaf)
+
+    def row(self, number: int) -> torch.Tensor:
+        if self._end.placed != self._placed:
+            # The batch moves to where there is more room when something is placed that is too large for where it is.
+            self._placed = self._end.placed
+            self._rows = self._end.tensor(self.batch.leaf).unbind(0)
+        return self._rows[number]
 
 
 def placing(collate_fn: Callable[[Any], Any], end: _core.WorkerEnd) -> Callable[[Any], Any]:

@@ -141,7 +141,7 @@ def replayed(loader: DataLoader[Any], batch_index: int, epoch: int | None) -> An
         seeding.begin(loader._epoch_or_running(epoch))
     collate_fn: Any = loader.collate_fn
     if loader._auto_collation:
-        collate_fn = stacking(collate_fn, engine_of(loader).stack)
+        collate_fn = stacking(collate_fn, engine_of(loader))
     fetcher = MapFetcher(
         loader.dataset, sampler_name(loader._index_sampler), loader._auto_collation, collate_fn, seeding
     )

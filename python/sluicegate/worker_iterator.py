@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -107,8 +106,8 @@ class WorkerIterator(EpochIterator):
 
     def _start_workers(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
         if loader.worker_type == "thread":
-            stack = functools.partial(self._engine.stack, allocate=self._destination.memory)
-            return ThreadWorkers(self, loader, stacking(self._collate_fn, stack))
+            collate_fn = stacking(self._collate_fn, self._engine, self._destination.memory)
+            return ThreadWorkers(self, loader, collate_fn)
         return ProcessWorkers(self, loader)
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:

@@ -154,9 +154,17 @@ impl WorkerEnd {
     /// [`Error::Worker`] when there is no such tensor.
     pub fn bytes_mut(&mut self, field: usize) -> Result<&mut [u8]> {
         let making = self.making()?;
-        let missing = || Error::Worker { reason: format!("the batch has no tensor {field}") };
-        let placed = making.fields.get(field).ok_or_else(missing)?;
+        let placed = making.fields.get(field).ok_or_else(|| missing(field))?;
         Ok(making.slot.bytes_mut(placed.offset, placed.bytes().unwrap_or(0)))
+    }
+
+    /// The data type and shape of tensor `field` of the batch that is being made.
+    ///
+    /// # Errors
+    /// [`Error::Worker`] when there is no such tensor.
+    pub fn field(&mut self, field: usize) -> Result<(DType, &[usize])> {
+        let placed = self.making()?.fields.get(field).ok_or_else(|| missing(field))?;
+        Ok((placed.dtype, &placed.shape))
     }
 
     /// The address of tensor `field` of the batch that is being made, until the next one is placed, and the segment that
@@ -196,6 +204,10 @@ impl WorkerEnd {
         }
         self.consumer.ring()
     }
+}
+
+fn missing(field: usize) -> Error {
+    Error::Worker { reason: format!("the batch has no tensor {field}") }
 }
 
 /// Nanoseconds of the clock that all processes of the machine share.

@@ -7,9 +7,10 @@ use pyo3::prelude::*;
 
 use super::bytes_ahead::BytesAhead;
 use super::detach::detach;
+use super::error::to_python;
 use super::memory::{capsule, pinned_leases};
 use super::stack::{Kinds, Rows};
-use crate::memory::Slab;
+use crate::memory::{Lease, Slab};
 use crate::{BatchField, DType, Pool};
 
 /// The slots and the threads of one loader.
@@ -60,15 +61,27 @@ impl Engine {
         allocate: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(rows) = Rows::of(samples, kinds).filter(Rows::stack_in_c_order) else { return Ok(None) };
-        // With the GIL, which costs less than letting go of it: who holds the slab's lock never waits for the GIL.
-        let lease = match allocate {
-            Some(allocate) => pinned_leases(allocate, vec![rows.bytes()])?.pop(),
-            None => self.slab.lease(rows.bytes()).ok(),
-        };
-        let Some(mut lease) = lease else { return Ok(None) };
+        let Some(mut lease) = self.lease(rows.bytes(), allocate)? else { return Ok(None) };
         rows.copy_into(py, lease.bytes_mut())?;
         let BatchField { dtype, shape, .. } = rows.field();
         kinds.tensor(py, &Arc::new(lease), 0, (*dtype, shape)).map(Some)
+    }
+
+    /// A tensor of data type `dtype` with unspecified contents where `stack` would put it, for a batch whose samples are still to
+    /// come; None where there is no memory for it.
+    #[pyo3(signature = (kinds, dtype, shape, allocate=None))]
+    fn room<'py>(
+        &self,
+        py: Python<'py>,
+        kinds: &Kinds,
+        dtype: &str,
+        shape: Vec<usize>,
+        allocate: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let dtype: DType = dtype.parse().map_err(|error| to_python(py, error))?;
+        let bytes = shape.iter().fold(dtype.bytes(), |bytes, &axis| bytes.saturating_mul(axis));
+        let Some(lease) = self.lease(bytes, allocate)? else { return Ok(None) };
+        kinds.tensor(py, &Arc::new(lease), 0, (dtype, &shape)).map(Some)
     }
 
     /// Gives up the pinned blocks that were offered for batches and not used.
@@ -92,5 +105,16 @@ impl Engine {
     #[getter]
     fn mapped_bytes(&self) -> usize {
         self.slab.mapped_bytes()
+    }
+}
+
+impl Engine {
+    /// `bytes` bytes of a slot, or of a pinned block that `allocate` gives. With the GIL, which costs less than letting go of it:
+    /// who holds the slab's lock never waits for the GIL.
+    fn lease(&self, bytes: usize, allocate: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Lease>> {
+        match allocate {
+            Some(allocate) => Ok(pinned_leases(allocate, vec![bytes])?.pop()),
+            None => Ok(self.slab.lease(bytes).ok()),
+        }
     }
 }

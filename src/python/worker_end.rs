@@ -104,9 +104,19 @@ impl WorkerEnd {
     /// Room for a tensor in the batch that is being made: its number, and a tensor over its bytes, to be written at once.
     fn place<'py>(&self, py: Python<'py>, dtype: &str, shape: Vec<usize>) -> PyResult<(usize, Bound<'py, PyAny>)> {
         let dtype: DType = dtype.parse().map_err(|error| to_python(py, error))?;
-        let field = detach(py, || self.lock().place(dtype, shape.clone()))?;
-        let capsule = making_capsule(py, &mut self.lock(), field, (dtype, &shape))?;
-        Ok((field, self.kinds.get().of_capsule(capsule, dtype)?))
+        let field = detach(py, || self.lock().place(dtype, shape))?;
+        Ok((field, self.tensor(py, field)?))
+    }
+
+    /// A tensor over the bytes of tensor `field` of the batch that is being made, to be written at once: they move when there
+    /// is no more room where they are.
+    fn tensor<'py>(&self, py: Python<'py>, field: usize) -> PyResult<Bound<'py, PyAny>> {
+        let mut end = self.lock();
+        let (dtype, shape) = end.field(field).map_err(|error| to_python(py, error))?;
+        let shape = shape.to_vec();
+        let capsule = making_capsule(py, &mut end, field, (dtype, &shape))?;
+        drop(end);
+        self.kinds.get().of_capsule(capsule, dtype)
     }
 
     /// Answers: the outcome ("batch", "failed" or "ended") and what is around the tensors.

@@ -32,6 +32,7 @@ fn work(mut end: WorkerEnd) {
             task.payload.chunks(8).map(|size| u64::from_ne_bytes(size.try_into().unwrap()) as usize).collect();
         for size in &sizes {
             let field = end.place(DType::UInt8, vec![*size]).unwrap();
+            assert_eq!(end.field(field).unwrap(), (DType::UInt8, &[*size][..]));
             end.bytes_mut(field).unwrap().fill(task.number.batch_in_epoch as u8);
         }
         match task.number.batch_in_epoch % 10 {
@@ -178,5 +179,6 @@ fn a_worker_that_has_nothing_under_way_can_neither_place_nor_answer() {
     let mut end = open(&workers, 0);
     assert!(end.place(DType::Int64, vec![3]).is_err());
     assert!(end.bytes_mut(0).is_err());
+    assert!(end.field(0).is_err());
     assert!(end.answer(Outcome::Batch, b"").is_err());
 }

@@ -37,7 +37,7 @@ DTYPES = [
 
 
 def collate_of(engine: _core.Engine) -> Callable[[Any], Any]:
-    return stacking(torch.utils.data.default_collate, engine.stack)
+    return stacking(torch.utils.data.default_collate, engine)
 
 
 def taken(samples: Any) -> bool:
