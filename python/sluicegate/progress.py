@@ -214,6 +214,15 @@ class Progress:
             return self.first
         return self.last_ids.batch_index + 1
 
+    def is_complete(self, count: int) -> bool:
+        """Return True if no batch of the epoch is still to be received.
+
+        Args:
+            count: how many batches the epoch has, including those that are left out; unused if there is a plan.
+        """
+        count = count if self.plan is None else self.plan_first + len(self.plan)
+        return all(self.left_out.has_batch(self.epoch, batch) for batch in range(self.received, count))
+
     def deliver(self, ids: BatchIds) -> None:
         """Takes note that the consumer gets this batch, or the exception in its place."""
         self.last_ids = ids

@@ -31,7 +31,7 @@ def refuse_second_shard() -> None:
     if by is not None:
         raise ValueError(
             f"the order is sharded twice: the loader's shard= gives this rank its part, and {by} would take a part of "
-            "that: leave the loader out of Accelerate's prepare(), or build it without shard="
+            "that: prepare the loader with sluicegate.accelerate.Accelerator, or build it without shard="
         )
 
 
