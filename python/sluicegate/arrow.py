@@ -13,88 +13,86 @@ from .columnar_images import ImageColumns, checked_image_columns, with_images
 from .native_dataset import Kind, Lists, leaves_out, native_format
 from .paths import Paths, expand, listed, local
 
-# What was unpacked or converted is kept up to this size.
+# Default limit of the cache of decompressed and converted data.
 _CACHE_BYTES = 256 << 20
 
 
 @native_format
 class ArrowDataset(DecodedDataset):
-    """The rows of one or more Arrow files: a dict of the columns of each.
+    """The rows of one or more Arrow files; each sample is a dict of column values.
 
-    Read are IPC files (`.arrow`; Feather 2 is another name for them) and IPC streams (those that Hugging Face's
-    datasets keep in their cache, too), not compressed or by LZ4 or zstd, with dictionaries that are replaced or added
-    to on the way. pyarrow is not needed. What the values of a column become, in a sample and in a batch:
+    Reads IPC files (`.arrow`; Feather 2 is the same format) and IPC streams (including those in the cache of Hugging
+    Face's datasets). They may be uncompressed or compressed with LZ4 or zstd, and may contain replacement and delta
+    dictionaries. pyarrow is not needed. Column values are converted as follows, in a sample and in a batch:
 
-    - numbers and booleans: tensors in their own data type, float16 too;
+    - numbers and booleans: tensors in their own data type, including float16;
     - dates, times, timestamps and durations: int64 in the unit of the column; dates count days;
-    - decimals: the nearest float64, or with `decimals="int"` int64 without the point (an error where that does not
-      fit);
-    - lists of fixed size, and such lists in them: rows of a tensor;
-    - lists of any length, of those: a tensor in a sample, `{"values", "offsets"}` in a batch, or as `lists` says;
-    - texts `str`, byte strings (of fixed size, too) `bytes`, and a list of them in a batch; with `strings="bytes"`
-      tensors of uint8 as lists are, without an object for each;
-    - structs: dicts of their parts; lists of structs of numbers alone: dicts of lists;
-    - lists of texts, of lists, of structs with such: lists and dicts as pyarrow's `to_pylist` makes them, with Python's
-      own numbers in them (times and decimals as above), and a list of them in a batch. With `strings="bytes"` texts in
-      them are `bytes`. What is chosen by `columns` counts: `"items.n"` of lists of structs is a list of numbers;
-    - dictionaries: what they stand for.
+    - decimals: the nearest float64, or with `decimals="int"` the unscaled int64 (an error if it does not fit);
+    - fixed-size lists, nested or not: rows of a tensor;
+    - variable-length lists of the above: a tensor in a sample, `{"values", "offsets"}` in a batch, or as `lists` says;
+    - strings become `str`, byte strings (including fixed-size ones) `bytes`, and a batch has a list of them; with
+      `strings="bytes"` they become uint8 tensors, treated like lists, without one object per value;
+    - structs: dicts of their fields; lists of structs that contain only numbers: dicts of lists;
+    - lists of strings, of lists, or of structs that contain these: lists and dicts as from pyarrow's `to_pylist`, with
+      Python numbers (times and decimals as above), and a list of them in a batch. With `strings="bytes"` the strings in
+      them are `bytes`. The rule applies to the selected columns: `"items.n"` of a list of structs is a list of numbers;
+    - dictionaries: the values they encode.
 
-    Maps, unions and intervals are errors: leave them out by naming the others in `columns`.
+    Maps, unions and intervals are errors: leave them out by naming the other columns in `columns`.
 
-    Files are memory-mapped, and may be larger than memory. When they are opened, the place of each batch is looked up:
-    in the footer of a file, and in a stream from one batch to the next. What is not compressed is copied once, from the
-    file into a batch of the loader, in any order of the rows. What is compressed, and booleans, dates, decimals and
-    lists of texts or lists, are decoded by whole batches of the file, in Rust, the columns that are asked for and no
-    others, and kept in memory as long as there is room for it. To shuffle compressed files that are larger than
-    `cache_bytes`, take `BlockShuffleSampler(dataset, window=...)` with a window that fits: each batch is then unpacked
-    once an epoch (`cache_info` says how it went, and what to reckon with).
+    Files are memory-mapped and may be larger than memory. Opening locates each batch: from the footer of a file, or by
+    scanning a stream batch by batch. Uncompressed data is copied once, from the file into the loader's batch, for any
+    row order. Compressed data, booleans, dates, decimals, and lists of strings or lists are decoded in Rust one whole
+    record batch at a time, only for the requested columns, and cached while there is room. To shuffle compressed files
+    larger than `cache_bytes`, use `BlockShuffleSampler(dataset, window=...)` with a window that fits: each record batch
+    is then decompressed once per epoch (`cache_info` reports the hits and what to expect).
 
-    A file that changes while it is read is an error. What its metadata say is checked; the values have no checksum in
-    this format. A batch that unpacks to more than 4 GiB is an error, be it a bomb or just large.
+    A file that changes while it is read is an error. Metadata is validated; the format has no checksums for values. A
+    record batch that decompresses to more than 4 GiB is an error, whether it is a decompression bomb or just large.
 
-    A map-style dataset as any other, under torch's own loader too (with `collate_fn=dataset.collate` where there are
-    lists of any length, or texts that may be missing). It can be pickled: the arguments travel. Threads may share it.
+    A map-style dataset that also works under torch's own loader (with `collate_fn=dataset.collate` if there are
+    variable-length lists, or strings that may be missing). It can be pickled: only the arguments are. It is
+    thread-safe.
 
     Args:
-        paths: a file, several, or a pattern (`data-{00000..00015}-of-00016.arrow`, `data/*.arrow`); one after the
-            other. All must have the columns that are read, with equal types; whatever else they have.
-        columns: the names of the columns that make up a sample, in this order; `"a.b"` is part `b` of the struct `a`.
-            All by default. One name that is no list makes samples of that column alone. A dict says which of them are
-            images: `{"image": "image", "label": None}`, or an `ImageField`, of columns of bytes, and of structs with
-            `bytes`, as Hugging Face's datasets have them: an image whose `bytes` are null is read from the file at
-            `path`, which begins at the folder of the files (or, if it is not there, at the working directory), and
-            images are turned as their EXIF data say (see `ImageField`).
-        nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in
-            lists, that of each null; a list that is null is empty); "mask": a column that may have nulls is
-            `{"values", "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None,
-            as is all that is null in lists of texts, lists or structs. A list of numbers with a null in it is an error
-            all the same, but with "mask_elements": as "mask", and columns of lists of numbers, of any length or a fixed
-            one, have `"valid_elements"` too: bools, as many as there are numbers, which are zeros where they are null.
-            Or a dict of these by column: `{"a": 0, "b.c": "mask"}`. `("fill", "mask")` is the text itself.
+        paths: a file, several files, or a pattern (`data-{00000..00015}-of-00016.arrow`, `data/*.arrow`); files are
+            concatenated. All must have the columns that are read, with equal types; other columns may differ.
+        columns: the names of the columns that make up a sample, in this order; `"a.b"` is field `b` of the struct `a`.
+            Default: all. A single name, not in a list, makes each sample that column alone. A dict says which columns
+            are images: `{"image": "image", "label": None}`, or an `ImageField`. Image columns hold bytes, or structs
+            with `bytes` as in Hugging Face's datasets: an image whose `bytes` are null is read from the file at `path`,
+            relative to the folder of the files (or, if it is not there, to the working directory). Images are rotated
+            according to their EXIF data (see `ImageField`).
+        nulls: "error": reading a null is an error. A value: replaces nulls in columns of its type (in lists, each null
+            element; a null list becomes empty). "mask": a column that may have nulls is `{"values", "valid"}`, with
+            zeros or an empty list for nulls; a null string is None, and so is any null in lists of strings, lists or
+            structs. A list of numbers that contains a null is still an error, except with "mask_elements": like "mask",
+            and columns of lists of numbers, variable-length or fixed-size, also have `"valid_elements"`, one bool per
+            number; null elements are zero. Or a dict of these by column: `{"a": 0, "b.c": "mask"}`. To fill with the
+            string "mask" itself, pass `("fill", "mask")`.
         strings: "str" for `str` and `bytes`, or "bytes" for tensors.
         lists: "ragged", or `("padded", fill)`: a batch is `{"values", "lengths"}`, padded with `fill`.
         decimals: "float" or "int".
-        cache_bytes: how many bytes of what was unpacked or converted are kept; 256 MiB by default.
-        on_error: "raise", or "skip": rows that can't be samples are left out when the dataset is opened, and count for
-            nothing: `len`, indices, ids and batches are those of what is left. These are all rows of a batch that is
-            damaged, those with a null where `nulls` is "error", those with a text that is no UTF-8, and those with an
-            image that can't be decoded. Every batch is read once for that; for 4 MiB and more the result is kept in a
-            file, and used as long as the files are the same. A file whose schema or footer is damaged, or a stream that
-            is cut, is an error all the same.
-        index_folder: where it is kept, instead of beside the first file (or in the user's cache folder, where that
-            can't be).
+        cache_bytes: size limit of the cache of decompressed and converted data, in bytes; 256 MiB by default.
+        on_error: "raise", or "skip": rows that cannot be samples are excluded when the dataset is opened, from `len`,
+            indices, ids and batches. These are all rows of a damaged record batch, rows with a null where `nulls` is
+            "error", with a string that is not UTF-8, or with an image that cannot be decoded. This needs one pass over
+            all batches; for 4 MiB or more the result is saved in a file and reused while the files are unchanged. A
+            damaged schema or footer, or a truncated stream, is still an error.
+        index_folder: where that file is saved. Default: next to the first file, or in the user's cache folder if that
+            is not writable.
 
     Attributes:
-        batch_sizes: the number of samples in each batch of the files, one file after the other.
-        block_sizes: the same as an array: what `BlockShuffleSampler` goes by.
-        block_size: that of most batches.
-        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
+        batch_sizes: the number of samples in each record batch, in file order.
+        block_sizes: the same as an array; used by `BlockShuffleSampler`.
+        block_size: the most common block size.
+        damages: what `on_error="skip"` left out, one line per place; the first 1,000.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: a file is neither an Arrow file nor a stream (Feather 1 is neither), is damaged, or has other
-            columns than the first one; a column is not there, or can't be read; while reading: a null, a text that is
-            no UTF-8, or a batch that is damaged (file and place are named).
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: a file is neither an Arrow file nor a stream (Feather 1 is neither), is damaged, or has different
+            columns than the first one; a column does not exist or cannot be read. While reading: a null, a string that
+            is not UTF-8, or a damaged batch (the message names file and place).
         OSError: while reading: a file changed since it was opened.
 
     Examples:

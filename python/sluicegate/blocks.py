@@ -1,4 +1,4 @@
-"""`BlockedDataset`: what the formats have in common that store samples in blocks."""
+"""`BlockedDataset`: the base of formats that store samples in blocks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .image_field import ImageField
 from .image_links import NO_LINKS, ImageLinks
 from .native_dataset import Kind, NativeDataset
 
-# So many lines say what was left out.
+# The maximum number of lines in `damages`.
 _DAMAGES = 1_000
 
 
 class BlockedDataset(NativeDataset):
-    """A native dataset whose samples lie in blocks (archives, row groups), one behind the other."""
+    """A native dataset whose samples are stored in consecutive blocks (archives, row groups)."""
 
     _OPENED = (*NativeDataset._OPENED, "_block_sizes")
 
@@ -44,9 +44,9 @@ class BlockedDataset(NativeDataset):
     def _whole_images(
         self, core: _core.Dataset, kinds: Sequence[Kind], images: Mapping[int, ImageField], links: ImageLinks
     ) -> _core.Dataset:
-        """The samples of `core` whose images can be decoded; `damages` and the blocks follow."""
+        """Return the samples of `core` whose images can be decoded, and update `damages` and the block sizes."""
         if self._broken_images is None:
-            # It travels with a pickled dataset: images are not all decoded again by every worker.
+            # Pickled with the dataset, so that workers do not decode all images again.
             fields = [
                 (field, image.decoder, int(isinstance(kinds[field], tuple))) for field, image in sorted(images.items())
             ]
@@ -72,13 +72,13 @@ class BlockedDataset(NativeDataset):
         return whole
 
     def _which_samples(self) -> str:
-        """The arguments that may say which samples there are, in words."""
+        """Return a description of the arguments that may determine the samples."""
         arguments = inspect.signature(type(self)).parameters
         values = {name: getattr(self, name, None) for name in arguments}
         return repr({name: list(value) if isinstance(value, Mapping) else value for name, value in values.items()})
 
     def _source_paths(self) -> list[str]:
-        """The files that the samples lie in."""
+        """Return the files that contain the samples."""
         raise NotImplementedError
 
     def _set_blocks(self, sizes: Sequence[int] | np.ndarray[Any, np.dtype[np.int64]]) -> None:
@@ -87,30 +87,30 @@ class BlockedDataset(NativeDataset):
 
     @property
     def block_sizes(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The number of samples in each block, int64, read-only: what `BlockShuffleSampler` goes by.
+        """The number of samples in each block, int64, read-only; used by `BlockShuffleSampler`.
 
-        Blocks are row groups in Parquet, with the rows that a filter leaves; record batches in Arrow; shards in MDS;
-        archives in tar, with the samples that `on_missing="skip"` leaves.
+        Blocks are row groups in Parquet, with the rows that a filter keeps; record batches in Arrow; shards in MDS;
+        archives in tar, with the samples that `on_missing="skip"` keeps.
         """
         return self._block_sizes
 
     @property
     def block_size(self) -> int:
-        """The number of samples that most blocks have; at least 1."""
+        """The most common number of samples in a block; at least 1."""
         sizes, counts = np.unique(self._block_sizes[self._block_sizes > 0], return_counts=True)
         return int(sizes[counts == counts.max()].max()) if len(sizes) else 1
 
 
 class CacheInfo(NamedTuple):
-    """What a dataset's cache of decoded blocks has done in this process, and what it holds.
+    """The activity and content of a dataset's cache of decoded blocks in this process.
 
     Attributes:
-        decoded: how many times a block was decoded as a whole; of what needs no decoding, looked up.
-        decoded_in_part: how many times only a part of one was, which is not kept: the pages of a row group.
-        found: how many times a batch found a block there.
-        blocks: how many blocks it holds.
+        decoded: how many times a whole block was decoded, or, if it needs no decoding, looked up.
+        decoded_in_part: how many times only a part of a block was decoded, which is not cached: pages of a row group.
+        found: how many times a batch found a block in the cache.
+        blocks: the number of cached blocks.
         bytes: their size in memory.
-        limit: how many bytes it may hold.
+        limit: the size limit of the cache in bytes.
     """
 
     decoded: int
@@ -122,24 +122,24 @@ class CacheInfo(NamedTuple):
 
 
 class DecodedDataset(BlockedDataset):
-    """A native dataset whose blocks are decoded as a whole, and kept as long as there is room for them."""
+    """A native dataset whose blocks are decoded as a whole, and cached while there is room."""
 
     _OPENED = (*BlockedDataset._OPENED, "_caches")
 
     _caches: list[_core.BlockCache]
 
     def cache_info(self) -> CacheInfo:
-        """How many blocks were decoded and found, and what is kept: whether `cache_bytes` is enough for a window.
+        """Return how many blocks were decoded, found and cached: shows if `cache_bytes` is enough for a window.
 
-        A block of which all samples were read goes first from the cache, then the one that was not read for the
-        longest. So with `BlockShuffleSampler(dataset, window=...)` each block is decoded once an epoch where the cache
-        has room for the blocks of any one window. Where batches are read ahead (`num_workers`), or only a part of each
-        block is (`shard`), some of two neighbouring windows are wanted at a time: room for two is enough as long as
-        what is read ahead is less than a window. With less room than one, blocks are decoded again and again.
+        Blocks whose samples were all read are evicted first, then the least recently read. So with
+        `BlockShuffleSampler(dataset, window=...)` each block is decoded once per epoch if the cache has room for the
+        blocks of any one window. If batches are read ahead (`num_workers`), or only a part of each block is read
+        (`shard`), blocks of two adjacent windows may be needed at once: room for two is enough as long as less than a
+        window is read ahead. With less room than one window, blocks are decoded again and again.
 
-        It is this process's cache. Threads share it: those that the loader reads this dataset with, and those of
-        `worker_type="thread"`. Worker processes (another collate function, a dataset around this one, torch's loader)
-        have one each, and each decodes every block that its batches have samples of: N workers decode N times as much.
+        The cache belongs to this process. Threads share it: those with which the loader reads this dataset, and those
+        of `worker_type="thread"`. Worker processes (another collate function, a wrapping dataset, torch's loader) have
+        one each, and each decodes every block that its batches have samples of: N workers decode N times as much.
         """
         infos = [cache.info() for cache in self._caches]
         return CacheInfo(*map(sum, zip(*infos, strict=True)))

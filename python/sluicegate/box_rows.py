@@ -1,4 +1,4 @@
-"""Rows of fields that belong to boxes, one for each box: they are dropped together with their box."""
+"""Fields with one row per box, whose rows are dropped together with the box."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _V2 = "torchvision.transforms.v2"
 
 
 def checked_box_fields(box_fields: Any, boxes: Sequence[str]) -> dict[str, tuple[str, ...]] | None:
-    """The argument `box_fields` of `ImageField` by field of boxes; None where it was not given.
+    """Return the argument `box_fields` of `ImageField` by field of boxes; None if it was not given.
 
     Raises:
-        TypeError: it is neither a name, several, nor a dict of these.
+        TypeError: it is not a name, several names, or a dict of these.
         ValueError: it names fields for boxes that are not in `boxes`.
     """
     if box_fields is None:
@@ -44,24 +44,24 @@ def checked_box_fields(box_fields: Any, boxes: Sequence[str]) -> dict[str, tuple
 
 
 def row_count(value: Any) -> int | None:
-    """Returns the number of rows in a tensor, an array or a list; None for anything else."""
+    """Return the number of rows in a tensor, an array or a list; None for anything else."""
     if isinstance(value, (torch.Tensor, np.ndarray)):
         return int(value.shape[0]) if value.ndim else None
     return len(value) if isinstance(value, list) else None
 
 
 def rows_of(value: Any, rows: Sequence[int]) -> Any:
-    """Returns the rows of a tensor, an array or a list at the indices `rows`."""
+    """Return the rows of a tensor, an array or a list at the indices `rows`."""
     if isinstance(value, list):
         return [value[row] for row in rows]
     if type(value) is not torch.Tensor and isinstance(value, torch.Tensor):
-        # Key points: without their mark, the next transform would leave them where they are.
+        # Keep the mark of key points: without it, the next transform would not move them.
         return wrapped(rows_of(value.as_subclass(torch.Tensor), rows), value)
     return value[torch.as_tensor(rows, dtype=torch.int64)] if isinstance(value, torch.Tensor) else value[list(rows)]
 
 
 def undeclared(name: str, value: Any, count: int) -> Iterator[str]:
-    """Yields the paths of `value`, in field `name`, that have `count` rows: the field or parts of dicts in it."""
+    """Yield the paths of `value`, in field `name`, that have `count` rows: the field, or parts of dicts in it."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from undeclared(f"{name}.{key}", part, count)
@@ -76,7 +76,7 @@ def check_rows(
     error: type[ValueError],
     found: str,
 ) -> None:
-    """Raises `error` where one of `fields` has another number of rows than the boxes that it belongs to."""
+    """Raise `error` if one of `fields` does not have as many rows as the boxes that it belongs to."""
     for name, names in (box_fields or {}).items():
         for field in names:
             if boxes[name] is None or (value := fields.get(field)) is None:
@@ -92,9 +92,9 @@ def check_rows(
 
 
 def following(transform: Transform, boxes: str, names: Sequence[str]) -> Transform:
-    """Returns `transform` with every `SanitizeBoundingBoxes` dropping rows of the fields `names` too.
+    """Return `transform` with every `SanitizeBoundingBoxes` also dropping rows of the fields `names`.
 
-    Such a step is found if it is the transform itself, or in a container; it is called with `(image, target)`.
+    It is recognized as the transform itself, or in a container; it is called with `(image, target)`.
     """
     modules = (_V2, only_boxes.__package__)
     if any(is_exactly(transform, module, ("SanitizeBoundingBoxes",)) for module in modules):
@@ -104,7 +104,7 @@ def following(transform: Transform, boxes: str, names: Sequence[str]) -> Transfo
 
 
 class _Sanitize:
-    """torchvision's `SanitizeBoundingBoxes`, with row numbers as its labels: they say which boxes it kept."""
+    """torchvision's `SanitizeBoundingBoxes` with row numbers as labels, which show the boxes that it kept."""
 
     def __init__(self, sanitize: Any, boxes: str, names: Sequence[str]) -> None:
         kind = importlib.import_module(_V2).SanitizeBoundingBoxes

@@ -1,4 +1,4 @@
-"""What formats with columns as Arrow has them share: which columns are read, and what each becomes."""
+"""Column selection and conversion shared by the formats with Arrow-like columns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from . import _core
 from .native_dataset import Kind, Lists, checked_lists, list_kind
 
-# A value that takes the place of nulls, or "error", "mask", "mask_elements", ("fill", value).
+# A value that replaces nulls, or "error", "mask", "mask_elements", ("fill", value).
 Nulls: TypeAlias = Any
 Columns: TypeAlias = "str | Sequence[str] | None"
 
-# What the core says that a field is, and what it is in Python.
+# The Python kind of each of the core's kinds.
 _KINDS: Mapping[str, Kind] = {
     "tensor": "tensor",
     "raw": "ragged",
@@ -26,7 +26,11 @@ _KINDS: Mapping[str, Kind] = {
 
 
 def checked_columns(columns: Any) -> str | tuple[str, ...] | None:
-    """A copy of the argument `columns`; a TypeError where it is no name, and no list of names."""
+    """Return a copy of the argument `columns`.
+
+    Raises:
+        TypeError: it is neither a name nor a list of names.
+    """
     if columns is None or isinstance(columns, str):
         return columns
     if isinstance(columns, Sequence) and all(isinstance(column, str) for column in columns):
@@ -35,10 +39,10 @@ def checked_columns(columns: Any) -> str | tuple[str, ...] | None:
 
 
 def columnar_arguments(columns: Columns, nulls: Nulls, strings: str, lists: Lists, decimals: str) -> dict[str, Any]:
-    """The arguments that such formats have in common, as the core takes them.
+    """Return the arguments that these formats share, as the core takes them.
 
     Raises:
-        ValueError: an argument that is none of the words that it may be.
+        ValueError: an argument is not one of its choices.
     """
     for name, found, words in (("strings", strings, ("str", "bytes")), ("decimals", decimals, ("float", "int"))):
         if found not in words:
@@ -65,7 +69,12 @@ def _rule(name: Any, rule: Any) -> tuple[str, Any]:
 
 
 def plain_value(argument: str, value: Any) -> bool | int | float | str | bytes:
-    """`value` as one of Python's own types; a TypeError, with the name of the argument, where it is none."""
+    """Return `value` as one of Python's own types.
+
+    Raises:
+        TypeError: it cannot be converted; the message names `argument`.
+        ValueError: an integer does not fit in 64 bits.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (bool, int, float, str, bytes)):
@@ -76,7 +85,7 @@ def plain_value(argument: str, value: Any) -> bool | int | float | str | bytes:
 
 
 def kinds_of(core: _core.Dataset, kinds: Sequence[str], lists: Lists) -> list[Kind]:
-    """What the fields of `core` are in Python, where the core says that they are `kinds`."""
+    """Return the Python kinds of the fields of `core`, given the core's `kinds`."""
     return [_kind(field, kind, lists) for field, kind in zip(core.fields, kinds, strict=True)]
 
 
@@ -90,7 +99,7 @@ def _kind(field: tuple[str, str, list[int]], kind: str, lists: Lists) -> Kind:
 
 
 def structure_of(structure: Any, columns: Columns) -> Any:
-    """How samples are nested: as `structure`, or as the one column that `columns` names without a list."""
+    """Return how samples are nested: like `structure`, or the single column if `columns` is one name."""
     if not isinstance(columns, str):
         return structure
     while isinstance(structure, dict) and len(structure) == 1:

@@ -1,4 +1,4 @@
-"""Columns that hold images: of bytes, or of structs with bytes, as Hugging Face's datasets have them."""
+"""Columns that hold images: bytes, or structs with bytes as in Hugging Face's datasets."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .native_dataset import Kind
 
 ImageColumns: TypeAlias = "Columns | Mapping[str, ImageFieldLike | None]"
 
-# The parts of such a struct: the file, and where it came from, or lies.
+# The fields of such a struct: the encoded file, and its origin or location.
 _FILE, _PATH = "bytes", "path"
 
 
 class ReadColumns(Protocol):
-    """Opens the files of a dataset with these columns: its core, structure and kinds."""
+    """Opens the files of a dataset with given columns and returns its core, structure and kinds."""
 
     def __call__(self, columns: Columns, nulls: Nulls, *, is_look: bool) -> tuple[_core.Dataset, Any, Sequence[Kind]]:
-        """Opens the files; `is_look` if only the schema is asked for."""
+        """Open the files; `is_look` if only the schema is needed."""
 
 
 def checked_image_columns(columns: Any) -> tuple[str | tuple[str, ...] | None, dict[str, ImageField]]:
-    """The names in the argument `columns`, and which of them are images.
+    """Return the names in the argument `columns`, and which of them are images.
 
     Raises:
-        TypeError: it is no name, no list of names, and no dict.
-        ValueError: what the dict says of a column is neither "image", an `ImageField` nor None.
+        TypeError: it is not a name, a list of names, or a dict.
+        ValueError: a value in the dict is not "image", an `ImageField` or None.
     """
     if isinstance(columns, Mapping):
         return tuple(columns), checked_images(columns)
@@ -45,21 +45,21 @@ def with_images(
     read: ReadColumns,
     metadata: Callable[[str, str], str | None],
 ) -> tuple[_core.Dataset, Any, list[Kind], dict[int, ImageField], ImageLinks]:
-    """What `read` gives for these columns, with images in the place of their files.
+    """Return the result of `read` for these columns, with images in place of their encoded files.
 
     Args:
         columns: the names of the columns.
         images: which of them are images.
-        nulls: what takes the place of nulls.
+        nulls: the handling of nulls.
         paths: the files.
         read: opens them.
-        metadata: returns the text under a key in the metadata of the schema of a file.
+        metadata: returns the text under a key in the metadata of a file's schema.
 
     Raises:
-        ValueError: `datasets` converts the images of a column to a mode that there is not here.
+        ValueError: `datasets` converts the images of a column to a mode that is not supported here.
 
     Returns:
-        The core, the structure, the kinds, the images by the numbers of their fields, and the links to their files.
+        The core, the structure, the kinds, the images by field number, and the links to their files.
     """
     if not images or isinstance(columns, str) or columns is None:
         core, structure, kinds = read(columns, nulls, is_look=False)
@@ -76,7 +76,7 @@ def with_images(
         )
     links = {structure[name][_FILE]: structure[name][_PATH] for name in linked}
     structure = {name: part[_FILE] if name in structs else part for name, part in structure.items()}
-    # As `datasets` has it, the first file speaks for all.
+    # The first file's metadata applies to all, as in `datasets`.
     features = metadata(paths[0], METADATA) if structs else None
     images = {
         name: image.of_hugging_face(name, image_mode(features, name)) if name in structs else image
@@ -87,7 +87,7 @@ def with_images(
 
 
 def _nulls_of(linked: Sequence[str], nulls: Nulls) -> Nulls:
-    """The argument `nulls`, with which the bytes and the paths of these images may be null: they are empty then."""
+    """Return the argument `nulls`, changed so that nulls in the bytes and paths of these images become empty."""
     if not linked:
         return nulls
     rules = dict(nulls) if isinstance(nulls, Mapping) else {None: nulls}
@@ -100,12 +100,12 @@ def _nulls_of(linked: Sequence[str], nulls: Nulls) -> Nulls:
 
 
 def _parts_of(name: str, read: ReadColumns) -> set[str]:
-    """Which parts of a struct with an image a column has: none if it holds the bytes itself."""
+    """Return which fields of an image struct a column has; an empty set if it holds the bytes itself."""
     for parts in ([_FILE, _PATH], [_FILE]):
         try:
             _, _, kinds = read([f"{name}.{part}" for part in parts], "mask", is_look=True)
         except ValueError:
-            continue  # What else is wrong is said when the columns are read.
+            continue  # Other problems are reported when the columns are read.
         if parts == [_FILE] or kinds[1] in ("str", ("optional", "str")):
             return set(parts)
     return set()

@@ -1,4 +1,4 @@
-"""`Consumer`: which of the processes and workers that read one stream together this is."""
+"""`Consumer`: one of the processes and workers that read a stream together."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class Consumer:
 
     @classmethod
     def here(cls, shard: tuple[int, int] | None, inherited: tuple[int, int] | None = None) -> Consumer:
-        """Whoever calls, now; within `reading_whole`, the only consumer of all.
+        """Return the consumer that calls this; within `reading_whole`, the only consumer.
 
         Args:
-            shard: (rank, world_size), where the user gave it; else `torch.distributed` says it, if it is initialised.
-            inherited: (rank, world_size) of the process that sent the dataset to this worker: a worker that was
-                spawned knows nothing of its parent's `torch.distributed`.
+            shard: (rank, world_size), if the user gave it; otherwise `torch.distributed` is asked, if initialized.
+            inherited: (rank, world_size) of the process that sent the dataset to this worker, because a spawned worker
+                does not have its parent's `torch.distributed`.
         """
         return cls() if is_reading_whole() else cls.in_fact(shard, inherited)
 
     @classmethod
     def in_fact(cls, shard: tuple[int, int] | None, inherited: tuple[int, int] | None) -> Consumer:
-        """Whoever calls, whether it reads the whole stream or not; arguments as `here`."""
+        """Return the consumer that calls this, even within `reading_whole`; arguments as for `here`."""
         info = get_worker_info()
         rank, world_size = shard or rank_and_world_size()
         if shard is None and world_size == 1 and inherited is not None and info is not None:
@@ -52,7 +52,7 @@ class Consumer:
 
     @property
     def number(self) -> int:
-        """Its place among all. Ranks differ first, so that their shares differ by one sample at most."""
+        """Its index among all. Ranks vary fastest, so that their shares differ by at most one sample."""
         return self.worker * self.world_size + self.rank
 
     @property
@@ -61,19 +61,19 @@ class Consumer:
         return self.world_size * self.num_workers
 
     def __str__(self) -> str:
-        """Where this is, for a message."""
+        """Describe the consumer for a message."""
         return f"rank {self.rank} of {self.world_size}, worker {self.worker} of {self.num_workers}"
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """What `torch.distributed` says; (0, 1) where it is not initialised."""
+    """Return what `torch.distributed` says; (0, 1) if it is not initialized."""
     with answering():
         world_size, rank = _torch.get_distributed_settings()
     return rank, world_size
 
 
 def worker_number() -> int | None:
-    """The worker that calls; None outside of workers."""
+    """Return the number of the calling worker; None outside of workers."""
     info = get_worker_info()
     return None if info is None else _number(info)
 
@@ -83,10 +83,10 @@ def _number(info: Any) -> int:
 
 
 def checked_shard(shard: tuple[int, int] | None) -> tuple[int, int] | None:
-    """`shard`, if it is one.
+    """Return `shard` if it is valid.
 
     Raises:
-        ValueError: `shard` is not (rank, world_size), two integers, or there is no such rank.
+        ValueError: `shard` is not (rank, world_size), two integers, or the rank does not exist.
     """
     if shard is None:
         return None

@@ -1,4 +1,4 @@
-"""`CsvDataset`: files of rows of cells, separated by commas."""
+"""`CsvDataset`: the rows of CSV files."""
 
 from __future__ import annotations
 
@@ -14,43 +14,44 @@ from .paths import Paths, expand, listed, local
 
 @native_format
 class CsvDataset(NativeDataset):
-    r"""The rows of one or more CSV files: sample i is a dict of the cells of row i by their columns.
+    r"""The rows of one or more CSV files: sample i is a dict of the cells of row i by column name.
 
-    As RFC 4180 has it: cells may be in quotes, and then hold delimiters, line feeds and quotes, which are doubled. Rows
-    end in a line feed, or that and a carriage return. Empty lines are left out; a byte order mark is skipped. All
-    rows have as many cells as the header. A quote that is not at the start of a cell is a quote.
+    Follows RFC 4180: a quoted cell may contain delimiters, line feeds and doubled quotes. Rows end in LF or CRLF. Empty
+    lines and a byte order mark are skipped. All rows must have as many cells as the header. A quote that is not at the
+    start of a cell is literal.
 
-    Without `fields` the first 1,000 rows say what a column is: `int` where all cells are integers of 64 bits, `float`
-    where all are numbers (`nan` and `inf` too), `str` otherwise, as soon as a cell is empty too, unless `defaults`
-    has a value for it. Cells in quotes count as others.
+    Without `fields`, column types are inferred from the first 1,000 rows: `int` if all cells are 64-bit integers,
+    `float` if all are numbers (including `nan` and `inf`), otherwise `str`. An empty cell also makes the column `str`,
+    unless `defaults` has a value for it. Quoted cells are treated like any others.
 
-    Opening scans the files for the ends of rows, file beside file. For 4 MiB and more the result is kept in a file
-    beside the first one (in the user's cache folder where that can't be), and used as long as the files are the same.
+    Opening scans the files in parallel for row ends. For 4 MiB or more the result is saved in a file next to the first
+    one (in the user's cache folder if that is not writable), and reused while the files are unchanged.
 
-    A map-style dataset as any other, under torch's own loader too. It can be pickled: the arguments travel. Threads may
-    share it.
+    A map-style dataset that also works under torch's own loader. It can be pickled: only the arguments are. It is
+    thread-safe.
 
     Args:
-        paths: a file, several, or a pattern (`data/*.csv`, `part-{00..15}.csv`); one after the other.
+        paths: a file, several files, or a pattern (`data/*.csv`, `part-{00..15}.csv`); files are concatenated.
         fields: types of the columns that make up a sample, by name: `int`, `float`, `bool` (`true`, `false`, `1`, `0`),
-            `str`, `bytes`, or a data type of torch's for a scalar tensor. All columns by default.
-        header: whether the first row of each file has the names, the same in all. Otherwise columns are called "0",
-            "1", ...
-        delimiter: what separates cells, one ASCII character.
-        defaults: by name, what an empty cell stands for. Without it an empty cell is an empty text, and no number.
+            `str`, `bytes`, or a torch data type for a scalar tensor. Default: all columns.
+        header: True if the first row of each file has the column names, equal in all files. Otherwise columns are named
+            "0", "1", ...
+        delimiter: the cell separator, one ASCII character.
+        defaults: by name, the value of an empty cell. Without one, an empty cell is an empty string, and an error in a
+            numeric column.
         on_error: "raise", or "skip": rows with more or fewer cells, or with a cell that is not of its column's type,
-            are left out when the dataset is opened, and count for nothing: `len`, indices, ids and batches are those of
-            what is left. So are all that lies behind a quote that is not closed, in the same file, and a file in
-            UTF-16. Every row is read once for that; which ones are left out is kept like their places.
-        index_folder: where the places of the rows are kept.
+            are excluded when the dataset is opened, from `len`, indices, ids and batches. So is the rest of a file
+            after an unclosed quote, and a file in UTF-16. This needs one pass over all rows; the result is saved with
+            the row offsets.
+        index_folder: where the row offsets are saved.
 
     Attributes:
-        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
+        damages: what `on_error="skip"` left out, one line per place; the first 1,000.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: quotes that are not closed; headers that differ; no such column; while reading: a row with more or
-            fewer cells, or a cell that is not of its column's type. The text has file, line and column.
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: unclosed quotes; headers that differ; an unknown column. While reading: a row with more or fewer
+            cells, or a cell that is not of its column's type. The message names file, line and column.
         OSError: while reading: a file changed since it was opened.
 
     Examples:

@@ -1,4 +1,4 @@
-"""`CsvLabels`: the labels of files, as a table says."""
+"""`CsvLabels`: the labels of files, from a table."""
 
 from __future__ import annotations
 
@@ -23,32 +23,37 @@ _Row: TypeAlias = tuple[int, str, list[str]]
 
 
 class CsvLabels:
-    r"""Labels of `ImageFolderDataset` from a CSV file, which has a line of names first, and a row for each image.
+    r"""Labels of `ImageFolderDataset` from a CSV file with a header line and one row per image.
 
-    A row is of the file that its column `file` names: by the path from the root of the images, or else without the
-    ending (`0001` for `0001.jpg`), or else by the name alone, wherever below the root it lies, or by that without the
-    ending. The first of these that fits counts; of several files that fit in one way none is taken.
+    The column `file` names the file of a row. It is matched in this order, and the first kind of match counts:
 
-    What labels are says the whole column, so that the folders of a training and a test set that share a table agree.
-    Where all are integers they are taken as they are, as int64; where all are numbers, as float64. Otherwise they are
-    names of classes, which are numbered as they are sorted. Several columns are one tensor for each image, of float32.
+    1. the path relative to the root of the images;
+    2. that path without the extension (`0001` for `0001.jpg`);
+    3. the file name alone, anywhere below the root;
+    4. the file name without the extension.
 
-    The file is read when a dataset is opened. UTF-8, with or without a byte order mark.
+    If several files match in the same way, that is an error.
+
+    The type of the labels is inferred from the whole column, so that the folders of a training and a test set that
+    share a table agree. If all labels are integers, they are used as int64; if all are numbers, as float64. Otherwise
+    they are class names, numbered in sorted order. Several columns make one float32 tensor per image.
+
+    The file is read when a dataset is opened. It must be UTF-8, with or without a byte order mark.
 
     Args:
         path: the file.
-        file: the column that says which file a row is of.
-        label: the column of the label, or several.
-        type: "class", `int` or `float` for what the labels are; by default it is found out. `int` makes several columns
-            int64.
-        missing: "error", or "skip": images without a row, or whose row has an empty label, and rows without an image
-            are left out.
-        delimiter: what stands between two columns.
+        file: the column that names the file of a row.
+        label: the label column, or several.
+        type: "class", `int` or `float`; inferred by default. `int` makes several columns int64.
+        missing: "error", or "skip": images without a row or with an empty label, and rows without an image, are left
+            out.
+        delimiter: the separator between columns.
 
     Raises:
-        ValueError: `type` or `missing` is none of those; or, when a dataset is opened: the file is no such table, a
-            label is not of the type, a row is of several files or a file has several rows, or something is missing.
-        OSError: when a dataset is opened: the file can't be read.
+        ValueError: `type` or `missing` is not one of its choices. When a dataset is opened: the file is not such a
+            table, a label is not of the type, a row matches several files or a file has several rows, or something is
+            missing.
+        OSError: when a dataset is opened: the file cannot be read.
 
     Examples:
         >>> import pathlib, tempfile
@@ -89,11 +94,11 @@ class CsvLabels:
         self.delimiter = delimiter
 
     def of(self, paths: Sequence[str]) -> tuple[torch.Tensor, list[str], list[int]]:
-        """The labels of the files at `paths`, from their root.
+        """Return the labels of the files at `paths`, which are relative to their root.
 
         Returns:
-            A tensor with a row for each file that has a label, the names of the classes (none if they are numbers), and
-            the places of those files in `paths`, in ascending order.
+            A tensor with a row for each file that has a label, the class names (empty if labels are numbers), and the
+                indices of those files in `paths`, ascending.
         """
         rows = self._labelled(list(self._rows()))
         values, classes = self._values(rows)
@@ -104,7 +109,7 @@ class CsvLabels:
         return values[[files[place] for place in places]], classes, places
 
     def _rows(self) -> Iterator[_Row]:
-        """By row, its line, its file and its labels."""
+        """Yield the line, the file and the labels of each row."""
         labels = [self.label] if isinstance(self.label, str) else list(self.label)
         with open(self.path, encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file, delimiter=self.delimiter, strict=True)
@@ -123,7 +128,7 @@ class CsvLabels:
                 raise ValueError(f"{self.path}, line {rows.line_num}: {error}") from None
 
     def _labelled(self, rows: list[_Row]) -> list[_Row]:
-        """Those whose labels are not empty."""
+        """Return the rows whose labels are not empty."""
         whole = [row for row in rows if all(row[2])]
         if len(whole) < len(rows) and self.missing == "error":
             line = next(line for line, _, labels in rows if not all(labels))
@@ -161,7 +166,7 @@ class CsvLabels:
             raise ValueError(f"{self.path}: a label is no number of 64 bits ({error})") from None
 
     def _files(self, rows: list[_Row], paths: Sequence[str]) -> dict[int, int]:
-        """By the place of a file in `paths`, the number of its row."""
+        """Return the row number of each file, by its index in `paths`."""
         files: dict[int, int] = {}
         left = list(range(len(rows)))
         for name_of in (str, _stem, os.path.basename, _stem_of_name):
@@ -200,7 +205,7 @@ class CsvLabels:
         raise ValueError(f"{self.path}: {'; '.join(told)}: {way_out}")
 
     def __repr__(self) -> str:
-        """The constructor's call."""
+        """Return the constructor call."""
         label = self.label if isinstance(self.label, str) else list(self.label)
         return f"CsvLabels({self.path!r}, file={self.file!r}, label={label!r})"
 
@@ -220,7 +225,7 @@ def _stem_of_name(path: str) -> str:
 
 
 def _places(names: Iterable[str], wanted: Iterable[str]) -> dict[str, list[int]]:
-    """By those names that are wanted, their places, of which more than two need not be known."""
+    """Return the indices of the wanted names, at most two for each."""
     places: dict[str, list[int]] = {name: [] for name in wanted}
     for place, name in enumerate(names):
         if name in places and len(places[name]) < 2:

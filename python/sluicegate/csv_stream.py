@@ -1,4 +1,4 @@
-"""`CsvStream`: rows of cells that are read from front to back, out of pipes and programs too."""
+"""`CsvStream`: CSV rows read sequentially, including from pipes and commands."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from .stream_sources import Sources
 
 
 class CsvStream(NativeStream):
-    """The rows of CSV, one after the other, from files, pipes and programs; samples as in `CsvDataset`.
+    """The rows of CSV read sequentially from files, pipes and commands; samples as in `CsvDataset`.
 
-    It is read ahead on a thread in Rust, by 16 MiB. Every rank and worker reads it all and owns every n-th sample;
-    others are passed over without being decoded. It counts epochs, has a state, and can be shuffled, as `TarStream`
-    says.
-    The names of the columns, and the types that are not given, are found out from the first source; the others must
-    have the same header. `continues` can't be used: a source that goes on has no header.
+    It is read up to 16 MiB ahead on a thread, in Rust. Every rank and worker reads the whole stream and owns every n-th
+    sample; it skips the others without decoding them. Epochs, state and shuffling work as described in `TarStream`.
+
+    Column names, and types that are not given, are inferred from the first source; the others must have the same
+    header. `continues` cannot be used, because a continued source has no header.
 
     Args:
-        urls: a path, a list, or a pattern (`train-{0000..0146}.csv`); a shell command behind `pipe:` (where ranges such
-            as `{000..146}` stand for a command each, and all other braces are the shell's); `"-"` for standard input;
-            a descriptor's number; a file object. Several are read one after the other.
-        fields: types of the columns that make up a sample, by name, as in `CsvDataset`; all columns by default.
-        header: whether the first row of each source has the names. Otherwise columns are called "0", "1", ...
-        delimiter: what separates cells, one ASCII character.
-        defaults: by name, what an empty cell stands for.
-        unpack: whether gzip and Zstandard are recognised by the first bytes, and unpacked on the way.
-        on_error: "raise", or "skip": a sample that is damaged is left out, and keeps its ordinal; where nobody can tell
-            where the next one begins, so is the rest of its source. `damages` says what. A program that fails, or a
-            file that can't be read, is an error all the same.
-        max_sample_bytes: the most bytes that a sample may have, 1 GiB; a larger one is an error.
-        allow_pipe: whether `pipe:` may run a command; False for paths that come from others. The environment variable
-            `SLUICEGATE_ALLOW_PIPE=0` turns it off everywhere.
-        continues: whether a source that can be read once only, and is given anew on resuming, goes on behind the last
-            sample that was delivered.
-        shard: (rank, world_size) to be used instead of what `torch.distributed` says.
+        urls: a path, a list, or a pattern (`train-{0000..0146}.csv`); a shell command after `pipe:` (number ranges such
+            as `{000..146}` expand to one command each; all other braces are left to the shell); `"-"` for standard
+            input; a file descriptor number; a file object. Several sources are read one after the other.
+        fields: types of the columns that make up a sample, by name, as in `CsvDataset`. Default: all columns.
+        header: True if the first row of each source has the column names. Otherwise columns are named "0", "1", ...
+        delimiter: the cell separator, one ASCII character.
+        defaults: by name, the value of an empty cell.
+        unpack: True to detect gzip and Zstandard by their first bytes and decompress on the fly.
+        on_error: "raise", or "skip": a damaged sample is left out, and the samples after it keep their ordinals; if the
+            start of the next sample cannot be found, the rest of its source is left out too. `damages` lists what was
+            left out. A command that fails, or a file that cannot be read, is still an error.
+        max_sample_bytes: the maximum size of a sample in bytes, 1 GiB by default; a larger one is an error.
+        allow_pipe: True if `pipe:` may run a command; use False for paths from untrusted sources. The environment
+            variable `SLUICEGATE_ALLOW_PIPE=0` turns commands off everywhere.
+        continues: True if a source that can be read only once, and is passed again on resuming, continues after the
+            last sample that was delivered.
+        shard: (rank, world_size) to use instead of those of `torch.distributed`.
 
     Attributes:
-        sources: the names of what is read; of a command with `pipe:` before it.
-        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000 in this process.
+        sources: the names of the sources; those of commands start with `pipe:`.
+        damages: what `on_error="skip"` left out, one line per place; the first 1,000 in this process.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: while reading: what is damaged, or no CSV (the text has source, byte and sample); several
-            readers of what can be read once only.
-        OSError: while reading: a source can't be read, or a program failed.
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: while reading: the data is damaged or not CSV (the message names source, byte and sample); several
+            readers of a source that can be read only once.
+        OSError: while reading: a source cannot be read, or a command failed.
 
     Examples:
         >>> list(CsvStream("pipe:echo name,size; echo a,1; echo c,2"))

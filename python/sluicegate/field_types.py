@@ -1,4 +1,4 @@
-"""Types of fields as users name them, for formats whose samples are parsed."""
+"""User-facing types of fields, for formats whose samples are parsed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .native_dataset import Kind
 # (name, dtype, shape, is variable, content, bytes of the default): a field as the core takes it.
 TypedField: TypeAlias = tuple[str, str, list[int], bool, str, "bytes | None"]
 
-# Python's numbers: the data type that stands for them in a batch. In a sample they are what they are called.
+# Python number types, and their data types in a batch. In a sample they are Python numbers.
 PYTHON_NUMBERS: Mapping[type, str] = {bool: "bool", int: "int64", float: "float64"}
 
 _TEXTS: Mapping[Any, tuple[str, Kind]] = {
@@ -23,12 +23,12 @@ _TEXTS: Mapping[Any, tuple[str, Kind]] = {
     **dict.fromkeys((bytes, "bytes"), ("bytes", "bytes")),
     **dict.fromkeys((object, "json"), ("json", "json")),
 }
-# By what an item is: what the core calls a list of such, and what it is in Python.
+# By item type: the core's name for a list of them, and its Python kind.
 _LISTS: Mapping[str, tuple[str, Kind]] = {
     "text": ("texts", ("nested", '["text"]')),
     "bytes": ("byte strings", ("nested", '["bytes"]')),
 }
-# What the core says that a field holds, whose type was found out: what it is in Python.
+# The Python kind of a field with an inferred type, by the core's name for its content.
 KINDS: Mapping[str, Kind] = {
     "numbers": "ragged",
     "text": "str",
@@ -43,28 +43,28 @@ _NAMES = {"bool": bool, "int": int, "float": float}
 def typed_fields(
     fields: Mapping[str, Any], defaults: Mapping[str, Any] | None, *, numbers: str = "number"
 ) -> tuple[list[TypedField], list[Kind]]:
-    """The fields that `fields` names, as the core takes them, and what each is in Python.
+    """Return the fields in `fields` as the core takes them, and the Python kind of each.
 
     A type is one of:
 
-    - `int`, `float`, `bool`: a number of Python's in a sample, a tensor of int64, float64 or bool in a batch;
-    - `str`, `bytes`: a text, some bytes; lists of them in a batch;
-    - `"json"` (or `object`): whatever a JSON text stands for;
-    - a data type of torch's or NumPy's, or its name: a scalar tensor;
+    - `int`, `float`, `bool`: a Python number in a sample, a tensor of int64, float64 or bool in a batch;
+    - `str`, `bytes`: a string or bytes; lists of them in a batch;
+    - `"json"` (or `object`): the value of a JSON text;
+    - a torch or NumPy data type, or its name: a scalar tensor;
     - `(data type, shape)`: a tensor of that shape;
-    - `list[int]`, `[int]`, `[torch.float32]`, `[(torch.float32, (4,))]`: a tensor of any length, whose batch is
+    - `list[int]`, `[int]`, `[torch.float32]`, `[(torch.float32, (4,))]`: a variable-length tensor, whose batch is
       `{"values", "offsets"}`;
-    - `[str]`, `[bytes]`: a list of any number of them; a list of such lists in a batch.
+    - `[str]`, `[bytes]`: a variable-length list of them; a list of such lists in a batch.
 
     Args:
         fields: types by name.
-        defaults: what stands for a field where a sample does not have it, by name.
-        numbers: what Python's numbers are in a sample: "number", or "tensor" for scalar tensors, float32 ones for
-            `float`.
+        defaults: by name, the values of fields that a sample lacks.
+        numbers: what `int`, `float` and `bool` are in a sample: "number", or "tensor" for scalar tensors (float32 for
+            `float`).
 
     Raises:
-        TypeError: what is no type.
-        ValueError: a default that is not of its field's type, or of no field; no field at all.
+        TypeError: a value is not a type.
+        ValueError: a default does not match its field's type, or has no field; or there are no fields.
     """
     if not fields:
         raise ValueError("fields: expected at least one")
@@ -83,7 +83,11 @@ def typed_fields(
 
 
 def types_by_name(fields: Any) -> dict[str, Any]:
-    """A copy of `fields`; a TypeError where it is no mapping of names."""
+    """Return a copy of `fields`.
+
+    Raises:
+        TypeError: it is not a mapping with names as keys.
+    """
     if isinstance(fields, Mapping) and all(isinstance(name, str) for name in fields):
         return dict(fields)
     raise TypeError(f"fields: expected types by name, such as {{'label': int}}, but got {fields!r}")
@@ -160,7 +164,8 @@ def _default(name: str, value: Any, dtype: str, shape: list[int], is_variable: b
         if not isinstance(value, (list, tuple)) or not all(isinstance(each, item) for each in value):
             raise ValueError(f"defaults: {name!r}: {value!r} is not what the field holds")
         items = [each.encode() if isinstance(each, str) else each for each in value]
-        # As `NestedType` of the core says: none is null, so many, and of these none.
+        # The format of the core's `NestedType`: not null, the number of items, no item is null; then length and bytes
+        # of each.
         return struct.pack("=xIx", len(items)) + b"".join(struct.pack("=I", len(each)) + each for each in items)
     try:
         tensor = torch.as_tensor(value, dtype=getattr(torch, dtype))

@@ -1,4 +1,4 @@
-"""`FolderDataset`: one file a sample."""
+"""`FolderDataset`: the files below a folder, one per sample."""
 
 from __future__ import annotations
 
@@ -16,45 +16,44 @@ from .paths import Paths, local, without_braces
 class FolderDataset(NativeDataset):
     """The files below a folder: sample i is `{"bytes": ..., "path": ...}` of file i.
 
-    `bytes` is all that is in the file, and `path` its path from the folder. With `classes=True` there is a third part,
-    `class`: the number of the folder at the top that the file lies in, as torchvision's `ImageFolder` counts them, in
-    the order of their names; files that lie in no folder are then left out. A batch has a list of `bytes`, a list of
-    `str` and an int64 tensor.
+    `bytes` is the whole content of the file, and `path` its path relative to the folder. With `classes=True` there is a
+    third field, `class`: the number of the top-level folder that contains the file, in the order of the folders' names,
+    as in torchvision's `ImageFolder`; files outside any such folder are then left out. A batch has a list of `bytes`, a
+    list of `str` and an int64 tensor.
 
-    The order is that of `ImageFolder` too: by the folder at the top, then by the whole folder, then by name, each by
-    its bytes. The files are found at once and opened when they are read. What is no regular file is left out. Names
-    that are not UTF-8 are decoded as Python does it everywhere (`os.fsdecode`), so that
-    `os.path.join(dataset.root, path)` opens the file.
+    The order is also that of `ImageFolder`: by top-level folder, then by folder path, then by name, each compared as
+    bytes. Files are listed when the dataset is created and opened when they are read. Anything that is not a regular
+    file is left out. Names that are not UTF-8 are decoded with `os.fsdecode`, so that `os.path.join(dataset.root,
+    path)` opens the file.
 
-    Several folders follow one another, in the order in which they are given. Their `root` is then the folder in which
-    they all lie, and `path` begins there. A class is the folder at the top of each of them, and one that several have
-    is one class.
+    Several folders are concatenated in the given order. Their `root` is then their common parent folder, and `path` is
+    relative to it. A class is a top-level folder of any of them; equal names are one class.
 
-    A map-style dataset as any other, under torch's own loader too. `sluicegate.DataLoader` reads it in Rust. It can be
-    pickled: the arguments travel, and the folder is read again on the other side.
+    A map-style dataset that also works under torch's own loader. `sluicegate.DataLoader` reads it in Rust. It can be
+    pickled: only the arguments are, and unpickling lists the folder again.
 
     Args:
-        root: the folder, or several: a list of them, a range in braces (`photos-{00..15}`), a pattern that folders
-            match (`photos-*`). Or a pattern of files as of `glob`, such as `photos/*/*.jpg`: its folder is what comes
-            before the first of the signs `*`, `?` and `[`, and the rest must match the path from there.
-        extensions: the ends of the names that are meant, such as `(".jpg", ".png")`, in upper or lower case.
-        classes: whether the folders at the top are classes.
-        follow_links: whether symbolic links may lead out of the folder. Those that stay inside are always followed.
-        on_error: "raise", or "skip": files that can't be opened, and links that lead nowhere, are left out when the
-            dataset is opened, and count for nothing: `len`, indices, ids and batches are those of what is left. Each
-            file is opened once for that, in every process that opens the dataset; its contents are not looked at.
+        root: the folder, or several: a list, a brace range (`photos-{00..15}`), or a pattern that matches folders
+            (`photos-*`). Or a `glob` pattern of files, such as `photos/*/*.jpg`: its folder is the part before the
+            first `*`, `?` or `[`, and the rest must match the path from there.
+        extensions: the file name endings to include, such as `(".jpg", ".png")`, ignoring case. Default: all.
+        classes: True if the top-level folders are classes.
+        follow_links: True if symbolic links may lead out of the folder. Links that stay inside are always followed.
+        on_error: "raise", or "skip": files that cannot be opened, and broken links, are excluded when the dataset is
+            opened, from `len`, indices, ids and batches. This opens each file once, in every process that opens the
+            dataset; file contents are not checked.
 
     Attributes:
         root: the folder, as an absolute path.
-        folders: where there are several, their paths from there; otherwise an empty path.
-        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
-        classes: the names of the classes, by number; none without `classes=True`.
-        class_to_idx: the numbers by the names.
+        folders: if there are several, their paths relative to `root`; otherwise one empty path.
+        damages: what `on_error="skip"` left out, one line per place; the first 1,000.
+        classes: the class names, by number; empty without `classes=True`.
+        class_to_idx: the class numbers, by name.
 
     Raises:
-        FileNotFoundError: there is no such folder, no file is meant, or a link leads nowhere.
-        ValueError: a link leads out of the folder, or to a folder that it lies in itself; or a class has no file.
-        OSError: a folder can't be read; or, while reading, a file changed.
+        FileNotFoundError: the folder does not exist, no file matches, or a link is broken.
+        ValueError: a link leads out of the folder, or to a folder that contains it; or a class has no file.
+        OSError: a folder cannot be read; or, while reading, a file changed.
 
     Examples:
         >>> import pathlib, tempfile
@@ -115,7 +114,7 @@ class FolderDataset(NativeDataset):
 
 
 def _folders(root: Paths) -> tuple[list[str], str | None]:
-    """The folders that are meant, as absolute paths, and the pattern of their files, if there is one."""
+    """Return the folders that `root` names, as absolute paths, and the pattern of their files, if there is one."""
     roots = [root] if isinstance(root, (str, bytes, os.PathLike)) else list(root)
     found = [part for each in roots for part in _of_one(local("root", each))]
     if not found:
@@ -131,7 +130,7 @@ def _of_one(path: str) -> list[tuple[str, str | None]]:
         return [(path, None)]
     found: list[tuple[str, str | None]] = []
     for each in without_braces(path):
-        # What lies at any depth is not looked for here, and what matches may be very many files: they are not listed.
+        # `**` is not expanded here. Matches are not listed, because there may be very many files.
         pattern = os.sep.join("*" if part == "**" else part for part in each.split(os.sep))
         first = None if os.path.isdir(each) else next(matches(pattern), None)
         folders = sorted(matches(pattern)) if first is not None and os.path.isdir(first) else []
@@ -143,7 +142,7 @@ def _of_one(path: str) -> list[tuple[str, str | None]]:
 
 
 def _split(path: str) -> tuple[str, str | None]:
-    """The folder that a pattern begins with, and the rest of it."""
+    """Split a pattern into the folder it begins with and the rest."""
     parts = path.split(os.sep)
     magic = next((place for place, part in enumerate(parts) if has_magic(part)), None)
     if magic is None:

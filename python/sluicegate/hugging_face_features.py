@@ -1,4 +1,4 @@
-"""What Hugging Face's `datasets` has written into Parquet and Arrow files about their columns."""
+"""Column metadata that Hugging Face's `datasets` writes into Parquet and Arrow files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 __all__ = ["METADATA", "image_mode"]
 
-# The key in the metadata of the schema.
+# The key in the schema's metadata.
 METADATA = "huggingface"
 
 
 def image_mode(metadata: str | None, column: str) -> str | None:
-    """Returns the mode that `datasets` converts the images of a column to; None if it leaves them as they are.
+    """Return the mode that `datasets` converts the images of a column to; None if it leaves them as they are.
 
     Args:
         metadata: the text under `METADATA`, which is JSON.

@@ -1,4 +1,4 @@
-"""Images: `decode_image` makes tensors of the bytes of image files."""
+"""Images: `decode_image` decodes the bytes of an image file to a tensor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .damaged_image import DamagedImageError
 Mode = Literal["RGB", "L", "RGBA", "P", "unchanged"]
 Truncated = Literal["error", "fill"]
 
-# Where Pillow's `Image.open` raises: twice its `MAX_IMAGE_PIXELS`.
+# The size above which Pillow's `Image.open` raises: twice its `MAX_IMAGE_PIXELS`.
 MAX_PIXELS = 178_956_970
 
 
@@ -27,33 +27,36 @@ def decode_image(
     truncated: Truncated = "error",
     max_pixels: int = MAX_PIXELS,
 ) -> torch.Tensor:
-    """The pixels of an image: a uint8 tensor of shape (channels, height, width).
+    """Decode an image to a uint8 tensor of shape (channels, height, width).
 
-    JPEG, PNG, WebP, BMP, GIF (its first frame), TIFF (its first page) and PNM are known, by what they begin with. JPEG
-    has the values that Pillow and torchvision have, bit for bit: the decoder is libjpeg-turbo, which the package brings
-    along. So have the others, but for 16 bits a channel (see `mode`), and for lossy WebP and JPEG in TIFF, which may
-    differ by a grey level. TIFF with a palette, with grey and alpha, of floats, or packed by zstd is refused. The GIL
-    is not held while an image is decoded, so threads do it side by side.
+    Supports JPEG, PNG, WebP, BMP, GIF (first frame), TIFF (first page) and PNM, recognized by their first bytes. JPEG
+    values equal those of Pillow and torchvision bit for bit: the decoder is libjpeg-turbo, which is bundled. The other
+    formats match too, except for 16 bits per channel (see `mode`), and for lossy WebP and JPEG in TIFF, which may
+    differ by one gray level. TIFF with a palette, with gray and alpha, with floats, or compressed with zstd is
+    rejected. Decoding releases the GIL, so threads can decode in parallel.
 
     Args:
-        image: the bytes of a file (`bytes`, or whatever shows its memory: a `bytearray`, an array, a uint8 tensor), or
-            the path of one (`str` or `os.PathLike`).
-        mode: the channels, by Pillow's names. "RGB", whatever is stored: grey is all three, alpha is dropped; "L":
-            grey, by Pillow's weights; "RGBA"; "P": numbers instead of colours, as masks of segmentation have them: of a
-            palette (in a PNG) those of the pixels, of grey the values, 8 bits; or "unchanged": the channels that are
-            stored (1, 2, 3 or 4), of palettes the colours, in uint16 where so much is stored. Other modes take the
-            upper 8 of 16 bits, where Pillow cuts grey off at 255. Printers' colours (CMYK) become RGB as with Pillow's
-            `convert`.
-        exif_orientation: whether the image is turned as its EXIF data say. Pillow and torchvision do so only when they
-            are asked to, too.
-        truncated: "error", or "fill": of a JPEG that is cut short or damaged what there is, with grey for the rest, as
+        image: the bytes of a file (`bytes`, or any object with the buffer protocol: a `bytearray`, an array, a uint8
+            tensor), or its path (`str` or `os.PathLike`).
+        mode: the channels, by Pillow's names. Modes other than "unchanged" take the upper 8 of 16 bits, where Pillow
+            clips gray at 255. CMYK becomes RGB as with Pillow's `convert`.
+
+            - "RGB": whatever is stored; gray is copied to all three channels, alpha is dropped;
+            - "L": gray, by Pillow's weights;
+            - "RGBA";
+            - "P": numbers instead of colors, as in segmentation masks: palette indices (of a PNG), or 8-bit gray
+              values;
+            - "unchanged": the stored channels (1, 2, 3 or 4); palettes become colors, and 16-bit images uint16.
+        exif_orientation: True to rotate the image according to its EXIF data. Pillow and torchvision also do so only on
+            request.
+        truncated: "error", or "fill": decode what is there of a truncated or damaged JPEG, with gray for the rest, as
             with Pillow's `LOAD_TRUNCATED_IMAGES`.
-        max_pixels: an image with more is refused before any of it is decoded.
+        max_pixels: an image with more pixels is rejected before any of it is decoded.
 
     Raises:
-        DamagedImageError: it is not an image, is damaged, or has more than `max_pixels`; both an `OSError` and a
-            `ValueError`. The message includes what the decoder reported.
-        OSError: the file can't be read.
+        DamagedImageError: the input is not an image, is damaged, or has more than `max_pixels`. It is both an `OSError`
+            and a `ValueError`. The message includes what the decoder reported.
+        OSError: the file cannot be read.
 
     Examples:
         >>> import torch
@@ -74,7 +77,7 @@ def decode_image(
 
 @functools.lru_cache(maxsize=16)
 def image_decoder(mode: str, exif_orientation: bool, truncated: str, max_pixels: int) -> _core.ImageDecoder:
-    """What decodes images as `decode_image` does with these arguments."""
+    """Return a decoder that decodes images like `decode_image` with these arguments."""
     if truncated not in get_args(Truncated):
         raise ValueError(f"truncated: expected 'error' or 'fill', but got {truncated!r}")
     if max_pixels < 1:

@@ -1,4 +1,4 @@
-"""`engine_in_words`: what is done to images in Rust and what in Python, for the `repr` of datasets and streams."""
+"""`engine_in_words`: the image work done in Rust and in Python, for the `repr` of datasets and streams."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .image_field import ImageField
 
 
 def engine_in_words(images: Mapping[str, ImageField], python_reason: str | None) -> str:
-    """Returns what is done in Rust and what in Python, as the end of a `repr`; "" where there is nothing to say.
+    """Return what is done in Rust and what in Python, as the end of a `repr`; "" if there is nothing to say.
 
     Args:
-        images: the fields that are decoded, by name; "" for the only one of a sample that has no names.
+        images: the image fields, by name; "" for the only field of a sample without names.
         python_reason: that of the dataset or the stream.
     """
     parts = [f"`{name}` {_done(image)}" if name else _done(image) for name, image in images.items()]

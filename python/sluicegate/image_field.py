@@ -1,4 +1,4 @@
-"""`ImageField`: a field of a dataset that holds the bytes of images, and what becomes of them."""
+"""`ImageField`: a dataset field that holds image bytes, and how they are decoded and transformed."""
 
 from __future__ import annotations
 
@@ -25,108 +25,109 @@ from .transforms.key_points import moved_key_points
 from .transforms.recognise import divide
 from .transforms.running import check_policies, moved_mask
 
-# Unless something else is said.
+# The default mode.
 _MODE: Mode = "RGB"
-# Those of Pillow's modes that are made here as Pillow's `convert` makes them.
+# The modes that match the result of Pillow's `convert`.
 _CONVERTED = ("RGB", "L", "RGBA")
 
-# What a cache may hold by default.
+# Default size limits of caches.
 _CACHE_BYTES = {"memory": 4 << 30, "disk": 64 << 30}
 
 ImageFieldLike: TypeAlias = "ImageField | Literal['image']"
 
 
 class ImageField:
-    """What the bytes of an image become in a sample: how they are decoded, and what is done to the image.
+    """Defines how image bytes are decoded and transformed for a sample.
 
-    It is given to a dataset in the place of a type, `fields={"jpg": ImageField(transform)}`; "image" stands for
-    `ImageField()`. A sample has a tensor of shape (channels, height, width) there, or what `transform` makes of it.
+    Pass it to a dataset in place of a type, `fields={"jpg": ImageField(transform)}`; "image" stands for `ImageField()`.
+    The sample then has a tensor of shape (channels, height, width), or the result of `transform`.
 
-    Transforms of `sluicegate.transforms`, and torchvision's (v2) where there is one of that name here, are done in
-    Rust, in one go with decoding: of a JPEG only the part is decoded that a crop leaves, and flips, conversion and
-    normalisation are done while the tensor is written. So are those of `torchvision.transforms` (v1) that give an image
-    of Pillow's the same values, within the rounding of each step (up to two levels of 256, of which an equalization or
-    a posterization after it may make more). Where they end
-    with a fixed size, a `sluicegate.DataLoader` makes whole batches in its threads, without Python; random ones with
-    `seed=` only, because in torch's order what is drawn for a sample depends on all that were drawn before: those go
-    through worker processes, as with torch, and draw what torchvision's would.
+    Transforms of `sluicegate.transforms`, and the transforms of torchvision (v2) with the same names, run in Rust,
+    fused with decoding: only the part of a JPEG that a crop keeps is decoded, and flips, conversion and normalization
+    happen while the tensor is written. So do those of `torchvision.transforms` (v1) that give a Pillow image the same
+    values, within the rounding of each step (up to two levels of 256, which a following equalization or posterization
+    may amplify). If they end with a fixed size, a `sluicegate.DataLoader` makes whole batches in its threads, without
+    Python. For random transforms this needs `seed=`, because in torch's order the values drawn for a sample depend on
+    all earlier draws; without it they run in worker processes, as with torch, and draw what torchvision would draw.
 
-    **Anything else is called,** in Python, with what the transforms before it have made in Rust, and so are those after
-    it; `python_reason` names it. It is called with a tensor (channels, height, width), of bytes until `ToTensor` or
-    `ToDtype` makes floats of them; or, in a pipeline with a v1 transform in it, with an image of Pillow's until
-    `ToTensor`, `PILToTensor` or `ToImage` makes a tensor of it, as from torchvision's `ImageFolder`. `ToTensor` makes
-    floats from 0 to 1 of both. Torchvision's transforms draw the same as where all is done in Rust, with a seed, too.
-    What they return marked as an image is unmarked, unless `tv_tensors` says otherwise.
+    **Any other transform is called** in Python, with the result of the transforms before it, which run in Rust; those
+    after it are called too. `python_reason` names the first one. It is called with a uint8 tensor (channels, height,
+    width), or a float tensor after `ToTensor` or `ToDtype`. In a pipeline that contains a v1 transform, it is called
+    with a Pillow image until `ToTensor`, `PILToTensor` or `ToImage` makes a tensor of it, as in torchvision's
+    `ImageFolder`. `ToTensor` makes floats from 0 to 1 of both. torchvision's transforms draw the same values as if
+    everything ran in Rust, with a seed, too. Results that are marked as images are unmarked, unless `tv_tensors` is
+    set.
 
-    **Boxes and masks.** Other fields of a sample that say something of places in the image move with it, as with
-    torchvision's transforms: `fields={"jpg": ImageField(transform, boxes="box.npy", masks="seg.png"), "box.npy":
-    ["npy"], "seg.png": ImageField(mode="P")}`. Boxes are four numbers each, arrays of shape (n, 4) (or lists of such),
-    and end where the image does. A batch has them behind each other, `{"values", "offsets"}`. Masks are images of the
-    size of theirs (an `ImageField` without a transform, in mode "P" for numbers), or arrays (..., height, width); the
-    nearest value is taken, never a mixture. Where both are arrays or files of these kinds, whole batches are made in
-    Rust, too. A transform that is not known is called with `(image, {name: boxes or mask, ...})`, marked as
-    `torchvision.tv_tensors`, and returns the same.
+    **Boxes and masks.** Other fields of a sample that refer to places in the image are transformed with it, as in
+    torchvision: `fields={"jpg": ImageField(transform, boxes="box.npy", masks="seg.png"), "box.npy": ["npy"], "seg.png":
+    ImageField(mode="P")}`. Boxes are arrays of shape (n, 4), or lists of such rows, and are clipped to the image. A
+    batch has them concatenated, `{"values", "offsets"}`. Masks are images of the same size as their image (an
+    `ImageField` without a transform, in mode "P" for numbers), or arrays (..., height, width); they are sampled by
+    nearest neighbor, never interpolated. If both are arrays or files of these kinds, whole batches are made in Rust,
+    too. A transform that is not recognized is called with `(image, {name: boxes or mask, ...})`, marked as
+    `torchvision.tv_tensors`, and must return the same.
 
-    **Fields with a row for each box**, such as labels: name them in `box_fields`. A transform that is called gets them
-    in its dict, too, and must return as many rows of them as boxes. `SanitizeBoundingBoxes` (the transform itself, or
-    one in `Compose`, `RandomApply`, `RandomChoice` or `RandomOrder`) drops their rows together with the boxes, whatever
-    its `labels_getter` is. If a transform changes
-    the number of boxes and `box_fields` was not given, a field with as many rows as there were boxes is an error.
+    **Fields with one row per box**, such as labels: name them in `box_fields`. A transform that is called also gets
+    them in its dict, and must return as many rows of them as boxes. `SanitizeBoundingBoxes` (the transform itself, or
+    inside `Compose`, `RandomApply`, `RandomChoice` or `RandomOrder`) drops their rows together with the boxes, whatever
+    its `labels_getter` is. If a transform changes the number of boxes and `box_fields` was not given, a field with as
+    many rows as there were boxes is an error.
 
-    **Key points** (`keypoints="points.npy"`) move with their image, too: pairs of x and y, arrays (..., 2) or lists of
-    such. Samples are made one by one then. `RandomRotation`, `RandomAffine` and `RandomPerspective`, and what follows
-    them, are torchvision's, with the same draws. Points that leave the image are outside of it, unless torchvision's
-    `ClampKeyPoints` or `SanitizeKeyPoints` is among the transforms. Key points that belong to boxes are named in
-    `box_fields`, too.
+    **Key points** (`keypoints="points.npy"`) are transformed with their image, too: pairs of x and y, arrays (..., 2)
+    or lists of such. Samples are then made one by one. `RandomRotation`, `RandomAffine` and `RandomPerspective`, and
+    the transforms after them, are torchvision's, with the same draws. Points may end up outside the image, unless
+    torchvision's `ClampKeyPoints` or `SanitizeKeyPoints` is among the transforms. Key points that belong to boxes are
+    also named in `box_fields`.
 
-    It can be pickled, if `transform` can. Threads may share it.
+    It can be pickled if `transform` can. It is thread-safe.
 
     Args:
-        transform: the transforms that are known, or anything that is called with an image.
-        exif_orientation: as of `decode_image`. By default images are turned as their EXIF data say in Hugging Face's
-            columns (structs with `bytes` and `path`), as `datasets` turns them, and nowhere else.
-        mode: as of `decode_image`. By default the mode of the column if it is Hugging Face's `Image(mode=...)` in
+        transform: recognized transforms, or any callable that takes an image.
+        exif_orientation: as in `decode_image`. By default only images in Hugging Face's columns (structs with `bytes`
+            and `path`) are rotated according to their EXIF data, as `datasets` does.
+        mode: as in `decode_image`. By default the mode of the column if it is Hugging Face's `Image(mode=...)` in
             Parquet and Arrow files, and "RGB" everywhere else.
-        truncated, max_pixels: as of `decode_image`. With crops, a part of a damaged JPEG that
-            is not needed is not looked at, but whether its end is there is.
-        exact: whether a JPEG is always decoded at full size. Otherwise, where a transform makes it (or the part that is
-            cut out of it) smaller, its blocks of 8x8 pixels are decoded to 4x4, 2x2 or one, as long as that covers what
-            is asked for: less work, and values that differ by less than two grey levels in the mean. What is exact are
-            the values of torchvision's transforms of tensors, not of Pillow's images (see `sluicegate.transforms`).
-        channels: "first" for tensors (channels, height, width); "last" for (height, width, channels), of which
-            `.permute(0, 3, 1, 2)` makes a batch in torch's channels-last layout without a copy; with transforms that
-            are recognized as a whole, or none.
-        cache: "memory" or "disk" to keep images as they are before anything is drawn and before they become floats:
-            decoded, and resized where that comes first (put `Resize` there, or whole images are kept). An epoch that
-            finds them there decodes none, and reads no files either where nothing else is in them. Each dataset has a
-            cache of its own; threads and forked workers share it, other workers have their own. The first images that
-            come are kept, until it is full, and none is dropped: every epoch asks once for each.
-        cache_bytes: what it may hold: 4 GiB in memory, 64 GiB on disk. Memory is taken as images come.
-        cache_folder: where the file is, which has no name and goes away with the dataset; `images` in
-            `$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`.
-
-        boxes: the name of the field whose boxes move with the image, or several names; of a column within a struct its
-            path, "objects.bbox".
-        box_format: what the numbers are: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height: COCO's),
-            or "CXCYWH" (the middle, width, height), all in pixels of the whole image.
-        masks: the name of the field whose mask moves with the image, or several names.
-        keypoints: the name of the field whose key points move with the image, or several names.
-        tv_tensors: whether image, boxes and masks of a sample are marked as `torchvision.tv_tensors`, for whoever asks.
-            In a batch they are plain tensors, as torch's default collate makes them.
-        box_fields: the name of the field that has a row for each box (a tensor, an array or a list), or several names;
-            with several fields of boxes a dict of these by their names. `()` says that no field belongs to the boxes.
+        truncated, max_pixels: as in `decode_image`. With crops, parts of a damaged JPEG that are not needed are not
+            checked, except that its end must be present.
+        exact: True to always decode JPEG at full size. Otherwise, if a transform shrinks the image (or the part cropped
+            from it), its 8x8 pixel blocks are decoded to 4x4, 2x2 or 1x1 as long as that covers the target size: less
+            work, and values that differ by less than two gray levels on average. Exact values are those of
+            torchvision's transforms of tensors, not of Pillow images (see `sluicegate.transforms`).
+        channels: "first" for tensors (channels, height, width); "last" for (height, width, channels);
+            `batch.permute(0, 3, 1, 2)` is then in torch's channels-last layout, without a copy. "last" requires that
+            all transforms are recognized, or that there are none.
+        cache: "memory" or "disk" to keep images as they are before the first random transform and before conversion to
+            float: decoded, and resized if that comes first (put `Resize` there, or whole images are kept). Cached
+            images are not decoded again, and their files are not read unless something else in them is needed. Each
+            dataset has its own cache; threads and forked workers share it, other workers have their own. Images are
+            added until the cache is full and are never evicted, because every epoch requests each image once.
+        cache_bytes: size limit of the cache: 4 GiB in memory, 64 GiB on disk by default. Memory is allocated as images
+            arrive.
+        cache_folder: the folder of the cache file, which has no name and disappears with the dataset; by default
+            `images` in `$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`.
+        boxes: the name of the field whose boxes are transformed with the image, or several names; for a column within a
+            struct its path, "objects.bbox".
+        box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height, as in COCO), or "CXCYWH"
+            (center, width, height), all in pixels of the whole image.
+        masks: the name of the field whose mask is transformed with the image, or several names.
+        keypoints: the name of the field whose key points are transformed with the image, or several names.
+        tv_tensors: True to mark image, boxes and masks of a sample as `torchvision.tv_tensors`. In a batch they are
+            plain tensors, as in torch's default collate.
+        box_fields: the name of the field that has one row per box (a tensor, an array or a list), or several names;
+            with several box fields, a dict of these by box field. `()` says that no field belongs to the boxes.
 
     Attributes:
-        cached_bytes: how many bytes of images are in the cache.
-        is_random: whether something is drawn by what is done in Rust.
-        python_reason: which transform is called and why; or that images have no fixed size; None where the core makes
+        cached_bytes: the size of the images in the cache, in bytes.
+        is_random: True if the part that runs in Rust draws random values.
+        python_reason: which transform is called and why, or that images have no fixed size; None if the core makes
             whole batches.
 
     Raises:
-        ValueError: an argument is none of those named; `channels="last"`, or boxes and masks with a v1 transform, where
-            transforms are called.
-        TypeError: what `transform` does to images can't be done to boxes or masks (torchvision refuses it as well).
-        ModuleNotFoundError: torchvision is needed for the marks, and is not installed; or has no key points.
+        ValueError: an argument is not one of its choices; `channels="last"`, or boxes and masks with a v1 transform, if
+            transforms are called in Python.
+        TypeError: `transform` does something to images that cannot be done to boxes or masks (torchvision refuses it as
+            well).
+        ModuleNotFoundError: the marks need torchvision, which is not installed or does not support key points.
 
     Examples:
         >>> from sluicegate import ImageField, transforms
@@ -203,7 +204,7 @@ class ImageField:
                 box_fields=len(self.boxes),
             )
         native = [] if divided is None else divided.native
-        # What is called with what the core makes, and why.
+        # The transforms that are called with the core's result, and the reason.
         self._rest, self._reason = (None, None) if divided is None else (divided.called, divided.reason)
         self._divided = divided
         if self._rest is not None and len(self.boxes) == 1:
@@ -234,7 +235,7 @@ class ImageField:
         return _core.ImageCache(images, size, folder)
 
     def of_dataset(self, images: int) -> ImageField:
-        """The same field, of a dataset of so many `images`, with a cache of its own where it has one."""
+        """Return this field for a dataset of `images` images, with its own cache if it has one."""
         if self.cache is None:
             return self
         field = ImageField.__new__(ImageField)
@@ -244,22 +245,22 @@ class ImageField:
 
     @property
     def cached_bytes(self) -> int:
-        """How many bytes of images are in the cache."""
+        """The size of the images in the cache, in bytes."""
         return 0 if self._cache is None else self._cache.bytes
 
     @property
     def is_random(self) -> bool:
-        """Whether something is drawn by what is done in Rust."""
+        """True if the part that runs in Rust draws random values."""
         return self._pipeline is not None and self._pipeline.is_random
 
     @property
     def moves_fields(self) -> bool:
-        """True if other fields of a sample move with the image."""
+        """True if other fields of a sample are transformed with the image."""
         return bool(self.boxes or self.masks or self.keypoints)
 
     @property
     def single_reason(self) -> str | None:
-        """Why what is done in Rust is done sample by sample, because of boxes or key points; None if it is not."""
+        """Why boxes or key points make Rust process samples one by one; None if it makes whole batches."""
         if self.keypoints:
             return "key points move with each image, so samples are made one by one"
         if self._drops_boxes:
@@ -270,14 +271,14 @@ class ImageField:
 
     @property
     def is_called(self) -> bool:
-        """Whether `transform`, or a part of it, is called in Python."""
+        """True if `transform`, or a part of it, is called in Python."""
         return self._rest is not None
 
     @property
     def python_reason(self) -> str | None:
-        """Why batches of its images are not made in the core alone: the first transform that is called, or their size.
+        """Why batches of its images cannot be made in the core alone: a transform that is called, or their size.
 
-        None where they are. Example: "transform 3, `Lambda`: not recognized".
+        None if they can. Example: "transform 3, `Lambda`: not recognized".
         """
         if self._reason is not None:
             return self._reason
@@ -287,49 +288,49 @@ class ImageField:
 
     @property
     def random_transform(self) -> str | None:
-        """The first transform done in Rust that draws random values, as `python_reason` names transforms."""
+        """The first transform run in Rust that draws random values, as `python_reason` names transforms."""
         return None if self._divided is None else self._divided.random
 
     @property
     def pipeline(self) -> _core.ImagePipeline | None:
-        """What makes images of one form in the core; None where Python has a part in it, or they are of any size."""
+        """The core's pipeline, if it makes images of a fixed shape without Python; otherwise None."""
         if self._pipeline is None or self._rest is not None or self._pipeline.form is None:
             return None
         return self._pipeline
 
     @property
     def decoder(self) -> _core.ImageDecoder:
-        """What decodes its images, before anything else is done to them."""
+        """The decoder for its images, without any transforms."""
         return self._decoder
 
     @property
     def mask_pipeline(self) -> _core.ImagePipeline | None:
-        """What makes masks in the core that move with an image; None where their channels depend on the file."""
+        """The core's pipeline for masks that are transformed with an image; None if channels depend on the file."""
         if self.mode == "unchanged":
             return None
         return _core.ImagePipeline("[]", self._decoder, True, self.channels == "last")
 
     def decode(self, encoded: bytes, number: int = 0) -> Any:
-        """What becomes of the image that `encoded` is; of a dataset it has a `number`, by which a cache keeps it.
+        """Decode and transform the image `encoded`; a cache stores it under `number`, its number in the dataset.
 
         Raises:
             DamagedImageError: it is not an image, or is damaged; the message includes what the decoder reported.
-            Exception: whatever `transform` raises.
+            Exception: any exception that `transform` raises.
         """
         return self.finish(self.decode_native(encoded, number))
 
     def decode_native(self, encoded: bytes, number: int = 0) -> torch.Tensor:
-        """What the core makes of the image that `encoded` is, as of `decode`: what is called is still to come.
+        """Run only the core's part of `decode`, without the transforms that are called in Python.
 
         Raises:
-            DamagedImageError: as of `decode`.
+            DamagedImageError: as for `decode`.
         """
         if self._pipeline is None:
             return self._decoder.decode(encoded)
         return self._pipeline.decode(encoded, number, self._generator())
 
     def finish(self, image: torch.Tensor) -> Any:
-        """What the transforms that are called make of what the core has made."""
+        """Apply the transforms that are called in Python to the core's result."""
         marked = self._marked(image)
         if self._rest is None:
             return marked
@@ -346,23 +347,23 @@ class ImageField:
         of_boxes: Collection[int] = (),
         keypoints: Sequence[Any] = (),
     ) -> MovedParts:
-        """What becomes of the image that `encoded` is, as of `decode`, and of boxes and masks that move with it.
+        """Decode and transform the image `encoded`, as `decode` does, together with its boxes, masks and key points.
 
         Args:
             encoded: the bytes of its file.
             number: its number in the dataset.
-            boxes: of each of the fields `boxes` what is there: (n, 4) numbers; None stays None.
-            masks: of each of the fields `masks` what is there: a tensor or an array (..., height, width); the same.
-            fields: by name what is in the fields that belong to boxes, a row for each box.
+            boxes: the value of each field in `boxes`: (n, 4) numbers; None stays None.
+            masks: the value of each field in `masks`: a tensor or an array (..., height, width); None stays None.
+            fields: by name, the values of the fields that belong to boxes, one row per box.
             of_boxes: the indices of the masks that may be dropped with their box, if there are as many as boxes.
-            keypoints: of each of the fields `keypoints` what is there: (..., 2) numbers; None stays None.
+            keypoints: the value of each field in `keypoints`: (..., 2) numbers; None stays None.
 
         Raises:
-            DamagedImageError: as of `decode`; a mask has another size than the image; boxes are not of four numbers; a
-                field of `box_fields` has more or fewer rows than there are boxes.
+            DamagedImageError: as for `decode`; the size of a mask differs from that of the image; boxes do not have
+                four numbers; a field in `box_fields` has more or fewer rows than there are boxes.
             TypeError: boxes are None, and `RandomIoUCrop` is among the transforms.
-            ValueError: `transform` left more or fewer rows of a field of `box_fields` than boxes.
-            Exception: whatever `transform` raises.
+            ValueError: `transform` left more or fewer rows of a field in `box_fields` than boxes.
+            Exception: any exception that `transform` raises.
         """
         assert self._pipeline is not None
         fields = fields or {}
@@ -397,7 +398,7 @@ class ImageField:
         return parts
 
     def _boxes_to_draw_by(self, boxes: Sequence[Any]) -> GivenBoxes | None:
-        """Returns the boxes that transforms done in Rust draw by; None if none of them does."""
+        """Return the boxes that transforms run in Rust need for their draws; None if none of them does."""
         if not self._draws_by_boxes:
             return None
         if boxes[0] is None:
@@ -411,7 +412,7 @@ class ImageField:
             raise DamagedImageError(str(error)) from None
 
     def _called(self, parts: MovedParts, formats: Sequence[str | None]) -> MovedParts:
-        """Returns what the transforms that are called make of image, boxes of these formats, and the other parts."""
+        """Apply the transforms that are called in Python to the image, its boxes in `formats`, and the other parts."""
         assert self._marks is not None
         assert self._rest is not None
         marks, size = self._marks, (int(parts.image.shape[-2]), int(parts.image.shape[-1]))
@@ -437,10 +438,10 @@ class ImageField:
         return self._marks.image(image) if is_tensor and self.tv_tensors and self._marks is not None else image
 
     def decode_many(self, encoded: Sequence[bytes], numbers: Sequence[int]) -> tuple[list[torch.Tensor], Any]:
-        """The images of one form that become of these, drawn one after the other, in memory that they share.
+        """Decode and transform images of one shape, with draws in sequence, into shared memory.
 
         Returns:
-            The images, not marked, and (row, reason) of the first that failed, behind which nothing was drawn; or None.
+            The images, not marked, and (row, reason) of the first that failed, after which nothing was drawn; or None.
         """
         assert self.pipeline is not None
         return self.pipeline.decode_many(encoded, numbers, self._generator())
@@ -449,12 +450,12 @@ class ImageField:
         return torch_door(current_generator()) if self.is_random else None
 
     def of_hugging_face(self, name: str, mode: str | None) -> ImageField:
-        """Returns the same field for the `Image` column `name` of Hugging Face, as `datasets` reads it.
+        """Return this field for Hugging Face's `Image` column `name`, read as `datasets` reads it.
 
-        Unless the field says otherwise, images are turned by their EXIF data, and have the mode that the column has.
+        Unless the field says otherwise, images are rotated according to their EXIF data and have the column's mode.
 
         Raises:
-            ValueError: the mode is not one that is made here, and the field says no other.
+            ValueError: the column's mode is not supported, and the field does not set one.
         """
         changes: dict[str, Any] = {} if self.exif_orientation is not None else {"exif_orientation": True}
         if self.mode is None and mode is not None:
@@ -467,11 +468,11 @@ class ImageField:
         return ImageField(**{**self.__getstate__(), **changes}) if changes else self
 
     def with_transform(self, transform: Callable[[Any], Any] | None) -> ImageField:
-        """The same field with another transform."""
+        """Return the same field with another transform."""
         return ImageField(**{**self.__getstate__(), "transform": transform})
 
     def __getstate__(self) -> dict[str, Any]:
-        """The arguments: the decoder is made anew on the other side."""
+        """Return the arguments; unpickling makes the decoder again."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -479,7 +480,7 @@ class ImageField:
         self._open(0)
 
     def __repr__(self) -> str:
-        """The constructor's call, as far as it differs from `ImageField()`."""
+        """Return the constructor call, with the arguments that differ from `ImageField()`."""
         default: dict[str, Any] = {"transform": None, "mode": None, "exif_orientation": None, "truncated": "error"}
         default |= {"max_pixels": MAX_PIXELS, "exact": False, "channels": "first"}
         default |= dict.fromkeys(("cache", "cache_bytes", "cache_folder"))
@@ -497,14 +498,18 @@ def _names(argument: str, names: Any) -> tuple[str, ...]:
 
 
 def image_field(field: Any) -> ImageField | None:
-    """The field that `field`, a type as users name it, stands for; None where it is another type."""
+    """Return the `ImageField` that the user-facing type `field` names; None for any other type."""
     if isinstance(field, ImageField):
         return field
     return ImageField() if isinstance(field, str) and field == "image" else None
 
 
 def checked_images(fields: Mapping[str, Any]) -> dict[str, ImageField]:
-    """Those of `fields`, types by name, that are images; the others are None."""
+    """Return the image fields in `fields`, types by name; the others must be None.
+
+    Raises:
+        ValueError: a type is neither an image nor None.
+    """
     images = {}
     for name, field in fields.items():
         if (image := image_field(field)) is not None:
@@ -517,7 +522,11 @@ def checked_images(fields: Mapping[str, Any]) -> dict[str, ImageField]:
 def image_numbers(
     images: Mapping[str, ImageField], structure: Mapping[str, Any], kinds: Sequence[Any]
 ) -> dict[int, ImageField]:
-    """The images by the numbers that their fields have in `structure`; a ValueError where there is none of bytes."""
+    """Return the images by the numbers that their fields have in `structure`.
+
+    Raises:
+        ValueError: a field does not exist, or does not hold bytes.
+    """
     numbers = {}
     for name, image in images.items():
         number = structure.get(name)

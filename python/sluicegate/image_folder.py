@@ -1,4 +1,4 @@
-"""`ImageFolderDataset`: photographs in folders, one for each class."""
+"""`ImageFolderDataset`: images in folders, one folder per class."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .native_dataset import NativeDataset, leaves_out, native_format
 from .paired_masks import PairedMasks
 from .paths import local
 
-# How many lines `damages` has at most.
+# The maximum number of lines in `damages`.
 _DAMAGES = 1_000
-# Those of torchvision's `ImageFolder`, in its order.
+# The extensions of torchvision's `ImageFolder`, in its order.
 IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
@@ -27,78 +27,81 @@ IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".t
 class ImageFolderDataset(NativeDataset):
     """The images below a folder, with the classes of torchvision's `ImageFolder`: sample i is `(image, class)`.
 
-    `image` is a uint8 tensor of shape (channels, height, width), as of `decode_image`, or what `transform` makes of it,
-    and `class` the number of the folder at the top that the file lies in, in the order of their names. The order of the
-    samples is that of `ImageFolder`, too.
+    `image` is a uint8 tensor of shape (channels, height, width), as from `decode_image`, or the result of `transform`.
+    `class` is the number of the top-level folder that contains the file, in the order of the folders' names. The order
+    of the samples is also that of `ImageFolder`.
 
-    With `labels` something else says what an image is, sample i is `(image, label)`, and the files may lie anywhere
-    below the folder, or in it. With `labels=None` there are none, sample i is the image alone, and a batch is a tensor
-    of images. The order is the same: files in the folder itself come first.
+    With `labels`, labels come from elsewhere, sample i is `(image, label)`, and the files may lie directly in the
+    folder or anywhere below it. With `labels=None`, sample i is the image alone, and a batch is a tensor of images. The
+    order is the same: files in the folder itself come first.
 
-    With `masks`, another folder, sample i is `(image, mask)`: the mask is the file there with the path of the image,
-    except for the extension, a uint8 tensor of shape (1, height, width), of a palette its numbers. Both are transformed
-    by the same draws, the mask by the nearest value. A transform that is not known is called with `(image, {"mask":
-    mask})`, marked as `torchvision.tv_tensors`, and returns the same.
+    With `masks`, another folder, sample i is `(image, mask)`. The mask is the file in that folder with the path of the
+    image, except for the extension: a uint8 tensor of shape (1, height, width), with the indices of a palette. Both are
+    transformed with the same draws, the mask by nearest neighbor. A transform that is not recognized is called with
+    `(image, {"mask": mask})`, marked as `torchvision.tv_tensors`, and must return the same.
 
-    Transforms of `sluicegate.transforms`, and torchvision's where they have the same values, are done in Rust, in one
-    go with decoding, and where they end with a fixed size `sluicegate.DataLoader` makes whole batches without Python,
-    random ones with `seed=`. Anything else is called with what those before it make, in worker processes or threads:
-    with a tensor, or in a pipeline of `torchvision.transforms` (v1) with an image of Pillow's (`ImageField` says more).
+    Transforms of `sluicegate.transforms`, and torchvision's if they have the same values, run in Rust, fused with
+    decoding. If they end with a fixed size, `sluicegate.DataLoader` makes whole batches without Python; random ones
+    need `seed=` for that. Any other transform is called with the result of those before it, in worker processes or
+    threads: with a tensor, or in a pipeline of `torchvision.transforms` (v1) with a Pillow image (see `ImageField`).
     `repr` and `python_reason` say which transform is called, and why.
 
-    The folder is listed in Rust, without a Python object that stays for each file; files are opened when they are asked
-    for. It can be pickled: the arguments travel, and the folder is listed again on the other side, and its files are
-    labelled again. Threads may share it.
+    The folder is listed in Rust, and no Python object is kept per file; files are opened when they are read. It can be
+    pickled: only the arguments are, and unpickling lists the folder and labels its files again. It is thread-safe.
 
     Args:
         root: the folder.
-        transform: is called with each image.
-        target_transform: is called with each label.
-        labels: "folder", or what gives a file another label. A regular expression, which is searched for in the path
-            from `root` (with "/" in it, whatever the system): its group called `label`, or the first one, is the name
-            of the class; classes are numbered as their names are sorted. `CsvLabels`, for a table. A function, which is
-            called with each path from `root` once when the dataset is opened, and gives an `int`, a `float`, a `str`
-            (the name of a class), or numbers of one shape as a tensor, an array or a list: of one kind for all. None
-            for images without labels.
+        transform: a callable that takes an image.
+        target_transform: a callable that takes a label.
+        labels: where labels come from. Default: "folder".
+
+            - "folder": the top-level folder is the class.
+            - A regular expression, searched for in the path relative to `root` (with "/" on every system): its group
+              named `label`, or else its first group, is the class name; classes are numbered in the order of their
+              sorted names.
+            - `CsvLabels`, for a table.
+            - A function, called once with each path relative to `root` when the dataset is opened. It returns an `int`,
+              a `float`, a `str` (a class name), or numbers of one shape as a tensor, an array or a list; the same kind
+              for all files.
+            - None: images without labels.
         masks: the folder of the masks of all images.
-        mask_mode: as `mode`, for masks.
-        mode, exif_orientation, truncated, max_pixels, exact, channels, cache, cache_bytes, cache_folder: as of
+        mask_mode: like `mode`, for masks.
+        mode, exif_orientation, truncated, max_pixels, exact, channels, cache, cache_bytes, cache_folder: as for
             `ImageField`.
-        extensions: the ends of the names that are meant, in upper or lower case; those of `ImageFolder` by default
-            (GIF is not among them).
-        is_valid_file: is called with each path instead, and says whether it is meant.
-        allow_empty: whether a class, or with other labels the folder, may be without images.
-        follow_links: whether symbolic links may lead out of the folder, as `ImageFolder` lets them. Those that stay
-            inside are always followed.
-        on_error: "raise", or "skip": files that can't be opened, and those that `decode_image` refuses with these
-            arguments, are left out when the dataset is opened, and count for nothing: `len`, indices, ids and batches
-            are those of what is left. The classes and their numbers are those of all files. Each image is decoded once
-            for that, on all cores; for 4 MiB and more what was found is kept until a file has another size or time of
-            its last change.
-        index_folder: where that is kept, instead of the user's cache folder (`$SLUICEGATE_CACHE`,
+        extensions: the file name endings to include, ignoring case; by default those of `ImageFolder` (GIF is not among
+            them).
+        is_valid_file: a callable used instead of `extensions`; it takes a path and returns True to include the file.
+        allow_empty: True if a class, or with other labels the folder, may have no images.
+        follow_links: True if symbolic links may lead out of the folder, as in `ImageFolder`. Links that stay inside are
+            always followed.
+        on_error: "raise", or "skip": files that cannot be opened, or that `decode_image` rejects with these arguments,
+            are excluded when the dataset is opened, from `len`, indices, ids and batches. The classes and their numbers
+            are those of all files. This decodes each image once, on all cores; for 4 MiB or more the result is saved,
+            and reused for each file until its size or modification time changes.
+        index_folder: where that result is saved, instead of the user's cache folder (`$SLUICEGATE_CACHE`,
             `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`).
 
     Attributes:
         root: the folder, as it was given.
-        classes: the names of the classes, by number; none where labels are no classes.
-        class_to_idx: the numbers by the names.
-        samples, imgs: `(path, label)` of each image; a list that is made when it is asked for. The label of an image
-            without one is None.
-        targets: the label of each image; the same.
-        python_reason: why Python has a part in the samples, such as "transform 3, `Lambda`: not recognized"; transforms
-            are counted from 1, those inside of others as in "3.1". None where the core makes whole batches.
+        classes: the class names; empty if labels are not classes.
+        class_to_idx: the class numbers, by name.
+        samples, imgs: `(path, label)` of each image, as a list that is made on each access. The label is None for
+            images without labels.
+        targets: the label of each image; also made on each access.
+        python_reason: why samples need Python, such as "transform 3, `Lambda`: not recognized"; transforms are counted
+            from 1, nested ones as in "3.1". None if the core makes whole batches.
         mask_paths: the path of the mask of each image; None without `masks`.
-        damages: what was left out with `on_error="skip"`, one line for each file; the first 1,000.
+        damages: what `on_error="skip"` left out, one line per file; the first 1,000.
 
     Raises:
-        FileNotFoundError: there is no such folder, it has no classes, a class has no image, there is no image at all,
-            or a link leads nowhere; an image has no mask, or, if all images are meant, a mask no image.
-        ValueError: a link leads to a folder that it lies in itself; a file gets no label (it is named); a
+        FileNotFoundError: the folder does not exist, it has no classes, a class has no image, there is no image at all,
+            or a link is broken; an image has no mask, or, unless only some files are selected, a mask has no image.
+        ValueError: a link leads to a folder that contains it; a file gets no label (the message names it);
             `target_transform` without labels.
         DamagedImageError: while reading, a file is not an image, is damaged or too large. It is both an `OSError` and a
             `ValueError`.
-        TypeError: the labels that a function gives are of several kinds, or of none of these.
-        OSError: a file or a folder can't be read.
+        TypeError: a label function returns labels of several kinds, or of an unsupported one.
+        OSError: a file or a folder cannot be read.
 
     Examples:
         >>> import pathlib, tempfile
@@ -142,7 +145,7 @@ class ImageFolderDataset(NativeDataset):
     ) -> None:
         if extensions is not None and is_valid_file is not None:
             raise ValueError("extensions and is_valid_file both say which files are meant: give one of them")
-        local("root", root)  # A URL is refused.
+        local("root", root)  # Reject URLs.
         if masks is not None:
             local("masks", masks)
         if masks is not None and labels not in ("folder", None):
@@ -204,7 +207,7 @@ class ImageFolderDataset(NativeDataset):
         self._set_images()
 
     def _pairs(self, masks: str, places: array[int], leaves: bool) -> PairedMasks:
-        """The masks of the files; of those that are not meant there need be none."""
+        """Return the masks of the files; files that are not selected need not have one."""
         paths = self._files.paths()
         is_chosen = self.is_valid_file is not None or self.extensions != IMAGE_EXTENSIONS
         return PairedMasks(
@@ -218,7 +221,7 @@ class ImageFolderDataset(NativeDataset):
         )
 
     def _labelled(self, places: array[int]) -> tuple[array[int], Labels | None]:
-        """Which of the files at `places` are meant, and what they are."""
+        """Return which of the files at `places` are included, and their labels."""
         if self.is_valid_file is not None:
             paths = self._files.paths()
             places = array("q", (place for place in places if self.is_valid_file(self._whole(paths[place]))))
@@ -258,7 +261,7 @@ class ImageFolderDataset(NativeDataset):
         self._set_labels()
 
     def _set_labels(self) -> None:
-        """Puts the labels beside the images: of one that is in the cache the file is not read."""
+        """Add the labels to the images, so that the file of a cached image is not read."""
         if self._labels is None or self._label_core is None:
             return
         self.structure, self.kinds, self.core = [0, 1], ("tensor", self._labels.kind), self._chosen
@@ -298,7 +301,7 @@ class ImageFolderDataset(NativeDataset):
 
     @property
     def transform(self) -> Callable[[Any], Any] | None:
-        """What is done to each image. Loaders take up another with their next batch; the cache is a new one then."""
+        """The transform of images. It can be replaced: loaders use it from their next batch on, with a new cache."""
         return self._field.transform
 
     @transform.setter
@@ -308,7 +311,7 @@ class ImageFolderDataset(NativeDataset):
 
     @property
     def target_transform(self) -> Callable[[Any], Any] | None:
-        """What is done to each label. Another may be set; the cache stays."""
+        """The transform of labels. It can be replaced; the cache is kept."""
         return self._target_transform
 
     @target_transform.setter
@@ -318,12 +321,12 @@ class ImageFolderDataset(NativeDataset):
 
     @property
     def cached_bytes(self) -> int:
-        """How many bytes of images are in the cache."""
+        """The size of the images in the cache, in bytes."""
         return self._images[0].cached_bytes
 
     @property
     def python_reason(self) -> str | None:
-        """Why Python has a part in its samples, and the core does not make batches alone; None where it does.
+        """Why samples need Python, so that the core cannot make batches alone; None if it can.
 
         Example: "transform 3, `Lambda`: not recognized".
         """
@@ -332,7 +335,7 @@ class ImageFolderDataset(NativeDataset):
 
     @property
     def samples(self) -> list[tuple[str, Any]]:
-        """`(path, label)` of each image."""
+        """The `(path, label)` of each image."""
         paths = self._files.paths()
         places = range(len(paths)) if self._places is None else self._places
         return [(self._whole(paths[place]), label) for place, label in zip(places, self.targets, strict=True)]
@@ -347,7 +350,7 @@ class ImageFolderDataset(NativeDataset):
 
     @property
     def imgs(self) -> list[tuple[str, Any]]:
-        """The same as `samples`, by torchvision's other name."""
+        """The same as `samples`, under torchvision's other name."""
         return self.samples
 
     @property

@@ -1,4 +1,4 @@
-"""`ImageLinks`: images whose files a table names by their paths, instead of holding their bytes."""
+"""`ImageLinks`: images whose files are named by paths in a table, instead of stored in it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from . import _core
 
 
 class ImageLinks(NamedTuple):
-    """The fields with the paths of images, as Hugging Face's `Image` columns have them.
+    """The fields with the paths of images, as in Hugging Face's `Image` columns.
 
     Attributes:
-        paths: by the field with the bytes of an image the field with its path, which is read if there are no bytes.
-        folder: where relative paths begin: the folder of the files, or, if there is no such file in it, the working
-            directory, as with `datasets`. None if the files lie in several folders: relative paths are errors then.
+        paths: maps the field with the bytes of an image to the field with its path, which is read if there are no
+            bytes.
+        folder: the base of relative paths: the folder of the files, or, if that has no such file, the working
+            directory, as in `datasets`. None if the files are in several folders: relative paths are errors then.
     """
 
     paths: Mapping[int, int] = {}
@@ -23,16 +24,20 @@ class ImageLinks(NamedTuple):
 
     @classmethod
     def of_files(cls, paths: Mapping[int, int], files: Sequence[str | os.PathLike[str]]) -> ImageLinks:
-        """Returns the links of a dataset that is read from `files`."""
+        """Return the links of a dataset that is read from `files`."""
         folders = {os.path.dirname(os.path.abspath(os.fsdecode(file))) for file in files}
         return cls(paths, folders.pop() if len(folders) == 1 else None)
 
     def core(self) -> tuple[list[tuple[int, int]], str | None]:
-        """Returns the links as the core takes them."""
+        """Return the links as the core takes them."""
         return list(self.paths.items()), self.folder
 
     def read(self, path: str) -> bytes:
-        """Returns the bytes of the image file at `path`; a DamagedImageError if it cannot be read."""
+        """Return the bytes of the image file at `path`.
+
+        Raises:
+            DamagedImageError: it cannot be read.
+        """
         return _core.linked_image(path, self.folder)
 
 

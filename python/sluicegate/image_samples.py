@@ -1,4 +1,4 @@
-"""`ImageSamples`: samples of a native dataset with images in the place of the bytes of their files."""
+"""`ImageSamples`: samples of a native dataset with images in place of their encoded files."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from .damaged_image import DamagedImageError
 from .image_field import ImageField
 from .image_links import NO_LINKS, ImageLinks
 
-# The names of the fields of samples that are pairs of an image and its mask.
+# The field names of samples that are pairs of an image and its mask.
 _PAIR = "image", "mask"
 
 
 class Moved(NamedTuple):
-    """By their numbers, the fields that move with an image."""
+    """The fields that are transformed with an image, by number."""
 
     boxes: list[int]
     masks: list[int]
-    # Of all boxes, by name: the fields with a row for each box.
+    # By name, for all boxes: the fields with one row per box.
     fields: dict[str, int]
     keypoints: list[int]
 
     @property
     def numbers(self) -> list[int]:
-        """All of them, once each: key points may have a row for each box, too."""
+        """All of them, once each: key points may also have one row per box."""
         fields = [each for each in self.fields.values() if each not in self.keypoints]
         return [*self.boxes, *self.masks, *fields, *self.keypoints]
 
 
 class ImageSamples:
-    """Samples of a native dataset with images in the place of the bytes of their files, and what moves with those.
+    """Samples of a native dataset with images in place of their encoded files, and the fields transformed with them.
 
     Args:
-        structure: how the fields of a sample are nested, as it is read.
-        kinds: by field, what it is.
-        images: by field, what becomes of the bytes there.
-        links: where images without bytes are; samples are read `with_paths` then.
+        structure: how the fields of a sample are nested as read.
+        kinds: the kind of each field.
+        images: by field, how its bytes are decoded.
+        links: the files of images without bytes; samples are then read `with_paths`.
 
     Raises:
-        ValueError: boxes or masks of an image are no fields, belong to two images, or are masks with transforms.
+        ValueError: boxes or masks of an image are not fields, belong to two images, or are masks with transforms.
 
     Attributes:
         images: as given.
-        kinds: by field, what it is with images in it.
+        kinds: the kind of each field after decoding.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ImageSamples:
         for mask in masks:
             if (image := images.get(mask)) is not None and (image.transform is not None or image.cache is not None):
                 raise ValueError("masks: a mask moves with its image, and has no transform and no cache of its own")
-        # A mask that is moved is no image to itself.
+        # A mask that is transformed with an image is not decoded as an image itself.
         self._order = [field for field in self._moved if field not in masks]
         ragged = {each for of in self._moved.values() for each in of.boxes + of.keypoints}
         if found := [self._names[each] for each in ragged if each in self.images]:
@@ -83,7 +83,7 @@ class ImageSamples:
         if field in ragged and (kind == "json" or (isinstance(kind, tuple) and kind[0] == "nested")):
             return "ragged"
         if field in rows and kind == "json":
-            # Lists of several lengths, of which torch's default collate makes no batch.
+            # Lists of different lengths, which torch's default collate cannot batch.
             return "optional", "json"
         if field not in self.images:
             return kind
@@ -91,17 +91,17 @@ class ImageSamples:
 
     @property
     def are_of_one_form(self) -> bool:
-        """Whether there is one image in a sample, plain and always of one size, and nothing that moves with it."""
+        """True if samples have one plain image of fixed size, and nothing is transformed with it."""
         if len(self._order) != 1 or self.images[self._order[0]].moves_fields:
             return False
         image = self.images[self._order[0]]
         return image.pipeline is not None and not image.tv_tensors
 
     def sample(self, raw: Any, number: int) -> Any:
-        """What becomes of `raw`, sample `number` as it was read.
+        """Return sample `number`, decoded from `raw`, the sample as read.
 
         Raises:
-            UndecodedFieldError: one of its images is damaged, or none.
+            UndecodedFieldError: one of its images is damaged, or not an image.
         """
         values = self._read_values(raw)
         for field in self._order:
@@ -117,7 +117,7 @@ class ImageSamples:
         return _nested(self._structure, values)
 
     def _read_values(self, raw: Any, row: int = 0) -> dict[int, Any]:
-        """By field, what a sample holds as it was read, with the bytes of images that it has the paths of."""
+        """Return the values of a sample by field, as read, and read image files that it only has paths of."""
         if not self._links.paths:
             return dict(_leaves(raw, self._structure))
         raw, paths = raw
@@ -132,7 +132,7 @@ class ImageSamples:
         return values
 
     def _move(self, field: int, values: dict[int, Any], number: int) -> None:
-        """Puts the image of this field into `values`, and what moves with it."""
+        """Decode the image of this field in `values`, and transform the fields that belong to it."""
         boxes, masks, fields, keypoints = self._moved[field]
         image = self.images[field]
         given = [values[each] for each in boxes], [self._mask(values, each) for each in masks]
@@ -170,9 +170,9 @@ class ImageSamples:
     def _with_rows(
         self, field: int, values: Mapping[int, Any], before: int | None, after: int | None, but: Sequence[int] = ()
     ) -> list[str]:
-        """Returns the names of other fields with `before` rows, if the transform has left `after` rows of a part.
+        """Return the names of other fields with `before` rows, if the transform has left `after` rows of a part.
 
-        Boxes, masks, images and the fields `but` are left out.
+        Boxes, masks, images and the fields `but` are excluded.
         """
         if before is None or before == after:
             return []
@@ -181,7 +181,7 @@ class ImageSamples:
         return [path for name, value in others for path in undeclared(name, value, before)]
 
     def _mask(self, values: Mapping[int, Any], field: int) -> Any:
-        """The mask in this field, before it is moved."""
+        """Return the mask in this field, before it is transformed."""
         if field not in self.images or values[field] is None:
             return values[field]
         try:
@@ -190,10 +190,10 @@ class ImageSamples:
             raise UndecodedFieldError(field, error) from None
 
     def samples(self, raw: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
-        """The same of several, whose images are of one form, and share their memory.
+        """Decode several samples, whose images have one shape and share their memory.
 
         Raises:
-            UndecodedFieldError: one of the images is damaged, or none; `row` says of which sample.
+            UndecodedFieldError: one of the images is damaged, or not an image; `row` is the index of its sample.
         """
         (field,) = self._order
         values = [self._read_values(sample, row) for row, sample in enumerate(raw)]
@@ -204,11 +204,11 @@ class ImageSamples:
 
     @property
     def images_by_name(self) -> dict[str, ImageField]:
-        """The images by the names of their fields, which are paths inside of others; "" where samples have no names."""
+        """The images by field name, or by path for nested fields; "" if samples have no names."""
         return {self._names[field]: image for field, image in self.images.items()}
 
     def core(self, core: _core.Dataset) -> tuple[_core.Dataset, Any, list[int]] | str:
-        """`core` with its images decoded by the core, its structure, and its fields; or why it can't, in words."""
+        """Return the core with its images decoded there, its structure and its fields; or the reason why not."""
         for field in self._order:
             if self.images[field].single_reason is not None:
                 return str(self.images[field].python_reason)
@@ -239,17 +239,17 @@ class ImageSamples:
 
 
 def with_paths(structure: Any, links: ImageLinks) -> list[Any]:
-    """Returns how samples of this structure are nested if the paths of images are read, too."""
+    """Return how samples of this structure are nested if the paths of images are also read."""
     return [structure, list(links.paths.values())]
 
 
 class UndecodedFieldError(Exception):
-    """A field of a sample whose image can't be decoded.
+    """A field whose image cannot be decoded.
 
     Attributes:
-        field: the number of its field.
+        field: the number of the field.
         reason: why.
-        row: which of several samples it is in.
+        row: the index of its sample, if there are several.
     """
 
     def __init__(self, field: int, reason: object, row: int = 0) -> None:
@@ -258,14 +258,14 @@ class UndecodedFieldError(Exception):
 
 
 def _holds_boxes(kind: Any, field: tuple[str, str, Sequence[int]]) -> bool:
-    """Whether the core can move what is in a field of this kind."""
+    """Return True if the core can transform the boxes in a field of this kind."""
     _, dtype, shape = field
     is_array = kind in ("tensor", "ragged") or (isinstance(kind, tuple) and kind[0] == "padded")
     return is_array and list(shape[-1:]) == [4] and dtype in ("float32", "float64", "int32", "int64")
 
 
 def _moved_with(image: ImageField, structure: Any) -> Moved:
-    """The fields that move with an image, by their numbers."""
+    """Return the fields that are transformed with an image, by number."""
     boxes, masks = ([_number(structure, name) for name in names] for names in (image.boxes, image.masks))
     names = [name for of in (image.box_fields or {}).values() for name in of]
     keypoints = [_number(structure, name, "keypoints") for name in image.keypoints]
@@ -273,7 +273,7 @@ def _moved_with(image: ImageField, structure: Any) -> Moved:
 
 
 def _named(structure: Any, prefix: str = "") -> Iterator[tuple[int, str]]:
-    """The numbers of the fields with their names, of fields in dicts their paths: "objects.bbox"."""
+    """Yield the numbers of the fields with their names, or paths such as "objects.bbox" for fields in dicts."""
     if isinstance(structure, int):
         yield structure, prefix
         return
@@ -282,7 +282,7 @@ def _named(structure: Any, prefix: str = "") -> Iterator[tuple[int, str]]:
 
 
 def _number(structure: Any, name: str, argument: str = "boxes, masks") -> int:
-    """The number of the field called `name`, which may be a path: "objects.bbox"."""
+    """Return the number of the field called `name`, which may be a path: "objects.bbox"."""
     if isinstance(structure, list) and name in _PAIR:
         structure = dict(zip(_PAIR, structure, strict=True))
     part = structure
@@ -295,7 +295,7 @@ def _number(structure: Any, name: str, argument: str = "boxes, masks") -> int:
 
 
 def _leaves(part: Any, structure: Any) -> Iterator[tuple[int, Any]]:
-    """The numbers of the fields, and what is in them, nested as `structure` says, in order."""
+    """Yield the field numbers with their values in `part`, which is nested like `structure`, in order."""
     if isinstance(structure, dict):
         for key, inner in structure.items():
             yield from _leaves(part[key], inner)
@@ -307,7 +307,7 @@ def _leaves(part: Any, structure: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _nested(structure: Any, values: Mapping[int, Any]) -> Any:
-    """A sample of these values by field."""
+    """Nest these values by field into a sample."""
     if isinstance(structure, dict):
         return {key: _nested(inner, values) for key, inner in structure.items()}
     if isinstance(structure, list):
@@ -316,7 +316,7 @@ def _nested(structure: Any, values: Mapping[int, Any]) -> Any:
 
 
 def _numbered(structure: Any, used: list[int]) -> Any:
-    """`structure` with its fields numbered as they come; which ones they were is added to `used`."""
+    """Return `structure` with its fields numbered in order, and append their old numbers to `used`."""
     if isinstance(structure, dict):
         return {key: _numbered(part, used) for key, part in structure.items()}
     if isinstance(structure, list):

@@ -1,4 +1,4 @@
-"""`json_batch`: batches of the values that JSON texts stand for."""
+"""`json_batch`: batches of parsed JSON values."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _REMEDY = (
 
 
 def json_batch(values: Sequence[Any], name: str = "", default: Callable[[Any], Any] = default_collate) -> Any:
-    """Returns the batch of parsed JSON values: that of `default`, except for lists that no tensor holds.
+    """Return the batch of parsed JSON values: that of `default`, except for lists that no tensor can hold.
 
-    Lists of texts, objects or lists (`messages`), and empty lists, stay one list per sample, as a column of Parquet has
-    them: torch's collate would transpose them, or fail where lengths differ. Objects in such lists have the keys that
-    the JSON text gives them; none are added. Texts may be None, in any sample. Numbers and lists of numbers are left to
+    Lists of strings, objects or lists (`messages`), and empty lists, stay one list per sample, like a column of
+    Parquet: torch's collate would transpose them, or fail if lengths differ. Objects in such lists keep the keys of
+    their JSON text; none are added. Strings may be None, in any sample. Numbers and lists of numbers are left to
     `default`.
 
     Args:
         values: one per sample.
         name: the key that they belong to, for messages.
-        default: torch's default collate, or what stacks as it does.
+        default: torch's default collate, or a function that stacks like it.
 
     Warns:
-        UserWarning: the first number is an integer and another is a float, of which torch makes float32.
+        UserWarning: the first number is an integer and another is a float, which torch makes float32.
 
     Raises:
-        KeyError: an object lacks a key that another one has. Torch's collate drops the keys that the first one lacks.
+        KeyError: an object lacks a key that another one has. torch's collate drops keys that the first one lacks.
         RuntimeError: lists of numbers have unequal lengths, or a number is None.
         TypeError: a value is None where others are numbers, lists or objects.
 
@@ -85,7 +85,7 @@ def _first_none(values: Sequence[Any]) -> int:
 
 
 def _check_keys(objects: Sequence[dict[str, Any]], name: str) -> None:
-    """Raises a KeyError if the objects do not all have the keys of the first one."""
+    """Raise a KeyError if not all objects have the keys of the first one."""
     keys = objects[0].keys()
     for place, each in enumerate(objects):
         if each.keys() != keys:
@@ -98,7 +98,7 @@ def _check_keys(objects: Sequence[dict[str, Any]], name: str) -> None:
 
 
 def _warn_of_rounding(values: Sequence[Any], name: str) -> None:
-    """Warns if torch's default collate makes float32, as it does of numbers whose first one is an integer."""
+    """Warn if torch's default collate makes float32, as it does if the first of the numbers is an integer."""
     columns = zip(*values, strict=False) if isinstance(values[0], list) else (values,)
     if any(isinstance(column[0], int) and any(type(value) is float for value in column) for column in columns):
         warnings.warn(

@@ -1,4 +1,4 @@
-"""`JsonLinesDataset`: files of one JSON value a line."""
+"""`JsonLinesDataset`: files with one JSON value per line."""
 
 from __future__ import annotations
 
@@ -14,52 +14,50 @@ from .paths import Paths, expand, listed, local
 
 @native_format
 class JsonLinesDataset(NativeDataset):
-    r"""The lines of one or more JSON Lines files: sample i is the object of line i, or the fields of it that are named.
+    r"""The lines of one or more JSON Lines files: sample i is the object on line i, or its named fields.
 
-    Without `fields` a sample is what `json.loads` makes of the line, and a batch is torch's default collate of those,
-    except that lists of texts, objects or lists (`messages`) stay one list per sample, as `ParquetDataset` gives them.
-    With `fields` it is a dict of these fields in their types, parsed in Rust without Python's lock: numbers and
-    booleans become tensors in a batch, texts a list of `str`, lists of numbers `{"values", "offsets"}`.
+    Without `fields`, a sample is the result of `json.loads` for the line, and a batch is torch's default collate of
+    those, except that lists of strings, objects or lists (`messages`) stay one list per sample, as in `ParquetDataset`.
+    With `fields`, a sample is a dict of these fields in their types, parsed in Rust without the GIL. In a batch,
+    numbers and booleans become tensors, strings a list of `str`, and lists of numbers `{"values", "offsets"}`.
 
-    Lists of objects that hold only numbers stay lists of objects; Parquet gives lists of numbers by key there.
-    Objects in such lists have the keys that the line gives them, as in `datasets.load_dataset("json")` of version 5; in
-    Parquet all rows have the same keys, and `nulls="mask"` makes None of the others. A key of the sample itself that is
-    missing in some samples of a batch is a KeyError, and None is an error where others have a number, a list or an
-    object: name the `fields`, with `defaults`. Texts may be None. Without `fields`, numbers have the type that torch
-    gives them batch by batch: int64 in a batch of integers, and float32, with a warning, where an integer comes before
-    a float. `fields={"score": float}` makes them float64 in all batches, as Parquet does.
+    Lists of objects that hold only numbers stay lists of objects; Parquet gives lists of numbers by key instead.
+    Objects in such lists have the keys of their line, as in `datasets.load_dataset("json")` of version 5; in Parquet
+    all rows have the same keys, and `nulls="mask"` makes the missing ones None.
 
-    Blank lines are left out. Lines end in a line feed, or that and a carriage return; the last need not. A byte order
-    mark is skipped. Each line is checked when it is read: an error names the file, the byte, and the line. Brackets may
-    be nested 127 deep. `NaN` and `Infinity` are no JSON.
+    Without `fields`, a top-level key that is missing in some samples of a batch is a KeyError, and None is an error
+    where others have a number, a list or an object: name the `fields`, with `defaults`. Strings may be None. Numbers
+    have the type that torch infers for each batch: int64 in a batch of integers, and float32, with a warning, if an
+    integer comes before a float. `fields={"score": float}` makes them float64 in all batches, as in Parquet.
 
-    Opening scans the files for the ends of lines, with all cores. For 4 MiB of text and more the result is kept in a
-    file beside the first one (in the user's cache folder where that can't be), and used as long as the files are the
-    same.
+    Blank lines are skipped. Lines end in LF or CRLF; the last one need not. A byte order mark is skipped. Each line is
+    checked when it is read: an error names the file, the byte, and the line. Brackets may be nested 127 deep. `NaN` and
+    `Infinity` are not valid JSON.
 
-    A map-style dataset as any other, under torch's own loader too (`collate_fn=dataset.collate` for lists). It
-    can be pickled: the arguments travel. Threads may share it.
+    Opening scans the files for line ends, on all cores. For 4 MiB of text or more the result is saved in a file next to
+    the first one (in the user's cache folder if that is not writable), and reused while the files are unchanged.
+
+    A map-style dataset that also works under torch's own loader (`collate_fn=dataset.collate` for lists). It can be
+    pickled: only the arguments are. It is thread-safe.
 
     Args:
-        paths: a file, several, or a pattern (`data/*.jsonl`, `part-{00..15}.jsonl`); one after the other.
-        fields: types by name: `int`, `float`, `bool`, `str`, `"json"`; a data type of torch's, or `(dtype, shape)`, for
-            a tensor of that shape; `[int]`, `[torch.float32]`, `[str]` for lists of any length.
-        defaults: by name, what stands for a field that a line does not have, or has as null. Without one it is an
-            error.
-        on_error: "raise", or "skip": lines that are no UTF-8 or no JSON, or have not the `fields` as told, are left out
-            when the dataset is opened, and count for nothing: `len`, indices, ids and batches are those of what is
-            left. So is a file in UTF-16. Every line is read once for that; which ones are left out is kept like their
-            places.
-        index_folder: where the places of the lines are kept.
+        paths: a file, several files, or a pattern (`data/*.jsonl`, `part-{00..15}.jsonl`); files are concatenated.
+        fields: types by name: `int`, `float`, `bool`, `str`, `"json"`; a torch data type, or `(dtype, shape)`, for a
+            tensor of that shape; `[int]`, `[torch.float32]`, `[str]` for variable-length lists.
+        defaults: by name, the value of a field that is missing or null. Without one, that is an error.
+        on_error: "raise", or "skip": lines that are not UTF-8 or not JSON, or do not match `fields`, are excluded when
+            the dataset is opened, from `len`, indices, ids and batches. So is a file in UTF-16. This needs one pass
+            over all lines; the result is saved with the line offsets.
+        index_folder: where the line offsets are saved.
 
     Attributes:
-        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
+        damages: what `on_error="skip"` left out, one line per place; the first 1,000.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: while reading: a line is no UTF-8 or no JSON, or has no such field, or one of another type.
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: while reading: a line is not UTF-8 or not JSON, or a field is missing or has a different type.
         KeyError, TypeError, RuntimeError: while batching without `fields`: samples have different keys, None where
-            others have a value that is not a text, or lists of numbers of unequal lengths.
+            others have a value that is not a string, or lists of numbers of unequal lengths.
         OSError: while reading: a file changed since it was opened.
 
     Examples:

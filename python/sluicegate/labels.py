@@ -1,4 +1,4 @@
-"""Labels of files that say more than the folder they lie in: by pattern, by table, by function."""
+"""Labels of files that do not come from their folders: by pattern, by table, by function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import _core, _torch
 from .csv_labels import CsvLabels
 from .native_dataset import Kind
 
-# What says which label a file has; "folder", as in torchvision's `ImageFolder`; None where there are none.
+# The source of labels; "folder", as in torchvision's `ImageFolder`; None for no labels.
 LabelsLike: TypeAlias = "str | re.Pattern[str] | CsvLabels | Callable[[str], Any] | None"
 
 
@@ -24,8 +24,8 @@ class Labels:
 
     Attributes:
         values: a tensor of shape (files, ...).
-        kind: "number" for an `int`, `float` or `bool` each; "tensor" for rows.
-        classes: the names by number, if the labels are classes.
+        kind: "number" if each label is an `int`, `float` or `bool`; "tensor" for rows.
+        classes: the class names by number, if the labels are classes.
         places: which files have a label; None for all.
     """
 
@@ -35,21 +35,21 @@ class Labels:
     places: Sequence[int] | None = None
 
     def at(self, place: int) -> Any:
-        """The label of one file: a number, or a tensor of its own."""
+        """Return the label of one file: a number, or an independent tensor."""
         value = self.values[place]
         return value.item() if self.kind == "number" else value.clone()
 
     def subset(self, places: Sequence[int]) -> Labels:
-        """Those of the files at `places`."""
+        """Return the labels of the files at `places`."""
         chosen = torch.tensor(places, dtype=torch.int64, device="cpu")
         return Labels(self.values[chosen], self.kind, self.classes)
 
     def to_list(self) -> list[Any]:
-        """All of them, as `at` has them."""
+        """Return all labels, in the form that `at` returns."""
         return self.values.tolist() if self.kind == "number" else [row.clone() for row in self.values]
 
     def core(self) -> _core.Dataset:
-        """What the core reads: the very memory."""
+        """Return a core dataset that shares the memory of the labels."""
         values = self.values
         strides = tuple(stride * values.element_size() for stride in values.stride())
         dtype, owner = _torch.dtype_name(values.dtype), values.untyped_storage()
@@ -57,11 +57,11 @@ class Labels:
 
 
 def checked_labels(labels: Any) -> LabelsLike:
-    """The argument `labels`.
+    """Return the argument `labels`.
 
     Raises:
-        TypeError: it is of none of the types that are known.
-        ValueError: a text that is no regular expression, or one that has no group.
+        TypeError: its type is not supported.
+        ValueError: a string is not a regular expression, or has no group.
     """
     if isinstance(labels, str) and labels != "folder":
         try:
@@ -84,7 +84,7 @@ def checked_labels(labels: Any) -> LabelsLike:
 
 
 def labels_of(labels: Any, paths: Sequence[str]) -> Labels:
-    """What `labels`, as `checked_labels` gives it, says of the files at `paths`, from their root."""
+    """Return the labels that `labels`, from `checked_labels`, gives the files at `paths`, relative to their root."""
     if isinstance(labels, re.Pattern):
         return _classes(_found(labels, paths))
     if isinstance(labels, CsvLabels):
@@ -101,7 +101,7 @@ def _classes(names: Sequence[str]) -> Labels:
 
 
 def _found(pattern: re.Pattern[str], paths: Sequence[str]) -> list[str]:
-    """What the pattern's group says of each path."""
+    """Return the match of the pattern's group in each path."""
     group: str | int = "label" if "label" in pattern.groupindex else 1
     found = [match and match[group] for match in map(pattern.search, paths)]
     missed = [path for path, label in zip(paths, found, strict=True) if label is None]
@@ -113,12 +113,12 @@ def _found(pattern: re.Pattern[str], paths: Sequence[str]) -> list[str]:
     return [label for label in found if label is not None]
 
 
-# By what a label is, what it is stored as.
+# The stored data type, by label type.
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
 
 
 def _stacked(found: list[Any], paths: Sequence[str]) -> Labels:
-    """The labels that a function gave."""
+    """Return the labels that a function returned."""
     kinds = [_type(label) for label in found]
     for path, kind, label in zip(paths, kinds, found, strict=True):
         if kind is None or kind is not kinds[0]:

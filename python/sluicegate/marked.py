@@ -1,4 +1,4 @@
-"""Tensors marked as torchvision has them: an image, its boxes and its masks."""
+"""Tensors marked as in torchvision: an image, its boxes and its masks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import torch
 
 
 def tv_tensors(why: str) -> Any:
-    """The module `torchvision.tv_tensors`; a ModuleNotFoundError that says `why` it is needed."""
+    """Return the module `torchvision.tv_tensors`.
+
+    Raises:
+        ModuleNotFoundError: torchvision is not installed; the message says `why` it is needed.
+    """
     try:
         return importlib.import_module("torchvision.tv_tensors")
     except ModuleNotFoundError as error:
@@ -18,15 +22,15 @@ def tv_tensors(why: str) -> Any:
 
 
 class Marks:
-    """Marks the parts of a sample as `torchvision.tv_tensors`, which its transforms go by.
+    """Marks the parts of a sample as `torchvision.tv_tensors`, which torchvision's transforms rely on.
 
     Args:
-        why: for whom, in words, for the error where torchvision is missing.
+        why: what needs the marks, for the error if torchvision is missing.
         box_format: what the four numbers of boxes are.
         has_keypoints: True if there are key points to mark.
 
     Raises:
-        ModuleNotFoundError: torchvision is not installed, or it is one without key points.
+        ModuleNotFoundError: torchvision is not installed, or does not support key points.
     """
 
     def __init__(self, why: str, box_format: str, has_keypoints: bool = False) -> None:
@@ -36,12 +40,12 @@ class Marks:
             raise ModuleNotFoundError(f"{why}: key points need torchvision 0.23 or newer, and this one has none")
 
     def image(self, image: torch.Tensor) -> torch.Tensor:
-        """An image (channels, height, width)."""
+        """Mark an image (channels, height, width)."""
         marked: torch.Tensor = self._tensors.Image(image)
         return marked
 
     def boxes(self, boxes: Any, size: tuple[int, int], form: str | None = None) -> Any:
-        """Boxes (..., 4) in an image of this (height, width), in another format if `form` names one; None for None."""
+        """Mark boxes (..., 4) in an image of this (height, width), in the format `form` if given; None stays None."""
         if boxes is None:
             return None
         plain = torch.as_tensor(boxes)
@@ -49,16 +53,16 @@ class Marks:
         return self._tensors.BoundingBoxes(plain, format=form or self._box_format, canvas_size=tuple(size))
 
     def mask(self, mask: Any) -> Any:
-        """A mask (..., height, width); None where there is none."""
+        """Mark a mask (..., height, width); None stays None."""
         return None if mask is None else self._tensors.Mask(torch.as_tensor(mask))
 
     def keypoints(self, points: torch.Tensor | None, size: tuple[int, int]) -> Any:
-        """Key points (..., 2) in an image of this (height, width); None for None."""
+        """Mark key points (..., 2) in an image of this (height, width); None stays None."""
         return None if points is None else self._tensors.KeyPoints(points, canvas_size=tuple(size))
 
 
 def points_of(points: Any) -> torch.Tensor:
-    """Returns key points, a tensor, an array or lists, as a tensor of shape (..., 2).
+    """Return key points, given as a tensor, an array or lists, as a tensor of shape (..., 2).
 
     Raises:
         ValueError: they are not pairs of numbers.
@@ -71,11 +75,11 @@ def points_of(points: Any) -> torch.Tensor:
 
 
 def without_mark(image: Any) -> Any:
-    """`image` as a plain tensor where it is one marked as an image; anything else as it is."""
+    """Return a tensor that is marked as an image without the mark; return anything else unchanged."""
     tensors = sys.modules.get("torchvision.tv_tensors")
     return plain(image) if tensors is not None and isinstance(image, tensors.Image) else image
 
 
 def plain(tensor: Any) -> Any:
-    """`tensor` without a mark."""
+    """Return `tensor` without a mark."""
     return tensor.as_subclass(torch.Tensor) if isinstance(tensor, torch.Tensor) else tensor

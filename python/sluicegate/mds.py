@@ -1,4 +1,4 @@
-"""`MdsDataset`: folders as MosaicML's Streaming writes them."""
+"""`MdsDataset`: folders written by MosaicML Streaming."""
 
 from __future__ import annotations
 
@@ -14,51 +14,54 @@ from .image_field import ImageFieldLike, checked_images, image_numbers
 from .native_dataset import Kind, leaves_out, native_format
 from .paths import Paths, expand, listed, local
 
-# What was unpacked is kept up to this size.
+# Default limit of the cache of decompressed shards.
 _CACHE_BYTES = 256 << 20
 
 
 @native_format
 class MdsDataset(DecodedDataset):
-    """The samples of a folder in MDS, MosaicML Streaming's format: a dict of the columns of each.
+    """The samples of a folder in MDS, MosaicML Streaming's format; each is a dict of column values.
 
-    The folder has `index.json` (version 2) and the shards that it names, raw or compressed with zstd; what was unpacked
-    is kept as long as there is room for it. To shuffle compressed shards that are larger than `cache_bytes`, take
-    `BlockShuffleSampler(dataset, window=...)` with a window that fits: each shard is then unpacked once an epoch
-    (`cache_info` says how it went, and what to reckon with). Streaming is not needed. Encodings: `int`, `str_int` and
-    `str_float` are numbers; `int8` to `uint64` and `float16` to `float64` tensors, but those of int64 and float64
-    Python's numbers; `str` and `str_decimal` `str`; `bytes`, `jpeg` and `png` `bytes`; `json` what the text stands for,
-    in batches as those of `JsonLinesDataset`. An `ndarray` of fixed shape is a tensor; of one without, data type and
-    all axes but the first are those of the first sample, and a batch is `{"values", "offsets"}`. Pickles (`pkl`)
-    are never loaded: name the other columns.
+    The folder has `index.json` (version 2) and the shards that it names, raw or compressed with zstd. Decompressed
+    shards are cached while there is room. To shuffle compressed shards that are larger than `cache_bytes`, use
+    `BlockShuffleSampler(dataset, window=...)` with a window that fits: each shard is then decompressed once per epoch
+    (`cache_info` reports the hits and what to expect). Streaming is not needed. Encodings:
 
-    A map-style dataset as any other, under torch's own loader too (`collate_fn=dataset.collate` for arrays of any
-    length). It can be pickled: the arguments travel. Threads may share it.
+    - `int`, `str_int` and `str_float`: numbers;
+    - `int8` to `uint64` and `float16` to `float64`: tensors, except that int64 and float64 are Python numbers;
+    - `str` and `str_decimal`: `str`;
+    - `bytes`, `jpeg` and `png`: `bytes`;
+    - `json`: the parsed value; batches are as in `JsonLinesDataset`;
+    - `ndarray`: a tensor if the shape is fixed. Otherwise the data type and all axes except the first are those of the
+      first sample, and a batch is `{"values", "offsets"}`.
+    - `pkl`: pickles are never loaded; name the other columns.
+
+    A map-style dataset that also works under torch's own loader (`collate_fn=dataset.collate` for variable-length
+    arrays). It can be pickled: only the arguments are. It is thread-safe.
 
     Args:
-        folder: where `index.json` is; or several folders of equal columns, whose samples follow one another: a list of
-            them, a glob or a range in braces.
-        fields: the names of the columns that make up a sample, in this order; all by default. Or a dict that says of
-            each whether it is an image: `{"image": "image", "label": None}`, or an `ImageField`.
-        cache_bytes: how many bytes of unpacked shards are kept, of each folder; 256 MiB by default.
-        on_error: "raise", or "skip": samples that are damaged are left out when the dataset is opened, and count for
-            nothing: `len`, indices, ids and batches are those of what is left. Of a compressed shard that can't be
-            unpacked these are all, of a raw one that was cut those that are gone; and those with an image that can't be
-            decoded. Every sample is read once for that; for 4 MiB and more the result is kept in a file, and used as
-            long as the shards are the same.
-        index_folder: where it is kept, instead of beside the first shard (or in the user's cache folder, where that
-            can't be).
+        folder: the folder of `index.json`; or several folders with equal columns, which are concatenated: a list, a
+            glob or a brace range.
+        fields: the names of the columns that make up a sample, in this order. Default: all. Or a dict that says which
+            are images: `{"image": "image", "label": None}`, or an `ImageField`.
+        cache_bytes: size limit of the cache of decompressed shards, in bytes per folder; 256 MiB by default.
+        on_error: "raise", or "skip": damaged samples are excluded when the dataset is opened, from `len`, indices, ids
+            and batches. These are all samples of a compressed shard that cannot be decompressed, the missing samples of
+            a truncated raw shard, and samples with an image that cannot be decoded. This needs one pass over all
+            samples; for 4 MiB or more the result is saved in a file and reused while the shards are unchanged.
+        index_folder: where that file is saved. Default: next to the first shard, or in the user's cache folder if that
+            is not writable.
 
     Attributes:
-        block_sizes: the number of samples in each shard: what `BlockShuffleSampler` goes by.
-        block_size: that of most shards.
-        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000 of each folder.
+        block_sizes: the number of samples in each shard; used by `BlockShuffleSampler`.
+        block_size: the most common block size.
+        damages: what `on_error="skip"` left out, one line per place; the first 1,000 of each folder.
 
     Raises:
-        FileNotFoundError: there is no index, or no such shard.
-        ValueError: the index is not one of MDS or names files outside of the folder; there is no such column, it can't
-            be read, or it is another in another folder; a shard has another size than the index says, or, while
-            reading, is damaged.
+        FileNotFoundError: the index or a shard does not exist.
+        ValueError: the index is not an MDS index, or names files outside of the folder; a column does not exist, cannot
+            be read, or differs between folders; the size of a shard differs from the index, or, while reading, a shard
+            is damaged.
         OSError: while reading: a file changed since it was opened.
 
     Examples:

@@ -1,4 +1,4 @@
-"""`MovedParts`: an image after its transform, with the parts of its sample that moved with it."""
+"""`MovedParts`: a transformed image, and the parts of its sample that were transformed with it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .box_rows import row_count, rows_of
 
 
 class MovedParts(NamedTuple):
-    """An image after its transform, and the parts of its sample that moved with it.
+    """A transformed image, and the parts of its sample that were transformed with it.
 
     Attributes:
         image: the image.
-        boxes: by field of boxes, what is there.
-        masks: by field of masks, what is there.
-        fields: by name, the fields that belong to boxes.
-        keypoints: by field of key points, what is there.
+        boxes: the value of each field of boxes.
+        masks: the value of each field of masks.
+        fields: by name, the values of the fields that belong to boxes.
+        keypoints: the value of each field of key points.
     """
 
     image: Any
@@ -28,10 +28,10 @@ class MovedParts(NamedTuple):
     def with_rows(
         self, rows: Sequence[int], count: int, of_boxes: Collection[int], points_of_boxes: Collection[int]
     ) -> MovedParts:
-        """Returns the same with these rows of what belongs to `count` boxes.
+        """Return the same, but keep only these rows of everything that belongs to `count` boxes.
 
         Args:
-            rows: the indices of the boxes that are left.
+            rows: the indices of the boxes to keep.
             count: the number of boxes before.
             of_boxes: the indices of the masks that belong to boxes, if there are as many as boxes.
             points_of_boxes: the indices of the fields of key points that belong to boxes.

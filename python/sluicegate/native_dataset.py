@@ -1,4 +1,4 @@
-"""`NativeDataset`: what every dataset has in common that the core reads from files."""
+"""`NativeDataset`: the base of datasets that the core reads from files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .json_batch import json_batch
 
 Kind = str | tuple[str, bytes] | tuple[str, str] | tuple[str, bytes, bool, int, int | None]
 
-# What a batch of values of any length is: "ragged", or `("padded", fill)`.
+# How variable-length values are batched: "ragged", or `("padded", fill)`.
 Lists: TypeAlias = "str | tuple[str, Any]"
 
-# Data types that DLPack has no code for: they cross as bytes and are viewed as what they are.
+# Data types without a DLPack code: they are passed as bytes and viewed as their type.
 VIEWED = {
     "float8_e4m3fn": torch.float8_e4m3fn,
     "float8_e4m3fnuz": torch.float8_e4m3fnuz,
@@ -35,7 +35,7 @@ VIEWED = {
 
 READING_METHODS = ("__getitem__", "__getitems__", "__len__")
 
-# By class and name: the methods that the core stands in for. Somebody may replace them, and a subclass has others.
+# By class and name: the methods that the core replaces. Users may override them, and subclasses may have their own.
 FORMAT_METHODS: dict[tuple[type, str], Any] = {}
 
 _REPLACED = object()
@@ -44,13 +44,13 @@ _Format = TypeVar("_Format", bound="type[NativeDataset]")
 
 
 def native_format(cls: _Format) -> _Format:
-    """Decorate a class whose objects the core reads instead of calling their methods; not their subclasses."""
+    """Decorate a class whose instances the core reads without calling their methods; subclasses are excluded."""
     FORMAT_METHODS.update({(cls, name): getattr(cls, name) for name in READING_METHODS})
     return cls
 
 
 def has_methods(dataset: Any, known: Mapping[tuple[type, str], Any]) -> bool:
-    """Returns whether class and object have the reading methods that are `known`, by class and name."""
+    """Return True if class and object have the original reading methods, given in `known` by class and name."""
     cls = type(dataset)
     return "__getitems__" not in getattr(dataset, "__dict__", ()) and all(
         getattr(cls, name, None) is known.get((cls, name), _REPLACED) for name in READING_METHODS
@@ -58,7 +58,7 @@ def has_methods(dataset: Any, known: Mapping[tuple[type, str], Any]) -> bool:
 
 
 def hand_over(dataset: _core.Dataset, structure: Any, kinds: Sequence[Kind]) -> _core.HandOver:
-    """How batches and samples of `dataset` become Python objects."""
+    """Return how batches and samples of `dataset` become Python objects."""
     return hand_over_fields(structure, kinds, [VIEWED.get(dtype) for _, dtype, _ in dataset.fields])
 
 
@@ -68,36 +68,44 @@ def hand_over_fields(
     views: Sequence[torch.dtype | None] = (),
     finish: Callable[[Any], Any] | None = None,
 ) -> _core.HandOver:
-    """How fields of these kinds become Python objects.
+    """Return how fields of these kinds become Python objects.
 
     Args:
-        structure: how they are nested, as `NativeDataset` has it.
-        kinds: by field, what it is, as `NativeDataset` has it.
-        views: data types that DLPack has no code for.
-        finish: takes each batch, and returns what is delivered in its place.
+        structure: how they are nested, as in `NativeDataset`.
+        kinds: the kind of each field, as in `NativeDataset`.
+        views: data types without a DLPack code.
+        finish: takes each batch, and returns what to deliver instead.
     """
     views = list(views) or [None] * len(kinds)
     return _core.HandOver(structure, list(kinds), views, _torch.from_dlpack, json_batch, finish)
 
 
 class NativeDataset(Dataset[Any]):
-    """A map-style dataset that the core reads: the base of all formats, which say in `_open` what they are.
+    """A map-style dataset that the core reads: the base class of all formats, which implement `_open`.
 
-    It can be pickled: the arguments travel, and the files are opened again on the other side. Threads may share it, and
-    a forked process may go on with it.
+    It can be pickled: only the arguments are, and unpickling opens the files again. It is thread-safe, and a forked
+    process may continue to use it.
 
     Attributes:
         core: the core's dataset.
-        structure: how its fields are nested in a sample: field numbers in dicts and lists, which stand for tuples.
-        kinds: by field, what it is in a sample and in a batch: "tensor"; "number" (an `int`, `float` or `bool`);
-            "ragged" (a tensor of any length; in a batch `{"values", "offsets"}`), `("padded", fill)` (the same; in a
-            batch `{"values", "lengths"}`, padded with the value that these bytes are); `("filled", fill, is_left,
-            multiple, length)` (the same, but a batch is a padded tensor); "bytes"; "str" (must be UTF-8);
-            "bytes tuple" and "str tuple" (the same; in a batch a tuple of them);
-            "path" (a `str` as of `os.fsdecode`); "json" (the objects of a JSON text; a batch is what `json_batch`
-            makes of them); `("optional", kind)` (the same or None; in a batch a list of them);
-            `("nested", type)` (lists, dicts, and what is in them; in a batch a list of such).
-        is_native: whether the core makes samples alone: not where an image is transformed in Python, or is of any size.
+        structure: how its fields are nested in a sample: field numbers in dicts and in lists, which represent tuples.
+        kinds: the kind of each field:
+
+            - "tensor";
+            - "number": an `int`, `float` or `bool`;
+            - "ragged": a variable-length tensor; in a batch `{"values", "offsets"}`;
+            - `("padded", fill)`: the same; in a batch `{"values", "lengths"}`, padded with the value whose bytes are
+              `fill`;
+            - `("filled", fill, is_left, multiple, length)`: the same, but a batch is a padded tensor;
+            - "bytes";
+            - "str": must be UTF-8;
+            - "bytes tuple" and "str tuple": the same; in a batch a tuple of them;
+            - "path": a `str` as from `os.fsdecode`;
+            - "json": the parsed value of a JSON text; a batch is made by `json_batch`;
+            - `("optional", kind)`: that kind or None; in a batch a list;
+            - `("nested", type)`: lists, dicts, and their content; in a batch a list of such values.
+        is_native: True if the core can make samples alone: not if an image is transformed in Python, or may have any
+            size.
     """
 
     core: _core.Dataset
@@ -107,7 +115,7 @@ class NativeDataset(Dataset[Any]):
     _reader: _core.Reader
     _images: Mapping[int, ImageField]
     _decoding: ImageSamples | None
-    # Why the core does not decode the images; None where it does, or there are none.
+    # Why the core does not decode the images; None if it does, or there are none.
     _core_reason: str | None
 
     _OPENED: tuple[str, ...] = (
@@ -123,7 +131,7 @@ class NativeDataset(Dataset[Any]):
 
     @abstractmethod
     def _open(self) -> None:
-        """Opens what the arguments name, and calls `_set_core`. Called once, and wherever this is unpickled."""
+        """Open the files that the arguments name, and call `_set_core`. Called once, and again after unpickling."""
 
     def _set_core(
         self,
@@ -133,7 +141,7 @@ class NativeDataset(Dataset[Any]):
         images: Mapping[int, ImageField] | None = None,
         links: ImageLinks = NO_LINKS,
     ) -> None:
-        """Reads `core`; the fields `images`, whose kind is "bytes" (or that or none), are images."""
+        """Read `core`; the fields `images`, of kind "bytes" or optional "bytes", are images."""
         for text in _core.take_notices():
             warnings.warn(text, stacklevel=4)
         read = structure if images is None or not links.paths else with_paths(structure, links)
@@ -154,12 +162,12 @@ class NativeDataset(Dataset[Any]):
 
     @property
     def has_images(self) -> bool:
-        """Whether there are fields that are decoded."""
+        """True if there are image fields to decode."""
         return bool(self._images)
 
     @property
     def python_reason(self) -> str | None:
-        """Why Python has a part in its samples, and the core does not make batches alone; None where it does.
+        """Why samples need Python, so that the core cannot make batches alone; None if it can.
 
         Example: "transform 3, `Lambda`: not recognized".
         """
@@ -169,7 +177,7 @@ class NativeDataset(Dataset[Any]):
 
     @property
     def random_transform(self) -> str | None:
-        """The first transform of its images that draws random values; None where there is none.
+        """The first transform of its images that draws random values; None if there is none.
 
         Example: "transform 1, `RandomHorizontalFlip`,".
         """
@@ -177,11 +185,11 @@ class NativeDataset(Dataset[Any]):
         return next((each for each in drawn if each is not None), None)
 
     def __len__(self) -> int:
-        """The number of samples."""
+        """Return the number of samples."""
         return len(self.core)
 
     def __getitem__(self, index: Any) -> Any:
-        """The sample at `index`, or for a slice or a list of indices the batch of their samples."""
+        """Return the sample at `index`; for a slice or a list of indices, the batch of their samples."""
         if isinstance(index, slice):
             return self._batch(list(range(*index.indices(len(self)))))
         if isinstance(index, list):
@@ -198,12 +206,12 @@ class NativeDataset(Dataset[Any]):
             self._refuse(place, error)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """The samples at `indices`, read at once. Each has its own rows of memory that all of them share."""
+        """Return the samples at `indices`, read together. Each has its own rows of memory that all of them share."""
         places = [self._place(index) for index in indices]
         return self._samples(places)
 
     def _samples(self, places: list[int]) -> list[Any]:
-        """The samples at `places`, whose images share their memory where they have one form."""
+        """Return the samples at `places`; images of one shape share their memory."""
         if self._decoding is None:
             return self._reader.samples(places)
         if not (self.is_native and self._decoding.are_of_one_form):
@@ -214,7 +222,7 @@ class NativeDataset(Dataset[Any]):
             self._refuse(places[error.row], error)
 
     def _refuse(self, place: int, error: UndecodedFieldError) -> NoReturn:
-        """An error of an image of sample `place`."""
+        """Raise the error of an image in sample `place`."""
         where = self._reader.origin(place, error.field) or f"sample {place}"
         raise DamagedImageError(f"{where}: {error.reason}") from None
 
@@ -233,24 +241,24 @@ class NativeDataset(Dataset[Any]):
         return place + length if place < 0 else place
 
     def collate(self, samples: Sequence[Any]) -> Any:
-        """The batch of `samples` as `sluicegate.DataLoader` makes it: the `collate_fn` for torch's own loader.
+        """Return the batch of `samples` that `sluicegate.DataLoader` makes; a `collate_fn` for torch's own loader.
 
-        It is torch's default collate, except for tensors of any length, which that can't stack, and for lists of texts,
-        of lists or of objects (`messages`), which stay one list per sample.
+        Equal to torch's default collate, except for variable-length tensors, which that cannot stack, and for lists of
+        strings, of lists or of objects (`messages`), which stay one list per sample.
         """
         return collate(list(samples), self.structure, self.kinds)
 
     def _shown(self) -> str:
-        """Returns the arguments that say which samples there are, for `repr`."""
+        """Return the arguments that determine the samples, for `repr`."""
         return ""
 
     def __repr__(self) -> str:
-        """The constructor's call, as far as it says which samples there are, and what is done in Rust and in Python."""
+        """Return the constructor call, as far as it determines the samples, and what runs in Rust and in Python."""
         images = {} if self._decoding is None else self._decoding.images_by_name
         return f"{type(self).__name__}({self._shown()}{engine_in_words(images, self.python_reason)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """The arguments, and whatever was set on the object: the files are opened anew on the other side."""
+        """Return the arguments, and any attributes set on the object; unpickling opens the files again."""
         return {name: value for name, value in vars(self).items() if name not in self._OPENED}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -259,21 +267,25 @@ class NativeDataset(Dataset[Any]):
 
 
 def leaves_out(on_error: str) -> bool:
-    """Whether samples that are broken are left out; a ValueError where `on_error` is neither "raise" nor "skip"."""
+    """Return True if broken samples are left out.
+
+    Raises:
+        ValueError: `on_error` is neither "raise" nor "skip".
+    """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error: expected 'raise' or 'skip', but got {on_error!r}")
     return on_error == "skip"
 
 
 def has_own_batches(kinds: Sequence[Kind]) -> bool:
-    """Whether torch's default collate has no batches of these kinds, or others than the core."""
+    """Return True if torch's default collate cannot batch these kinds, or batches them differently than the core."""
     return any(kind in ("ragged", "json") or isinstance(kind, tuple) for kind in kinds)
 
 
 def collate(
     samples: Sequence[Any], structure: Any, kinds: Sequence[Kind], default: Callable[[Any], Any] = default_collate
 ) -> Any:
-    """The batch of samples of this structure and these kinds: that of `default`, except for what has any length."""
+    """Collate samples of this structure and these kinds: with `default`, except for variable-length values."""
     if isinstance(structure, dict):
         return {key: collate([one[key] for one in samples], part, kinds, default) for key, part in structure.items()}
     if isinstance(structure, list):
@@ -299,7 +311,11 @@ def collate(
 
 
 def checked_lists(lists: Any) -> Lists:
-    """The argument `lists`; a ValueError where it is neither "ragged" nor `("padded", fill)`."""
+    """Return the argument `lists`.
+
+    Raises:
+        ValueError: it is neither "ragged" nor `("padded", fill)`.
+    """
     if lists == "ragged" or (isinstance(lists, tuple) and len(lists) == 2 and lists[0] == "padded"):
         found: Lists = lists
         return found
@@ -307,7 +323,11 @@ def checked_lists(lists: Any) -> Lists:
 
 
 def list_kind(lists: Lists, dtype: str, of: str) -> Kind:
-    """What values of any length of `dtype` are; a ValueError, which says `of` what, where the fill is none of it."""
+    """Return the kind of variable-length values of `dtype`.
+
+    Raises:
+        ValueError: the fill value does not fit `dtype`; the message names `of`.
+    """
     if isinstance(lists, str):
         return "ragged"
     fill = lists[1]
@@ -318,5 +338,5 @@ def list_kind(lists: Lists, dtype: str, of: str) -> Kind:
 
 
 def fill_bytes(value: float | bool, dtype: str) -> bytes:
-    """The bytes of `value` as an element of `dtype` (torch's name): the fill of the kind `("padded", fill)`."""
+    """Return the bytes of `value` as an element of `dtype` (a torch name): the fill of the kind `("padded", fill)`."""
     return torch.tensor([value], dtype=getattr(torch, dtype)).view(torch.uint8).numpy().tobytes()

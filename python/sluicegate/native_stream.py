@@ -1,4 +1,4 @@
-"""`NativeStream`: what every iterable dataset has in common that the core reads from front to back."""
+"""`NativeStream`: the base of iterable datasets that the core reads sequentially."""
 
 from __future__ import annotations
 
@@ -22,35 +22,36 @@ from .stream_seeding import ImageSeeding, image_seeding
 from .stream_sources import Pump, Source, Sources, opened, sources_of
 from .stream_split import START, Consumed, Reached, current_run, in_full, split_anew, still_ahead
 
-# (name, dtype, what it holds) of a field, once a stream has begun.
+# (name, dtype, content) of each field, once a stream has begun.
 Fields = list[tuple[str, str, str]]
 
-# What is read ahead of the consumer, in bytes.
+# Read-ahead in bytes.
 _AHEAD = 16 << 20
 
-# Samples whose objects are copies are handed over together; a tensor keeps the memory of all that came with it.
+# Samples that are copies are delivered in groups of this size. Tensors are not, because each would keep alive the
+# memory of its whole group.
 _TOGETHER = 64
 _COPIES = frozenset(("bytes", "str", "path", "json", "number"))
 
-# So many lines are kept of what was left out.
+# The maximum number of lines in `damages`.
 _MOST_DAMAGES = 1000
 
 
 class NativeStream(ResumableStream[Any]):
-    """An iterable dataset that the core reads: the base of all streams of formats.
+    """An iterable dataset that the core reads: the base class of all format streams.
 
     Args:
-        urls: where the bytes come from.
-        unpack: whether gzip and Zstandard are recognised by the first bytes, and unpacked.
+        urls: the sources of the bytes.
+        unpack: True to detect gzip and Zstandard by their first bytes and decompress.
         on_error: "raise" or "skip".
-        max_sample_bytes: the most bytes that a sample may have.
-        allow_pipe: whether commands may be run.
-        continues: whether what can be read once only goes on where it was.
+        max_sample_bytes: the maximum size of a sample in bytes.
+        allow_pipe: True if commands may be run.
+        continues: True if sources that can be read only once continue where they were.
         shard: (rank, world_size), or None to ask `torch.distributed`.
 
     Attributes:
-        sources: the names of what is read.
-        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000 by this process.
+        sources: the names of the sources.
+        damages: what `on_error="skip"` left out, one line per place; the first 1,000 in this process.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class NativeStream(ResumableStream[Any]):
         continues: bool,
         shard: tuple[int, int] | None,
     ) -> None:
-        # It reads no other iterable.
+        # There is no other iterable to read.
         super().__init__((), shard)
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error: expected 'raise' or 'skip', but got {on_error!r}")
@@ -78,20 +79,20 @@ class NativeStream(ResumableStream[Any]):
         self.max_sample_bytes = max_sample_bytes
         self.continues = bool(continues)
         self.damages: list[str] = []
-        # By field: those that are decoded. Samples are flat then.
+        # Image fields, by name. Samples that have any are flat.
         self._images: Mapping[str, ImageField] = {}
         self._was_read = False
         self._shape: tuple[Any, tuple[Kind, ...]] | None = None
-        # Now, and not in a worker: arguments that make no sense are told where they were given.
+        # Report invalid arguments here, where they were given, not in a worker.
         self._stream([Source("path", "")])
 
     @abstractmethod
     def _make(self, sources: list[tuple[str, str, int | None]], options: tuple[bool, bool, int, bool]) -> _core.Stream:
-        """The core's stream."""
+        """Return the core's stream."""
 
     @abstractmethod
     def _shape_of(self, fields: Fields) -> tuple[Any, Sequence[Kind]]:
-        """How these fields are nested in a sample, and what each is; as `NativeDataset` has it."""
+        """Return how these fields are nested in a sample, and the kind of each, as in `NativeDataset`."""
 
     def _stream(self, sources: list[Source]) -> _core.Stream:
         options = (self.unpack, self.on_error == "skip", self.max_sample_bytes, self.allow_pipe)
@@ -101,7 +102,7 @@ class NativeStream(ResumableStream[Any]):
         return {"sources": len(self._sources)}
 
     def __iter__(self) -> Iterator[Any]:
-        """The next epoch, or the rest of the one whose state was loaded."""
+        """Return an iterator over the next epoch, or over the rest of the one whose state was loaded."""
         cursor = super().__iter__()
         assert isinstance(cursor, Cursor)
         return ImageIterator(self, cursor) if self._images else NativeIterator(self, cursor)
@@ -117,7 +118,7 @@ class NativeStream(ResumableStream[Any]):
         state = self._start(epoch, None, consumer)
         loaded = None if loaded is None else in_full(loaded)
         if loaded is not None and (loaded["ended"] or loaded["consumed"] or any(loaded["inner"] or ())):
-            # Somebody has read, though it may not have been this one.
+            # Some consumer has read samples, though it may not have been this one.
             self._refuse_other_consumer(loaded, consumer)
             state = loaded
         pumps = []
@@ -146,7 +147,7 @@ class NativeStream(ResumableStream[Any]):
 
     @property
     def splits_anew(self) -> bool:
-        """Always, but of a class with an `__iter__` of its own: who knows what that does."""
+        """True unless a subclass overrides `__iter__`, whose behavior is unknown."""
         return type(self).__iter__ is NativeStream.__iter__
 
     def split_anew(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:  # noqa: D102
@@ -155,7 +156,7 @@ class NativeStream(ResumableStream[Any]):
         return split_anew(workers, num_workers, run)
 
     def _refuse_second_reading(self, consumer: Consumer, state: Mapping[str, Any]) -> None:
-        """Fails where what can be read once would be read by several, or from its beginning again."""
+        """Raise an error if a source that can be read only once would be read by several readers, or a second time."""
         what = f"{type(self).__name__} of {self.sources[0]!r}" + (" and others" if len(self.sources) > 1 else "")
         total = Consumer.in_fact(self.shard, self._inherited).total
         if max(consumer.total, total) > 1:
@@ -176,29 +177,33 @@ class NativeStream(ResumableStream[Any]):
             )
 
     def collate(self, samples: Sequence[Any]) -> Any:
-        """The batch of `samples` as `sluicegate.DataLoader` makes it: the `collate_fn` for torch's own loader."""
+        """Return the batch of `samples` that `sluicegate.DataLoader` makes; a `collate_fn` for torch's own loader."""
         if self._shape is None:
             return json_batch(list(samples))
         return collate(list(samples), *self._shape)
 
     @property
     def may_lack_fields(self) -> bool:
-        """Whether a field of a sample may be None."""
+        """True if a field of a sample may be None."""
         return False
 
     def origin(self, encoded: EncodedSample, name: str) -> str:
-        """Where the field `name` of a sample comes from, in words."""
+        """Return a description of where the field `name` of a sample comes from."""
         return f"sample {encoded.ordinal}: `{name}`"
 
     def refuse_or_leave_out(self, reason: str) -> None:
-        """Takes note of a sample that is left out; a DamagedImageError where none is."""
+        """Record a sample that is left out.
+
+        Raises:
+            DamagedImageError: `on_error` is "raise".
+        """
         if self.on_error == "raise":
             raise DamagedImageError(reason)
         self._note_damages([reason])
 
     @property
     def python_reason(self) -> str | None:
-        """Why Python has a part in its samples, and the core does not make batches alone; None where it does.
+        """Why samples need Python, so that the core cannot make batches alone; None if it can.
 
         Example: "transform 3, `Lambda`: not recognized".
         """
@@ -208,12 +213,12 @@ class NativeStream(ResumableStream[Any]):
 
     @property
     def has_images(self) -> bool:
-        """Whether there are fields that are decoded."""
+        """True if there are image fields to decode."""
         return bool(self._images)
 
     @property
     def images_reason(self) -> str | None:
-        """Why images are not made in the core, a whole batch at a time; None where they are, or there are none."""
+        """Why the core does not make the images of a whole batch at once; None if it does, or there are none."""
         images = self._images
         called = (image.python_reason for image in images.values() if image.is_called)
         if (reason := next(called, None)) is not None:
@@ -242,7 +247,11 @@ class NativeStream(ResumableStream[Any]):
         self.damages += damages[: _MOST_DAMAGES - len(self.damages)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """As that of all streams; what is open stays where it is."""
+        """Return the state as all streams do.
+
+        Raises:
+            TypeError: a source is open, so it cannot be pickled or copied.
+        """
         if here := [source.name for source in self._sources if source.kind == "open"]:
             raise TypeError(
                 f"a {type(self).__name__} of {here[0]!r} can't go to another process, or be copied: it is open here. "
@@ -251,7 +260,7 @@ class NativeStream(ResumableStream[Any]):
         return super().__getstate__()
 
     def __repr__(self) -> str:
-        """What it is, what it reads, and what is done in Rust and what in Python."""
+        """Return the class, the sources, and what runs in Rust and in Python."""
         more = f", ... {len(self.sources)} in all" if len(self.sources) > 1 else ""
         engine = engine_in_words(self._images, self.python_reason)
         return f"{type(self).__name__}({self.sources[0]!r}{more}{engine})"
@@ -264,7 +273,7 @@ def _is_copied(kind: Kind) -> bool:
 
 
 class Cursor(ResumableIterator[Any]):
-    """Where an iterator is: what its stream keeps of it. The iterator itself ends what it reads when it is dropped."""
+    """The position of an iterator, which its stream keeps. The iterator itself stops reading when it is dropped."""
 
     reader: Any
 
@@ -276,10 +285,10 @@ class Cursor(ResumableIterator[Any]):
         pumps: list[Pump],
         seeding: ImageSeeding | None,
     ) -> None:
-        # It has no reader, but what seeds images has a number too, which is part of the state.
+        # There is no stream reader here, but the image seeding also has a number that is part of the state.
         self.reader = seeding
         self._fixed = {name: state[name] for name in ("epoch", "consumer", "run")}
-        # What was read when other workers had a part of it.
+        # Samples that were read under another split among workers.
         self._consumed: list[Consumed] = state["consumed"]
         self.read: int = state["read"]
         self.ended: bool = state["ended"]
@@ -289,26 +298,26 @@ class Cursor(ResumableIterator[Any]):
         self._opened: tuple[_core.StreamReader, list[Pump]] | None = (reader, pumps)
 
     def opened(self) -> tuple[_core.StreamReader, list[Pump]]:
-        """What is read, which is the iterator's from now on."""
+        """Hand over what is being read; the iterator owns it from now on."""
         assert self._opened is not None
         opened, self._opened = self._opened, None
         return opened
 
     def __next__(self) -> Any:
-        """Is the iterator's."""
+        """Not supported; the iterator yields the samples."""
         raise NotImplementedError
 
     def leave(self) -> None:
-        """Leaves the iterator alone, which may go on beside the next one."""
+        """Do nothing: the iterator may continue alongside the next one."""
 
     def position(self) -> dict[str, Any]:
-        """Where it is: JSON."""
+        """Return the position as JSON."""
         place = {"read": self.read, "ended": self.ended, "inner": list(self.place)}
         return {**self._fixed, **place, "consumed": still_ahead(self._consumed, self.place[0])}
 
 
 class NativeIterator(Iterator[Any]):
-    """One consumer's part of one epoch, from where `cursor` is, which it moves."""
+    """One consumer's part of one epoch, starting at `cursor`, which it advances."""
 
     def __init__(self, stream: NativeStream, cursor: Cursor) -> None:
         self._stream = stream
@@ -317,7 +326,7 @@ class NativeIterator(Iterator[Any]):
         self._how: tuple[_core.HandOver, int] | None = None
         self._samples: Iterator[Any] = iter(())
         self._positions: Iterator[tuple[int, int, int, int]] = iter(())
-        # How many samples of the epoch were read before those that a shuffle buffer counts.
+        # The number of samples of the epoch that were read before the ones that a shuffle buffer counts.
         self._ahead_of_reader = 0
 
     def __next__(self) -> Any:
@@ -332,9 +341,9 @@ class NativeIterator(Iterator[Any]):
                 self._end()
 
     def next_batch(self, samples: int) -> tuple[Any, int] | None:
-        """The batch of the next `samples` samples, made by the core, and how many it has; None at the end.
+        """Return the core's batch of the next `samples` samples, and its size; None at the end.
 
-        To be used by one who takes no single samples.
+        Do not mix with reading single samples.
         """
         try:
             hand_over, _ = self._begun()
@@ -348,16 +357,16 @@ class NativeIterator(Iterator[Any]):
         return batch, count
 
     def shuffle(self, reader: StreamReader) -> None:
-        """Lets samples go through a shuffle buffer from now on, which `reader` reads for: see `ShuffledIterator`."""
+        """Send samples through the shuffle buffer that `reader` reads for, from now on: see `ShuffledIterator`."""
         self._ahead_of_reader = self._cursor.read - reader.read
         self._core.shuffle(reader.read, self._cursor.place, reader.every, reader.next_snapshot)
 
     def read_again(self, read: int, held: list[int], has_ended: bool) -> bool:
-        """Holds those that the buffer had held when `read` were read; False when there are not so many."""
+        """Hold the samples that the buffer held after `read` samples; return False if there are fewer."""
         return bool(self._asked(self._core.read_again, read, held, has_ended))
 
     def next_shuffled(self, order: _core.ShuffleBuffer, samples: int) -> tuple[Any, int] | None:
-        """The batch of the next `samples` samples that `order` draws, and how many it has; None at the end."""
+        """Return the batch of the next `samples` samples that `order` draws, and its size; None at the end."""
         if self._how is None:
             fields = self._asked(self._core.begin)
             if not fields:
@@ -367,7 +376,7 @@ class NativeIterator(Iterator[Any]):
         return taken
 
     def tell(self, reader: StreamReader, needed: Callable[[], int]) -> None:
-        """Has `reader` know what was read for it, and take its snapshots; it needs those for sample `needed()` on."""
+        """Update `reader` with what was read for it, including its snapshots from sample `needed()` on."""
         cursor, ahead = self._cursor, self._ahead_of_reader
         read, place, has_ended, marks = self._core.shuffled_place()
         for reader.read, cursor.place in marks:
@@ -397,7 +406,7 @@ class NativeIterator(Iterator[Any]):
         try:
             return ask(*arguments)
         except Exception as error:
-            # An object that could not be read looks like one that was cut.
+            # A read error of a file object looks like truncated data.
             for pump in self._pumps:
                 if pump.error is not None:
                     raise pump.error from error
@@ -412,7 +421,7 @@ class NativeIterator(Iterator[Any]):
 
 
 class ImageIterator(NativeIterator, DecodesImages[Any]):
-    """The same of a stream whose samples have images, which are decoded as the samples are asked for."""
+    """A `NativeIterator` for samples with images, which are decoded as the samples are requested."""
 
     def __init__(self, stream: NativeStream, cursor: Cursor) -> None:
         super().__init__(stream, cursor)

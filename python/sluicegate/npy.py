@@ -12,28 +12,30 @@ from .paths import Paths, expand, listed
 
 @native_format
 class NpyDataset(NativeDataset):
-    """The rows of one or more `.npy` files, read from disk as they are asked for.
+    """The rows of one or more `.npy` files, read from disk on demand.
 
-    Sample i is row i of every file: a tensor for one file, a tuple for several, a dict for named ones. In the place of
-    a file there may be several, as a list or a pattern, whose rows follow one another. Each sample and each batch is a
-    copy of its own, so it can be written to, and stays valid when the files go away. The files are mapped, never read
-    whole: they may be larger than memory. Of more than 4,096 files in a list the others are mapped while they are
-    read, which takes some 20 µs more for each. C and Fortran order are read, and every data type of NumPy's that torch
-    has too, in the machine's byte order.
+    Sample i is row i of every file: a tensor for one file, a tuple for several, a dict for named ones. Instead of one
+    file, a list or a pattern may name several files to concatenate. Each sample and each batch is an independent copy:
+    it is writable, and stays valid when the files are removed. The files are memory-mapped, never read whole, so they
+    may be larger than memory. If a list has more than 4,096 files, the rest are mapped on each read, which adds about
+    20 µs each. C and Fortran order are supported, as is every NumPy data type that torch has, in the machine's byte
+    order.
 
-    A map-style dataset as any other (`len`, `[i]`, `[i:j]`, `[[i, j]]`, `__getitems__`), under torch's own loader too.
-    `sluicegate.DataLoader` reads it in Rust. It can be pickled: the paths travel, made absolute, and are opened again.
-    Threads may share it. Source: NumPy's format specification (`numpy.lib.format`).
+    A map-style dataset (`len`, `[i]`, `[i:j]`, `[[i, j]]`, `__getitems__`) that also works under torch's own loader.
+    `sluicegate.DataLoader` reads it in Rust. It can be pickled: only the absolute paths are, and unpickling opens the
+    files again. It is thread-safe. Source: NumPy's format specification (`numpy.lib.format`).
 
     Args:
-        *paths: files whose rows make up the sample in this order; each a path, a list of paths, a glob or a range in
-            braces (`"images-{00..09}.npy"`).
-        **named_paths: files whose rows are the sample's entries under these names. Either kind, not both.
+        *paths: files whose rows make up the sample, in this order; each a path, a list of paths, a glob or a brace
+            range (`"images-{00..09}.npy"`).
+        **named_paths: files whose rows are the sample's entries under these names. Give either `paths` or
+            `named_paths`, not both.
 
     Raises:
-        FileNotFoundError: there is no such file, or none matches a pattern.
-        ValueError: a file is truncated, is no `.npy` file, holds objects or another type that torch does not have, or
-            is a scalar; the files have unequal lengths; or the rows of one in a list are not like those of the first.
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: a file is truncated, is not an `.npy` file, holds objects or another type that torch does not have,
+            or is a scalar; the files have unequal lengths; or the rows of a file in a list do not match those of the
+            first.
         OSError: while reading: a file shrank since it was opened.
 
     Examples:
@@ -65,7 +67,7 @@ class NpyDataset(NativeDataset):
             structure: Any = {name: field for field, name in enumerate(names)}
         else:
             paths = [_many(path) for path in self.paths]
-            # What errors call them; a path need not be text.
+            # The names used in errors. Decoded with replacement, because a path need not be valid text.
             names = [os.fsencode(files[0]).decode(errors="replace") for files in paths]
             structure = list(range(len(paths))) if len(paths) > 1 else 0
         parts = [(name, _core.Dataset.npy(name, files)) for name, files in zip(names, paths, strict=True)]

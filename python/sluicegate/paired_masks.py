@@ -1,4 +1,4 @@
-"""`PairedMasks`: the masks of images, in a folder of their own, matched by name."""
+"""`PairedMasks`: the masks of images, in a separate folder, matched by name."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Sequence
 
 from . import _core
 
-# Those of images, and GIF, in which some data sets have masks.
+# The image extensions, and GIF, because some datasets have GIF masks.
 MASK_EXTENSIONS = (".png", ".gif", ".bmp", ".tif", ".tiff", ".pgm", ".ppm", ".webp", ".jpg", ".jpeg")
 
 
 class PairedMasks:
-    """The masks below a folder, each with the path of its image but for the extension.
+    """The masks below a folder; each has the path of its image, except for the extension.
 
     Args:
         root: the folder.
         images_root: the folder of the images, for error messages.
-        images: the paths of all images from their folder.
+        images: the paths of all images, relative to their folder.
         chosen: the indices of the images that need a mask.
-        are_all: whether these are all images in their folder, so that a mask without an image is an error.
-        follow_links: whether symbolic links may lead out of the folder.
-        leave_out: whether links that lead nowhere are files, which `broken` names.
+        are_all: True if these are all images in their folder, so that a mask without an image is an error.
+        follow_links: True if symbolic links may lead out of the folder.
+        leave_out: True to keep broken links as files, which `broken` reports.
 
     Raises:
         FileNotFoundError: an image has no mask, or a mask no image; the message names the file.
-        ValueError: two images or two masks have the same path but for the extension.
+        ValueError: two images or two masks have the same path except for the extension.
 
     Attributes:
-        paths: by the index of an image, the path of its mask from `root`.
+        paths: by the index of an image, the path of its mask relative to `root`.
     """
 
     def __init__(
@@ -63,20 +63,20 @@ class PairedMasks:
     def broken(
         self, images: Sequence[int], decoder: _core.ImageDecoder, index_folder: str | None
     ) -> tuple[set[int], list[str]]:
-        """Returns which of the images at these indices have masks that cannot be decoded, and the reasons."""
+        """Return which of the images at these indices have masks that cannot be decoded, and the reasons."""
         by_mask = {self._places[image]: image for image in images}
         broken, damages = self._files.broken_images(sorted(by_mask), decoder, index_folder)
         return {by_mask[mask] for mask in broken}, damages
 
     def of(self, images: Sequence[int]) -> _core.Dataset:
-        """Returns the files of the masks of the images at these indices."""
+        """Return the mask files of the images at these indices."""
         chosen = _core.Dataset.subset(self._files.dataset(), [self._places[image] for image in images])
         assert chosen is not None
         return chosen
 
 
 def _by_stem(paths: Sequence[str], root: str, argument: str, chosen: Sequence[int] | None = None) -> dict[str, int]:
-    """The indices of files by their paths without the extension."""
+    """Return the indices of files by their paths without the extension."""
     found: dict[str, int] = {}
     for place in range(len(paths)) if chosen is None else chosen:
         stem = os.path.splitext(paths[place])[0]

@@ -21,85 +21,85 @@ _RELATIONS = ("==", "!=", "<", "<=", ">", ">=", "in", "not in")
 
 @native_format
 class ParquetDataset(DecodedDataset):
-    """The rows of one or more Parquet files: a dict of the columns of each.
+    """The rows of one or more Parquet files; each sample is a dict of column values.
 
-    pyarrow is not needed. What the values of a column become, in a sample and in a batch:
+    pyarrow is not needed. Column values are converted as follows, in a sample and in a batch:
 
-    - numbers and booleans: tensors in their own data type, float16 too;
+    - numbers and booleans: tensors in their own data type, including float16;
     - dates, times, timestamps and durations: int64 in the unit of the column; dates count days;
-    - decimals: the nearest float64, or with `decimals="int"` int64 without the point (an error where it does not fit);
-    - lists of fixed size, and such lists in them: rows of a tensor;
-    - lists of any length, of those: a tensor in a sample, `{"values", "offsets"}` in a batch, or as `lists` says;
-    - texts `str`, byte strings (of fixed size, too) `bytes`, and a list of them in a batch; with `strings="bytes"`
-      tensors of uint8, as lists are, without an object for each;
-    - structs: dicts of their parts; lists of structs of numbers alone: dicts of lists;
-    - lists of texts, of lists, of structs with such: lists and dicts as pyarrow's `to_pylist` makes them, with Python's
-      own numbers in them (times and decimals as above), and a list of them in a batch. With `strings="bytes"` texts in
-      them are `bytes`. What is chosen by `columns` counts: `"items.n"` of lists of structs is a list of numbers;
-    - dictionaries: what they stand for.
+    - decimals: the nearest float64, or with `decimals="int"` the unscaled int64 (an error if it does not fit);
+    - fixed-size lists, nested or not: rows of a tensor;
+    - variable-length lists of the above: a tensor in a sample, `{"values", "offsets"}` in a batch, or as `lists` says;
+    - strings become `str`, byte strings (including fixed-size ones) `bytes`, and a batch has a list of them; with
+      `strings="bytes"` they become uint8 tensors, treated like lists, without one object per value;
+    - structs: dicts of their fields; lists of structs that contain only numbers: dicts of lists;
+    - lists of strings, of lists, or of structs that contain these: lists and dicts as from pyarrow's `to_pylist`, with
+      Python numbers (times and decimals as above), and a list of them in a batch. With `strings="bytes"` the strings in
+      them are `bytes`. The rule applies to the selected columns: `"items.n"` of a list of structs is a list of numbers;
+    - dictionaries: the values they encode.
 
-    Maps and intervals are errors: leave them out by naming the others in `columns`.
+    Maps and intervals are errors: leave them out by naming the other columns in `columns`.
 
-    Only footers are read when files are opened, several at a time; of 64 files and more the number of rows in each is
-    kept in a file beside the first one (in the user's cache folder where that can't be). A row group is decoded as a
-    whole, in Rust, the columns that are asked for and no others, and kept in memory as long as there is room for it. To
-    shuffle what is larger than `cache_bytes`, take `BlockShuffleSampler(dataset, window=...)` with a window that fits:
-    each row group is then decoded once an epoch, also when a filter leaves more of one than of another (`cache_info`
-    says how it went, and what to reckon with). With `shuffle=True` samples come from everywhere. Then only the pages
-    are decoded that hold them, where the file has an index of pages (pyarrow writes one with `write_page_index=True`);
-    where it has none, and where lists are read, whole row groups are, again and again.
+    Opening reads only the footers, several at a time. For 64 files or more, the row counts are saved in a file next to
+    the first one (in the user's cache folder if that is not writable). A row group is decoded as a whole, in Rust, only
+    for the requested columns, and cached while there is room. To shuffle data larger than `cache_bytes`, use
+    `BlockShuffleSampler(dataset, window=...)` with a window that fits: each row group is then decoded once per epoch,
+    even if a filter keeps more rows of some than of others (`cache_info` reports the hits and what to expect). With
+    `shuffle=True` consecutive samples come from anywhere. Then only the pages that contain them are decoded, if the
+    file has a page index (pyarrow writes one with `write_page_index=True`). Without one, or if lists are read, whole
+    row groups are decoded again and again.
 
-    A map-style dataset as any other, under torch's own loader too (with `collate_fn=dataset.collate` where there are
-    lists of any length, or texts that may be missing). It can be pickled: the arguments travel. Threads may share it.
+    A map-style dataset that also works under torch's own loader (with `collate_fn=dataset.collate` if there are
+    variable-length lists, or strings that may be missing). It can be pickled: only the arguments are. It is
+    thread-safe.
 
     Args:
-        paths: a file, several, or a pattern (`train-{00000..00015}.parquet`, `data/*.parquet`); one after the other.
-            All must have the columns that are read, with equal types, whatever else they have.
-        columns: the names of the columns that make up a sample, in this order; `"a.b"` is part `b` of the struct `a`.
-            All by default. One name that is no list makes samples of that column alone. A dict says which of them are
-            images: `{"image": "image", "label": None}`, or an `ImageField`, of columns of bytes, and of structs with
-            `bytes`, as Hugging Face's datasets have them: an image whose `bytes` are null is read from the file at
-            `path`, which begins at the folder of the files (or, if it is not there, at the working directory), and
-            images are turned as their EXIF data say (see `ImageField`).
-        filter: `(column, relation, value)`, or a list of them that must all hold: only such rows are samples. Relations
-            are `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` and `not in`; a null is in none. Times are integers. A column may
-            be a part of structs. Row groups that can't have such rows, by the statistics in the footer, are passed
-            over, and so are pages, where the file has an index of them; of the others these columns are decoded once
-            when the dataset is opened. Of the columns of a sample only the pages are decoded that have some, unless
-            lists are among them: a damaged page of those could keep whoever passes over its rows for ever. For files of
-            4 MiB and more what is left is kept, a bit a row, in a file beside the first one (in the user's cache folder
-            where that can't be).
-        nulls: "error" when a null is read; a value that takes its place, where it is one of the column's type (in lists
-            that of each null; a list that is null is empty); "mask": a column that may have nulls is `{"values",
-            "valid"}`, with zeros, or an empty list, where there is none, and a text that is null is None, as is all
-            that is null in lists of texts, lists or structs. A list of numbers with a null in it is an error all the
-            same, but with "mask_elements": as "mask", and columns of lists of numbers, of any length or a fixed one,
-            have `"valid_elements"` too: bools, as many as there are numbers, which are zeros where they are null. Or a
-            dict of these by column: `{"a": 0, "b.c": "mask"}`. `("fill", "mask")` is the text itself.
+        paths: a file, several files, or a pattern (`train-{00000..00015}.parquet`, `data/*.parquet`); files are
+            concatenated. All must have the columns that are read, with equal types; other columns may differ.
+        columns: the names of the columns that make up a sample, in this order; `"a.b"` is field `b` of the struct `a`.
+            Default: all. A single name, not in a list, makes each sample that column alone. A dict says which columns
+            are images: `{"image": "image", "label": None}`, or an `ImageField`. Image columns hold bytes, or structs
+            with `bytes` as in Hugging Face's datasets: an image whose `bytes` are null is read from the file at `path`,
+            relative to the folder of the files (or, if it is not there, to the working directory). Images are rotated
+            according to their EXIF data (see `ImageField`).
+        filter: `(column, relation, value)`, or a list of conditions that must all hold: only matching rows are samples.
+            Relations are `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` and `not in`; a null never matches. Times are integers.
+            A column may be a struct field. Row groups that cannot match, according to the statistics in the footer, are
+            skipped, and so are pages, if the file has a page index; for the rest the filter columns are decoded once
+            when the dataset is opened. Of the sample columns only pages with matching rows are decoded, unless lists
+            are among them, because skipping rows in a damaged page of a list column might never end. For files of 4 MiB
+            or more the result is saved, one bit per row, in a file next to the first one (in the user's cache folder if
+            that is not writable).
+        nulls: "error": reading a null is an error. A value: replaces nulls in columns of its type (in lists, each null
+            element; a null list becomes empty). "mask": a column that may have nulls is `{"values", "valid"}`, with
+            zeros or an empty list for nulls; a null string is None, and so is any null in lists of strings, lists or
+            structs. A list of numbers that contains a null is still an error, except with "mask_elements": like "mask",
+            and columns of lists of numbers, variable-length or fixed-size, also have `"valid_elements"`, one bool per
+            number; null elements are zero. Or a dict of these by column: `{"a": 0, "b.c": "mask"}`. To fill with the
+            string "mask" itself, pass `("fill", "mask")`.
         strings: "str" for `str` and `bytes`, or "bytes" for tensors.
         lists: "ragged", or `("padded", fill)`: a batch is `{"values", "lengths"}`, padded with `fill`.
         decimals: "float" or "int".
-        cache_bytes: how many bytes of decoded row groups are kept; 256 MiB by default. A row group may have 4 GiB, or
-            as many as this.
-        on_error: "raise", or "skip": rows that can't be samples are left out when the dataset is opened, and count for
-            nothing: `len`, indices, ids and batches are those of what is left. These are all rows of a row group that
-            is damaged in a column that is read or filtered by, those with a null where `nulls` is "error", those with a
-            text that is no UTF-8, and those with an image that can't be decoded. Every row group is decoded once for
-            that; for 4 MiB and more the result is kept in an index. A file whose footer is damaged is an error all the
-            same.
-        index_folder: where the index is kept.
+        cache_bytes: size limit of the cache of decoded row groups, in bytes; 256 MiB by default. A single row group may
+            have up to 4 GiB, or this limit if it is larger.
+        on_error: "raise", or "skip": rows that cannot be samples are excluded when the dataset is opened, from `len`,
+            indices, ids and batches. These are all rows of a row group that is damaged in a column that is read or
+            filtered by, rows with a null where `nulls` is "error", with a string that is not UTF-8, or with an image
+            that cannot be decoded. This decodes every row group once; for 4 MiB or more the result is saved in an index
+            file. A damaged footer is still an error.
+        index_folder: where the index file is saved.
 
     Attributes:
-        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
-        row_group_sizes: the number of samples in each row group, one file after the other.
-        block_sizes: the same as an array: what `BlockShuffleSampler` goes by.
-        block_size: that of most row groups.
+        damages: what `on_error="skip"` left out, one line per place; the first 1,000.
+        row_group_sizes: the number of samples in each row group, in file order.
+        block_sizes: the same as an array; used by `BlockShuffleSampler`.
+        block_size: the most common block size.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: a file is no Parquet file, or has other columns than the first one; a column is not there, or can't
-            be read; while reading: a null, a text that is no UTF-8, or a file that is damaged (file, row or row group,
-            and column are named).
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: a file is not a Parquet file, or has different columns than the first one; a column does not exist
+            or cannot be read. While reading: a null, a string that is not UTF-8, or a damaged file (the message names
+            file, row or row group, and column).
         OSError: while reading: a file changed since it was opened.
 
     Examples:
@@ -166,7 +166,7 @@ class ParquetDataset(DecodedDataset):
 
 
 def _conditions(filter: Any) -> list[tuple[str, str, list[Any]]]:
-    """The conditions, each with a list of values."""
+    """Return the conditions, each with a list of values."""
     if filter is None:
         return []
     conditions = [filter] if isinstance(filter, tuple) else filter

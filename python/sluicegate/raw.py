@@ -1,4 +1,4 @@
-"""`RawDataset`: files of samples of one size, with nothing between them."""
+"""`RawDataset`: files of fixed-size samples with nothing between them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .paths import Paths, expand
 
 _Shape = int | tuple[int, ...] | list[int]
 
-# (name, torch's data type, shape, place in the sample in bytes, whether the byte order is the other one)
+# (name, torch data type, shape, byte offset in the sample, True if the byte order is not the machine's)
 _RawField = tuple[str, str, list[int], int, bool]
 
-# NumPy's kinds and sizes that torch has too.
+# NumPy's kinds and sizes that torch also has.
 _KINDS = {
     **{f"{kind}{size}": f"{name}{8 * size}" for kind, name in (("i", "int"), ("u", "uint")) for size in (1, 2, 4, 8)},
     "b1": "bool",
@@ -33,26 +33,27 @@ _KINDS = {
 
 @native_format
 class RawDataset(NativeDataset):
-    """Samples of one size in one or more files, one after the other: what C writes of an array of structures.
+    """Fixed-size samples, back to back in one or more files, as C writes an array of structs.
 
-    With a plain `dtype` a sample is a tensor of `shape`. With a structured one it is a dict of tensors, nested as the
-    data type is; a field of several elements keeps its shape. Each sample and each batch is a copy of its own. The
-    files are mapped, never read whole: they may be larger than memory. Values in the other byte order are turned round
-    as they are read.
+    With a plain `dtype` a sample is a tensor of `shape`. With a structured one it is a dict of tensors, nested like the
+    data type; an array field keeps its shape. Each sample and each batch is an independent copy. The files are
+    memory-mapped, never read whole, so they may be larger than memory. Values in the other byte order are swapped as
+    they are read.
 
-    A map-style dataset as any other, under torch's own loader too. `sluicegate.DataLoader` reads it in Rust. It can be
-    pickled: the paths travel, made absolute, and are opened again. There may be any number of files: no descriptor
-    stays open, 4,096 files stay mapped, and the others are while they are read, which takes some 20 µs more for each.
+    A map-style dataset that also works under torch's own loader. `sluicegate.DataLoader` reads it in Rust. It can be
+    pickled: only the arguments are, with absolute paths, and unpickling opens the files again. There may be any number
+    of files: no descriptor stays open, 4,096 files stay mapped, and the rest are mapped on each read, which adds about
+    20 µs each.
 
     Args:
-        paths: a file, several, or a pattern (`data/*.bin`, `part-{00..15}.bin`); one after the other.
-        dtype: NumPy's data type of a sample, or its name; or torch's, which may be `torch.bfloat16`.
-        shape: the shape of a sample of a plain data type; with a structured one, the shape must be in that.
-        header_bytes: so many bytes at the start of each file are skipped.
+        paths: a file, several files, or a pattern (`data/*.bin`, `part-{00..15}.bin`); files are concatenated.
+        dtype: the NumPy data type of a sample, or its name; or a torch data type, which may be `torch.bfloat16`.
+        shape: the shape of a sample with a plain data type; a structured data type must contain its shapes.
+        header_bytes: the number of bytes to skip at the start of each file.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: a file does not end with a whole sample, or torch does not have a data type.
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: a file does not end with a whole sample, or torch lacks a data type.
         OSError: while reading: a file shrank since it was opened.
 
     Examples:
@@ -80,12 +81,12 @@ class RawDataset(NativeDataset):
 
 
 class RawLayout(NamedTuple):
-    """Where the fields of a sample lie in it.
+    """The layout of the fields in a sample.
 
     Attributes:
-        fields: as the core takes them.
+        fields: the fields, as the core takes them.
         structure: how they are nested.
-        sample_bytes: the size of a sample.
+        sample_bytes: the size of a sample in bytes.
     """
 
     fields: list[_RawField]
@@ -94,7 +95,7 @@ class RawLayout(NamedTuple):
 
 
 def checked_layout(dtype: Any, shape: _Shape, header_bytes: int) -> tuple[Any, tuple[int, ...], int]:
-    """These arguments as they are kept.
+    """Validate and normalize the arguments of a raw layout.
 
     Raises:
         ValueError: they do not fit together.
@@ -108,10 +109,10 @@ def checked_layout(dtype: Any, shape: _Shape, header_bytes: int) -> tuple[Any, t
 
 
 def raw_layout(dtype: Any, shape: tuple[int, ...]) -> RawLayout:
-    """The layout of samples of `dtype` and `shape`.
+    """Return the layout of samples of `dtype` and `shape`.
 
     Raises:
-        ValueError: torch does not have a data type.
+        ValueError: torch lacks a data type.
     """
     fields: list[_RawField] = []
     if isinstance(dtype, torch.dtype):
@@ -134,7 +135,7 @@ def _sizes(shape: _Shape) -> tuple[int, ...]:
 
 
 def _flatten(dtype: np.dtype[Any], name: str, shape: list[int], offset: int, into: list[_RawField]) -> Any:
-    """Adds the fields of `dtype` to `into`; returns how they are nested."""
+    """Append the fields of `dtype` to `into` and return how they are nested."""
     if dtype.subdtype is not None:
         inner, sizes = dtype.subdtype
         return _flatten(inner, name, [*shape, *sizes], offset, into)

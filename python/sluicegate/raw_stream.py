@@ -1,4 +1,4 @@
-"""`RawStream`: samples of one size that are read from front to back, out of pipes and programs too."""
+"""`RawStream`: fixed-size samples read sequentially, including from pipes and commands."""
 
 from __future__ import annotations
 
@@ -13,40 +13,39 @@ from .stream_sources import Sources
 
 
 class RawStream(NativeStream):
-    """Samples of one size, one after the other, from files, pipes and programs; as `RawDataset` has them.
+    """Fixed-size samples read sequentially from files, pipes and commands; samples as in `RawDataset`.
 
-    It is read ahead on a thread in Rust, by 16 MiB. Every rank and worker reads it all and owns every n-th sample;
-    others are passed over without being decoded. It counts epochs, has a state, and can be shuffled, as `TarStream`
-    says.
+    It is read up to 16 MiB ahead on a thread, in Rust. Every rank and worker reads the whole stream and owns every n-th
+    sample; it skips the others without decoding them. Epochs, state and shuffling work as described in `TarStream`.
 
     Args:
-        urls: a path, a list, or a pattern (`train-{0000..0146}.bin`); a shell command behind `pipe:` (where ranges such
-            as `{000..146}` stand for a command each, and all other braces are the shell's); `"-"` for standard input;
-            a descriptor's number; a file object. Several are read one after the other.
-        dtype: NumPy's data type of a sample, or its name; or torch's.
-        shape: the shape of a sample of a plain data type.
-        header_bytes: so many bytes at the start of each source are skipped.
-        unpack: whether gzip and Zstandard are recognised by the first bytes, and unpacked on the way. Not by default:
-            numbers may begin with any bytes.
-        on_error: "raise", or "skip": a sample that is damaged is left out, and keeps its ordinal; where nobody can tell
-            where the next one begins, so is the rest of its source. `damages` says what. A program that fails, or a
-            file that can't be read, is an error all the same.
-        max_sample_bytes: the most bytes that a sample may have, 1 GiB; a larger one is an error.
-        allow_pipe: whether `pipe:` may run a command; False for paths that come from others. The environment variable
-            `SLUICEGATE_ALLOW_PIPE=0` turns it off everywhere.
-        continues: whether a source that can be read once only, and is given anew on resuming, goes on behind the last
-            sample that was delivered.
-        shard: (rank, world_size) to be used instead of what `torch.distributed` says.
+        urls: a path, a list, or a pattern (`train-{0000..0146}.bin`); a shell command after `pipe:` (number ranges such
+            as `{000..146}` expand to one command each; all other braces are left to the shell); `"-"` for standard
+            input; a file descriptor number; a file object. Several sources are read one after the other.
+        dtype: the NumPy data type of a sample, or its name; or a torch data type.
+        shape: the shape of a sample with a plain data type.
+        header_bytes: the number of bytes to skip at the start of each source.
+        unpack: True to detect gzip and Zstandard by their first bytes and decompress on the fly. Default: False,
+            because numbers may begin with any bytes.
+        on_error: "raise", or "skip": a damaged sample is left out, and the samples after it keep their ordinals; if the
+            start of the next sample cannot be found, the rest of its source is left out too. `damages` lists what was
+            left out. A command that fails, or a file that cannot be read, is still an error.
+        max_sample_bytes: the maximum size of a sample in bytes, 1 GiB by default; a larger one is an error.
+        allow_pipe: True if `pipe:` may run a command; use False for paths from untrusted sources. The environment
+            variable `SLUICEGATE_ALLOW_PIPE=0` turns commands off everywhere.
+        continues: True if a source that can be read only once, and is passed again on resuming, continues after the
+            last sample that was delivered.
+        shard: (rank, world_size) to use instead of those of `torch.distributed`.
 
     Attributes:
-        sources: the names of what is read; of a command with `pipe:` before it.
-        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000 in this process.
+        sources: the names of the sources; those of commands start with `pipe:`.
+        damages: what `on_error="skip"` left out, one line per place; the first 1,000 in this process.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: while reading: what is damaged, or no whole sample (the text has source, byte and sample); several
-            readers of what can be read once only.
-        OSError: while reading: a source can't be read, or a program failed.
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: while reading: the data is damaged or ends within a sample (the message names source, byte and
+            sample); several readers of a source that can be read only once.
+        OSError: while reading: a source cannot be read, or a command failed.
 
     Examples:
         >>> list(RawStream("pipe:printf abcd", dtype="u1", shape=2))

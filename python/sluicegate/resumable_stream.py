@@ -1,4 +1,4 @@
-"""`ResumableStream`: what the datasets over streams have in common, epochs, states and who reads."""
+"""`ResumableStream`: the common parts of stream datasets: epochs, states and consumers."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _VERSION = 1
 class ResumableIterator(DecodesImages[_T_co]):
     """The iterator of one epoch.
 
-    It has no state of its own to be asked for: that is its dataset's, which knows which consumer asks.
+    Its state belongs to its dataset, which knows which consumer asks.
     """
 
     reader: StreamReader
 
     def position(self) -> dict[str, Any]:
-        """Where it is, and nobody else's to change."""
+        """Return the position, which nothing else may modify."""
         raise NotImplementedError
 
     def leave(self) -> None:
-        """Is told that the next epoch begins."""
+        """Notify the iterator that the next epoch begins."""
         raise NotImplementedError
 
 
 @dataclass
 class _Place:
-    """What one consumer has reached: this process, or one of its worker threads."""
+    """The progress of one consumer: this process, or one of its worker threads."""
 
     next_epoch: int
     seed: int | None = None
-    # A state that no iterator has taken up yet.
+    # A loaded state that no iterator has used yet.
     loaded: dict[str, Any] | None = None
     iterator: ResumableIterator[Any] | None = None
 
@@ -54,7 +54,7 @@ class ResumableStream(IterableDataset[_T_co]):
     """An iterable dataset that reads another iterable, counts epochs and has a state.
 
     Args:
-        iterable: what is read, anew in every epoch.
+        iterable: the iterable to read, once per epoch.
         shard: (rank, world_size), or None to ask `torch.distributed`.
     """
 
@@ -63,11 +63,14 @@ class ResumableStream(IterableDataset[_T_co]):
         self.shard = checked_shard(shard)
         self._inherited: tuple[int, int] | None = None
         self._first_epoch = 0
-        # By worker, since worker threads share this object; None is whoever is no worker.
+        # By worker, because worker threads share this object; None is the key outside of workers.
         self._places: dict[int | None, _Place] = {}
 
     def __iter__(self) -> Iterator[_T_co]:
-        """The next epoch, or the rest of the one whose state was loaded. Calls `iter` of the iterable."""
+        """Return an iterator over the next epoch, or over the rest of the one whose state was loaded.
+
+        Calls `iter` on the iterable.
+        """
         place, consumer = self._place(), Consumer.here(self.shard, self._inherited)
         loaded, last = place.loaded, place.iterator
         if loaded is None:
@@ -101,37 +104,38 @@ class ResumableStream(IterableDataset[_T_co]):
         raise NotImplementedError
 
     def _reader_of(self, loaded: dict[str, Any] | None) -> int | None:
-        """Which of the readers inside of a loader's stream goes on from `loaded`; None of one that begins."""
+        """Return the number of the reader in a loader's stream that resumes from `loaded`; None for a new one."""
         if loaded is None or ("reader" not in loaded and not loaded["read"]):
             return None
         return int(loaded.get("reader", 0))
 
     def _arguments(self) -> dict[str, Any]:
-        """The arguments without which a state means something else."""
+        """Return the arguments that a state depends on."""
         raise NotImplementedError
 
     @property
     def splits_anew(self) -> bool:
-        """Whether what is left of an epoch can be read by another number of workers."""
+        """True if the rest of an epoch can be read by a different number of workers."""
         return False
 
     def split_anew(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:
-        """The states of other workers, who go on with what is left of an epoch; where `splits_anew`.
+        """Return states for a different number of workers to read the rest of an epoch; requires `splits_anew`.
 
         Args:
-            states: of the workers of this rank, by number; None of one that had read nothing. Not all are None.
-            num_workers: how many go on, at least 1.
-            run: how many samples in a row belong to one of them.
+            states: those of the workers of this rank, by number; None for a worker that had read nothing. Not all are
+                None.
+            num_workers: the new number of workers, at least 1.
+            run: the number of consecutive samples that belong to one of the new workers.
         """
         raise NotImplementedError
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next iteration of this copy of the dataset epoch `epoch`; from there it counts up.
+        """Make the next iteration of this copy of the dataset epoch `epoch`; later ones count up from there.
 
-        The iterable is told too, where it has a `set_epoch`. A state that was loaded keeps its own epoch.
+        Also calls the iterable's `set_epoch`, if it has one. A loaded state keeps its own epoch.
 
         Raises:
-            ValueError: a negative `epoch`, or one of 2^64 and more.
+            ValueError: `epoch` is negative, or 2^64 or more.
         """
         self._first_epoch = checked_number("epoch", epoch)
         for place in self._places.values():
@@ -140,12 +144,12 @@ class ResumableStream(IterableDataset[_T_co]):
             set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the latest iterator of this consumer is: JSON, if the states of the iterable are."""
+        """Return the position of this consumer's latest iterator: JSON if the states of the iterable are."""
         place = self._place()
         if place.loaded is not None:
             return copy.deepcopy(place.loaded)
         if place.iterator is not None:
-            # The first of a loader's stream, and whoever reads without a loader's seed, says nothing of it.
+            # The number is left out for the first reader of a loader's stream, and without a loader's seed.
             number = place.iterator.reader.number if place.iterator.reader is not None else None
             return self._state(place.iterator.position() | ({"reader": number} if number else {}))
         consumer = Consumer.here(self.shard, self._inherited)
@@ -158,13 +162,13 @@ class ResumableStream(IterableDataset[_T_co]):
         return {"version": _VERSION, "stream": type(self).__name__, **self._arguments(), **position}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Makes the next iteration go on where `state_dict` was taken, and later ones follow it. It is used once.
+        """Make the next iteration resume from `state_dict`, and later ones follow it. The state is used once.
 
-        Where it was taken at the end of an epoch, nothing is left of that: the next iteration is empty, and the one
-        after it is the next epoch. A DataLoader knows this of every stateful dataset and leaves out the empty one.
+        If it was taken at the end of an epoch, the next iteration is empty, and the one after it is the next epoch. A
+        DataLoader expects this from every stateful dataset and skips the empty one.
 
         Raises:
-            ValueError: a state of something else, or of other arguments; the text names both sides.
+            ValueError: the state belongs to something else, or to other arguments; the message names both sides.
         """
         if not isinstance(state_dict, Mapping):
             raise ValueError(f"this {type(state_dict).__name__} is no state of a {type(self).__name__}")
@@ -186,14 +190,14 @@ class ResumableStream(IterableDataset[_T_co]):
         place.loaded, place.iterator = state, None
 
     def check_state(self, state: Any) -> None:
-        """Refuses a state of a stream like this one that was changed; any other is left alone.
+        """Refuse an invalid state of a stream like this one; ignore any other state.
 
         Raises:
-            ValueError: no stream has said so; the text names the key.
+            ValueError: no stream can have returned this state; the message names the key.
         """
         if not isinstance(state, Mapping) or state.get("stream") != type(self).__name__:
             return
-        # Older states lack the others.
+        # Older states lack the keys removed here.
         needed = set(self._start(0, None, Consumer())) - {"run", "consumed", "stream_ended"}
         check_stream_state(state, needed, self._arguments().get("sources"))
         inner = state["inner"]
@@ -215,7 +219,7 @@ class ResumableStream(IterableDataset[_T_co]):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the iterators, and where torch.distributed has put this process: a spawned worker can't ask it."""
+        """Return the state without iterators, but with this process's rank, which a spawned worker cannot query."""
         places = {worker: _Place(place.next_epoch, place.seed, place.loaded) for worker, place in self._places.items()}
         rank, world_size = rank_and_world_size()
         inherited = (rank, world_size) if world_size > 1 else self._inherited

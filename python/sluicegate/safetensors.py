@@ -14,25 +14,26 @@ from .paths import Paths, expand, listed
 class SafetensorsDataset(NativeDataset):
     """The tensors of one or more safetensors files: sample i is a dict of row i of each.
 
-    The first axis of each tensor counts the samples, so all tensors need one length. Files come one after the other and
-    must have tensors of the same names, data types and row shapes. All data types of torch are read that the format
-    has, `bfloat16` and the `float8` ones too. Each sample and each batch is a copy of its own. The files are mapped,
-    never read whole: they may be larger than memory. There may be any number of them: no descriptor stays open, 4,096
-    files stay mapped, and the others are while they are read, which takes some 20 µs more for each.
+    The first axis of each tensor indexes the samples, so all tensors must have the same length. Several files are
+    concatenated and must have tensors of the same names, data types and row shapes. Every data type that both torch and
+    the format have is supported, including `bfloat16` and the `float8` types. Each sample and each batch is an
+    independent copy. The files are memory-mapped, never read whole, so they may be larger than memory. There may be any
+    number of them: no descriptor stays open, 4,096 files stay mapped, and the rest are mapped on each read, which adds
+    about 20 µs each.
 
-    A map-style dataset as any other, under torch's own loader too. `sluicegate.DataLoader` reads it in Rust, as fast as
-    an `.npy` file. It can be pickled: the paths travel, made absolute, and are opened again. The header is checked
-    strictly: lengths, offsets, overlaps, holes.
+    A map-style dataset that also works under torch's own loader. `sluicegate.DataLoader` reads it in Rust, as fast as
+    an `.npy` file. It can be pickled: only the arguments are, with absolute paths, and unpickling opens the files
+    again. The header is checked strictly: lengths, offsets, overlaps, holes.
 
     Args:
-        paths: a file, several, or a pattern (`data/*.safetensors`, `part-{00..15}.safetensors`).
-        fields: the names of the tensors that make up a sample, in this order; all, sorted by name, by default. One name
-            that is no list makes samples of that tensor alone.
+        paths: a file, several files, or a pattern (`data/*.safetensors`, `part-{00..15}.safetensors`).
+        fields: the names of the tensors that make up a sample, in this order. Default: all, sorted by name. A single
+            name, not in a list, makes each sample that tensor alone.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: a file is truncated or no safetensors file; tensors have unequal first axes (two are named); a
-            tensor is a scalar, is not there, or has elements of less than a byte.
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: a file is truncated or not a safetensors file; tensors have unequal first axes (the message names
+            two); a tensor is a scalar, does not exist, or has elements smaller than a byte.
         OSError: while reading: a file shrank since it was opened.
 
     Examples:

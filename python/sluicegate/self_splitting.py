@@ -25,10 +25,10 @@ _BY_WORKER = {"split_by_worker"}
 
 
 def remedy_of(stream: Any) -> str | None:
-    """Returns what to do with a stream that another package splits; None for other streams.
+    """Return what to do with a stream that another package splits; None for other streams.
 
     Args:
-        stream: the stream, or one of ours, or a `ChainDataset`, that reads it.
+        stream: the stream, or one of this package's streams or a `ChainDataset` that reads it.
     """
     for inner in _inner(stream):
         if _is_hugging_face(inner):
@@ -39,7 +39,7 @@ def remedy_of(stream: Any) -> str | None:
 
 
 def refuse_self_splitting(stream: Any, consumer: Consumer) -> None:
-    """Refuses a stream that splits itself where `consumer` takes a share of it.
+    """Refuse a stream that splits itself if `consumer` takes a share of it.
 
     Raises:
         ValueError: samples would be lost; the message says how to split the stream once.
@@ -57,13 +57,13 @@ def refuse_self_splitting(stream: Any, consumer: Consumer) -> None:
 
 
 def name_of(stream: Any) -> str:
-    """Returns the class of a stream, and for those of ours the class that it reads."""
+    """Return the class name of a stream, and for this package's streams also that of the stream it reads."""
     name = type(stream).__name__
     return f"{name} over {name_of(stream.iterable)}" if isinstance(stream, ResumableStream) else name
 
 
 def in_words(stream: Any) -> str:
-    """Returns the `repr` of a stream of ours, and of any other, which may hold millions of samples, its class."""
+    """Return the `repr` of this package's streams; for any other, which may hold millions of samples, its class."""
     return repr(stream) if isinstance(stream, ResumableStream) else f"<{type(stream).__name__}>"
 
 

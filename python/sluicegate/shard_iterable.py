@@ -1,4 +1,4 @@
-"""`shard_iterable`: every rank and every worker reads its own part of one stream."""
+"""`shard_iterable`: give every rank and every worker its own part of one stream."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ __all__ = ["ShardedIterable", "shard_iterable"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 
-# How many samples lie between two snapshots of the stream's state, and are read again at most when it resumes.
+# The number of samples between two snapshots of the stream's state, and the most that a resume reads again.
 _BETWEEN_SNAPSHOTS = 64
 
 
 def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None = None) -> IterableDataset[_T_co]:
-    """Gives every rank and every worker its own part of `iterable`: together they read each sample exactly once.
+    """Give every rank and every worker its own part of `iterable`: together they read each sample exactly once.
 
-    Of R ranks with W workers each, sample i goes to rank i % R and there to worker (i // R) % W. So what a rank reads
-    does not depend on its number of workers, and two ranks, or two workers of one rank, differ by one sample at most
-    (where ranks must take equally many steps, end the epoch with the shortest of them). Every consumer reads the whole
-    stream and passes over what is not its own; a stream that can be cut at its source (by files, say) is better cut
-    there.
+    With R ranks of W workers each, sample i goes to rank i % R and there to worker (i // R) % W. So the samples of a
+    rank do not depend on its number of workers, and two ranks, or two workers of one rank, differ by at most one sample
+    (if ranks must take equally many steps, end the epoch with the shortest of them). Every consumer reads the whole
+    stream and skips the samples it does not own; if a stream can be split at its source (by files, for example), do
+    that instead.
 
-    Who reads is found out when an iteration begins: from `torch.utils.data.get_worker_info()`, in worker processes and
-    worker threads alike, and from `torch.distributed` where it is initialised. All must be given the same samples in
-    the same order: a `ShuffleBuffer` inside needs a seed, and gives all of them one order; around this it shuffles each
-    part by itself, and needs none. A stream must not split itself as well, because most samples would be lost: one that
-    is known to (`datasets.IterableDataset`, `webdataset.WebDataset`), or that asks for its worker
-    (`get_worker_info().id`) or its rank (`torch.distributed.get_rank()`) while it is read, is refused. A split by
-    numbers that it got before, or from environment variables, can't be detected.
+    The consumer is determined when an iteration begins: from `torch.utils.data.get_worker_info()`, in worker processes
+    and worker threads, and from `torch.distributed` if it is initialized. All consumers must get the same samples in
+    the same order: a `ShuffleBuffer` inside needs a seed, and gives all of them one order; a `ShuffleBuffer` around
+    this shuffles each part separately, and needs none. A stream must not split itself as well, because most samples
+    would be lost. A stream that is known to do so (`datasets.IterableDataset`, `webdataset.WebDataset`), or that asks
+    for its worker (`get_worker_info().id`) or its rank (`torch.distributed.get_rank()`) while it is read, is refused. A
+    split based on numbers that the stream got earlier, or from environment variables, cannot be detected.
 
-    The dataset that is returned passes `set_epoch` on. It is stateful: its `state_dict` is JSON where the states of
-    `iterable` and of its iterator are. If one of these is stateful, at most 64 samples are read again on resuming; else
-    all that had been read are, and a warning says how many.
+    The returned dataset forwards `set_epoch`. It is stateful: its `state_dict` is JSON if the states of `iterable` and
+    of its iterator are. If one of these is stateful, at most 64 samples are read again on resuming; otherwise all
+    samples read so far are, and a warning says how many.
 
     Args:
-        iterable: the stream, the same for all; `iter` is called once an epoch.
-        shard: (rank, world_size) to be used instead of what `torch.distributed` says.
+        iterable: the stream, the same for all; `iter` is called once per epoch.
+        shard: (rank, world_size) to use instead of those of `torch.distributed`.
 
     Raises:
-        ValueError: no such shard; while iterating: a state of another rank or worker, a `shard` inside of another, or
-            a stream that splits itself among the same ranks or workers.
+        ValueError: the shard is invalid. While iterating: a state of another rank or worker, a `shard` inside another,
+            or a stream that splits itself among the same ranks or workers.
         RuntimeError: while iterating after a resume: the stream is shorter than it was.
 
     Examples:
@@ -63,10 +63,10 @@ def shard_iterable(iterable: Iterable[_T_co], *, shard: tuple[int, int] | None =
 
 
 class ShardedIterable(ResumableStream[_T_co]):
-    """What `shard_iterable` returns."""
+    """The dataset that `shard_iterable` returns."""
 
     def __repr__(self) -> str:
-        """The stream, which is iterated in Python."""
+        """Return the stream, marked as iterated in Python."""
         return f"{type(self).__name__}({in_words(self.iterable)}, iterated in Python)"
 
     def _arguments(self) -> dict[str, Any]:
@@ -102,16 +102,16 @@ class _ShardedIterator(ResumableIterator[_T_co]):
         self._whole = reading_whole(Split(name_of(iterable), consumer.world_size, consumer.num_workers))
         with self._whole:
             self.reader = StreamReader(iterable, _BETWEEN_SNAPSHOTS, state["inner"], previous, number)
-        # Those of others are passed over as they are stored.
+        # Samples of other consumers are skipped without decoding.
         self.images = self.reader.take_images()
-        # The place to get to before a sample can come.
+        # The position to reach before the first sample.
         self._resume = state if state["read"] or state["ended"] else None
 
     def __next__(self) -> _T_co:
         return self._finished(self._next_own)  # type: ignore[no-any-return]
 
     def _next_own(self) -> Any:
-        # At every sample: a stream may ask who reads when it begins, with its first sample, or with a later one.
+        # For every sample, because a stream may ask who reads when it begins, with its first sample, or later.
         with self._whole:
             if self._resume is not None:
                 self._read_again(self._resume)
@@ -147,7 +147,7 @@ class _ShardedIterator(ResumableIterator[_T_co]):
         self._resume = None
 
     def leave(self) -> None:
-        # Where the last epoch was left, or ended, is something that the stream has yet to see before the next one.
+        # A stateful stream must reach the point where the last epoch was left or ended before the next one begins.
         if self._resume is not None and self.reader.is_stateful:
             with self._whole:
                 self._read_again(self._resume)

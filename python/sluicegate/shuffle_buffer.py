@@ -1,4 +1,4 @@
-"""`ShuffleBuffer`: a shuffled stream, which resumes with the very samples in its buffer."""
+"""`ShuffleBuffer`: a shuffled stream that resumes with the same samples in its buffer."""
 
 from __future__ import annotations
 
@@ -26,56 +26,59 @@ __all__ = ["ShuffleBuffer", "sample_bytes"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 
-# A snapshot of the stream's state is taken so often: seldom enough to cost little, often enough that a resume reads
-# hardly more than what the buffer holds.
+# The interval between snapshots of the stream's state: long enough to cost little, short enough that a resume reads
+# little more than the content of the buffer.
 _SNAPSHOTS_PER_BUFFER = 8
 _LEAST_BETWEEN_SNAPSHOTS, _MOST_BETWEEN_SNAPSHOTS = 16, 4096
 _BETWEEN_SNAPSHOTS_OF_BYTES = 256
 
 
 class ShuffleBuffer(ResumableStream[_T_co]):
-    """Shuffles a stream: holds `size` of its samples, and gives one of them at random before it reads another.
+    """Shuffles a stream: holds `size` samples, and yields a random one of them before it reads another.
 
-    For any iterable dataset, or any iterable, whose samples can't be asked for by index. The order is a pure function
+    For any iterable dataset, or any iterable, whose samples cannot be accessed by index. The order is a pure function
     of (seed, epoch, rank, worker) and of the samples that this worker reads: it does not depend on time or on any
     random number generator. Every rank and worker has its own buffer and order, so batches are the same in every run
-    with the same number of workers (0 and 1 are the same), and differ between numbers of workers. Where all of them
-    read the same stream, give each its own part of it:
+    with the same number of workers (0 and 1 are the same), but differ between numbers of workers. If all of them read
+    the same stream, give each its own part:
 
         ShuffleBuffer(sluicegate.shard_iterable(stream), size=10_000, seed=7)
 
-    A dataset in worker processes that do not persist is a fresh copy in every epoch: sluicegate's loader tells it which
-    one begins. Under torch's, with a `seed`, call `set_epoch` before each; else all epochs have one order.
+    In worker processes that are not persistent, the dataset is a fresh copy in every epoch. sluicegate's loader sets
+    its epoch. Under torch's loader, with a `seed`, call `set_epoch` before each epoch; otherwise all epochs have the
+    same order.
 
-    **Resuming.** `state_dict` has the places of the samples in the buffer, not the samples; they are read again. If the
-    iterable or its iterator is stateful (has `state_dict` and `load_state_dict`), reading begins at a state of it that
-    lies just before the oldest sample held, else at its start, and a warning says what that costs. The rest of the
-    epoch and all later ones are those of the uninterrupted run, provided that the iterable gives the same samples.
-    Under a `sluicegate.DataLoader` with a seed it may draw from the global generators: for each sample they are set
-    from the seed, the epoch, the worker and the sample's ordinal, and put back, so what is read again draws the same.
-    A state is loaded before the iteration; a stateful DataLoader does that by itself, in the worker that it belongs to.
+    **Resuming.** `state_dict` has the positions of the samples in the buffer, not the samples; they are read again. If
+    the iterable or its iterator is stateful (has `state_dict` and `load_state_dict`), reading starts from a saved state
+    shortly before the oldest held sample; otherwise it starts from the beginning, and a warning reports the cost. The
+    rest of the epoch and all later ones are those of the uninterrupted run, provided that the iterable yields the same
+    samples. Under a `sluicegate.DataLoader` with a seed the iterable may draw from the global generators: for each
+    sample they are set from the seed, the epoch, the worker and the sample's ordinal, and restored afterward, so
+    samples that are read again get the same draws. Load a state before iterating; a stateful DataLoader does that
+    itself, in the right worker.
 
-    Over a native stream (`TarStream` and its like, with `on_error="raise"`) a loader's state may be taken up with
-    another number of workers. Their buffers begin empty then, over what is left of the stream: each sample that the
-    buffers before held, or had not read, comes once.
+    Over a native stream (`TarStream` and similar, with `on_error="raise"`) a loader's state may be loaded with a
+    different number of workers. Their buffers then start empty, over the rest of the stream: each sample that the
+    previous buffers held, or had not read, comes once.
 
-    A worker thread has its own place and its own state; two iterators in one thread share the latter (that of the
-    later one), but are otherwise independent.
+    Each worker thread has its own position and state. Two iterators in one thread share the state (that of the later
+    one), but are otherwise independent.
 
     Args:
-        iterable: the stream; `iter` is called once an epoch.
-        size: how many samples are held; None for no bound in samples. What is held is never more than read ahead by it.
+        iterable: the stream; `iter` is called once per epoch.
+        size: the number of samples to hold; None for no limit in samples. The buffer never reads more than this many
+            samples ahead of what it yields.
         seed: 0 to 2^64 - 1. Without one, a seed is drawn when an iteration begins for the first time, from torch's
             global generator, or in a worker from the worker's seed, and kept for later epochs.
-        max_bytes: holds no further sample once those held are so many bytes together (bytes of tensors and arrays in
-            the sample, of text and `bytes`, nested in dicts, lists and tuples; `sys.getsizeof` of all else); None for
-            no bound in bytes. May be exceeded by one sample. Images of a `TarStream` are held as the files they are.
-        shard: (rank, world_size) to be used instead of what `torch.distributed` says.
+        max_bytes: hold no further sample once the held ones reach this many bytes (of tensors and arrays, `str` and
+            `bytes`, nested in dicts, lists and tuples; `sys.getsizeof` for everything else); None for no limit in
+            bytes. May be exceeded by one sample. Images of a `TarStream` are held as encoded files.
+        shard: (rank, world_size) to use instead of those of `torch.distributed`.
 
     Raises:
-        ValueError: neither `size` nor `max_bytes`, or one below 1; a seed out of range; no such shard; while iterating:
-            a state of another rank or worker, or no seed inside of `shard_iterable`.
-        TypeError: a number that is no integer.
+        ValueError: neither `size` nor `max_bytes` is given, or one is below 1; the seed is out of range; the shard is
+            invalid. While iterating: a state of another rank or worker, or no seed inside `shard_iterable`.
+        TypeError: a number is not an integer.
         RuntimeError: while iterating after a resume: the stream is shorter than it was.
 
     Examples:
@@ -106,7 +109,7 @@ class ShuffleBuffer(ResumableStream[_T_co]):
 
     @property
     def python_reason(self) -> str | None:
-        """Why Python has a part in its samples, and the core does not make batches alone; None where it does."""
+        """Why samples need Python, so that the core cannot make batches alone; None if it can."""
         stream = self.iterable
         if type(self) is not ShuffleBuffer or not isinstance(stream, NativeStream):
             return f"{type(self).__name__} over {type(stream).__name__} is iterated in Python"
@@ -117,7 +120,7 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         return "the files of images are held in Python" if stream.has_images else None
 
     def __repr__(self) -> str:
-        """The stream, and what is held."""
+        """Return the stream and the limits of the buffer."""
         bounds = (f"{name}={bound}" for name, bound in self._arguments().items() if bound is not None)
         return f"{type(self).__name__}({in_words(self.iterable)}, {', '.join(bounds)}, seed={self.seed})"
 
@@ -155,24 +158,24 @@ class ShuffleBuffer(ResumableStream[_T_co]):
         start = {**self._start(epoch, place.seed, consumer), **(loaded or {}), "seed": place.seed}
         iterator = ShuffledIterator(self, start, previous, self._reader_of(loaded))
         if loaded is not None and iterator.native is None:
-            # Now, and not at the first sample: whoever resumes puts the generators to their places after this.
+            # Fill now, not at the first sample, because a resuming caller restores the generators after this.
             iterator.fill()
         return iterator
 
     @property
     def splits_anew(self) -> bool:
-        """Where which samples are held follows from the state: of a native stream that leaves nothing out."""
+        """True if held samples follow from the state: over a native stream that leaves out no samples."""
         is_own = type(self).__iter__ is ResumableStream.__iter__
         stream: Any = self.iterable
         return is_own and isinstance(stream, NativeStream) and stream.splits_anew and stream.on_error == "raise"
 
     def split_anew(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:
-        """As of all streams. Nothing is held by the buffers that go on: what was held comes from the stream anew."""
+        """Split as all streams do. The new buffers start empty: samples that were held come from the stream again."""
         reached = [None if state is None else _reached(state) for state in states]
         known = [state for state in states if state is not None]
         anew = []
         for worker, stream in enumerate(split_anew(reached, num_workers, run)):
-            # The stream may have a shard of its own: its rank is not this buffer's then, which refuses another's state.
+            # The stream may have its own shard with another rank, and this buffer refuses states of other ranks.
             consumer = replace(Consumer(**known[0]["consumer"]), worker=worker, num_workers=num_workers)
             seed = known[worker % len(known)]["seed"]
             state = self._state(self._start(known[0]["epoch"], seed, consumer))
@@ -197,7 +200,7 @@ def _reached(state: dict[str, Any]) -> Reached:
 
 
 class ShuffledIterator(ResumableIterator[_T_co]):
-    """One epoch of a `ShuffleBuffer`, from `state` on; its buffer is filled when the first sample is asked for."""
+    """One epoch of a `ShuffleBuffer`, from `state` on; its buffer is filled when the first sample is requested."""
 
     def __init__(
         self, dataset: ShuffleBuffer[_T_co], state: dict[str, Any], previous: StreamReader | None, number: int | None
@@ -206,28 +209,28 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         rank, worker = state["consumer"]["rank"], state["consumer"]["worker"]
         self._order = _core.ShuffleBuffer(dataset.size, dataset.max_bytes, state["seed"], state["epoch"], rank, worker)
         self._weigh = dataset.max_bytes is not None
-        # By slot, as the core says.
+        # Indexed by slot, as assigned by the core.
         self._samples: list[Any] = []
         every = _BETWEEN_SNAPSHOTS_OF_BYTES
         if dataset.size is not None:
             every = max(_LEAST_BETWEEN_SNAPSHOTS, dataset.size // _SNAPSHOTS_PER_BUFFER)
         every = min(every, _MOST_BETWEEN_SNAPSHOTS)
         self.reader = StreamReader(dataset.iterable, every, state["inner"], previous, number)
-        # Files are smaller than what becomes of them: they are what is held.
+        # Hold encoded files, because they are smaller than decoded images.
         self.images = self.reader.take_images()
-        # The place to get to before a sample can come.
+        # The position to reach before the first sample.
         self._resume = state if state["read"] or state["ended"] else None
-        # What the core reads, where it can hold the samples too; and whether it does.
+        # The core's iterator, if it can also hold the samples; `_is_native` is True once it does.
         inner = self.reader.iterator
         self.native = inner if type(inner) is NativeIterator and not self._weigh else None
         self._is_native = False
-        # What reading has raised behind the last batch.
+        # An exception that reading raised after the last batch.
         self._failure: Exception | None = None
 
     def next_batch(self, samples: int) -> tuple[Any, int] | None:
-        """The batch of the next `samples` samples, made by the core, and how many it has; None at the end.
+        """Return the core's batch of the next `samples` samples, and its size; None at the end.
 
-        To be used by one who takes no single samples, where there is something `native`.
+        Requires `native`. Do not mix with reading single samples.
         """
         native, reader = self.native, self.reader
         assert native is not None
@@ -245,10 +248,11 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         except Exception as error:
             native.tell(reader, self._needed)
             drawn = self._order.yielded - yielded
-            # Of a batch that was drawn, but could not be made, nothing is left to be given.
+            # If the whole batch was drawn but could not be made, nothing is left to deliver.
             if reader.ended or not 0 < drawn < samples:
                 raise
-            # What was drawn before reading failed comes before the error, as it does one by one: the core has kept it.
+            # Samples drawn before reading failed come before the error, as when iterating one by one: the core has kept
+            # them.
             self._failure = error
             return native.next_shuffled(self._order, drawn)
         finally:
@@ -266,7 +270,7 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         self._resume = None
 
     def fill(self) -> None:
-        """Brings back what the buffer held when the state was taken."""
+        """Restore the samples that the buffer held when the state was taken."""
         if self._resume is not None:
             self._read_again(self._resume)
 
@@ -296,19 +300,19 @@ class ShuffledIterator(ResumableIterator[_T_co]):
 
     def _read_again(self, state: dict[str, Any]) -> None:
         reader, read, held = self.reader, state["read"], state["held"]
-        # An epoch that is over needs nothing, and a stream without state has nothing to be brought to its end.
+        # A finished epoch needs nothing, and a stream without state need not be read to its end.
         if held or not state["ended"] or reader.is_stateful:
             self._warn_of_reading(read, len(held))
             if not self._samples:
                 self._samples += [None] * len(held)
             slots = {ordinal: slot for slot, ordinal in enumerate(held)}
-            # Should the stream raise, the next call goes on from there.
+            # If the stream raises, the next call continues from there.
             while (ordinal := reader.read) < read:
                 sample = reader.next_again(read)
                 if ordinal in slots:
                     self._samples[slots[ordinal]] = sample
             if state["stream_ended"]:
-                reader.see_end()  # While some of its samples are held, too: it may begin anew then.
+                reader.see_end()  # Even while samples are held, as it may start over then.
         else:
             reader.read, reader.ended = read, True
         sizes = [sample_bytes(sample) if self._weigh else 0 for sample in self._samples]
@@ -327,7 +331,7 @@ class ShuffledIterator(ResumableIterator[_T_co]):
         )
 
     def leave(self) -> None:
-        # Where the last epoch was left, or ended, is something that the stream has yet to see before the next one.
+        # A stateful stream must reach the point where the last epoch was left or ended before the next one begins.
         if self._resume is not None and self.reader.is_stateful:
             self._read_again(self._resume)
 
@@ -352,7 +356,7 @@ class ShuffledIterator(ResumableIterator[_T_co]):
 
 
 def sample_bytes(sample: Any) -> int:
-    """How many bytes a sample holds, about: data and not Python's own."""
+    """Return the approximate size of a sample in bytes: its data, without Python's overhead."""
     if isinstance(sample, torch.Tensor):
         return sample.numel() * sample.element_size()
     if isinstance(sample, (np.ndarray, np.generic)):

@@ -1,4 +1,4 @@
-"""`StreamImages`: the images of a native stream's samples, which are decoded when their samples are given."""
+"""`StreamImages`: the images of a native stream's samples, decoded when their samples are delivered."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 _T_co = TypeVar("_T_co", covariant=True)
 
-# In the place of a sample that is damaged, where such are left out.
+# Returned instead of a damaged sample, if those are left out.
 LEFT_OUT: Final = object()
 
 
 class EncodedSample(NamedTuple):
-    """A sample with the bytes of files in the place of its images.
+    """A sample with encoded files instead of images.
 
     Attributes:
-        ordinal: which sample of the stream it is, of all ranks and workers.
+        ordinal: the sample's ordinal in the stream, counted over all ranks and workers.
         sample: a dict.
     """
 
@@ -40,12 +40,12 @@ class EncodedSample(NamedTuple):
 class StreamImages:
     """Decodes the images of the samples of one pass over a stream.
 
-    With a seed all that is random about a sample is drawn from generators of its own, which follow from its ordinal in
-    the stream, so it is the same whoever reads it and whatever was read before. Without, it is drawn from torch's
-    generator, or that of the sample around, in the order in which samples are asked for.
+    With a seed, every sample draws from its own generators, derived from its ordinal in the stream, so the result does
+    not depend on who reads it or what was read before. Without a seed, samples draw from torch's generator, or that of
+    an enclosing sample, in the order in which they are requested.
 
     Args:
-        stream: whose samples they are.
+        stream: the stream of the samples.
         seeding: sets the generators of a sample; None without a seed.
     """
 
@@ -53,17 +53,17 @@ class StreamImages:
         self.stream = stream
         self._seeding = seeding
         self._moves = any(image.moves_fields for image in stream._images.values())
-        # Where something moves: made with the first sample, which says in which order its fields are.
+        # Used if boxes or masks move with an image; made with the first sample, which gives the order of the fields.
         self._samples: ImageSamples | None = None
-        # What reading has raised behind samples that are still to be given.
+        # An exception that reading raised after samples that are still to be delivered.
         self._failure: Exception | None = None
 
     def decoded(self, encoded: EncodedSample) -> Any:
-        """The sample, or `LEFT_OUT`.
+        """Return the decoded sample, or `LEFT_OUT`.
 
         Raises:
-            ValueError: an image is damaged, and that is not left out.
-            Exception: what a transform raises.
+            ValueError: an image is damaged, and is not left out.
+            Exception: any exception that a transform raises.
         """
         if self._seeding is None:
             return self._decoded(encoded)
@@ -76,7 +76,7 @@ class StreamImages:
         for name, image in self.stream._images.items():
             if (file := sample[name]) is None:
                 continue
-            # A transform in Python may raise whatever it likes: only what the core says of an image is about its file.
+            # Catch only the core's errors, which are about the file: a transform in Python may raise anything.
             try:
                 made = image.decode_native(file)
             except DamagedImageError as error:
@@ -86,7 +86,7 @@ class StreamImages:
         return sample
 
     def _moved(self, encoded: EncodedSample) -> Any:
-        """The same of a sample with boxes or masks."""
+        """Do the same for a sample with boxes or masks."""
         if self._samples is None:
             self._samples = moving_samples(list(encoded.sample), self.stream._images)
         try:
@@ -97,11 +97,11 @@ class StreamImages:
 
     @property
     def makes_batches(self) -> bool:
-        """Whether the images of a batch are made in one go."""
+        """True if the images of a batch are made in one call."""
         return self.stream.images_reason is None
 
     def next_batch(self, encoded: Iterator[EncodedSample], samples: int) -> tuple[Any, int] | None:
-        """The batch of the next `samples` whole samples, or of fewer at the end, and how many; None at the end."""
+        """Return a batch of the next `samples` undamaged samples (fewer at the end), and its size; None at the end."""
         whole: list[Any] = []
         parts: list[dict[str, torch.Tensor]] = []
         while len(whole) < samples and (more := self._read(encoded, samples - len(whole), bool(whole))):
@@ -115,11 +115,11 @@ class StreamImages:
         return self._collated(whole, images), len(whole)
 
     def _read(self, encoded: Iterator[EncodedSample], samples: int, has_some: bool) -> list[EncodedSample]:
-        """Up to so many samples; those before an error come before it, as they do one by one."""
+        """Return up to `samples` samples; those before an error are returned before it is raised, as one by one."""
         taken: list[EncodedSample] = []
         if self._failure is None:
             try:
-                # One by one: what has come stays when the next one fails.
+                # One by one, to keep earlier samples when a later one fails.
                 for each in islice(encoded, samples):
                     taken.append(each)
             except Exception as error:
@@ -130,14 +130,14 @@ class StreamImages:
         return taken
 
     def _collated(self, samples: list[Any], images: dict[str, torch.Tensor]) -> Any:
-        """The batch of `samples`, of which the fields `images` are made already."""
+        """Return the batch of `samples`, with `images` as the fields that are already made."""
         assert self.stream._shape is not None
         structure, kinds = self.stream._shape
         batch = collate(samples, {name: place for name, place in structure.items() if name not in images}, kinds)
         return {name: images[name] if name in images else batch[name] for name in structure}
 
     def _decoded_together(self, encoded: list[EncodedSample]) -> tuple[list[EncodedSample], dict[str, torch.Tensor]]:
-        """Those of these samples that are whole, and their images by field."""
+        """Return the undamaged samples, and their images by field."""
         images: dict[str, torch.Tensor] = {}
         for name, image in self.stream._images.items():
             parts: list[torch.Tensor] = []
@@ -149,7 +149,7 @@ class StreamImages:
                 kept += range(start, stop)
                 if failed is not None:
                     self._refuse(encoded[stop], name, failed[1])
-                    # The room for all of them goes back before there is another: many may be damaged.
+                    # Free the memory for all of them before allocating more: many may be damaged.
                     made = made[: stop - start].clone()
                 if len(made) > 0:
                     parts.append(made)
@@ -176,23 +176,27 @@ class StreamImages:
 
 
 def moving_samples(names: Sequence[str], images: Mapping[str, ImageField]) -> ImageSamples:
-    """What decodes samples with these fields, and moves what moves with `images`; a ValueError for what is no field."""
+    """Return a decoder for samples with these fields that also moves the parts that belong to `images`.
+
+    Raises:
+        ValueError: a part is not a field.
+    """
     structure = {name: place for place, name in enumerate(names)}
     return ImageSamples(structure, ["bytes"] * len(names), {structure[name]: image for name, image in images.items()})
 
 
 class DecodesImages(Iterator[_T_co]):
-    """An iterator that decodes the images of samples, if they have any, as it gives them; unless that is taken over."""
+    """An iterator that decodes any images of its samples, unless the caller takes over decoding."""
 
     images: StreamImages | None = None
 
     def take_images(self) -> StreamImages | None:
-        """What decodes images, for the caller to do, who gets `EncodedSample`s from now on, or None."""
+        """Return the image decoder, or None; the caller decodes from now on, and gets `EncodedSample`s."""
         images, self.images = self.images, None
         return images
 
     def _finished(self, take: Callable[[], Any]) -> Any:
-        """The next of the samples that `take` gives, as it is to be given."""
+        """Return the next sample from `take`, decoded if necessary."""
         while True:
             sample = take()
             if self.images is None:

@@ -1,4 +1,4 @@
-"""`StreamReader`: one pass over an iterable, which can be taken up again where it was."""
+"""`StreamReader`: one pass over an iterable that can be resumed."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from .stateful import is_lazy, is_stateful, iter_restored
 from .stream_images import DecodesImages, StreamImages
 from .stream_seeding import current_stream, reading_epoch_before
 
-# In the place of a sample's ordinal: the call of `iter`.
+# Used instead of a sample's ordinal for the call of `iter`.
 _BEGIN = 2**64 - 1
 
 
 class StreamReader:
-    """Reads an iterable once, and keeps *snapshots* of its state on the way.
+    """Reads an iterable once, and keeps *snapshots* of its state along the way.
 
     A snapshot is the state of the iterable, of its iterator, or of both, whichever is stateful, and the number of
-    samples that were read by then. It is a deep copy, and JSON where those states are. Somewhere between two snapshots
-    the reader is found again by reading on from the first of them.
+    samples read so far. It is a deep copy, and JSON if those states are. To restore a position between two snapshots,
+    load the earlier one and read on.
 
-    Snapshots lie at places that only `every` decides, so that a reader that was taken up again has those that the first
-    one has. One place needs care: the start of an epoch. A generator that has not run yet does not know that there is
-    a new epoch, so what its dataset says of itself is still the end of the last one. There the snapshot is one of the
-    last epoch and what was read since, and the last epoch is left behind once more to get to the new one.
+    Only `every` determines where snapshots are taken, so a resumed reader takes the same ones as the original. The
+    start of an epoch needs care: a generator that has not run yet does not know that a new epoch began, so its
+    dataset's state still describes the end of the last one. There the snapshot is one of the last epoch plus the number
+    of samples read since; restoring it ends the last epoch again to get to the new one.
 
-    Under a loader with a seed every sample has generators of its own, which depend on its ordinal here: those that are
-    read again draw what they drew.
+    Under a loader with a seed every sample has its own generators, which depend on its ordinal here: samples that are
+    read again get the same draws.
 
     Args:
-        iterable: what to read; `iter` is called now, once.
-        every: so many samples lie between two snapshots.
-        snapshot: where to begin instead of the start of an epoch.
-        previous: the reader of the epoch before, if this process has read one.
-        number: which reader it is of those inside of a loader's stream, where it is known.
+        iterable: the iterable to read; `iter` is called once, in the constructor.
+        every: the number of samples between two snapshots.
+        snapshot: where to start, instead of at the start of an epoch.
+        previous: the reader of the previous epoch, if this process has read one.
+        number: the number of this reader among those in a loader's stream, if known.
 
     Raises:
-        ValueError: `snapshot` holds a state that nothing here can take.
+        ValueError: `snapshot` holds a state that neither the iterable nor its iterator can load.
     """
 
     def __init__(
@@ -59,16 +59,16 @@ class StreamReader:
         self.every = every
         self.ended = False
         self.read = 0
-        # Oldest first, each with its place.
+        # Oldest first, each with its position.
         self._snapshots: deque[tuple[int, dict[str, Any]]] = deque()
         if snapshot is not None:
-            # It is shared by nobody, and an iterable may keep what it is given.
+            # A copy, because an iterable may keep the state that it is given.
             self._restore(copy.deepcopy(dict(snapshot)))
         else:
             self._iterator = self._begun()
         self._keeps_own_state = is_stateful(iterable) and self._iterator is not iterable
         self.is_stateful = self._keeps_own_state or is_stateful(self._iterator)
-        # Whether nothing of this epoch has happened yet, although `iter` was called.
+        # True if nothing of this epoch has happened yet, although `iter` was called.
         self._is_lazy = self._keeps_own_state and is_lazy(self._iterator)
         if not self.is_stateful:
             self.next_snapshot = -1
@@ -105,14 +105,14 @@ class StreamReader:
 
     @property
     def iterator(self) -> Iterator[Any]:
-        """The iterator that is read; whoever reads it without this says so by `read`, `ended` and `take_snapshot`."""
+        """The iterator being read. A direct reader must update `read` and `ended`, and call `take_snapshot`."""
         return self._iterator
 
     def take_images(self) -> StreamImages | None:
-        """What decodes the images of what is read, for the caller to do: see `DecodesImages`."""
+        """Take over the decoding of images: see `DecodesImages`."""
         images = self._iterator.take_images() if isinstance(self._iterator, DecodesImages) else None
         if images is not None:
-            self._seeding = None  # Only images are drawn in such a stream, each from generators of its own.
+            self._seeding = None  # Only images draw in such a stream, each from its own generators.
         return images
 
     def _next(self) -> Any:
@@ -129,7 +129,7 @@ class StreamReader:
         thing.load_state_dict(state)
 
     def __next__(self) -> Any:
-        """The next sample. Whoever reads on from `next_snapshot` calls `take_snapshot` first."""
+        """Return the next sample. At `next_snapshot`, call `take_snapshot` first."""
         try:
             sample = self._next()
         except StopIteration:
@@ -139,7 +139,7 @@ class StreamReader:
         return sample
 
     def take_snapshot(self, needed: int) -> None:
-        """Keeps the state of now, and forgets what leads to no sample from ordinal `needed` on."""
+        """Save the current state, and drop snapshots that are not needed for samples from ordinal `needed` on."""
         self._snapshots.append((self.read, self._state()))
         self._set_next_snapshot()
         self.forget_before(needed)
@@ -155,7 +155,8 @@ class StreamReader:
         return copy.deepcopy(states)
 
     def _set_next_snapshot(self) -> None:
-        # A generator's dataset has a state of this epoch from its first sample on, and the next epoch rests on that.
+        # A generator's dataset has a state of this epoch only from its first sample on, and the next epoch builds on
+        # it.
         if self._is_lazy and self.read == 0:
             self.next_snapshot = 1
         else:
@@ -164,30 +165,30 @@ class StreamReader:
     def _left_behind(self) -> dict[str, Any]:
         place, snapshot = self._snapshots[-1]
         if place == 0 and self.read == 0 and "after" in snapshot and not self.ended:
-            return snapshot  # Nothing happened in this epoch: the one before it is as long ago as it was.
+            return snapshot  # Nothing happened in this epoch: the one before it still counts.
         return {"read": 0, "after": {"snapshot": snapshot, "read": self.read, "ended": self.ended}}
 
     def forget_before(self, ordinal: int) -> None:
-        """Forgets the snapshots that are not needed to read `ordinal` and what follows once more."""
+        """Drop the snapshots that are not needed to read `ordinal` and later samples again."""
         while len(self._snapshots) > 1 and self._snapshots[1][0] <= ordinal:
             self._snapshots.popleft()
 
     def snapshot_for(self, ordinal: int) -> dict[str, Any] | None:
-        """The newest snapshot from which sample `ordinal` can still be read; None for a stream without state."""
+        """Return the newest snapshot from which sample `ordinal` can still be read; None for a stream without state."""
         if self.next_snapshot == 0:
             self.take_snapshot(0)
         self.forget_before(ordinal)
         return copy.deepcopy(self._snapshots[0][1]) if self._snapshots else None
 
     def read_to(self, read: int, ended: bool) -> None:
-        """Reads until `read` samples were read, or to the end of the stream behind them, and drops them."""
+        """Read and discard samples until `read` were read, and with `ended` also the end of the stream."""
         while self.read < read:
             self.next_again(read)
         if ended:
             self.see_end()
 
     def next_again(self, read: int) -> Any:
-        """The next sample, which was read before: there were `read` of them.
+        """Return the next sample while repeating the `read` samples that were read before.
 
         Raises:
             RuntimeError: the stream ends here.
@@ -198,7 +199,7 @@ class StreamReader:
             raise self.ended_before(read) from None
 
     def ended_before(self, read: int) -> RuntimeError:
-        """What to raise where the stream has ended, but had `read` samples before."""
+        """Return the error for a stream that ended, but had `read` samples before."""
         return RuntimeError(
             f"the stream ended after {self.read} samples, but {read} had been read when its state was taken: "
             "resume with the data that the state was made with"
@@ -206,12 +207,12 @@ class StreamReader:
 
     def _next_with_snapshot(self) -> Any:
         if self.read == self.next_snapshot:
-            # What is read again is all needed.
+            # Keep all snapshots: samples that are read again are all needed.
             self.take_snapshot(0)
         return next(self)
 
     def see_end(self) -> None:
-        """Lets the stream end, as it did before: what it does then is part of its state."""
+        """Read to the end of the stream, because what it does there is part of its state."""
         with contextlib.suppress(StopIteration):
             self._next_with_snapshot()
         self.ended = True

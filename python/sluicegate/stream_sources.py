@@ -1,4 +1,4 @@
-"""Where the bytes of a stream come from, as users say it: paths, programs, descriptors, file objects."""
+"""The sources of a stream's bytes, as users name them: paths, commands, descriptors, file objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from .descriptor import identity_of
 from .paths import expand
 
-# A path, "pipe:" and a shell command, "-" for standard input, a descriptor's number, or a file object; or several.
+# A path, "pipe:" and a shell command, "-" for standard input, a file descriptor, a file object; or several of these.
 Sources: TypeAlias = Any
 
 _PIPE = "pipe:"
@@ -26,14 +26,14 @@ _PUMPED_AT_ONCE = 1 << 18
 
 @dataclass(frozen=True)
 class Source:
-    """One of them.
+    """One source of bytes.
 
     Attributes:
         kind: "path", "command" or "open".
-        name: the path, the command, or what it is called.
-        descriptor: of what is open.
-        identity: what file that was, for the number may come to mean another one.
-        file: the object that keeps it open, or that has no descriptor and is read by its `read`.
+        name: the path, the command, or a descriptive name.
+        descriptor: the file descriptor of an open source.
+        identity: the file that it referred to, because the number may be reused for another one.
+        file: the object that keeps it open, or that has no descriptor and is read with its `read`.
     """
 
     kind: str
@@ -43,10 +43,10 @@ class Source:
     file: Any = None
 
     def core(self) -> tuple[str, str, int | None]:
-        """As the core takes it.
+        """Return the source as the core takes it.
 
         Raises:
-            RuntimeError: the descriptor is another file's by now.
+            RuntimeError: the descriptor now refers to another file.
         """
         if self.descriptor is not None:
             if identity_of(self.descriptor) != self.identity:
@@ -56,23 +56,23 @@ class Source:
                     'worker_type="thread" and one worker'
                 )
             if self.file is not None and not isinstance(self.file, io.RawIOBase):
-                # What the object has read ahead counts as unread; of a pipe it can't be put back.
+                # Data that the object has buffered counts as unread; for a pipe it cannot be put back.
                 with contextlib.suppress(OSError, ValueError):
                     os.lseek(self.descriptor, self.file.tell(), os.SEEK_SET)
         return self.kind, self.name, self.descriptor
 
 
 def sources_of(urls: Sources, *, allow_pipe: bool = True) -> list[Source]:
-    """What `urls` stands for: never an empty list.
+    """Return the sources that `urls` names; never an empty list.
 
     Args:
-        urls: as of a stream.
-        allow_pipe: whether there may be commands. The environment variable `SLUICEGATE_ALLOW_PIPE=0` forbids them too.
+        urls: as in a stream.
+        allow_pipe: True to allow commands. The environment variable `SLUICEGATE_ALLOW_PIPE=0` also forbids them.
 
     Raises:
         FileNotFoundError: no file matches a pattern.
-        ValueError: an empty list; a command that may not be run.
-        TypeError: what is no source.
+        ValueError: the list is empty, or a command is not allowed.
+        TypeError: a value is not a source.
     """
     one = isinstance(urls, (str, bytes, os.PathLike, int)) or hasattr(urls, "read") or not isinstance(urls, Iterable)
     found = [source for url in ([urls] if one else urls) for source in _sources(url)]
@@ -104,19 +104,19 @@ def _sources(url: Any) -> Iterator[Source]:
 
 
 def _commands(command: str) -> Iterator[str]:
-    """Ranges of numbers alone are expanded: other braces are the shell's."""
+    """Expand number ranges only: all other braces are left to the shell."""
     found = _RANGE.search(command)
     if found is None:
         yield command
         return
-    # Not as paths: what is found in the folder has nothing to do with it.
+    # The NUL byte keeps `expand` from matching files in the folder.
     for number in expand(f"\0{found.group()}"):
         middle = number[number.index("\0") + 1 :]
         yield from _commands(command[: found.start()] + middle + command[found.end() :])
 
 
 def opened(descriptor: int, name: str, file: Any = None) -> Source:
-    """What is open as `descriptor`."""
+    """Return the open file `descriptor` as a source."""
     identity = identity_of(descriptor)
     if identity is None:
         raise ValueError(f"urls: {name} is not open")
@@ -130,19 +130,19 @@ def _file(file: Any) -> Source:
     raw = inner.raw if isinstance(inner, (io.BufferedReader, io.BufferedRandom)) else inner
     if isinstance(raw, io.FileIO):
         return opened(raw.fileno(), name, inner)
-    # Its descriptor, if it has one, may be of what it decodes (GzipFile, a connection): it is asked for its bytes.
+    # Call its `read`: its descriptor, if any, may be of the encoded data (GzipFile, a connection).
     return Source("open", name, file=inner)
 
 
 class Pump:
-    """Has a thread read a file object and write what it gets to a pipe, which is read like any other.
+    """Copies a file object to a pipe on a thread, so that it can be read like any other pipe.
 
     Args:
-        file: an object with `read`, which returns `bytes`.
+        file: an object whose `read` returns `bytes`.
 
     Attributes:
-        descriptor: the end to read from.
-        error: what `read` raised.
+        descriptor: the read end of the pipe.
+        error: the exception that `read` raised.
     """
 
     def __init__(self, file: Any) -> None:
@@ -161,12 +161,12 @@ class Pump:
                     while view:
                         view = view[pipe.write(view) or 0 :]
             except BrokenPipeError:
-                pass  # Nobody reads any more.
+                pass  # The reader is gone.
             except BaseException as error:
-                self.error = error  # Before the pipe is closed: whoever sees its end asks at once what it means.
+                self.error = error  # Set before the pipe closes: its reader checks it then.
 
     def close(self) -> None:
-        """Closes this end: the copy that the core has made of it is its own."""
+        """Close this copy of the read end; the core has its own."""
         os.close(self.descriptor)
 
 
@@ -174,14 +174,14 @@ _live: weakref.WeakSet[Pump] = weakref.WeakSet()
 
 
 def _leave_pipes_to_parent() -> None:
-    """Lets go of all pipes in a forked child: as long as it held an end, nobody would see that the other is closed."""
+    """Release all pipes in a forked child: while it held an end, closing the other would go unnoticed."""
     pipes = {pump.identity for pump in _live}
     if not pipes:
         return
     _live.clear()
-    # The numbers stay taken: objects that came with the fork will close them, and must not close another file. From
-    # this one nothing can be read: an end of the stream that is none would lose samples in silence.
-    # Where nothing can be opened any more, the child has the ends as long as it lives.
+    # Keep the descriptor numbers in use: objects copied by the fork will close them, and must not close another file.
+    # The replacement cannot be read: a false end of the stream would silently lose samples.
+    # If nothing can be opened, the child keeps the ends as long as it lives.
     with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
         for number in map(int, os.listdir("/proc/self/fd")):
             if identity_of(number) in pipes:

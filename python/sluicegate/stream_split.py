@@ -1,4 +1,4 @@
-"""How a native stream is split among workers, and how what is left of it is split among another number of them."""
+"""Splitting a native stream among workers, and splitting the rest of it among a different number of them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-# What was read under another split, as a state keeps it: [num_workers, run, by worker the ordinal below which all of
-# its samples were read, those of them that shuffle buffers held: ascending].
+# The samples read under an earlier split, as a state keeps it: [num_workers, run, until, held]. `until` has, by worker,
+# the ordinal below which all of its samples were read; `held` has the ordinals of those that shuffle buffers held,
+# ascending.
 Consumed = list[Any]
 
-# A place in a stream, as the core has it: ordinal, source, ordinal of the source's first sample, offset.
+# A position in a stream, as the core has it: ordinal, source, ordinal of the source's first sample, offset.
 START = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class StreamSplit:
-    """Who reads which samples of a stream: ranks differ sample by sample, and a rank's workers take runs of its own.
+    """Who reads which samples of a stream: ranks alternate by sample, and the workers of a rank by runs of its samples.
 
     Args:
         rank: the training process, from 0.
         world_size: the number of training processes.
         num_workers: the number of workers of each rank, at least 1.
-        run: how many samples of the rank in a row belong to one worker, at least 1.
+        run: the number of consecutive samples of the rank that belong to one worker, at least 1.
 
     Examples:
         >>> split = StreamSplit(rank=0, world_size=1, num_workers=2, run=3)
@@ -39,13 +40,13 @@ class StreamSplit:
     run: int
 
     def worker_of(self, ordinal: int) -> int | None:
-        """Whose the sample is; None where it is another rank's."""
+        """Return the worker that owns the sample; None if it belongs to another rank."""
         if ordinal % self.world_size != self.rank:
             return None
         return ordinal // self.world_size // self.run % self.num_workers
 
     def next_of(self, worker: int, ordinal: int) -> int:
-        """The first ordinal of `worker` that is not below `ordinal`."""
+        """Return the first ordinal of `worker` that is at least `ordinal`."""
         place = max(-(-(ordinal - self.rank) // self.world_size), 0)
         run = place // self.run
         if behind := (worker - run) % self.num_workers:
@@ -53,25 +54,25 @@ class StreamSplit:
         return place * self.world_size + self.rank
 
     def count(self, worker: int, stop: int) -> int:
-        """How many ordinals of `worker` are below `stop`."""
+        """Return the number of ordinals of `worker` below `stop`."""
         of_rank = max(-(-(stop - self.rank) // self.world_size), 0)
         rounds, rest = divmod(of_rank, self.run * self.num_workers)
         return rounds * self.run + min(max(rest - worker * self.run, 0), self.run)
 
     def has_read(self, consumed: Consumed, ordinal: int) -> bool:
-        """Whether the sample was read under another split of the same rank."""
+        """Return True if the sample was read under an earlier split of the same rank."""
         num_workers, run, until, held = consumed
         worker = StreamSplit(self.rank, self.world_size, num_workers, run).worker_of(ordinal)
         return worker is not None and ordinal < until[worker] and not _is_in(held, ordinal)
 
 
 class Reached(NamedTuple):
-    """Where a worker is in its part of a native stream.
+    """The progress of a worker in its part of a native stream.
 
     Attributes:
-        state: of the stream, at a place that lies before all that is left of the part.
-        until: of the part, what lies below this ordinal was read.
-        held: the ordinals below it that a shuffle buffer holds, and nobody got: ascending.
+        state: the stream's state, at a position before everything that is left of the part.
+        until: all samples of the part below this ordinal were read.
+        held: the ordinals below `until` that a shuffle buffer holds and has not delivered, ascending.
     """
 
     state: dict[str, Any]
@@ -80,21 +81,21 @@ class Reached(NamedTuple):
 
 
 def in_full(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of a native stream, with what those that were written before there were runs do not say."""
+    """Add the keys that states of a native stream lack if they were written before runs existed."""
     return {"run": 1, "consumed": [], **state}
 
 
 def split_anew(workers: Sequence[Reached | None], num_workers: int, run: int) -> list[dict[str, Any]]:
-    """The states of a native stream for other workers, who go on with what is left of it: each sample has one owner.
+    """Return states of a native stream for a different number of workers to read the rest: each sample has one owner.
 
-    They begin at the last place before which all is known to have been read. What lies behind it and was read all the
-    same, for the workers before were not equally far, is passed over. So the samples that are left come in the order in
-    which these workers would have given them, had they read from the start.
+    The workers start at the last position before which everything is known to have been read. Samples after it that
+    were already read, because the previous workers were not equally far, are skipped. So the remaining samples come in
+    the order in which these workers would have delivered them, had they read from the start.
 
     Args:
-        workers: of a rank, by number; None of one that had read nothing. Not all are None.
-        num_workers: how many go on, at least 1.
-        run: how many samples in a row belong to one of them.
+        workers: the workers of a rank, by number; None for one that had read nothing. Not all are None.
+        num_workers: the new number of workers, at least 1.
+        run: the number of consecutive samples that belong to one of the new workers.
     """
     known = [worker for worker in workers if worker is not None]
     first = known[0].state
@@ -106,7 +107,7 @@ def split_anew(workers: Sequence[Reached | None], num_workers: int, run: int) ->
     held = sorted(ordinal for worker in known for ordinal in worker.held)
     left = min([*held[:1], *(there.next_of(worker, ordinal) for worker, ordinal in enumerate(until))])
     places = [START if worker is None else worker.state["inner"] or START for worker in workers]
-    # One lies before it: that of whoever is behind all others.
+    # At least one position qualifies: that of the worker furthest behind.
     start = max((place for place in places if place[0] <= left), key=lambda place: place[0])
     consumed: list[Consumed] = [[there.num_workers, there.run, until, held]]
     for worker in known:
@@ -122,13 +123,13 @@ def split_anew(workers: Sequence[Reached | None], num_workers: int, run: int) ->
 
 
 def reached_with_buffer(state: dict[str, Any], since: int, read: int, held: Sequence[int]) -> Reached:
-    """Where a worker is whose samples go through a shuffle buffer.
+    """Return the progress of a worker whose samples go through a shuffle buffer.
 
     Args:
-        state: of the stream, when `since` samples had been read.
-        since: how many were, not more than the least of `held`.
-        read: how many have been read by now.
-        held: which of them the buffer holds, counted as they were read.
+        state: the stream's state after `since` samples.
+        since: the number of samples read then, at most the smallest of `held`.
+        read: the number of samples read by now.
+        held: the samples that the buffer holds, numbered in the order in which they were read.
     """
     state = in_full(state)
     consumer, place = state["consumer"], state["inner"] or START
@@ -144,7 +145,7 @@ def reached_with_buffer(state: dict[str, Any], since: int, read: int, held: Sequ
 
 
 def still_ahead(consumed: Sequence[Consumed], ordinal: int) -> list[Consumed]:
-    """What of `consumed` is of any use to one who has come to `ordinal`."""
+    """Return the entries of `consumed` that still matter to a reader at `ordinal`."""
     return [list(each) for each in consumed if max(each[2]) > ordinal]
 
 
@@ -154,7 +155,7 @@ def _is_in(ascending: Sequence[int], number: int) -> bool:
 
 
 def _count_consumed(split: StreamSplit, worker: int, start: int, consumed: list[Consumed]) -> int:
-    """How many samples of `worker` from `start` on were read before."""
+    """Return the number of samples of `worker` from `start` on that were read before."""
     count, stop = 0, max((max(each[2]) for each in consumed), default=start)
     ordinal = split.next_of(worker, start)
     while ordinal < stop:
@@ -164,7 +165,7 @@ def _count_consumed(split: StreamSplit, worker: int, start: int, consumed: list[
 
 
 class _Splitting(threading.local):
-    """How many samples in a row belong to a worker, of the stream that this thread begins."""
+    """The number of consecutive samples per worker for the stream that this thread starts."""
 
     run = 1
 
@@ -173,13 +174,13 @@ _splitting = _Splitting()
 
 
 def current_run() -> int:
-    """How many samples of a rank in a row belong to one worker, in a native stream that begins now."""
+    """Return the number of a rank's consecutive samples per worker in a native stream that starts now."""
     return _splitting.run
 
 
 @contextlib.contextmanager
 def in_runs(run: int) -> Iterator[None]:
-    """Around `iter` of a native stream: so many samples of a rank in a row belong to one worker."""
+    """Set the number of a rank's consecutive samples per worker, around `iter` of a native stream."""
     before, _splitting.run = _splitting.run, run
     try:
         yield

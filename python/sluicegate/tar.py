@@ -1,4 +1,4 @@
-"""`TarDataset`: tar archives whose files are samples by their names, as WebDataset has them."""
+"""`TarDataset`: tar archives whose files are grouped into samples by name, as in WebDataset."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ TarField: TypeAlias = (
     "Literal['bytes', 'str', 'json', 'npy', 'int', 'float', 'image'] | ImageField | list[Literal['npy']] | type | None"
 )
 
-# An array of any length, as it can be looked for.
+# `["npy"]`, a variable-length array, as a hashable key.
 _RAGGED = ("npy",)
 
-# By what a user says: what the core reads, and what it is in Python.
+# By user-facing type: the type that the core reads, and the kind in Python.
 _FIELDS: dict[Any, tuple[str, str]] = {
     "bytes": ("bytes", "bytes"),
     "image": ("bytes", "bytes"),
@@ -41,77 +41,80 @@ _FIELDS: dict[Any, tuple[str, str]] = {
 
 @native_format
 class TarDataset(BlockedDataset):
-    """The samples in tar archives, by index: WebDataset's shards, without a conversion.
+    """Random access by index to the samples in tar archives: WebDataset shards, without conversion.
 
-    All files of an archive whose paths are equal up to the first dot of the last component are one sample; that much of
-    the path is its key. What is behind the dot, in lower case, is the name of the part: `train/0001.jpg` and
-    `train/0001.seg.png` are the parts `jpg` and `seg.png` of sample `train/0001`. A sample is a dict of `__key__`,
-    `__url__` (the archive) and the `fields`. The order is that of the archives, and in each that of the first file of
-    each sample.
+    All files of an archive whose paths are equal up to the first dot of the last component are one sample; that prefix
+    is its key. The part after the dot, in lower case, is the field name: `train/0001.jpg` and `train/0001.seg.png` are
+    the fields `jpg` and `seg.png` of sample `train/0001`. A sample is a dict of `__key__`, `__url__` (the archive) and
+    the `fields`. Samples are ordered by archive, and within one by their first file.
 
-    Unlike in WebDataset the files of one sample need not lie together: wherever they lie in an archive, they are one
-    sample. Equal keys in two archives are two samples. Left out, as there, is what has no dot, what is no regular file
-    (links are not followed), and what lies below or is called `__...__`; and hidden files. Two files of one sample with
-    one name are an error. Names that are not UTF-8 are decoded as Python does it everywhere (`os.fsdecode`). A path may
-    be absolute, or begin with `../`: it is only a key.
+    Unlike in WebDataset, the files of a sample need not be adjacent in the archive. Equal keys in two archives are two
+    samples. As in WebDataset, these are left out: files without a dot, anything that is not a regular file (links are
+    not followed), and files that are named, or lie below, `__...__`. Hidden files are left out too. Two files of one
+    sample with the same field name are an error. Names that are not UTF-8 are decoded with `os.fsdecode`. A path may be
+    absolute, or begin with `../`: it is only a key.
 
-    All headers are read once, several archives at a time, and where all lies is kept in a file beside the first archive
-    (or in the user's cache folder, where that can't be written to), so that the next one who opens the dataset reads
-    only that. It is made anew when an archive has changed. Archives are opened when they are read, 64 at a time.
+    All headers are read once, several archives at a time. The resulting index is saved in a file next to the first
+    archive (or in the user's cache folder if that is not writable), so that later only that file is read. It is rebuilt
+    when an archive changes. Archives are opened when they are read, 64 at a time.
 
-    A map-style dataset as any other, under torch's own loader too (with `collate_fn=dataset.collate`, where a field may
-    be missing). `sluicegate.DataLoader` reads it in Rust; with `BlockShuffleSampler(dataset, window=...)` archives are
-    read as a whole, in shuffled order, some at a time. It can be pickled: the arguments travel, and the index is opened
-    again on the other side.
+    A map-style dataset that also works under torch's own loader (with `collate_fn=dataset.collate` if a field may be
+    missing). `sluicegate.DataLoader` reads it in Rust; with `BlockShuffleSampler(dataset, window=...)` whole archives
+    are read in shuffled order, a few at a time. It can be pickled: only the arguments are, and unpickling opens the
+    index again.
 
     Plain tar is read in place: ustar, GNU (long names, large sizes) and pax. `.tar.gz`, `.tgz`, `.tar.zst` and `.tzst`
-    are unpacked first, once, into a folder of bounded size, by whichever process comes first.
+    are first decompressed, once, into a cache folder of bounded size, by whichever process comes first.
 
-    Indices that others have made are used where they are found. `urls` may be the `.json` of wids, the folder that it
-    lies in, or a folder that Megatron-Energon has prepared (with `.nv-meta` in it): they name the archives; archives
-    and samples (`shard-3.tar/key`) that Energon's `exclude` names are left out. How many samples they say the archives
-    have is compared, and a warning says so when it is wrong; so is what a `.json` of wids says that lies in the folder
-    of the first archive and names all that are given. Energon's `.tar.idx` beside an archive lets its headers be read
-    from many places at once; one that is wrong is not used.
+    Index files written by other tools are used if present. `urls` may be the `.json` of wids, the folder that contains
+    it, or a folder prepared by Megatron-Energon (with `.nv-meta` in it): they name the archives. Archives and samples
+    (`shard-3.tar/key`) listed in Energon's `exclude` are left out. If the sample counts in such a list are wrong, a
+    warning says so; the same check applies to a wids `.json` in the folder of the first archive that names all given
+    archives. Energon's `.tar.idx` next to an archive lets its headers be read from many places in parallel; an
+    incorrect one is ignored.
 
     Args:
-        urls: a file, several, or a pattern (`train-{0000..0146}.tar`, `data/*.tar`); or one of the lists above.
-        fields: by extension, what the file is: "bytes" (or None), "str" (UTF-8), "json" (the objects; a batch is as
-            that of `JsonLinesDataset`), "int" or `int`, "float" or `float` (a decimal number; a batch is an
-            int64 or float64 tensor), "npy" (a tensor, of the data type and shape that the first one has; stacked in a
-            batch, in any byte order that the machine has, never unpickled), `["npy"]` (the same, but the first axis has
-            any length; a batch is `{"values", "offsets"}`, or as `lists` says), "image" or an `ImageField` (an image,
-            decoded and transformed). `"jpg;png"` is the first of these that a sample has. The default is all that the
-            first sample has, as bytes.
-        on_missing: what becomes of a sample that lacks a field: "error" when it is read, "skip" (it is not counted), or
-            "none" (the field is None; a batch has a list of it, whatever it is).
-        lists: what batches of `["npy"]` are: "ragged" (`values`, all arrays behind each other, and `offsets`, int64,
-            where each begins and the last one ends), or `("padded", fill)`: `{"values", "lengths"}`, padded with
-            `fill`.
-        on_error: "raise", or "skip": of a damaged archive, what is whole is read. Left out are samples with a damaged
-            file or two files of one name, and all that is behind a damaged header, and samples with an image that
-            can't be decoded (all are decoded once for that). `damages` says what.
-        concatenated: whether to go on behind the blocks of zeros that end an archive: for `cat a.tar b.tar`.
-        index_folder: the folder for the index, instead of beside the archives.
-        split: of a folder that Energon has prepared, which of its splits; "train" by default.
-        cache_folder: the folder for what is unpacked; `unpacked` in `$SLUICEGATE_CACHE`, `$XDG_CACHE_HOME/sluicegate`
-            or `~/.cache/sluicegate`.
-        cache_bytes: what the files in it may have together, 64 GiB: those opened longest ago are removed first. If the
-            archives of this dataset unpack to more together, they are kept all the same, with a warning; one archive
-            that does is an error, be it a bomb or just large.
+        urls: a file, several files, or a pattern (`train-{0000..0146}.tar`, `data/*.tar`); or one of the lists above.
+        fields: the type of each field, by extension. Default: all fields of the first sample, as bytes. `"jpg;png"` is
+            the first of these extensions that a sample has. Types:
+
+            - "bytes" (or None);
+            - "str": UTF-8;
+            - "json": the parsed value; batches are as in `JsonLinesDataset`;
+            - "int" or `int`, "float" or `float`: a decimal number; a batch is an int64 or float64 tensor;
+            - "npy": a tensor with the data type and shape of the first sample's, stacked in a batch; in the machine's
+              byte order, never unpickled;
+            - `["npy"]`: the same, but the first axis has any length; a batch is `{"values", "offsets"}`, or as `lists`
+              says;
+            - "image" or an `ImageField`: an image, decoded and transformed.
+        on_missing: what to do with a sample that lacks a field: "error" when it is read, "skip" (it is not counted), or
+            "none" (the field is None, and a batch has a list, whatever the type).
+        lists: what batches of `["npy"]` are: "ragged" (`values`, all arrays concatenated, and `offsets`, int64, the
+            start of each and the end of the last), or `("padded", fill)`: `{"values", "lengths"}`, padded with `fill`.
+        on_error: "raise", or "skip": read only the intact samples of a damaged archive. Left out are samples with a
+            damaged file or two files of one name, everything after a damaged header, and samples with an image that
+            cannot be decoded (all are decoded once to find out). `damages` lists them.
+        concatenated: True to continue after the blocks of zeros that end an archive: for `cat a.tar b.tar`.
+        index_folder: the folder for the index, instead of next to the archives.
+        split: which split of a folder prepared by Energon; "train" by default.
+        cache_folder: the folder for decompressed archives; by default `unpacked` in `$SLUICEGATE_CACHE`,
+            `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`.
+        cache_bytes: the total size limit of that folder, 64 GiB by default; files opened longest ago are removed first.
+            If this dataset's archives decompress to more in total, they are kept anyway, with a warning; a single
+            archive that does is an error, whether it is a decompression bomb or just large.
 
     Attributes:
         urls: the archives, as absolute paths.
-        fields: by extension, what it is.
-        block_sizes: the number of samples in each archive: what `BlockShuffleSampler` goes by.
-        block_size: that of most archives.
-        damages: what was left out with `on_error="skip"`, one line for each place.
+        fields: the type of each field, by extension.
+        block_sizes: the number of samples in each archive; used by `BlockShuffleSampler`.
+        block_size: the most common block size.
+        damages: what `on_error="skip"` left out, one line per place.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: what is no tar archive, or damaged (the text has file, byte and member); no sample has a field;
-            while reading: a field is missing, or is not what it should be.
-        OSError: a file can't be read; or, while reading, one changed.
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: a file is not a tar archive, or is damaged (the message names file, byte and member); no sample has
+            a field. While reading: a field is missing, or has the wrong type.
+        OSError: a file cannot be read; or, while reading, one changed.
 
     Examples:
         >>> import io, tarfile, tempfile
@@ -174,13 +177,13 @@ class TarDataset(BlockedDataset):
             },
         )
         if self.fields is None:
-            # As found: what was pickled is not to depend on what the first sample has by then.
+            # Fix the fields that were found, so that unpickling does not depend on what the first sample has by then.
             self.fields = dict.fromkeys(names[2:], "bytes")
         self.damages = damages
         self._set_blocks(sizes)
         if self._listing is not None:
             self._listing.compare(samples)
-            # Once: whoever unpickles this has no list any more, but the archives.
+            # Compare only once: after unpickling there is no list any more, only the archives.
             self._listing = None
         kinds = kinds_of(self.fields, self.on_missing, self.lists, [dtype for _, dtype, _ in core.fields])
         self._set_core(core, {name: place for place, name in enumerate(names)}, kinds, images_of(self.fields))
@@ -194,7 +197,11 @@ class TarDataset(BlockedDataset):
 
 
 def checked_fields(fields: Mapping[str, TarField] | None) -> dict[str, TarField] | None:
-    """A copy of `fields`; a ValueError where they are none."""
+    """Return a copy of `fields`.
+
+    Raises:
+        ValueError: a name is not an extension, or a type is unknown.
+    """
     checked = None if fields is None else dict(fields)
     for name, field in (checked or {}).items():
         if not isinstance(name, str) or name.startswith("__"):
@@ -208,12 +215,12 @@ def checked_fields(fields: Mapping[str, TarField] | None) -> dict[str, TarField]
 
 
 def fields_of_core(fields: Mapping[str, TarField] | None) -> list[tuple[str, str]] | None:
-    """What the core reads of these fields."""
+    """Return the types that the core reads for these fields."""
     return None if fields is None else [(name, _FIELDS[_key(field)][0]) for name, field in fields.items()]
 
 
 def kinds_of(fields: Mapping[str, TarField], on_missing: str, lists: Lists, dtypes: Sequence[str]) -> list[Kind]:
-    """What key, archive and these fields are in Python, where all of them have these data types."""
+    """Return the Python kinds of key, archive and these fields, given the data types of all of them."""
     kinds: list[Kind] = ["path", "path"]
     for (name, field), dtype in zip(fields.items(), dtypes[2:], strict=True):
         kind = _FIELDS[_key(field)][1]
@@ -225,13 +232,13 @@ def kinds_of(fields: Mapping[str, TarField], on_missing: str, lists: Lists, dtyp
 
 
 def images_of(fields: Mapping[str, TarField]) -> dict[int, ImageField]:
-    """Those of these fields that are images, by their places behind key and archive."""
+    """Return the image fields, by their index after key and archive."""
     images = ((place, image_field(field)) for place, field in enumerate(fields.values(), 2))
     return {place: image for place, image in images if image is not None}
 
 
 def _key(field: Any) -> Any:
-    """`field`, as it can be looked for."""
+    """Return `field` as a hashable key for lookup."""
     if isinstance(field, ImageField):
         return "image"
     if isinstance(field, list):

@@ -1,4 +1,4 @@
-"""Lists of archives that others have made: the JSON of wids, and the folders that Megatron-Energon has prepared.
+"""Lists of archives written by other tools: the JSON of wids, and folders prepared by Megatron-Energon.
 
 Sources: the description of `wids.ShardListDataset` in WebDataset's documentation, and "Dataset Format on Disk" in
 Megatron-Energon's.
@@ -17,32 +17,32 @@ from .paths import Paths, expand, local
 
 _META = ".nv-meta"
 
-# A sample in an archive, as Megatron-Energon calls it.
+# A sample in an archive, in Megatron-Energon's notation.
 _SAMPLE = re.compile(r"(?P<archive>.*?\.(?:tar|tgz|tzst)(?:\.gz|\.zst)?)/(?P<key>.+)", re.DOTALL)
 
-# More lists than these beside some archives are somebody's data.
+# If there are more JSON files than this next to archives, they are data, not lists.
 _MOST_LISTS = 16
 
-# An index is small; what is larger is none.
+# The maximum size of an index in bytes; a larger file is not an index.
 _LARGEST = 1 << 30
 
-# That of one that is looked for.
+# The same for an index that was not named, but found next to archives.
 _LARGEST_BESIDE = 64 << 20
 
 
 class Listing(NamedTuple):
-    """Archives, and what their list says of them."""
+    """Archives, and what their list says about them."""
 
     path: str
     """The list itself."""
     archives: list[str]
     samples: list[int | None]
-    """By archive, how many samples it is said to have."""
+    """The number of samples that the list gives for each archive."""
     excluded: Sequence[tuple[str, str]] = ()
-    """Samples that are not to be read: archive and key."""
+    """Samples to leave out: archive and key."""
 
     def compare(self, found: Sequence[int]) -> None:
-        """Warns when an archive has not as many samples as the list says; it has as many as are in it."""
+        """Warn if the list gives a wrong number of samples for an archive; the actual samples are used."""
         for archive, said, count in zip(self.archives, self.samples, found, strict=True):
             if said is not None and said != count:
                 warnings.warn(
@@ -54,16 +54,16 @@ class Listing(NamedTuple):
 
 
 def listing_of(urls: Paths, split: str) -> Listing | None:
-    """The archives of a list, where `urls` is one, else None.
+    """Return the archives of a list if `urls` is one; otherwise None.
 
-    It is the path of a `.json` file, or of a folder that has one or is prepared.
+    A list is the path of a `.json` file, or of a folder that contains one or is prepared.
 
     Args:
-        urls: as of `TarDataset`.
-        split: which part of a prepared folder.
+        urls: as in `TarDataset`.
+        split: which split of a prepared folder.
 
     Raises:
-        ValueError: the list is damaged, or says what is not read (the text says what).
+        ValueError: the list is damaged, or has unsupported content (the message says which).
 
     Examples:
         >>> listing_of("train-{000..146}.tar", "train")
@@ -89,7 +89,7 @@ def listing_of(urls: Paths, split: str) -> Listing | None:
 
 
 def listing_beside(archives: Sequence[str]) -> Listing | None:
-    """What an index of wids says of `archives` that lies in the folder of the first and names all of them; or None."""
+    """Return the wids index in the folder of the first archive that names all `archives`; None if there is none."""
     for listing in _lists_in(os.path.dirname(archives[0])):
         said = dict(zip(listing.archives, listing.samples, strict=True))
         if all(archive in said for archive in archives):
@@ -98,7 +98,7 @@ def listing_beside(archives: Sequence[str]) -> Listing | None:
 
 
 def _lists_in(folder: str) -> list[Listing]:
-    """The indices of wids in a folder, by name; none where there are many files that could be one."""
+    """Return the wids indices in a folder, by name; none if many files could be one."""
     try:
         names = [name for name in sorted(os.listdir(folder)) if name.endswith((".json", ".index"))]
     except OSError:
@@ -110,7 +110,7 @@ def _lists_in(folder: str) -> list[Listing]:
             if os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_BESIDE and '"shardlist"' in _text(path):
                 found.append(_wids(path))
         except (OSError, ValueError):
-            # Nobody has asked for it.
+            # Ignore errors, because this file was not requested.
             continue
     return found
 
@@ -145,7 +145,7 @@ def _shards(path: str, known: Any, folder: str, archives: list[str], samples: li
         count = shard.get("nsamples")
         archives.append(os.path.normpath(os.path.join(folder, url)))
         samples.append(count if isinstance(count, int) and not isinstance(count, bool) else None)
-    # A list of lists.
+    # The list may contain further lists.
     for part in known.get("datasets", []):
         _shards(path, part, folder, archives, samples)
 
@@ -176,7 +176,7 @@ def _energon(folder: str, split: str) -> Listing:
 
 
 def _excluded(folder: str, names: list[str]) -> tuple[set[str], list[tuple[str, str]]]:
-    """The archives that are excluded, and single samples: `shard-3.tar/key`, where the archive may have braces."""
+    """Return the excluded archives, and excluded samples: `shard-3.tar/key`, where the archive may have braces."""
     archives: set[str] = set()
     samples: list[tuple[str, str]] = []
     for name in names:
@@ -227,9 +227,9 @@ def _json(path: str) -> Any:
 
 
 def _yaml(path: str, text: str) -> dict[str, Any]:
-    """What such files hold: keys with texts, lists of texts, or keys with those, by indentation; no other YAML."""
+    """Parse the subset of YAML in such files: by indentation, keys with strings, lists of strings, or nested keys."""
     whole: dict[str, Any] = {}
-    # Of each open mapping: its indentation, itself, and the key that what follows belongs to.
+    # For each open mapping: its indentation, the mapping, and the key that the next lines belong to.
     open_maps: list[tuple[int, dict[str, Any], str]] = [(-1, {"": whole}, "")]
     for number, line in enumerate(text.splitlines(), 1):
         content = line.strip()
@@ -237,7 +237,7 @@ def _yaml(path: str, text: str) -> dict[str, Any]:
             continue
         indentation = len(line) - len(line.lstrip(" "))
         if content.startswith("- ") or content == "-":
-            # A list may stand right below its key, or further in.
+            # A list may have the same indentation as its key, or more.
             while open_maps[-1][0] > indentation:
                 open_maps.pop()
             _, mapping, key = open_maps[-1]

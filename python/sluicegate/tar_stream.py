@@ -1,4 +1,4 @@
-"""`TarStream`: tar archives that are read from front to back, out of pipes and programs too."""
+"""`TarStream`: tar archives read sequentially, including from pipes and commands."""
 
 from __future__ import annotations
 
@@ -16,76 +16,79 @@ from .tar import TarField, checked_fields, fields_of_core, kinds_of
 
 
 class TarStream(NativeStream):
-    """The samples in tar archives, one after the other: WebDataset's shards from wherever bytes come.
+    """The samples in tar archives, read sequentially: WebDataset shards from any source of bytes.
 
-    Samples are what they are in `TarDataset`, but for one difference: the files of a sample must lie together, as
-    WebDataset has it too. Whatever is packed with gzip or Zstandard is unpacked on the way; no file is written.
+    Samples are as in `TarDataset`, with one difference: the files of a sample must be adjacent, as in WebDataset. Gzip
+    and Zstandard are decompressed on the fly; no file is written.
 
-    **Who reads what.** Together, R ranks with W workers each read every sample once: sample k goes to rank k % R, and
-    there to worker (k // R) % W; under a `sluicegate.DataLoader` with a seed, each worker in turn takes a batch of what
-    the rank has, and batches are the same for any number of workers, unless samples are left out by `on_error`, or
-    there is a `ShuffleBuffer`, of which each worker has its own. So none of them is idle when there are fewer archives
-    than workers. The price: each of them opens all of it and passes over what is not its own, by the headers alone: in
-    a plain file without reading the contents, while bytes that come out of a program, a pipe or a packed file are read
-    by each. Within `shard_iterable` that takes its share, and this is read whole. What can be read once only (standard
-    input, a descriptor, a file object, a FIFO) is for one reader; several are an error.
+    **Who reads what.** R ranks with W workers each together read every sample once: sample k goes to rank k % R, and
+    there to worker (k // R) % W. Under a `sluicegate.DataLoader` with a seed, the workers of a rank instead take turns,
+    one batch of the rank's samples each. Batches are then the same for any number of workers, unless samples are left
+    out by `on_error`, or there is a `ShuffleBuffer`, because each worker has its own. No worker is idle when there are
+    fewer archives than workers. The cost: each worker opens everything and skips the samples it does not own by reading
+    only their headers. In a plain file their contents are not read, but the output of a command, a pipe or a compressed
+    file is read in full by each worker. Within `shard_iterable` the stream is read whole, and `shard_iterable` takes
+    the share. Sources that can be read only once (standard input, a descriptor, a file object, a FIFO) allow one
+    reader; several are an error.
 
-    **Reading ahead.** A thread reads and decodes, in Rust and without Python's lock, 16 MiB (or one sample) ahead.
-    `sluicegate.DataLoader` with torch's default collate has batches made in Rust too. It ends, and its programs are
-    killed and waited for, when the iterator is no longer referenced.
+    **Reading ahead.** A thread reads and decodes up to 16 MiB (or one sample) ahead, in Rust and without the GIL. With
+    torch's default collate, `sluicegate.DataLoader` has batches made in Rust too. When the iterator is no longer
+    referenced, the thread ends, and its commands are killed and waited for.
 
-    **Images** are decoded and transformed when their sample is given: behind a `ShuffleBuffer`, which holds files, and
-    only those of the share that `shard_iterable` gives. Where all get one size, those of a batch are made in one call
-    without Python's lock. What is random is drawn from torch's generator, in the order in which samples come. With a
-    seed of the loader each sample has generators of its own (`sample_rng`, and in processes the global ones), which
-    follow from the seed, the epoch and its ordinal in the stream: it is the same for any number of ranks and workers,
+    **Images** are decoded and transformed when their sample is delivered: after a `ShuffleBuffer`, which holds encoded
+    files, and only for the share that `shard_iterable` selects. If all get the same size, those of a batch are made in
+    one call without the GIL. Random values are drawn from torch's generator, in the order of the samples. If the loader
+    has a seed, each sample has its own generators (`sample_rng`, and in worker processes the global ones), derived from
+    the seed, the epoch and its ordinal in the stream: a sample is then the same for any number of ranks and workers,
     shuffled or not.
 
-    **Resuming.** `state_dict` has the ordinal of the next sample, and where it is. A plain file is entered there; of
-    anything else the archive in question is read from its beginning, and what was delivered is passed over, undecoded.
-    Archives before it are not opened, but for the first one where fields have to be found out. What can be read once
-    only can't be resumed, unless `continues` says that it goes on where it was. `ShuffleBuffer(stream, ...)` shuffles.
-    A loader's state may be taken up with another number of workers: each sample that is left comes once. With a seed
-    and without a `ShuffleBuffer` the batches are those of the run that was not interrupted; else the samples come as
-    these workers would have given them, had they read from the start.
+    **Resuming.** `state_dict` has the ordinal and the position of the next sample. A plain file is entered at that
+    position. For anything else the current archive is read from its start, and samples that were delivered are skipped
+    without decoding. Earlier archives are not opened, except for the first one if fields have to be inferred. Sources
+    that can be read only once cannot be resumed, unless `continues` says that they continue where they were.
+    `ShuffleBuffer(stream, ...)` shuffles. A loader's state may be loaded with a different number of workers: each
+    remaining sample comes once. With a seed and without a `ShuffleBuffer` the batches are those of the uninterrupted
+    run; otherwise the samples come in the order in which these workers would have delivered them, had they read from
+    the start.
 
-    **Programs.** What is behind `pipe:` is run by `/bin/sh -c`, in a process group of its own and without an input: it
-    may do whatever you may, so don't put names together to a command that you have from strangers. No other string is
-    ever run. One that fails is an error with its status and its last lines. Of a pipeline the shell tells the status
-    of the last one alone; `pipe:bash -o pipefail -c '...'` tells of all.
+    **Commands.** The command after `pipe:` is run by `/bin/sh -c`, in its own process group and without input. It can
+    do whatever you can, so do not build commands from untrusted names. No other string is ever executed. If a command
+    fails, the error shows its exit status and last lines of stderr. The shell reports only the status of the last
+    command of a pipeline; `pipe:bash -o pipefail -c '...'` covers all of them.
 
     Args:
-        urls: a path, a list, or a pattern (`train-{0000..0146}.tar`); a shell command behind `pipe:` (where ranges such
-            as `{000..146}` stand for a command each, and all other braces are the shell's); `"-"` for standard input;
-            a descriptor's number; a file object. Several are read one after the other.
-        fields: by extension, what the file is: "bytes", "str", "json", "npy", `["npy"]`, `int`, `float`, "image" or an
-            `ImageField` (without a cache); as in `TarDataset`. The default is all that the first sample has, as bytes.
-            What is no UTF-8 or no JSON is an error, with `on_error="skip"` too.
-        on_missing: what becomes of a sample that lacks a field: "error", "skip" (it is not counted), or "none".
+        urls: a path, a list, or a pattern (`train-{0000..0146}.tar`); a shell command after `pipe:` (number ranges such
+            as `{000..146}` expand to one command each; all other braces are left to the shell); `"-"` for standard
+            input; a file descriptor number; a file object. Several sources are read one after the other.
+        fields: the type of each field, by extension: "bytes", "str", "json", "npy", `["npy"]`, `int`, `float`, "image"
+            or an `ImageField` (without a cache); as in `TarDataset`. Default: all fields of the first sample, as bytes.
+            Invalid UTF-8 or JSON is an error, even with `on_error="skip"`.
+        on_missing: what to do with a sample that lacks a field: "error", "skip" (it is not counted), or "none".
         lists: what batches of `["npy"]` are: "ragged" (`{"values", "offsets"}`), or `("padded", fill)` (`{"values",
             "lengths"}`).
-        concatenated: whether to go on behind the blocks of zeros that end an archive: for `cat a.tar b.tar`.
-        unpack: whether gzip and Zstandard are recognised by the first bytes, and unpacked on the way.
-        on_error: "raise", or "skip": a sample that is damaged, or has an image that is, is left out, and keeps its
-            ordinal; where nobody can tell where the next one begins, so is the rest of its source. `damages` says what.
-            A program that fails, or a file that can't be read, is an error all the same.
-        max_sample_bytes: the most bytes that a sample may have, 1 GiB; a larger one is an error.
-        allow_pipe: whether `pipe:` may run a command; False for paths that come from others. The environment variable
-            `SLUICEGATE_ALLOW_PIPE=0` turns it off everywhere.
-        continues: whether a source that can be read once only, and is given anew on resuming, goes on behind the last
-            sample that was delivered.
-        shard: (rank, world_size) to be used instead of what `torch.distributed` says.
+        concatenated: True to continue after the blocks of zeros that end an archive: for `cat a.tar b.tar`.
+        unpack: True to detect gzip and Zstandard by their first bytes and decompress on the fly.
+        on_error: "raise", or "skip": a sample that is damaged, or has a damaged image, is left out, and the samples
+            after it keep their ordinals; if the start of the next sample cannot be found, the rest of its source is
+            left out too. `damages` lists what was left out. A command that fails, or a file that cannot be read, is
+            still an error.
+        max_sample_bytes: the maximum size of a sample in bytes, 1 GiB by default; a larger one is an error.
+        allow_pipe: True if `pipe:` may run a command; use False for paths from untrusted sources. The environment
+            variable `SLUICEGATE_ALLOW_PIPE=0` turns commands off everywhere.
+        continues: True if a source that can be read only once, and is passed again on resuming, continues after the
+            last sample that was delivered.
+        shard: (rank, world_size) to use instead of those of `torch.distributed`.
 
     Attributes:
-        sources: the names of what is read; of a command with `pipe:` before it.
-        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000 in this process.
+        sources: the names of the sources; those of commands start with `pipe:`.
+        damages: what `on_error="skip"` left out, one line per place; the first 1,000 in this process.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: a field with a cache; while reading: what is damaged, or no archive (the text has source, byte and
-            sample; of an image source, sample, member and what its decoder said); several readers of what can be read
-            once only.
-        OSError: while reading: a source can't be read, or a program failed.
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: a field with a cache. While reading: the data is damaged or not a tar archive (the message names
+            source, byte and sample; for an image source, sample, member and what its decoder reported); several readers
+            of a source that can be read only once.
+        OSError: while reading: a source cannot be read, or a command failed.
 
     Examples:
         >>> import io, tarfile, tempfile
@@ -132,7 +135,7 @@ class TarStream(NativeStream):
         )
         images = {name: image_field(field) for name, field in (self.fields or {}).items()}
         self._images = {name: image for name, image in images.items() if image is not None}
-        # Boxes and masks that are no fields are told now.
+        # Report boxes and masks that are not fields now, not in a worker.
         moving_samples(["__key__", "__url__", *(self.fields or {})], self._images)
         for name, image in self._images.items():
             if image.cache is not None:
@@ -146,7 +149,7 @@ class TarStream(NativeStream):
 
     def _shape_of(self, fields: Fields) -> tuple[Any, Sequence[Kind]]:
         names = [name for name, _, _ in fields]
-        # Those that were not named are bytes.
+        # Fields that were not named are bytes.
         named: dict[str, TarField] = dict.fromkeys(names[2:], "bytes") if self.fields is None else self.fields
         return {name: place for place, name in enumerate(names)}, kinds_of(
             named, self.on_missing, self.lists, [dtype for _, dtype, _ in fields]
@@ -154,11 +157,11 @@ class TarStream(NativeStream):
 
     @property
     def may_lack_fields(self) -> bool:
-        """Whether a field of a sample may be None."""
+        """True if a field of a sample may be None."""
         return self.on_missing == "none"
 
     def origin(self, encoded: EncodedSample, name: str) -> str:
-        """Archive, sample and member."""
-        # Names that are no UTF-8 have what no terminal prints.
+        """Return archive, sample and member, for error messages."""
+        # Names that are not UTF-8 contain surrogates, which cannot be printed.
         key, archive = (os.fsencode(encoded.sample[part]).decode(errors="replace") for part in ("__key__", "__url__"))
         return f"{archive}: sample {encoded.ordinal}: member `{key}.{name}`"

@@ -1,4 +1,4 @@
-"""`TFRecordDataset`: TensorFlow's files of byte strings, most often of `tf.train.Example`."""
+"""`TFRecordDataset`: TensorFlow's files of byte strings, usually of `tf.train.Example`."""
 
 from __future__ import annotations
 
@@ -14,43 +14,44 @@ from .paths import Paths, expand, listed, local
 
 @native_format
 class TFRecordDataset(NativeDataset):
-    """The samples of one or more TFRecord files: a dict of the features of each `tf.train.Example`, or its bytes.
+    """The samples of one or more TFRecord files: dicts of the features of `tf.train.Example`, or raw bytes.
 
     Lists of integers and of floats become tensors, byte strings `bytes` or `str`. Examples are parsed in Rust without
-    Python's lock; TensorFlow is not needed. All checksums are checked: those of the lengths when the files are opened,
-    those of the data when a sample is read. Compressed files must be unpacked first.
+    the GIL; TensorFlow is not needed. All checksums are checked: those of the lengths when the files are opened, those
+    of the data when a sample is read. Compressed files must be decompressed first.
 
-    Without `features` they are found out: the first 100 samples say which there are. An integer feature becomes
-    int64, a float one float32; a scalar tensor where each of those samples has one value, else a tensor of any
-    length, whose batch is `{"values", "offsets"}`. A feature of one byte string becomes `bytes`, where some sample has
-    none or several a list of them. One that some of them do not have is an error: name the features then.
+    Without `features`, they are inferred from the first 100 samples. An integer feature becomes int64, a float feature
+    float32: a scalar tensor if each of those samples has one value, otherwise a variable-length tensor, whose batch is
+    `{"values", "offsets"}`. A feature with one byte string becomes `bytes`, or a list of them if some sample has none
+    or several. A feature that some of those samples lack is an error; name the features then.
 
-    Opening scans the files for the lengths of the samples. For 4 MiB and more the result is kept in a file beside the
-    first one (in the user's cache folder where that can't be), and used as long as the files are the same.
+    Opening scans the files for the sample lengths. For 4 MiB or more the result is saved in a file next to the first
+    one (in the user's cache folder if that is not writable), and reused while the files are unchanged.
 
-    A map-style dataset as any other, under torch's own loader too (`collate_fn=dataset.collate` for tensors of any
-    length). It can be pickled: the arguments travel. Threads may share it.
+    A map-style dataset that also works under torch's own loader (`collate_fn=dataset.collate` for variable-length
+    tensors). It can be pickled: only the arguments are. It is thread-safe.
 
     Args:
-        paths: a file, several, or a pattern (`train-{00000..00015}-of-00016`, `data/*.tfrecord`); one after the other.
+        paths: a file, several files, or a pattern (`train-{00000..00015}-of-00016`, `data/*.tfrecord`); files are
+            concatenated.
         features: types by name: `int` (an int64 tensor), `float` (float32), a data type, `(dtype, shape)`, `bytes`,
             `str`; `[int]`, `[torch.float32]` for any number of values; `[bytes]`, `[str]` for a list of any number of
-            byte strings (in a batch a list of such lists). A byte string that is to be numbers is taken as an array,
-            little-endian, as `tf.io.decode_raw` does it. Or "bytes": samples are the bytes as they are in the file.
-        defaults: by name, what stands for a feature that a sample does not have. Without one it is an error.
-        on_error: "raise", or "skip": samples whose checksum is wrong, or that can't be read as told, are left out when
-            the dataset is opened, and count for nothing: `len`, indices, ids and batches are those of what is left. So
-            is all that lies behind a length that is damaged, in the same file: nobody knows where it goes on. Every
-            sample is read once for that; which ones are left out is kept like their places.
-        index_folder: where the places of the samples are kept.
+            byte strings (in a batch, a list of such lists). A byte string with a numeric type is read as a
+            little-endian array, like `tf.io.decode_raw`. Or "bytes": samples are the raw bytes from the file.
+        defaults: by name, the value of a feature that a sample lacks. Without one, that is an error.
+        on_error: "raise", or "skip": samples whose checksum is wrong, or that do not match `features`, are excluded
+            when the dataset is opened, from `len`, indices, ids and batches. So is the rest of a file after a damaged
+            length, because the next sample cannot be located. This needs one pass over all samples; the result is saved
+            with the sample offsets.
+        index_folder: where the sample offsets are saved.
 
     Attributes:
-        damages: what was left out with `on_error="skip"`, one line for each place; the first 1,000.
+        damages: what `on_error="skip"` left out, one line per place; the first 1,000.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches a pattern.
-        ValueError: a file is truncated or no TFRecord file; while reading: a checksum is wrong, a sample is no
-            `tf.train.Example`, or has no such feature, or one of another type.
+        FileNotFoundError: a file does not exist, or nothing matches a pattern.
+        ValueError: a file is truncated or not a TFRecord file. While reading: a checksum is wrong, a sample is not a
+            `tf.train.Example`, or a feature is missing or has a different type.
         OSError: while reading: a file changed since it was opened.
 
     Examples:

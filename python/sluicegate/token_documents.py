@@ -1,4 +1,4 @@
-"""`TokenDocumentsDataset`: the documents of files of tokens, each whole."""
+"""`TokenDocumentsDataset`: whole documents from files of tokens."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .tokens import checked_dtype, count_from, open_files, token_paths
 
 @native_format
 class TokenDocumentsDataset(NativeDataset):
-    """The documents of files of tokens: sample i is document i, an int64 tensor along one axis, as long as it is.
+    """The documents of files of tokens: sample i is document i, a 1-D int64 tensor of the document's length.
 
-    Files are those of `TokensDataset`; a Megatron index tells of the documents, and a flat file is one document.
-    A batch of documents is `{"values", "offsets"}`: document k of it is `values[offsets[k]:offsets[k + 1]]`. Under a
-    `PackedBatchSampler` they are packed into rows, which are made in Rust.
+    Files are those of `TokensDataset`; a Megatron index defines the documents, and a flat file is one document. A batch
+    of documents is `{"values", "offsets"}`: its document k is `values[offsets[k]:offsets[k + 1]]`. Under a
+    `PackedBatchSampler` they are packed into rows, in Rust.
 
-    It keeps 8 bytes a document. A map-style dataset as any other (`len`, `[i]`, `[i:j]`, `[[i, j]]`, `__getitems__`),
-    under torch's own loader too, with `collate_fn=dataset.collate`. It can be pickled: the paths travel, and are opened
-    again.
+    Uses 8 bytes per document. A map-style dataset (`len`, `[i]`, `[i:j]`, `[[i, j]]`, `__getitems__`) that also works
+    under torch's own loader, with `collate_fn=dataset.collate`. It can be pickled: only the arguments are, and
+    unpickling opens the files again.
 
     Args:
-        path: a file, several, or a pattern, as for `TokensDataset`.
+        path: a file, several files, or a pattern, as for `TokensDataset`.
         dtype: the data type of a flat file's tokens, as for `TokensDataset`.
         offset: bytes before the first token of a flat file. Default 0.
 
     Raises:
-        FileNotFoundError, ValueError, OSError: as `TokensDataset`.
+        FileNotFoundError, ValueError, OSError: as for `TokensDataset`.
 
     Examples:
         >>> import numpy, tempfile
@@ -62,7 +62,7 @@ class TokenDocumentsDataset(NativeDataset):
         self._set_core(_core.Dataset.token_documents(self.files), 0, ["ragged"])
 
     def read_pieces(self, pieces: list[tuple[int, int, int]]) -> list[torch.Tensor]:
-        """The tokens from start to stop of each (document, start, stop): parts of one memory."""
+        """Return the tokens from start to stop of each (document, start, stop), as views of one buffer."""
         tokens = _torch.from_dlpack(self.files.read(_core.Engine(0, 0), pieces))
         return list(tokens.split([stop - start for _, start, stop in pieces]))
 

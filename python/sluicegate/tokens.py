@@ -1,4 +1,4 @@
-"""`TokensDataset`: windows over files of tokens, flat ones and Megatron's."""
+"""`TokensDataset`: windows over files of tokens, flat or in Megatron's format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import _core
 from .native_dataset import NativeDataset, native_format
 from .paths import Paths, expand
 
-# What nanoGPT's scripts write.
+# The type that nanoGPT's scripts write.
 _FLAT_DTYPE = "uint16"
 
 # The data types of tokens.
@@ -21,53 +21,53 @@ _DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "int64")
 
 @native_format
 class TokensDataset(NativeDataset):
-    """Windows of `length` tokens from files of tokens, as int64 tensors, read from disk as they are asked for.
+    """Windows of `length` tokens from files of tokens, as int64 tensors, read from disk on demand.
 
-    Sample i holds the tokens from i * `stride` on. What is in it is said by `output`:
+    Sample i holds the tokens starting at i * `stride`. `output` selects its form:
 
-    - `"dict"`: `{"input_ids", "labels"}`, each of `length` tokens, equal to one another: what Hugging Face's models
-      take, which shift the labels themselves. With `shift_labels=True` label k is the token after input k, for models
-      that do not shift.
+    - `"dict"`: `{"input_ids", "labels"}`, each of `length` tokens and equal to each other, as expected by Hugging
+      Face's models, which shift the labels themselves. With `shift_labels=True`, label k is the token after input k,
+      for models that do not shift.
     - `"pair"`: `(x, y)`, where `y[k]` is the token after `x[k]`, as in nanoGPT.
     - `"tensor"`: one tensor of `length` + 1 tokens; `x, y = batch[:, :-1], batch[:, 1:]` are views of it.
 
-    A flat file holds tokens and nothing else, little-endian. A `.npy` file of one axis, and the files of llm.c and
+    A flat file holds only tokens, little-endian. One-dimensional `.npy` files, and the files of llm.c and
     modded-nanogpt (magic 20240520 with uint16, 20240801 with uint32), have a header, which is read. A file that begins
-    as one of another format does, such as gzip, zip, Parquet or HDF5, is an error. A file `name.bin` with a `name.idx`
-    beside it is Megatron's pair, which may also be given as `name` or `name.idx`; the index says which data type its
-    tokens have. Every number of the index is checked when it is opened. Several files are one dataset, one file after
-    the other.
+    like another format, such as gzip, zip, Parquet or HDF5, is an error. A file `name.bin` with a `name.idx` next to it
+    is a Megatron pair, which may also be given as `name` or `name.idx`; the index gives the data type of its tokens.
+    Every number of the index is checked when it is opened. Several files are concatenated.
 
-    No window crosses the end of a file, and the tokens behind the last whole window of one are in no sample. With the
-    default stride windows lie side by side. Windows at random offsets, as nanoGPT draws them, are those of `stride=1`
-    under a `RandomSampler`.
+    No window crosses the end of a file, and tokens after the last whole window of a file are in no sample. With the
+    default stride, windows are adjacent. For windows at random offsets, as nanoGPT draws them, use `stride=1` with a
+    `RandomSampler`.
 
-    The files are mapped, never read whole, and no descriptor stays open; they may be larger than memory, and many
-    thousands. A sample or a batch is memory of its own. A map-style dataset as any other (`len`, `[i]`, `[i:j]`,
-    `[[i, j]]`, `__getitems__`), under torch's own loader too; `sluicegate.DataLoader` reads it in Rust. It can be
-    pickled: the paths travel, made absolute, and are opened again. Threads may share it.
+    The files are memory-mapped, never read whole, and no descriptor stays open; they may be larger than memory, and
+    there may be many thousands. A sample or a batch has its own memory. A map-style dataset (`len`, `[i]`, `[i:j]`,
+    `[[i, j]]`, `__getitems__`) that also works under torch's own loader; `sluicegate.DataLoader` reads it in Rust. It
+    can be pickled: only the arguments are, with absolute paths, and unpickling opens the files again. It is
+    thread-safe.
 
     Args:
-        path: a file, several, or a pattern: `"shard-*.bin"` (sorted by name), `"shard-{000..009}.bin"`; see
+        path: a file, several files, or a pattern: `"shard-*.bin"` (sorted by name), `"shard-{000..009}.bin"`; see
             `sluicegate.paths.expand`.
-        length: tokens in a sample, from 1.
-        dtype: the data type of a flat file's tokens: `"uint8"`, `"uint16"`, `"uint32"`, `"int8"` to `"int64"`, or
-            NumPy's or torch's type of that name. Default: `"uint16"`, and that of the index or header of other files.
-        stride: tokens between the beginnings of two windows, from 1. Default: `length`.
+        length: tokens per sample, at least 1.
+        dtype: the data type of a flat file's tokens: `"uint8"`, `"uint16"`, `"uint32"`, `"int8"` to `"int64"`, or the
+            NumPy or torch type of that name. Default: `"uint16"`, and for other files the type in the index or header.
+        stride: tokens between the starts of consecutive windows, at least 1. Default: `length`.
         output: `"dict"` (default), `"pair"` or `"tensor"`.
-        shift_labels: whether labels are the tokens that come next. Default: False for `"dict"`, True for `"pair"`.
-        documents: `"joined"` (default): a file is one text. `"apart"`: no window crosses the end of one of the
-            documents that a Megatron index tells of, and documents that are shorter than a window are in no sample.
-        offset: bytes before the first token of a flat file with a header of another kind: nothing is looked for in it.
+        shift_labels: True if labels are the next tokens. Default: False for `"dict"`, True for `"pair"`.
+        documents: `"joined"` (default): a file is one text. `"apart"`: no window crosses the end of a document in a
+            Megatron index, and documents that are shorter than a window are in no sample.
+        offset: bytes before the first token of a flat file with an unsupported header; the header is not parsed.
             Default 0.
-        vocabulary_size: from this number on a token is an error, for files that may belong to another tokenizer.
-            Default: not checked.
+        vocabulary_size: tokens greater than or equal to this are errors, to detect files of another tokenizer. Default:
+            not checked.
 
     Raises:
-        FileNotFoundError: there is no such file, or none that matches the pattern.
-        ValueError: a file is empty, no whole number of tokens, or of another format; an index or header is damaged or
-            does not fit its file (the text names file, byte and reason); no document is as long as a window; a number
-            that is not positive; while reading: a token beyond the vocabulary.
+        FileNotFoundError: a file does not exist, or nothing matches the pattern.
+        ValueError: a file is empty, does not hold a whole number of tokens, or has another format; an index or header
+            is damaged or does not match its file (the message names file, byte and reason); no document is as long as a
+            window; a number is not positive. While reading: a token is outside the vocabulary.
         OSError: while reading: a file shrank or was replaced since it was opened.
 
     Examples:
@@ -132,9 +132,9 @@ class TokensDataset(NativeDataset):
 
     @property
     def document_lengths(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The number of tokens of every document, whether they are kept apart or not: int64, read-only.
+        """The number of tokens of every document, whatever `documents` is: int64, read-only.
 
-        The indices are read anew for it. A file without an index is one document.
+        Reads the indices again. A file without an index is one document.
         """
         return np.frombuffer(self._files(apart=True).document_lengths(), np.int64)
 
@@ -144,17 +144,19 @@ class TokensDataset(NativeDataset):
 
 
 def token_paths(paths: Paths) -> list[str]:
-    """The files that `paths` stand for. Where a pattern matches both files of a Megatron pair, that is one."""
+    """Return the files that `paths` names. If a pattern matches both files of a Megatron pair, that is one entry."""
     found = expand(paths)
     both = set(found)
     return [path for path in found if not (path.endswith(".idx") and f"{path[:-4]}.bin" in both)]
 
 
 def open_files(paths: list[str], dtype: str | None, offset: int, *, apart: bool) -> _core.TokenFiles:
-    """The files at `paths`; `dtype` None is that of nanoGPT for flat files, and whatever the index says for others.
+    """Open the files at `paths`.
+
+    With `dtype` None, flat files have nanoGPT's type, and others the type in their index or header.
 
     Raises:
-        ValueError: an index says another data type than was asked for.
+        ValueError: an index or header has a different data type than `dtype`.
     """
     files = _core.TokenFiles(paths, dtype or _FLAT_DTYPE, offset, apart)
     if dtype is not None:
@@ -167,7 +169,7 @@ def open_files(paths: list[str], dtype: str | None, offset: int, *, apart: bool)
 
 
 def checked_dtype(dtype: Any) -> str:
-    """The name of a data type of tokens, however it is given."""
+    """Return the name of a token data type, given in any form."""
     if isinstance(dtype, torch.dtype):
         name = str(dtype).removeprefix("torch.")
     else:
@@ -184,7 +186,7 @@ def checked_dtype(dtype: Any) -> str:
 
 
 def count_from(name: str, number: Any, least: int) -> int:
-    """`number`, when it is an integer from `least` on."""
+    """Return `number` if it is an integer of at least `least`."""
     try:
         count = operator.index(number)
     except TypeError:

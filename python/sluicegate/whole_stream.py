@@ -1,4 +1,4 @@
-"""`reading_whole`: a stream is read whole although there are several consumers, because its reader takes the share."""
+"""`reading_whole`: read a stream whole despite several consumers, because its reader takes the share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Split:
     num_workers: int = 1
 
     def refuse_worker(self) -> None:
-        """Raises an error if the stream, which asks which worker it is in, would be split among workers twice.
+        """Raise an error if the stream, which asks for its worker, would be split among workers twice.
 
         Raises:
             ValueError: it would.
@@ -54,10 +54,10 @@ class Split:
             )
 
     def refuse_rank(self) -> None:
-        """As `refuse_worker`, for a stream that asks for its rank.
+        """Raise an error if the stream, which asks for its rank, would be split among ranks twice.
 
         Raises:
-            ValueError: it would be split among ranks twice.
+            ValueError: it would.
         """
         if self.world_size > 1:
             raise ValueError(
@@ -69,12 +69,12 @@ class Split:
 
 
 class _Whole(threading.local):
-    """What this thread reads whole."""
+    """The stream that this thread reads whole."""
 
     depth = 0
-    # The outermost one: it takes the shares.
+    # The outermost split, which takes the shares.
     split = Split("")
-    # True while this package asks, which does not split by the answer.
+    # True while this package itself asks, because it does not split by the answer.
     is_answering = False
 
 
@@ -82,9 +82,9 @@ _whole = _Whole()
 
 
 class reading_whole:  # noqa: N801 (a context manager is named like the function that it would be)
-    """Within it every consumer reads one and the same stream, from which `split` takes the shares.
+    """Context in which every consumer reads the same whole stream, from which `split` takes the shares.
 
-    It may be entered again, by one thread at a time, and inside of another; the outermost `split` counts.
+    It may be entered repeatedly, by one thread at a time, and nested; the outermost `split` counts.
     """
 
     def __init__(self, split: Split) -> None:
@@ -108,10 +108,10 @@ def is_reading_whole() -> bool:
 
 
 def refuse_workers(dataset: Any) -> None:
-    """Refuses a loader with workers over an iterable-style dataset, inside of a split.
+    """Refuse a loader with workers over an iterable-style dataset inside a split.
 
     Raises:
-        ValueError: such a loader begins to be read: its workers would split the stream a second time.
+        ValueError: such a loader starts to be read: its workers would split the stream a second time.
     """
     split = _whole.split
     if _whole.depth > 0 and split.world_size * split.num_workers > 1:
@@ -123,7 +123,7 @@ def refuse_workers(dataset: Any) -> None:
 
 
 def _forget_split() -> None:
-    """Forgets what this thread was reading whole when its process was forked: workers read streams of their own."""
+    """Reset this thread's state after a fork: workers read their own streams."""
     _whole.depth = 0
 
 
@@ -132,7 +132,7 @@ os.register_at_fork(after_in_child=_forget_split)
 
 @contextlib.contextmanager
 def answering() -> Iterator[None]:
-    """Within it, questions for the rank are asked by this package."""
+    """Mark rank queries as coming from this package."""
     before, _whole.is_answering = _whole.is_answering, True
     try:
         yield
@@ -141,14 +141,14 @@ def answering() -> Iterator[None]:
 
 
 class WorkerInfo(_torch.WorkerInfo):  # type: ignore[misc]
-    """What `torch.utils.data.get_worker_info` returns in a worker; it refuses a stream that is split already."""
+    """The result of `torch.utils.data.get_worker_info` in a worker; refuses streams that are already split."""
 
     @property
     def id(self) -> int:
         """The number of the worker.
 
         Raises:
-            ValueError: asked for by a stream inside of `shard_iterable`.
+            ValueError: a stream inside `shard_iterable` asks for it.
         """
         if _whole.depth > 0:
             _whole.split.refuse_worker()
@@ -163,7 +163,7 @@ class WorkerInfo(_torch.WorkerInfo):  # type: ignore[misc]
 
     @property
     def number(self) -> int:
-        """The number of the worker, for this package, which may ask at any time."""
+        """The number of the worker, for this package, which may always ask."""
         return self._number
 
 
@@ -178,7 +178,7 @@ def _caller(depth: int) -> str:
 
 
 def watch_worker() -> None:
-    """Lets the info of this worker refuse streams that are split already; torch's own workers have another."""
+    """Make this worker's info refuse streams that are already split; torch's own workers use a different class."""
     info = get_worker_info()
     if info is not None and not isinstance(info, WorkerInfo) and _torch.is_worker_info_of_process(info):
         _torch.set_worker_info(
