@@ -8,14 +8,17 @@ Change one import and nothing else:
 >>> [batch.tolist() for (batch,) in loader]
 [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
-Every public name of `torch.utils.data` is here too. Those that users subclass, or ask `isinstance` of, are torch's own
-classes; `DataLoader` and the samplers are subclasses of torch's. Whether a dataset can be read without Python is found
-out, not declared: see `sluicegate.dataset`.
+Every public name of `torch.utils.data` is here too. The names that users subclass or check with `isinstance` are
+torch's own classes; `DataLoader` and the samplers are subclasses of torch's. Whether a dataset can be read without
+Python is detected, not declared: see `sluicegate.dataset`.
 
-Beyond torch: with `seed=` the order, and what is random about a sample, is arithmetic (`sample_rng`; samplers for
-classes, lengths, blocks, mixtures); the loader has a state and shards, and tells which samples are in a batch
-(`BatchIds`); `class_loaders` and `split_by_class` give a loader for each class, `ShuffleBuffer` and `shard_iterable`
-serve streams.
+Beyond torch:
+
+- With `seed=`, the order and everything random about a sample is a pure function of the seed (`sample_rng`; samplers
+  for classes, lengths, blocks and mixtures).
+- The loader has a state and shards, and reports which samples are in a batch (`BatchIds`).
+- `class_loaders` and `split_by_class` give a loader for each class.
+- `ShuffleBuffer` and `shard_iterable` serve streams.
 """
 
 from torch.utils.data import (
@@ -102,7 +105,7 @@ from .write_parquet import write_parquet
 from .write_tar import write_tar
 from .write_tokens import write_tokens
 
-# Its name in torchdata.
+# The name in torchdata.
 StatefulDataLoader = DataLoader
 
 __all__ = [

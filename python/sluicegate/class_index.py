@@ -13,27 +13,28 @@ from . import _core
 _Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _Described: TypeAlias = tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]
 
-# How many classes a message names.
+# How many classes a message lists.
 _NAMED = 10
 
 
 class ClassIndex:
-    """The samples of every class. It is never changed, so samplers and loaders share it.
+    """The samples of every class. Immutable, so samplers and loaders share it.
 
-    Takes 4 bytes a sample (8 from 2^32 samples on) and about 100 a class beside the labels, which are kept; 10^8
-    integers are indexed in seconds.
+    Takes 4 bytes per sample (8 from 2^32 samples on) and about 100 per class, in addition to the labels, which are
+    kept. 10^8 integers are indexed in seconds.
 
     Args:
-        labels: the class of each sample: a list, array or tensor of integers, strings or whatever can be a dict's key.
+        labels: the class of each sample: a list, array or tensor of integers, strings or anything that can be a dict
+            key.
 
     Attributes:
         labels: as given.
-        classes: the classes, ascending; where they can't be compared, in the sequence in which they first come.
-        counts: the number of samples of each.
+        classes: the classes, in ascending order; if they cannot be compared, in order of first appearance.
+        counts: the number of samples of each class.
 
     Raises:
-        TypeError: a label that can't be a dict's key.
-        ValueError: labels that are more than one number each, or no number (NaN).
+        TypeError: a label cannot be a dict key.
+        ValueError: a label is more than one number, or is NaN.
 
     Examples:
         >>> index = ClassIndex(["dog", "cat", "dog"])
@@ -53,25 +54,25 @@ class ClassIndex:
 
     @classmethod
     def of(cls, labels: Any) -> ClassIndex:
-        """`labels` itself when it is an index already, else the index of it."""
+        """Return `labels` if it is already an index, otherwise an index of it."""
         return labels if isinstance(labels, ClassIndex) else cls(labels)
 
     def __len__(self) -> int:
-        """The number of samples."""
+        """Return the number of samples."""
         return len(self.core)
 
     def __contains__(self, label: object) -> bool:
-        """Whether there is a sample of this class."""
+        """Return True if there is a sample of this class."""
         try:
             return plain_label(label) in self._places
         except TypeError:
             return False
 
     def place_of(self, label: Any) -> int:
-        """The place of a class in `classes`.
+        """Return the position of a class in `classes`.
 
         Raises:
-            KeyError: no sample is of this class; the text names some of those that there are.
+            KeyError: the class has no samples; the message names some that do.
         """
         place = self._places.get(plain_label(label))
         if place is None:
@@ -79,42 +80,42 @@ class ClassIndex:
         return place
 
     def known(self) -> str:
-        """The classes in words: a few, and how many."""
+        """Describe the classes for a message: a few names, and how many there are."""
         names = ", ".join(map(repr, self.classes[:_NAMED]))
         more = ", …" if len(self.classes) > _NAMED else ""
         what = "class" if len(self.classes) == 1 else "classes"
         return f"the labels have {len(self.classes)} {what}{': ' if names else ''}{names}{more}"
 
     def samples_of(self, label: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The indices of the samples of a class, ascending: int64, read-only."""
+        """Return the indices of the samples of a class, in ascending order: int64."""
         return np.array(np.frombuffer(self.core.samples(self.place_of(label)), np.int64))
 
     def identity(self) -> str:
-        """In words, which labels these are: as those of a sampler, part of what states hold."""
+        """Return a description of the labels that is part of a sampler's `identity`, and so of states."""
         return f"{len(self)} labels, {self.core.digest():016x}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The labels: the index is made anew on the other side."""
+        """Pickle only the labels; the index is rebuilt on the other side."""
         return ClassIndex, (self.labels,)
 
     def __copy__(self) -> ClassIndex:
-        """Itself: nobody changes it."""
+        """Return the index itself, because it is immutable."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ClassIndex:
-        """Itself: nobody changes it."""
+        """Return the index itself, because it is immutable."""
         return self
 
 
 class UnknownClassError(KeyError):
-    """A class without samples. A `KeyError` that shows its text as it is, and not as the key that is missing."""
+    """A class without samples. A `KeyError` that shows its text as a message, not as the repr of a key."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 def plain_label(label: Any) -> Any:
-    """A label as the plain Python value that it is: of a tensor or a NumPy scalar its number."""
+    """Return a label as a plain Python value; for a tensor or a NumPy scalar, its number."""
     if isinstance(label, (torch.Tensor, np.generic, np.ndarray)):
         if isinstance(label, (torch.Tensor, np.ndarray)) and (label.ndim > 1 or label.shape not in ((), (1,))):
             raise ValueError(f"a label is one value, but got an array of shape {tuple(label.shape)}")
@@ -123,11 +124,11 @@ def plain_label(label: Any) -> Any:
 
 
 def integers(name: str, values: Any) -> _Array:
-    """`values` as a one-dimensional array of integers that the core reads; not copied where it is one already.
+    """Return `values` as a one-dimensional array of integers that the core can read, without a copy if possible.
 
     Raises:
-        TypeError: no integers.
-        ValueError: another number of axes.
+        TypeError: `values` are not integers.
+        ValueError: `values` do not have exactly one axis.
     """
     array = _array(values)
     if array is None:
@@ -142,12 +143,12 @@ def integers(name: str, values: Any) -> _Array:
 
 
 def described(array: _Array) -> _Described:
-    """`array` as the core takes it: name, data type, address, shape, strides, owner."""
+    """Return `array` as the core takes it: name, data type, address, shape, strides, owner."""
     return "", array.dtype.name, array.__array_interface__["data"][0], array.shape, array.strides, array
 
 
 def _array(values: Any) -> _Array | None:
-    """The array that `values` is, or shows itself as; None for a list and its like."""
+    """Return `values` as an array if it is one or converts to one by itself; None for lists and the like."""
     if isinstance(values, torch.Tensor):
         return values.detach().cpu().numpy()
     if isinstance(values, np.ndarray):
@@ -156,7 +157,7 @@ def _array(values: Any) -> _Array | None:
 
 
 def _readable(array: _Array) -> _Array | None:
-    """`array` as the core reads integers: in the machine's byte order, no stride negative; None when they are none."""
+    """Return `array` in native byte order without negative strides, as the core reads it; None if not integers."""
     if array.dtype.kind not in "iub":
         return None
     if array.dtype == np.uint64:
@@ -168,7 +169,7 @@ def _readable(array: _Array) -> _Array | None:
 
 
 def _codes(labels: Any) -> tuple[_Array, list[Any] | None]:
-    """Integers that stand for `labels`, and which; None for the second where they are the labels themselves."""
+    """Return integer codes for `labels`, and the class of each code; None if the codes are the labels."""
     array = _array(labels)
     if array is None:
         values: Sequence[Any] = labels if isinstance(labels, (list, tuple)) else list(labels)
@@ -191,7 +192,7 @@ def _codes(labels: Any) -> tuple[_Array, list[Any] | None]:
 
 
 def _coded(values: Iterable[Any]) -> tuple[_Array, list[Any]]:
-    """Codes for labels of any kind, in ascending order where they can be compared."""
+    """Return codes for labels of any kind, in ascending order if they can be compared."""
     seen: dict[Hashable, int] = {}
     codes: list[int] = []
     for sample, value in enumerate(values):

@@ -17,10 +17,10 @@ from .label_scan import scanned_labels
 from .sampler.class_sampler import ClassSampler
 from .shared_workers import share_workers
 
-# What decides which samples a loader reads, and in which order: here that is the class.
+# Arguments that decide which samples a loader reads and in which order: here the class decides.
 _OWN = ("sampler", "batch_sampler")
 
-# What a scan for labels takes over from the loaders.
+# Arguments that a scan for labels takes from the loaders.
 _WORKERS = ("num_workers", "worker_init_fn", "multiprocessing_context", "prefetch_factor", "worker_type")
 
 
@@ -33,31 +33,34 @@ def class_loaders(
     classes: Iterable[Hashable] | None = None,
     **loader_arguments: Any,
 ) -> ClassLoaders:
-    """A mapping from each class to a `DataLoader` of its samples.
+    """Return a mapping from each class to a `DataLoader` of its samples.
 
-    The loaders share the dataset, one index of all classes (4 bytes a sample), and their threads and slots. Each is
-    made when it is first asked for, and kept. `num_workers` is the number of workers of all loaders together: they
-    start with the first iteration, serve every one that begins meanwhile, each with so much less fetched ahead, and
-    end with the last (with `persistent_workers=True` when the loaders do). A loader that goes on from a state in which
-    workers told of their generators, or of a dataset with a state, has workers of its own. To read all classes in turn
-    as one epoch there is `ClassLoaders.round_robin`.
+    The loaders share the dataset, one index of all classes (4 bytes per sample), and their threads and slots. Each is
+    made on first access and kept.
+
+    `num_workers` is the total number of workers for all loaders. The workers start with the first iteration and serve
+    all iterations that run at the same time, each with proportionally less prefetched. They end with the last iteration
+    (with `persistent_workers=True`, with the loaders). A loader gets its own workers if it resumes from a state that
+    holds workers' generators, or the state of a dataset.
+
+    To read all classes in turn as one epoch, use `ClassLoaders.round_robin`.
 
     Args:
         dataset: map-style.
-        labels: the class of each sample, as a list, array or tensor of integers, strings or whatever can be a dict's
-            key; or where a sample has it: the name of a field, its position, or a function of a sample. None or "scan"
-            for the last part of samples that are tuples, and the entry "label", "target" or the like of those that are
-            mappings. A field that the dataset has as an array is taken as it is; for anything else each sample is read
-            once, with a line of progress on a terminal.
+        labels: the class of each sample, as a list, array or tensor of integers, strings or anything that can be a dict
+            key; or where to find it in a sample: the name of a field, its position, or a function of a sample. None or
+            "scan" for the last part of samples that are tuples, and the entry "label", "target" or similar of those
+            that are mappings. A field that the dataset has as an array is used directly; for anything else each sample
+            is read once, with a progress line on a terminal.
         batch_size: samples per batch. Default 1.
-        shuffle: a new random order every epoch, another for each class. Default False.
-        classes: those to make loaders for. Default: all, in ascending order.
+        shuffle: True for a new random order every epoch, different for each class. Default False.
+        classes: the classes to make loaders for. Default: all, in ascending order.
         **loader_arguments: the other arguments of `DataLoader`.
 
     Raises:
-        ValueError: labels for another number of samples; one of `classes` has no sample, and the text names some that
-            have.
-        TypeError: an iterable dataset; samples without a label; an argument that picks samples.
+        ValueError: the number of labels is not the number of samples, or one of `classes` has no samples; the message
+            names some that do.
+        TypeError: the dataset is iterable, samples have no label, or an argument selects samples.
 
     Examples:
         >>> from sluicegate import TensorDataset, class_loaders
@@ -90,11 +93,11 @@ def class_loaders(
 
 
 class ClassLoaders(Mapping[Any, DataLoader[Any]]):
-    """What `class_loaders` makes: a read-only mapping from each class to the `DataLoader` of its samples.
+    """The return value of `class_loaders`: a read-only mapping from each class to the `DataLoader` of its samples.
 
     Attributes:
         index: the samples of every class.
-        counts: by class, its number of samples.
+        counts: the number of samples by class.
 
     Examples:
         >>> loaders = class_loaders([3.0, 1.0, 2.0], labels=["a", "b", "a"])
@@ -127,18 +130,18 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
         self._loaders: dict[Any, DataLoader[Any]] = {}
         self._together: DataLoader[Any] | None = None
         if self.counts:
-            self[next(iter(self.counts))]  # Arguments that `DataLoader` refuses are refused now.
+            self[next(iter(self.counts))]  # To raise `DataLoader`'s argument errors now.
 
     @property
     def labels(self) -> Any:
-        """The class of each sample of the dataset, as it was given or found."""
+        """The class of each sample of the dataset, as given or found."""
         return self.index.labels
 
     def __getitem__(self, label: Any) -> DataLoader[Any]:
-        """The loader of a class.
+        """Return the loader of a class.
 
         Raises:
-            KeyError: there is none for it; the text names some of those that there are.
+            KeyError: there is no loader for it; the message names some classes that have one.
         """
         label = plain_label(label)
         if label not in self.counts:
@@ -151,23 +154,23 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
         return loader
 
     def __iter__(self) -> Iterator[Any]:
-        """The classes."""
+        """Iterate over the classes."""
         return iter(self.counts)
 
     def __len__(self) -> int:
-        """The number of classes."""
+        """Return the number of classes."""
         return len(self.counts)
 
     def __contains__(self, label: object) -> bool:
-        """Whether there is a loader for this class. It is not made."""
+        """Return True if there is a loader for this class. Does not make it."""
         return label in self.index and plain_label(label) in self.counts
 
     def __repr__(self) -> str:
-        """The number of classes and samples: there may be many."""
+        """Show the number of classes and samples; there may be too many classes to list."""
         return f"<ClassLoaders of {len(self)} classes, {sum(self.counts.values()):,} samples>"
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of all loaders' samplers, which matters where there is a `seed`."""
+        """Set the epoch of all loaders' samplers, which matters if there is a `seed`."""
         self._epoch = epoch
         for loader in self._loaders.values():
             _set_epoch(loader, epoch, loader.sampler)
@@ -175,10 +178,10 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
             _set_epoch(self._together, epoch, self._together.batch_sampler)
 
     def round_robin(self) -> Iterator[tuple[Any, Any]]:
-        """One epoch of all classes in turn: a class and a batch of it, then the next class, and so on.
+        """Return an iterator over one epoch of all classes in turn: a class and a batch of it, then the next class.
 
-        A class that has come to its end is left out. One loader reads them all, so `num_workers` is the number of
-        workers altogether, not for each class. Batches come in this sequence whatever `in_order` is.
+        A class that is exhausted is skipped. One loader reads all classes, so `num_workers` is the total number of
+        workers. The sequence is the same whatever `in_order` is.
 
         Raises:
             ValueError: the loaders were made with `batch_size=None`, or with a `shard`.
@@ -210,7 +213,7 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
         return sampler
 
     def _share(self, loader: DataLoader[Any]) -> DataLoader[Any]:
-        """`loader`, with the threads, slots and workers of the first one."""
+        """Return `loader` after it was given the threads, slots and workers of the first one."""
         first = next(iter(self._loaders.values()), loader)
         if first is not loader:
             share_engine(loader, first)
@@ -237,7 +240,7 @@ class _Turns(Sampler[list[int]]):
         return full + (rest > 0 and not self.drop_last)
 
     def classes(self) -> Iterator[Any]:
-        """The class of each batch."""
+        """Yield the class of each batch."""
         left = {label: self._batches_of(label) for label in self.samplers}
         while left := {label: batches for label, batches in left.items() if batches > 0}:
             for label in left:

@@ -13,12 +13,12 @@ from .resumable_stream import ResumableStream
 
 __all__ = ["ClassifiedStream", "Label", "checked_label", "plain_class"]
 
-# The name of a field, its place, or a function of the sample.
+# The name of a field, its position, or a function of the sample.
 Label = str | int | Callable[[Any], Hashable]
 
 
 def checked_label(label: Any) -> Label:
-    """`label`, if it is one.
+    """Return `label` if it is valid.
 
     Raises:
         TypeError: it is not.
@@ -30,7 +30,7 @@ def checked_label(label: Any) -> Label:
 
 
 def plain_class(name: Any) -> Hashable:
-    """The number in a tensor or an array of one element; anything else as it is."""
+    """Return the number in a tensor or an array of one element; anything else unchanged."""
     if isinstance(name, torch.Tensor):
         return name.item() if name.numel() == 1 else name
     if isinstance(name, (np.generic, np.ndarray)):
@@ -39,10 +39,10 @@ def plain_class(name: Any) -> Hashable:
 
 
 def next_passes(iterable: Any) -> list[list[int | None]]:
-    """Which epoch each of our own streams in `iterable` reads next, and by which seed: from the outermost inwards.
+    """Return the next epoch and the seed of each of our own streams in `iterable`, from the outermost inwards.
 
-    They count their passes and keep the seed of the first, so another process would read the first pass again. Of other
-    streams nobody knows: what they do is what their `set_epoch` was told.
+    They count their passes and keep the seed of the first, so another process would otherwise read the first pass
+    again. For other streams this is unknown: they depend on what their `set_epoch` was given.
     """
     passes: list[list[int | None]] = []
     while isinstance(iterable, ResumableStream):
@@ -53,12 +53,12 @@ def next_passes(iterable: Any) -> list[list[int | None]]:
 
 
 def set_next_passes(iterable: Any, passes: Iterable[Any]) -> None:
-    """Has our own streams in `iterable` read on as `next_passes` said."""
+    """Make our own streams in `iterable` continue from what `next_passes` returned."""
     for epoch, seed in passes:
         if not isinstance(iterable, ResumableStream):
             return
         place = iterable._place()
-        # Not by `set_epoch`, which tells streams of the user's too: they may never have heard of an epoch.
+        # Not through `set_epoch`, which also reaches user-defined streams that may never have been given an epoch.
         place.next_epoch, place.seed = epoch, seed
         iterable = iterable.iterable
 
@@ -66,15 +66,15 @@ def set_next_passes(iterable: Any, passes: Iterable[Any]) -> None:
 class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
     """One pass over a stream, with the class of every sample. For one thread at a time.
 
-    After an error it goes on with the next sample, where the stream does: it is no generator, which would be over.
+    After an error it continues with the next sample if the stream does. Not a generator, which would be finished.
 
     Args:
         iterable: the stream; `iter` is called with the first sample.
-        label: what a sample's class is.
-        classes: the classes there may be; None for any.
-        see: is told the class of every sample.
-        drop: is told the class of every sample that is not among `classes`.
-        drops_others: whether such a sample is passed over, or an error.
+        label: how to get a sample's class.
+        classes: the allowed classes; None for any.
+        see: called with the class of every sample.
+        drop: called with the class of every sample that is not among `classes`.
+        drops_others: True to skip such a sample; False to raise an error.
     """
 
     def __init__(
@@ -94,17 +94,17 @@ class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
         self._drops_others = drops_others
         self._samples: Iterator[Any] | None = None
         self._ordinal = 0
-        # What `next_passes` said before this one began; None as long as it has not.
+        # What `next_passes` returned before this pass began; None until it has begun.
         self.passes: list[list[int | None]] | None = None
-        # What the stream raised instead of a sample; None once it has given another.
+        # The error that the stream raised instead of a sample; None once it has yielded another.
         self.error: BaseException | None = None
 
     def __next__(self) -> tuple[Hashable, Any]:
-        """The next sample, behind its class.
+        """Return the class of the next sample, and the sample.
 
         Raises:
-            ValueError: it is of none of `classes`; the text names it.
-            Exception: what the stream raises, or the label's function; a note says for which sample.
+            ValueError: its class is not among `classes`; the message names it.
+            Exception: an error of the stream or the label's function; a note names the sample.
         """
         while True:
             sample, ordinal = self._next(), self._ordinal

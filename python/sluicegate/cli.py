@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: that of the process) and return the exit code."""
     args = _parser().parse_args(argv)
-    # Imported here: the demo needs torch and an extra, `--help` and `--version` need neither.
+    # Imported here because the demo needs torch and an extra; `--help` and `--version` need neither.
     from sluicegate import demo, demo_images, demo_resume
 
     settings = demo.Settings(

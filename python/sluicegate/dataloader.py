@@ -1,4 +1,4 @@
-"""`DataLoader`: torch's, with the batches made by the core where that can't be told from outside."""
+"""`DataLoader`: torch's loader, with batches made by the core where the result is identical."""
 
 from __future__ import annotations
 
@@ -38,82 +38,93 @@ _T_co = TypeVar("_T_co", covariant=True)
 class DataLoader(torch.utils.data.DataLoader[_T_co]):
     """Torch's `DataLoader` on a Rust core: the same batches, bit for bit, for the same arguments and generators.
 
-    Takes every argument of `torch.utils.data.DataLoader`, with torch's meaning, defaults and errors, and leaves
-    torch's global random number generator where torch leaves it. A *native* dataset (plain CPU tensors and NumPy
-    arrays, `TensorDataset`, our formats, and torch's `Subset`, `ConcatDataset` and `StackDataset` over them, with
-    torch's default collate, or documents of files with `PackCollate`, and no `worker_init_fn` that does more than to
-    seed generators) is read in Rust: with `num_workers=0` on the calling thread, when a batch is asked for; with
-    `num_workers=N` by N threads, ahead of the consumer. They are threads of this process, so there is nothing to start,
-    to pickle or to kill. Any other dataset runs Python: on the calling thread, in N worker processes, which write
-    batches into memory that this process has mapped, or in N threads.
+    Takes every argument of `torch.utils.data.DataLoader`, with torch's meaning, defaults and errors, and leaves torch's
+    global random number generator where torch leaves it.
 
-    A batch is memory of its own: it can be written to and kept for ever, and no other batch shares it. Tensors of
-    native batches, and those that the default collate makes of Python samples with `num_workers=0`, live in slots that
-    return to the loader when the last view of them dies; their storage can't be resized. The arrays of a native dataset
-    are read when a batch is fetched, so changes in place are seen; with workers their memory must stay where it is
-    meanwhile (do not resize a storage that threads read). The indices of a `Subset` are read at the start of an epoch.
+    A *native* dataset is read in Rust. These are native, with torch's default collate (or documents of files with
+    `PackCollate`) and no `worker_init_fn` that does more than seed generators:
 
-    One thread at a time uses an iterator; several iterators over one loader are independent.
+    - plain CPU tensors and NumPy arrays
+    - `TensorDataset`
+    - our formats
+    - torch's `Subset`, `ConcatDataset` and `StackDataset` over these
+
+    With `num_workers=0`, a native dataset is read on the calling thread when a batch is requested; with
+    `num_workers=N`, by N threads, ahead of the consumer. These are threads of this process, so there is nothing to
+    start, pickle or kill. Any other dataset runs Python: on the calling thread, in N worker processes, which write
+    batches into memory mapped by this process, or in N threads.
+
+    Each batch has its own memory: it can be written to and kept forever, and no other batch shares it. Tensors of
+    native batches, and those that the default collate makes from Python samples with `num_workers=0`, live in slots
+    that return to the loader when their last view is freed; their storage cannot be resized. The arrays of a native
+    dataset are read when a batch is fetched, so in-place changes are visible. With workers, their memory must not move
+    during iteration (do not resize a storage that threads read). The indices of a `Subset` are read at the start of an
+    epoch.
+
+    Only one thread at a time may use an iterator; several iterators over one loader are independent.
 
     Args:
         dataset: map-style or iterable-style.
-        batch_size: samples per batch; None for samples (or ready-made batches) as they are. Default 1.
-        shuffle: a new random order every epoch. Default False.
-        sampler: indices in an order of your own; any iterable.
+        batch_size: samples per batch; None to yield samples (or ready-made batches) unchanged. Default 1.
+        shuffle: True for a new random order every epoch. Default False.
+        sampler: indices in a custom order; any iterable.
         batch_sampler: lists of indices; any iterable.
-        num_workers: 0 to load in the calling thread, else how many threads or processes load ahead. Default 0.
-        collate_fn: makes a batch of a list of samples. Default: torch's `default_collate`.
-        pin_memory: batches arrive in pinned memory, which a device reads by itself, where there is an accelerator:
-            native ones are read into it, those of worker processes copied without the GIL. Default False.
-        drop_last: leaves out the last batch when it is smaller. Default False.
-        timeout: seconds to wait for a batch of a worker; 0 for no limit. Default 0.
-        worker_init_fn: called in every worker with its number.
+        num_workers: 0 to load in the calling thread, otherwise the number of threads or processes that load ahead.
+            Default 0.
+        collate_fn: makes a batch from a list of samples. Default: torch's `default_collate`.
+        pin_memory: True for batches in pinned memory, which a device reads directly, if there is an accelerator.
+            Native batches are read into it; those of worker processes are copied without the GIL. Default False.
+        drop_last: True to drop the last batch if it is smaller. Default False.
+        timeout: seconds to wait for a batch from a worker; 0 for no limit. Default 0.
+        worker_init_fn: called in every worker with the worker's number.
         multiprocessing_context: a start method or context for worker processes.
-        generator: where the order and the workers' seeds are drawn from, instead of torch's global generator.
+        generator: the source of the order and the workers' seeds, instead of torch's global generator.
         prefetch_factor: batches loaded ahead per worker. Default 2 with workers.
-        persistent_workers: keeps the workers from one epoch to the next. Default False.
-        pin_memory_device: deprecated in torch, without effect.
-        in_order: False to take batches of workers as they come. Default True.
-        worker_type: "process", or "thread" to run a Python dataset in threads of this process: for code that lets go of
-            the GIL, and for free-threaded Pythons. They share the global random number generators, which nobody seeds
-            for them. Default "process".
-        snapshot_every_n_steps: after how many batches a worker asks a stream that knows its state for it; a resumed
-            worker reads again what came after. 0 for never. Without workers, streams whose iterator is a generator are
-            asked as often: where an epoch is left in its middle, their state alone does not say what comes next.
-            Default 1.
-        seed: the order and everything random about a sample follow from it, the epoch and the index: the same batches
-            for any number of workers (of a stream through a `ShuffleBuffer`: for the same number) and after any resume.
-            0 to 2**64 - 1. Default None: as torch draws them.
-        seed_samples: False to leave the global generators of Python, NumPy and torch alone while samples are fetched
-            with a `seed`; `sluicegate.sample_rng` gives a sample's own ones in any case. Default True.
-        shard: `(rank, world_size)`, or "auto" to ask `torch.distributed`: this process gets its part of every epoch, as
-            many batches of the same sizes as any other. Default None: all of it.
-        remainder: what a shard does when the samples can't be divided: "pad" reads some twice, "drop" none of the last,
-            "exact" pads and tells in `with_ids()` which samples are padding. Default "pad".
-        prefetch_bytes: the most bytes loaded ahead, beside `prefetch_factor`, by the largest batch so far; the first
-            comes alone, and one that is larger too. Batches and their order do not depend on it. Default None: a
-            quarter of the memory that the process may use (of its container's), from the first batch on.
-        device: batches arrive on this device (its name, or a `torch.device`), copied from pinned memory on a stream of
-            our own, which the current stream waits for and the host does not; "auto" for the accelerator that there is,
-            else the CPU, where nothing is done. Tensors in containers and dataclasses are moved, and objects with a
-            method `to`. Default None: batches stay where they are made.
-        device_prefetch: how many batches are copied to the device before they are asked for, of those that workers
-            have loaded ahead. Default 2.
-        device_transform: what is done to a batch on the device, on that stream: takes and returns a batch.
-        native: False to read every map-style dataset through its own methods and `collate_fn`, as torch does, to see
-            whether a difference comes from the core. The environment variable `SLUICEGATE_NATIVE=0` does the same for
-            all loaders. Default True.
+        persistent_workers: True to keep the workers from one epoch to the next. Default False.
+        pin_memory_device: deprecated in torch; has no effect.
+        in_order: False to take batches from workers as they are completed. Default True.
+        worker_type: "process", or "thread" to run a Python dataset in threads of this process, for code that
+            releases the GIL and for free-threaded Python. The threads share the global random number generators,
+            which are not seeded for them. Default "process".
+        snapshot_every_n_steps: how many batches pass before a worker asks a stateful stream for its state again; a
+            resumed worker rereads what came after the last snapshot. 0 for never. Without workers, streams whose
+            iterator is a generator are asked at the same interval, because in the middle of an epoch their state
+            alone does not determine what comes next. Default 1.
+        seed: determines, with the epoch and the index, the order and everything random about a sample: the same
+            batches for any number of workers (for a stream through a `ShuffleBuffer`, for the same number) and
+            after any resume. 0 to 2**64 - 1. Default None: as torch draws them.
+        seed_samples: False to leave the global generators of Python, NumPy and torch alone while samples are
+            fetched with a `seed`; `sluicegate.sample_rng` gives a sample's own generators in either case. Default
+            True.
+        shard: `(rank, world_size)`, or "auto" to ask `torch.distributed`: this process gets its part of every
+            epoch, with as many batches of the same sizes as every other rank. Default None: all of it.
+        remainder: what a shard does when the samples cannot be divided evenly: "pad" reads some twice, "drop" drops
+            the last samples, "exact" pads and marks the padding in `with_ids()`. Default "pad".
+        prefetch_bytes: the most bytes loaded ahead, in addition to the limit of `prefetch_factor`, estimated from
+            the largest batch so far. The first batch is loaded alone, as is one that is larger than the limit.
+            Batches and their order do not depend on it. Default None: a quarter of the memory that the process (or
+            its container) may use, from the first batch on.
+        device: the device (its name, or a `torch.device`) on which batches arrive. They are copied from pinned
+            memory on our own stream, which the current stream waits for and the host does not. "auto" for the
+            available accelerator, otherwise the CPU, where nothing is done. Tensors in containers and dataclasses
+            are moved, as are objects with a `to` method. Default None: batches stay where they are made.
+        device_prefetch: how many of the batches that workers have loaded ahead are copied to the device before they
+            are requested. Default 2.
+        device_transform: applied to each batch on the device, on that stream; takes and returns a batch.
+        native: False to read every map-style dataset through its own methods and `collate_fn`, as torch does, to
+            check whether a difference comes from the core. The environment variable `SLUICEGATE_NATIVE=0` does the
+            same for all loaders. Default True.
 
     Raises:
-        ValueError: arguments that exclude each other or are out of range, in torch's words; another `worker_type`.
-            While iterating: a shard of an order that is sharded already, or that the ranks do not share.
-        TypeError: an argument of the wrong type, in torch's words.
+        ValueError: arguments exclude each other or are out of range (in torch's words), or `worker_type` is
+            unknown. While iterating: the order to shard is already sharded, or differs between ranks.
+        TypeError: an argument has the wrong type (in torch's words).
         AssertionError: while iterating: `timeout` without workers, or workers with `prefetch_factor=0`.
-        IndexError: while iterating: an index out of range; the text names it and its sampler.
-        RuntimeError: while iterating: samples that can't be stacked, a `timeout` that passed, a worker that died, no
-            memory for a batch, or workers that could not be started; the text names the limit.
-        Exception: while iterating: what the dataset, `collate_fn` or `worker_init_fn` raises, of the same type, with a
-            note that names the index.
+        IndexError: while iterating: an index is out of range; the message names it and its sampler.
+        RuntimeError: while iterating: samples cannot be stacked, `timeout` expired, a worker died, there is no
+            memory for a batch, or workers could not be started; the message names the limit.
+        Exception: while iterating: raised by the dataset, `collate_fn` or `worker_init_fn`; the type is unchanged,
+            and a note names the index.
 
     Examples:
         >>> import torch
@@ -166,7 +177,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             if shard is None:
                 shard, remainder = order.settings.shard, order.settings.remainder
         check_order(seed, generator, shard, remainder, dataset)
-        # Before torch's constructor, which sets `_iterator`. Names that no subclass has for something of its own.
+        # Before torch's constructor, which sets `_iterator`. The prefix avoids clashes with attributes of subclasses.
         self._loader_epochs = Epochs(0 if order is None else order.next_epoch)
         self._loader_order: LoaderOrder | None = None
         self._loader_left_out = LeftOut()
@@ -207,22 +218,22 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._order()
 
     def _use_own_sampler(self) -> None:
-        """Puts our class in the place of the sampler that torch's constructor made: users ask `isinstance` of it."""
-        given = self.__dict__  # Torch's own `__setattr__` refuses another one from now on.
+        """Replace the sampler that torch's constructor made with our class, which users check with `isinstance`."""
+        given = self.__dict__  # Torch's `__setattr__` refuses reassignment from now on.
         given["sampler"] = own_sampler(given["sampler"])
         if given["batch_sampler"] is not None:
             given["batch_sampler"].sampler = given["sampler"]
 
     @property
     def sampler(self) -> Any:
-        """The sampler; iterated by other code, it gives the order of the loader's next epoch, seed and shard included.
+        """The sampler. Iterated by other code, it gives the order of the loader's next epoch, including seed and shard.
 
-        With a `seed`, a `shard`, or a sampler with a seed of its own, each pass counts as an epoch of the loader, from
+        With a `seed`, a `shard`, or a sampler that has its own seed, each pass counts as an epoch of the loader from
         its first `next` on, and `sampler.set_epoch` sets the loader's epoch.
 
         Raises:
-            ValueError: while iterating: batches or samples of the epoch are left out, a loaded state is to be resumed
-                in the middle of the epoch, or other code shards the order again.
+            ValueError: while iterating: batches or samples of the epoch are skipped, a loaded state is to be resumed in
+                the middle of the epoch, or other code shards the order again.
         """
         return self._order().sampler(self, self._given("sampler"))
 
@@ -232,7 +243,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     @property
     def batch_sampler(self) -> Any:
-        """The batch sampler, exactly torch's `BatchSampler` where the loader made it; None without batches.
+        """The batch sampler, exactly torch's `BatchSampler` if the loader made it; None without batches.
 
         Iterated by other code (`accelerate.skip_first_batches`), it gives the loader's batches of its next epoch, as
         `sampler` does.
@@ -245,15 +256,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.__dict__["batch_sampler"] = batch_sampler
 
     def _given(self, name: str) -> Any:
-        """What the loader itself reads, which may be shown to other code as something else."""
+        """Return the sampler that the loader itself reads; other code may be shown a view of it."""
         try:
             return self.__dict__[name]
-        except KeyError:  # Before torch's constructor.
+        except KeyError:  # Torch's constructor has not run yet.
             raise AttributeError(f"{type(self).__name__} has no {name} yet") from None
 
     def _order(self) -> LoaderOrder:
         order = self.__dict__.get("_loader_order")
-        if order is None or not order.is_of(self):  # Of a copy.
+        if order is None or not order.is_of(self):  # This loader is a copy.
             self.__dict__["_loader_order"] = order = LoaderOrder(self)
         return order
 
@@ -263,11 +274,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     @property
     def _index_sampler(self) -> Any:
-        """What the loader itself asks for indices."""
+        """The sampler that the loader itself asks for indices."""
         if not self._auto_collation:
             return self._given("sampler")
         if self.batch_size is not None:
-            # Other code may look at it at any time, which puts a view inside: not below an iterator that is running.
+            # Other code may read `batch_sampler` at any time, which inserts a view. Do it now, not under a running
+            # iterator.
             self._order().batch_sampler(self, self._given("batch_sampler"))
         return without_view(self._given("batch_sampler"))
 
@@ -275,13 +287,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         pending = self._loader_pending
         if pending is None:
             return self._loader_started()
-        self._iterator = None  # Workers that were started before begin anew where the state says.
+        self._iterator = None  # Running workers restart where the state says.
         try:
             iterator = self._loader_started()
         except BaseException:
-            self._loader_pending = pending  # Nothing has gone on from it.
+            self._loader_pending = pending  # Nothing has been resumed from it yet.
             raise
-        # Of torchdata's states: how many batches were received since the snapshot that they hold.
+        # For torchdata's states: the number of batches received since the snapshot that they hold.
         for _ in itertools.islice(iterator, pending.get("replay", 0)):
             pass
         if pending.get("is_at_end"):
@@ -293,13 +305,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def _loader_started(self) -> Any:
         iterator = super().__iter__()
         if iterator is not self._loader_kept:
-            # Persistent workers belong to the loader; other iterators, and their workers, end with whoever uses them.
+            # Persistent workers belong to the loader; other iterators and their workers end with their last reference.
             self._loader_current = weakref.ref(iterator)
         return iterator
 
     @property
     def _iterator(self) -> Any:
-        """The running iterator. Set to None from outside, its workers end, and `state_dict` means the next epoch."""
+        """The running iterator. Setting it to None ends its workers; `state_dict` then refers to the next epoch."""
         return self._loader_current() if self._loader_kept is None else self._loader_kept
 
     @_iterator.setter
@@ -312,8 +324,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._loader_kept = iterator
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what runs: the place in an epoch is carried by `state_dict`."""
-        # A copy counts its own epochs, and leaves out what it is told.
+        """Return everything except what is running: `state_dict` carries the place in an epoch."""
+        # A copy counts its own epochs and has its own skips.
         own = {
             "_loader_epochs": copy.copy(self._loader_epochs),
             "_loader_left_out": LeftOut.of(self._loader_left_out.state()),
@@ -323,7 +335,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return self.__dict__ | own | {"_loader_kept": None, "_loader_current": _nothing, "_loader_progress": None}
 
     def _get_iterator(self) -> Any:
-        # The configuration is read now, at the start of an epoch: trainers swap samplers and functions until then.
+        # Trainers swap samplers and functions until an epoch starts, so the configuration is read only now.
         log_once(self)
         source = readable(self)
         if source is not None:
@@ -335,10 +347,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return WorkerIterator(self)
 
     def explain(self) -> Explanation:
-        """Returns which engine reads, and the first reason why it is not the one in Rust. Starts nothing.
+        """Return which engine reads, and the first reason why it is not the Rust one. Starts nothing.
 
-        The loader is looked at as it is configured now. `repr` shows it too, and the logger "sluicegate" has it at
-        debug level when the first iterator begins.
+        Reflects the current configuration. `repr` shows it too, and the logger "sluicegate" logs it at debug level when
+        the first iterator begins.
 
         Examples:
             >>> from sluicegate import DataLoader
@@ -357,15 +369,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return count - self._loader_left_out.count_batches(self._epoch_or_running(None), count)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the consumer is: `load_state_dict` in another process goes on from there.
+        """Return the consumer's position, from which `load_state_dict` resumes in this or another process.
 
-        It counts the batches that were received, not those that were fetched ahead, and is made of plain JSON but for
-        what the `state_dict`s of the user's own datasets, iterators and samplers return, which is kept as it is. Its
-        size does not grow with the dataset. It may be asked for at any time, starts nothing and draws nothing.
+        It counts batches received, not batches prefetched. It is plain JSON except for what the `state_dict` methods of
+        user-defined datasets, iterators and samplers return, which is kept unchanged. Its size does not grow with the
+        dataset. It can be called at any time; it starts nothing and draws nothing.
 
         Raises:
-            RuntimeError: a dataset, an iterator or a sampler of the user's could not say where it is, or other code is
-                in the middle of a pass over the `sampler` or `batch_sampler`.
+            RuntimeError: a user-defined dataset, iterator or sampler could not report its position, or other code is in
+                the middle of a pass over the `sampler` or `batch_sampler`.
         """
         if self._order().is_being_read:
             raise RuntimeError(
@@ -376,40 +388,44 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return state_of(self)
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Has the next iterator go on from `state_dict`: the rest of its epoch, then whole ones.
+        """Make the next iterator resume from `state_dict`: the rest of its epoch, then whole epochs.
 
-        For map-style datasets the number of workers may be another; in seed mode the number of ranks and the batch size
-        too. In torch mode the generators, the global ones among them, are put to where they were when the state was
-        taken: later epochs are drawn from them. Samplers and datasets with a `set_epoch` are told what this loader's
-        `set_epoch` had told them before the state's epoch; where nobody had called it, they are left as they are. A
-        `shard` needs a fresh sampler, where that is one of the user's with a state of its own. States of torchdata's
-        `StatefulDataLoader` are read too, and those of the Rust crate where the order follows from seeds.
+        - For map-style datasets, the number of workers may differ; in seed mode, the number of ranks and the batch size
+          too.
+        - In torch mode, the generators, including the global ones, are reset to where they were when the state was
+          taken, because later epochs are drawn from them.
+        - `set_epoch` of samplers and datasets is called with the value that this loader's `set_epoch` had passed before
+          the state's epoch; if it was never called, they are left unchanged.
+        - With a `shard`, a user-defined sampler that has its own state must be fresh.
+        - States of torchdata's `StatefulDataLoader` are accepted too, as are those of the Rust crate if the order is
+          determined by seeds.
 
         Args:
             state_dict: what `state_dict` returned.
-            strict: False to go on although the state was saved by a loader of another order.
+            strict: False to resume even if the state was saved by a loader with a different order.
 
         Raises:
-            ValueError: no such state, one of a newer version, or of a loader of another order; the text names both.
+            ValueError: not a valid state, a newer state version, or saved by a loader with a different order; the
+                message names both.
         """
         state = loaded(self, state_dict, strict)
         left_out = LeftOut.of(state["left_out"])
         if (told := state.get("epoch_told")) is not None:
             self._tell_epoch(told)
-        # Last: a state that can't be read changes nothing.
+        # Last, so that a state that cannot be read changes nothing.
         self._iterator = None
         self._loader_pending = state
         self._loader_epochs.next = state["epoch"]
         self._loader_left_out = left_out
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the epoch that begins next number `epoch`; those after it count up.
+        """Set the number of the next epoch; later epochs count up from it.
 
-        It counts for an iterator whose first batch was not asked for yet. Samplers and datasets with a `set_epoch` of
-        their own are told.
+        This also applies to an iterator whose first batch has not been requested yet. It calls `set_epoch` of samplers
+        and datasets that have one.
 
         Raises:
-            ValueError: an epoch that is none.
+            ValueError: `epoch` is not an integer from 0 to 2**63 - 1.
         """
         if type(epoch) is bool or not hasattr(epoch, "__index__") or not 0 <= epoch < 2**63:
             raise ValueError(f"set_epoch: an epoch is an integer from 0 to 2**63 - 1, not {epoch!r}")
@@ -425,16 +441,17 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 each.set_epoch(epoch)
 
     def with_ids(self, sample_id: Callable[[Any], Any] | str | int | None = None) -> Iterator[tuple[Any, BatchIds]]:
-        """One epoch, as `iter` gives it, of pairs: a batch, and which samples are in it.
+        """Return an iterator over one epoch, as `iter` does, of pairs: a batch, and the ids of its samples.
 
         Args:
-            sample_id: what identifies a sample: a function of it, or the name (or place) of a field, asked before the
-                samples are collated. `ids.sample_ids` has the answers. A dataset that the core reads is read in Python
-                for that. Default None: samples are known by index, those of a stream by worker and ordinal.
+            sample_id: what identifies a sample: a function of the sample, or the name (or position) of a field. It is
+                evaluated before the samples are collated, and `ids.sample_ids` holds the results. A dataset that the
+                core could read is read in Python for this. Default None: samples are identified by index, those of a
+                stream by worker and ordinal.
 
         Raises:
-            TypeError: while iterating: with `sample_id`, a dataset whose `__getitems__` returns no list with one sample
-                per index, or an answer that can't be pickled in a worker process.
+            TypeError: while iterating, with `sample_id`: the dataset's `__getitems__` does not return a list with one
+                sample per index, or a result cannot be pickled in a worker process.
 
         Examples:
             >>> from sluicegate import DataLoader
@@ -444,85 +461,85 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             1 True
         """
         if self._loader_kept is not None and self._loader_kept._sample_id is not sample_id:
-            self._iterator = None  # Its workers were told otherwise.
+            self._iterator = None  # Its workers were started with a different `sample_id`.
         self._loader_sample_id = sample_id
         try:
             iterator = iter(self)
         finally:
             self._loader_sample_id = None
-        # A subclass may have an iterator of its own around ours.
+        # A subclass may wrap ours in its own iterator.
         return with_ids_of(iterator, getattr(iterator, "_progress", self))
 
     @property
     def last_ids(self) -> BatchIds | None:
-        """Which samples are in the batch that was received last; None before the first."""
+        """The ids of the samples in the last batch received; None before the first."""
         return None if self._loader_progress is None else self._loader_progress.last_ids
 
     def stats(self) -> LoaderStats:
-        """What is loaded ahead, in batches and bytes, and the bound on it. Starts nothing and waits for nothing."""
+        """Return what is loaded ahead, in batches and bytes, and the bound on it. Starts nothing and does not wait."""
         return stats_of(self)
 
     def samples_of(self, batch_index: int, epoch: int | None = None) -> npt.NDArray[Any]:
-        """The indices of the samples in a batch, int64, in batch order; nothing is loaded, and nothing drawn.
+        """Return the indices of the samples in a batch, int64, in batch order. Loads nothing and draws nothing.
 
         Args:
             batch_index: which batch of the epoch, counted from 0.
-            epoch: which epoch. Default: the running one, or the next where none runs. Without a seed, that is all that
-                can be known of an order that is drawn.
+            epoch: which epoch. Default: the running one, or the next one if none is running. Without a seed, a randomly
+                drawn order is known for that epoch only.
 
         Raises:
-            IndexError: no such batch.
-            ValueError: an epoch whose order can't be known, or an iterable-style dataset.
+            IndexError: there is no such batch.
+            ValueError: the epoch's order cannot be known, or the dataset is iterable-style.
         """
         return own_array_of(request_of(self, batch_index, epoch))
 
     def replay(self, batch_index: int, epoch: int | None = None) -> Any:
-        """Loads one batch again, on the calling thread; the running epoch is not disturbed.
+        """Load one batch again, on the calling thread, without disturbing the running epoch.
 
-        With a seed it is the same batch to the last bit; without one, what the dataset draws is drawn anew.
+        With a seed, the batch is identical to the last bit; without one, the dataset's random values are drawn again.
 
         Args:
             batch_index: which batch of the epoch, counted from 0.
-            epoch: which epoch. Default: the running one, or the next where none runs.
+            epoch: which epoch. Default: the running one, or the next one if none is running.
 
         Raises:
-            IndexError: no such batch.
-            ValueError: an epoch whose order can't be known, or an iterable-style dataset.
+            IndexError: there is no such batch.
+            ValueError: the epoch's order cannot be known, or the dataset is iterable-style.
             Exception: what the dataset or `collate_fn` raises.
         """
         return replayed(self, batch_index, epoch)
 
     def skip(self, batches: int | Iterable[int], epoch: int | None = None) -> None:
-        """Leaves out batches: they are not loaded, and the others keep their numbers. It is part of the state.
+        """Skip batches: they are not loaded, and the others keep their numbers. This is part of the state.
 
-        `len` of the loader is that of the running epoch without them, or of the next one where none runs.
+        `len` of the loader excludes the skipped batches of the running epoch, or of the next one if none is running.
 
         Args:
-            batches: which batches of the epoch, counted from 0: one, or a `range`, or any of them.
-            epoch: which epoch. Default: the running one, or the next where none runs.
+            batches: which batches of the epoch, counted from 0: one, a `range`, or any iterable of integers.
+            epoch: which epoch. Default: the running one, or the next one if none is running.
 
         Raises:
-            TypeError, ValueError: a number that is no integer, or negative.
+            TypeError, ValueError: a number is not an integer, or is negative.
         """
         many: Any = [batches] if hasattr(batches, "__index__") else batches
         self._loader_left_out.add_batches(self._epoch_or_running(epoch), many)
 
     def skip_samples(self, indices: Iterable[int]) -> None:
-        """Leaves the samples at `indices` out of every batch to come: it is smaller then. It is part of the state.
+        """Omit the samples at `indices` from all later batches, which become smaller. This is part of the state.
 
-        A batch of which nothing is left does not come, of which `len` knows nothing. With a `shard` all ranks take as
-        many steps: it does not come where nothing is left of it on any rank; else one sample of another rank pads it,
-        and its ids say that it is not `valid`.
+        A batch left empty is skipped; `len` does not account for that. With a `shard`, all ranks take the same number
+        of steps: a batch is skipped only if it is empty on every rank. Otherwise an empty one is padded with one sample
+        of another rank, which its ids mark as not `valid`.
 
         Raises:
-            ValueError: an iterable-style dataset, whose samples have no index.
+            ValueError: the dataset is iterable-style, so its samples have no index.
         """
         if self._dataset_kind != _torch.DatasetKind.Map:
             raise ValueError("skip_samples: the samples of an IterableDataset have no index: leave them out in it")
         self._loader_left_out.add_samples(indices)
 
     def _epoch_or_running(self, epoch: int | None) -> int:
-        """`epoch`, or without one the running epoch, or the next where none runs."""
+        """Return `epoch` if given, otherwise the running epoch, or the next one if none is running."""
         if epoch is not None:
             return epoch
         running = self._loader_progress
@@ -530,4 +547,4 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
 
 def _nothing() -> None:
-    """What a reference to no iterator refers to."""
+    """Stand in for a weak reference when there is no iterator."""

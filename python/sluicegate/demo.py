@@ -1,7 +1,7 @@
-"""What `sluicegate demo` runs first: one training, once with torch's loader and once with sluicegate's.
+"""The first part of `sluicegate demo`: one training, once with torch's loader and once with sluicegate's.
 
-Everything but the loader is the same for both: data, seed, model, one compute thread, `num_workers=0`. One thread, so
-that the two trainings are equal to the bit, and so that no spinning OpenMP thread takes part in what is measured.
+Everything except the loader is the same for both: data, seed, model, one compute thread, `num_workers=0`. One thread
+makes the two trainings bit-equal, and keeps spinning OpenMP threads out of the measurement.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MissingExtraError(ImportError):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user may choose."""
+    """The settings that the user can choose."""
 
     output: Path
     epochs: int
@@ -54,7 +54,7 @@ class Settings:
 
 @dataclass
 class Run:
-    """What was found with one loader."""
+    """The results with one loader."""
 
     name: str
     losses: Tensor
@@ -66,7 +66,7 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Samples a second of loading alone: the median of the passes."""
+        """Samples per second of loading alone: the median of the passes."""
         return statistics.median(self.rates)
 
     @property
@@ -76,7 +76,7 @@ class Run:
 
     @property
     def waiting(self) -> float:
-        """Share of the training loop that was spent waiting for data, 0 to 1."""
+        """Share of the training loop spent waiting for data, 0 to 1."""
         return self.waiting_seconds / self.training_seconds
 
 
@@ -94,7 +94,7 @@ def _plotting() -> ModuleType:
 
 @contextmanager
 def _progress(title: str, steps: int) -> Iterator[Callable[[float], None]]:
-    """Yield what takes the loss after each step: moves a bar, or prints lines without tqdm or a terminal."""
+    """Yield a function that takes each step's loss and moves a bar, or prints lines without tqdm or a terminal."""
     bar = None
     if sys.stderr.isatty():
         try:
@@ -127,10 +127,10 @@ def _progress(title: str, steps: int) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def same_for_both() -> Iterator[None]:
-    """One compute thread and deterministic algorithms; afterwards as before."""
+    """Use one compute thread and deterministic algorithms within the context, then restore the settings."""
     threads = torch.get_num_threads()
     deterministic = torch.are_deterministic_algorithms_enabled()
-    memory: Any = torch.utils.deterministic  # a module whose properties mypy cannot see
+    memory: Any = torch.utils.deterministic  # A module whose properties mypy cannot see.
     filling = memory.fill_uninitialized_memory
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -145,7 +145,7 @@ def same_for_both() -> Iterator[None]:
 
 
 def model() -> nn.Module:
-    """Make a small convolutional network, its weights drawn from torch's global generator."""
+    """Make a small convolutional network, with weights drawn from torch's global generator."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1),
         nn.ReLU(),
@@ -159,7 +159,7 @@ def model() -> nn.Module:
 
 
 def pixels(batch: Batch) -> Tensor:
-    """Grey values 0 to 255 as floats 0 to 1, with a channel dimension."""
+    """Return gray values 0 to 255 as floats 0 to 1, with a channel dimension."""
     return batch["image"].unsqueeze(1).float().div_(255.0)
 
 
@@ -175,7 +175,7 @@ def _accuracy(model: nn.Module, loader: Loader) -> float:
 class _Training:
     """One training, epoch by epoch, as if nothing else drew from torch's random number generator.
 
-    Two of them that differ only in `loader_cls` can so take turns, and other load on the machine meets both.
+    Two of them that differ only in `loader_cls` can thus take turns, so that other load on the machine affects both.
     """
 
     def __init__(self, loader_cls: type[Loader], train: Dataset[Batch], settings: Settings) -> None:
@@ -205,15 +205,15 @@ class _Training:
         self._rng_state = torch.get_rng_state()
 
     def result(self, name: str, test_loader: Loader) -> Run:
-        """Give what was found, with the accuracy on the batches of `test_loader`."""
+        """Return the results, with the accuracy on the batches of `test_loader`."""
         accuracy = _accuracy(self.model, test_loader)
         return Run(name, torch.stack(self.losses), self.seconds, self.waiting, accuracy, [], [])
 
 
 def _train_both(train: Dataset[Batch], test: Dataset[Batch], settings: Settings) -> dict[type[Loader], Run]:
-    """Train with each loader from the same seed, the two taking turns by epochs."""
+    """Train with each loader from the same seed; the two alternate by epoch."""
     names: dict[type[Loader], str] = {torch.utils.data.DataLoader: "torch", sluicegate.DataLoader: "sluicegate"}
-    # What is slow only once (kernels chosen, memory mapped) is not to be counted to whoever comes first.
+    # One-time costs (choosing kernels, mapping memory) must not be charged to the loader that comes first.
     warm_up = Subset(train, range(min(settings.samples, WARM_UP_SAMPLES)))
     for loader_cls in names:
         _Training(loader_cls, warm_up, settings).epoch(lambda _: None)
@@ -231,9 +231,9 @@ def _train_both(train: Dataset[Batch], test: Dataset[Batch], settings: Settings)
 
 
 def _measure_loading(runs: dict[type[Loader], Run], train: Dataset[Batch], batch_size: int) -> None:
-    """Measure loading alone, no training. The loaders take turns, so that other load on the machine meets both."""
+    """Measure loading alone, without training. The loaders take turns, so that other load affects both."""
     for loader_cls in runs:
-        for _ in loader_cls(train, batch_size=batch_size, shuffle=True):  # warm up: page cache, buffers
+        for _ in loader_cls(train, batch_size=batch_size, shuffle=True):  # Warm up the page cache and buffers.
             pass
     for _ in range(LOADING_PASSES):
         for loader_cls, run in runs.items():
@@ -250,7 +250,7 @@ def _measure_loading(runs: dict[type[Loader], Run], train: Dataset[Batch], batch
 
 
 def first_difference(a: Tensor, b: Tensor) -> int | None:
-    """Find the first step at which two loss curves differ in any bit, or None."""
+    """Return the first step at which two loss curves differ in any bit, or None."""
     if a.shape != b.shape:
         return min(len(a), len(b))
     different = (a.view(torch.int32) != b.view(torch.int32)).nonzero()
@@ -258,7 +258,7 @@ def first_difference(a: Tensor, b: Tensor) -> int | None:
 
 
 def _table(theirs: Run, ours: Run) -> str:
-    """Compare the two in aligned columns."""
+    """Return a comparison of the two in aligned columns."""
     faster = statistics.median(b / a for a, b in zip(theirs.rates, ours.rates, strict=True))
     sooner = statistics.median(a / b for a, b in zip(theirs.first_batches, ours.first_batches, strict=True))
 
@@ -337,7 +337,7 @@ def _draw(plt: ModuleType, theirs: Run, ours: Run, settings: Settings) -> None:
 
 
 def run(settings: Settings) -> int:
-    """Run the demo; 0 when the losses are equal at every step, else 1."""
+    """Run this part of the demo; return 0 if the losses are equal at every step, otherwise 1."""
     plt = _plotting()
     dataset = NpyDataset(image=DATA / "images.npy", label=DATA / "labels.npy")
     train: Dataset[Batch] = Subset(dataset, TRAIN_ROWS[: settings.samples])

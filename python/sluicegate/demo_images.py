@@ -1,8 +1,8 @@
 """The third part of `sluicegate demo`: the same training on image files, decoded by Pillow and in Rust.
 
-The photographs become JPEG files in a folder for each class. Torch's loader reads them with the dataset that everyone
-writes, Pillow within `__getitem__`; sluicegate's reads the same folder with `ImageFolderDataset`. Both decode the same
-pixels and enlarge them by the same transform, so the losses are equal, and only the time is not.
+The photographs become JPEG files in one folder per class. Torch's loader reads them with a typical handwritten dataset,
+with Pillow in `__getitem__`; sluicegate's reads the same folder with `ImageFolderDataset`. Both decode the same pixels
+and the training shrinks them in the same way, so the losses are equal and only the time differs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .demo import DATA, TRAIN_ROWS, Loader, MissingExtraError, Settings, first_d
 
 EPOCHS = 2
 QUALITY = 90
-# As photographs go these are small: three times as wide, decoding them is not all overhead.
+# Small for photographs; but three times as wide as the originals, so that decoding is not all overhead.
 SIDE = 84
 LOADING_PASSES = 3
 
 
 class PillowFolder(Dataset[tuple[Tensor, int]]):
-    """The images below a folder, by their classes, as one writes it by hand."""
+    """The images in a folder, by class, as in a typical handwritten dataset."""
 
     def __init__(self, root: Path) -> None:
         from PIL import Image
@@ -55,7 +55,7 @@ class PillowFolder(Dataset[tuple[Tensor, int]]):
 
 
 def write_files(root: Path, samples: int) -> int:
-    """Writes the first photographs as JPEG files below `root`, and returns how many bytes they have."""
+    """Write the first photographs as JPEG files below `root`, and return their total size in bytes."""
     from PIL import Image
 
     photographs = NpyDataset(image=DATA / "images.npy", label=DATA / "labels.npy")
@@ -71,7 +71,7 @@ def write_files(root: Path, samples: int) -> int:
 
 
 def _losses(loader: Loader, settings: Settings) -> Tensor:
-    """What a training with these batches loses at every step."""
+    """Return the loss at every step of a training with these batches."""
     torch.manual_seed(settings.seed)
     network = model()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
@@ -94,7 +94,7 @@ def _rate(loader: Loader) -> float:
 
 
 def run(settings: Settings) -> int:
-    """Run this part of the demo; 0 when the losses are equal at every step, else 1."""
+    """Run this part of the demo; return 0 if the losses are equal at every step, otherwise 1."""
     with tempfile.TemporaryDirectory(prefix="sluicegate-demo-") as folder, same_for_both():
         root = Path(folder)
         try:

@@ -1,8 +1,8 @@
 """The second part of `sluicegate demo`: a training process is killed in the middle of an epoch, and resumed.
 
-The same training three times, each in a process of its own: one that nobody interrupts, one that SIGKILL ends, and one
-that goes on from the last checkpoint of the second, with another number of workers. The photographs are mirrored,
-shifted and dimmed at random in `__getitem__`, so the losses are the same only if all of that comes back too.
+The same training runs three times, each in its own process: one is never interrupted, one is ended by SIGKILL, and one
+resumes from the last checkpoint of the second, with a different number of workers. The photographs are mirrored,
+shifted and dimmed at random in `__getitem__`, so the losses are the same only if all of that is restored too.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from .demo import DATA, TRAIN_ROWS, Batch, Settings, first_difference, model, pi
 
 EPOCHS = 3
 WORKERS, RESUMED_WORKERS = 2, 1
-# However few photographs are asked for, an epoch has a middle to be killed in.
+# Even for the smallest number of photographs, an epoch has a middle in which to be killed.
 LEAST_SAMPLES, LEAST_BATCHES = 64, 32
 MOST_SAMPLES = 2_000
 BATCHES_BETWEEN_CHECKPOINTS = 5
 ATTEMPTS = 3
-# Rows of the table before the checkpoint, and in all but for the last one.
+# Rows of the table before the checkpoint, and all rows except the last one.
 ROWS_BEFORE, ROWS = 2, 10
 
 
 class Augmented(Dataset[Batch]):
-    """The first `samples` photographs, changed at random by the global generators, as most transforms draw."""
+    """The first `samples` photographs, altered at random by the global generators, as in most transforms."""
 
     def __init__(self, samples: int) -> None:
         self.samples = samples
@@ -61,7 +61,7 @@ class Augmented(Dataset[Batch]):
 
 @dataclass(frozen=True)
 class Job:
-    """What a training process is told. Its checkpoint holds weights, optimizer and the loader's state."""
+    """The settings of a training process. Its checkpoint holds weights, optimizer and the loader's state."""
 
     samples: int
     batch_size: int
@@ -83,10 +83,10 @@ class Job:
 
 
 def _train(job: Job, report: Connection) -> None:
-    """Train, from the checkpoint on if `job` says so, and send (step, loss) after every step: what the process runs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started this process, and ends it.
+    """Train, from the checkpoint if `job.resumes`, and send (step, loss) after every step. Runs in the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent, which ends this process.
     with same_for_both():
-        # Resumed, nothing may come of what this process is seeded with.
+        # When resumed, results must not depend on this process's own seed.
         torch.manual_seed((job.seed + job.resumes) % 2**64)
         net = model()
         optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
@@ -117,7 +117,7 @@ def _train(job: Job, report: Connection) -> None:
 
 
 def _save(path: Path, step: int, net: nn.Module, optimizer: torch.optim.Optimizer, loader: Any) -> None:
-    """Write a checkpoint in the place of the last one: whenever the process is killed, one of them is whole."""
+    """Replace the last checkpoint atomically, so that one is complete whenever the process is killed."""
     part = path.with_suffix(".part")
     state = {
         "step": step,
@@ -130,7 +130,7 @@ def _save(path: Path, step: int, net: nn.Module, optimizer: torch.optim.Optimize
 
 
 class _Training:
-    """A training in a process of its own, from now on; on leaving the context it is gone."""
+    """A training in its own process, which starts now and is killed when the context exits."""
 
     def __init__(self, job: Job) -> None:
         context = multiprocessing.get_context("spawn")
@@ -148,13 +148,13 @@ class _Training:
         self._receiver.close()
 
     def losses(self, kill_after: int | None = None) -> dict[int, float]:
-        """Wait for its end, and return the loss of each step that it told; SIGKILL ends it after step `kill_after`.
+        """Wait for the end and return the loss of each reported step; kill with SIGKILL after step `kill_after`.
 
         Raises:
-            RuntimeError: it failed.
+            RuntimeError: the training failed.
         """
         losses: dict[int, float] = {}
-        # The end of the pipe is that of the process and of its workers.
+        # The pipe ends when the process and its workers have ended.
         with contextlib.suppress(EOFError, OSError):
             while True:
                 step, loss = self._receiver.recv()
@@ -169,9 +169,9 @@ class _Training:
 
 
 def _killed(job: Job) -> dict[int, float]:
-    """Kill a training at a random batch in the middle of its second epoch, and return its losses until then."""
+    """Kill a training at a random batch in the middle of its second epoch, and return its losses up to then."""
     for _ in range(ATTEMPTS):
-        # A place that no seed decides.
+        # A place that does not depend on a seed.
         place = random.SystemRandom().randrange(job.batches // 4, 3 * job.batches // 4)
         with _Training(job) as training:
             losses = training.losses(kill_after=job.batches + place)
@@ -181,12 +181,12 @@ def _killed(job: Job) -> dict[int, float]:
 
 
 def _table(job: Job, whole: dict[int, float], killed: dict[int, float], resumed: dict[int, float]) -> str:
-    """The losses around the checkpoint and the end of the killed process, in aligned columns."""
+    """Return the losses around the checkpoint and at the end, in aligned columns."""
     first = max(min(resumed) - ROWS_BEFORE, 1)
     shown = sorted({*range(first, min(first + ROWS, job.steps)), job.steps})
 
     def told(losses: dict[int, float], step: int) -> str:
-        # Nine digits tell any two floats of 32 bits apart.
+        # Nine digits distinguish any two 32-bit floats.
         return f"{losses[step]:.9g}" if step in losses else "-"
 
     rows: list[tuple[str, ...]] = [("epoch, batch", "never interrupted", "killed", "resumed")]
@@ -204,13 +204,13 @@ def _of_steps(losses: dict[int, float], steps: Any) -> Tensor:
 
 
 def _are_equal(a: Path, b: Path) -> bool:
-    """Whether two checkpoints hold the same weights, to the bit."""
+    """Return True if two checkpoints hold the same weights, bit for bit."""
     ours, theirs = (torch.load(path, weights_only=True)["model"] for path in (a, b))
     return all(torch.equal(ours[name].view(torch.int32), theirs[name].view(torch.int32)) for name in ours)
 
 
 def run(settings: Settings) -> int:
-    """Run this part; 0 when all losses are those of the run that was never interrupted, else 1."""
+    """Run this part; return 0 if all losses equal those of the uninterrupted run, otherwise 1."""
     samples = max(min(settings.samples, MOST_SAMPLES), LEAST_SAMPLES)
     batch_size = min(settings.batch_size, samples // LEAST_BATCHES)
     with tempfile.TemporaryDirectory(prefix="sluicegate-demo-") as folder:

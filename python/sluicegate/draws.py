@@ -1,4 +1,4 @@
-"""What an epoch in torch mode is drawn from: the generators as they were before its first draw."""
+"""`Draws`: the states of the generators before the first draw of an epoch in torch mode."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Draws:
-    """The states of the generators that an epoch draws from, at one moment. Every epoch takes some, and few are saved.
+    """The states of the generators that an epoch draws from, at one moment. Taken every epoch, but rarely saved.
 
     Attributes:
-        own: name and state of each generator of the loader and its samplers.
-        libraries: the state of each global generator that counts, by library.
+        own: the name and state of each generator of the loader and its samplers.
+        libraries: the state of each relevant global generator, by library.
     """
 
     own: tuple[tuple[str, bytes], ...]
     libraries: dict[str, bytes]
 
     def as_text(self) -> dict[str, str]:
-        """Returns the states by name, as text that JSON can hold."""
+        """Return the states by name, as text that JSON can hold."""
         return {name: state_text(state) for name, state in (*self.own, *self.libraries.items())}
 
 
 def take(loader: DataLoader[Any], index_sampler: Any) -> Draws:
-    """Returns the state of every generator that an epoch of `loader` draws from; `index_sampler` is the loader's."""
+    """Return the state of every generator that an epoch of `loader` draws from; `index_sampler` is the loader's."""
     own = []
-    # A stream may draw when it begins, from any generator: read again without a state, it must draw the same.
+    # A stream may draw from any generator when it begins. Read again without a state, it must draw the same values.
     names_global = is_stream = loader._dataset_kind != _torch.DatasetKind.Map
     for name, generator in _generators(loader, index_sampler):
         if generator is None:
@@ -56,13 +56,13 @@ def take(loader: DataLoader[Any], index_sampler: Any) -> Draws:
     if names_global:
         libraries = dict(zip(LIBRARIES, global_generators().take(), strict=True))
         if not is_stream and is_known(index_sampler):
-            # Torch's own samplers draw from torch's generator alone, as the loader itself; others from any of them.
+            # Like the loader itself, torch's own samplers draw only from torch's generator; others may draw from any.
             libraries = {"torch": libraries["torch"]}
     return Draws(tuple(own), libraries)
 
 
 def put(loader: DataLoader[Any], state: dict[str, str]) -> None:
-    """Puts the generators back to where they were when `take` returned the draws whose text is `state`."""
+    """Restore the generators from `state`, the `as_text` of the draws that `take` returned."""
     for name, generator in _generators(loader, loader._index_sampler):
         if generator is not None and name in state:
             set_generator_state(generator, state[name])
@@ -72,7 +72,7 @@ def put(loader: DataLoader[Any], state: dict[str, str]) -> None:
 
 
 def _generators(loader: DataLoader[Any], index_sampler: Any) -> Iterator[tuple[str, torch.Generator | None]]:
-    """What the loader and its samplers, one inside of the other, draw from; None for the global generators."""
+    """Yield the generators of the loader and its nested samplers, by name; None for the global generators."""
     yield "generator", loader.generator
     known = [loader.generator]
     sampler, depth = index_sampler, 0
@@ -84,5 +84,5 @@ def _generators(loader: DataLoader[Any], index_sampler: Any) -> Iterator[tuple[s
         sampler, depth = attribute(sampler, "sampler"), depth + 1
 
 
-# How many samplers may lie inside of each other: one that holds itself has no end.
+# The maximum nesting depth of samplers, because one that contains itself would never end.
 _DEEPEST = 8

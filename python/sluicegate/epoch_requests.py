@@ -1,4 +1,4 @@
-"""The batches of one epoch that are asked for, one after the other: numbered, placed, and without what is left out."""
+"""The batches of one epoch in request order: numbered, with positions, and without skipped ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .torch_order import known_requests
 
 
 def planned(progress: Progress, seeding: Seeding | None, ordering: Ordering) -> Iterator[BatchIds]:
-    """The batches of an order that is arithmetic, from where `progress` is on."""
+    """Yield the batches of an arithmetic order, from the position of `progress` on."""
     epoch = _begin(progress, seeding)
     plan = make_plan(ordering, epoch, progress.start, functools.partial(_listed, progress))
     if progress.sampler_stream is not None:
@@ -36,13 +36,13 @@ def planned(progress: Progress, seeding: Seeding | None, ordering: Ordering) -> 
 
 
 def _listed(progress: Progress, sampler: Any) -> Iterator[Any]:
-    """A pass over a sampler of the user's that is asked for its whole epoch at once.
+    """Iterate over a user-defined sampler and materialize its whole epoch.
 
-    Where it is in the midst of that says nothing then: to list it again it is brought to where the epoch before left
-    it, which is what states say of it until the epoch ends.
+    The sampler's state in the middle of this means nothing. To list the epoch again, the sampler is brought to where
+    the previous epoch left it, so states record that place until the epoch ends.
 
     Raises:
-        ValueError: the state was saved where the sampler was asked batch by batch.
+        ValueError: the state was saved while the sampler was asked batch by batch.
     """
     if progress.sampler_state() is not None:
         raise ValueError(
@@ -62,7 +62,7 @@ def _listed(progress: Progress, sampler: Any) -> Iterator[Any]:
 
 
 def of_stream(progress: Progress, sampler_iter: Iterator[Any]) -> Iterator[BatchIds]:
-    """Requests that say no more than how large a batch is to be: the stream knows where it is."""
+    """Yield requests that only give the size of a batch: the stream knows its own position."""
     epoch = progress.begin()
     for request in sampler_iter:
         yield BatchIds(0, epoch, 0, request)
@@ -78,43 +78,43 @@ def drawn(
     auto_collation: bool,
     is_drawn: bool,
 ) -> Iterator[BatchIds]:
-    """The batches that a sampler yields, from where `progress` is on; drawn when torch draws.
+    """Yield the batches of a sampler, from the position of `progress` on; draws happen when torch's do.
 
     Args:
-        progress: where the consumer is.
-        seed: the loader's.
-        seeding: what is told which epoch it is.
-        index_sampler: the loader's batch sampler, or its sampler when batches are not made.
-        sampler_iter: `iter(index_sampler)`, not begun; with a seed it is called here.
-        engine: where permutations live.
-        auto_collation: whether a request is a batch of indices.
-        is_drawn: whether the order was drawn when the state was taken: first, as much of it is drawn then, and `BEGUN`
-            yielded.
+        progress: the consumer's position.
+        seed: the loader's seed.
+        seeding: its `begin` is called with the epoch; None without one.
+        index_sampler: the loader's batch sampler, or its sampler if there are no batches.
+        sampler_iter: `iter(index_sampler)`, not started; with a seed, `iter` is called here.
+        engine: owns the memory of permutations.
+        auto_collation: True if a request is a batch of indices.
+        is_drawn: True if the order was already drawn when the state was taken: the same part of it is then drawn first,
+            and `BEGUN` is yielded.
     """
     epoch = _begin(progress, seeding)
     past, position = progress.received, progress.start
     left_out, ahead = progress.left_out, progress.ahead
     stream: Any = None if seed is not None else known_requests(index_sampler, engine, past, progress.order)
     is_known = stream is not None
-    # What a sampler of the user's draws in seed mode follows from the seed too.
+    # In seed mode, the draws of a user-defined sampler are determined by the seed too.
     draws = None if seed is None else sampler_seeding(seed, epoch)
     if not is_known:
         with contextlib.nullcontext() if draws is None else draws.batch():
             if (before := progress.sampler_state_before()) is not None:
-                with keeping_generators():  # What the epoch before has drawn is no part of this one.
+                with keeping_generators():  # The draws of the previous epoch are not part of this one.
                     leave_epoch(index_sampler, before)
             if before is not None or draws is not None:
-                sampler_iter = iter(index_sampler)  # Torch has called it before that; or not at all, with a seed.
+                sampler_iter = iter(index_sampler)  # Torch called `iter` too early, or, with a seed, not at all.
             state = progress.sampler_state() if past else None
             before = progress.what_sampler_left()
             stream = SamplerStream(index_sampler, sampler_iter, state, past, progress.order, before)
             progress.sampler_stream = stream if stream.is_stateful else None
     requests: Iterator[Any] = stream if draws is None else _seeded(stream, draws)
-    # What a sampler draws that says where it is follows from that.
+    # The draws of a stateful sampler are determined by its state, so its requests are not counted.
     is_counted = draws is None and not is_known and not stream.is_stateful
     if is_drawn:
-        # Now, and not at the first `next`: the generators are where they were when this was drawn. Torch's samplers
-        # draw when they are asked for the first index; others for every one, so none is asked for that had not been.
+        # Now, not at the first `next`: the generators are where they were when this was drawn. Torch's samplers draw
+        # at the first index; others may draw at each, so only requests that had been made are repeated.
         count = int(not past and (is_known or not stream.is_stateful))
         if is_counted and progress.requests_drawn is not None:
             count = max(progress.requests_drawn - past, 0)
@@ -126,7 +126,7 @@ def drawn(
             request = _own(request)
         if is_counted:
             progress.requests_drawn = max(progress.requests_drawn or 0, number + 1)
-        if type(request) is Slice:  # What `size_of` says, without the call.
+        if type(request) is Slice:  # Same as `size_of`, without the call.
             end = position + request.stop - request.start
         else:
             end = position + (size_of(request) if auto_collation else 1)
@@ -139,7 +139,7 @@ def drawn(
 
 
 def _own(request: Any) -> Any:
-    """A sampler may use its list again before this batch is fetched, or its ids are asked for."""
+    """Copy a list: a sampler may reuse it before this batch is fetched, or before its ids are read."""
     return request.copy() if type(request) is list else request
 
 
@@ -153,7 +153,7 @@ def _seeded(stream: Iterator[Any], draws: StreamSeeding) -> Iterator[Any]:
 
 
 _END = object()
-# What `drawn` yields when it has done all that comes before the first batch.
+# Yielded by `drawn` after everything that comes before the first batch.
 BEGUN: Any = object()
 
 
@@ -165,9 +165,9 @@ def _begin(progress: Progress, seeding: Seeding | None) -> int:
 
 
 def _is_wanted(progress: Progress, ids: BatchIds) -> bool:
-    """Whether this batch is to be fetched; samples that are left out are taken out of it."""
+    """Return True if this batch should be fetched; skipped samples are removed from it."""
     if ids.batch_index in progress.ahead:
-        return False  # It was received out of turn, before the state was taken.
+        return False  # It was received out of order, before the state was taken.
     left_out = progress.left_out
     if left_out.has_batch(ids.epoch, ids.batch_index):
         ids.request = None

@@ -1,4 +1,4 @@
-"""`Explanation`: which engine reads a loader's samples, and why it is not the one in Rust."""
+"""`Explanation`: which engine reads a loader's samples, and why it is not the Rust one."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Explanation:
     """Which engine reads a loader's samples.
 
     Attributes:
-        engine: "rust", on the calling thread or in `num_workers` threads (of streams: in workers); "python", on the
-            calling thread; "python processes", in worker processes; or "python threads".
-        reason: the first reason why it is not "rust"; None where it is.
-        remedy: what to change, so that it is; None where nothing can be.
+        engine: "rust", on the calling thread or in `num_workers` threads (for streams: in workers); "python", on
+            the calling thread; "python processes", in worker processes; or "python threads".
+        reason: the first reason why it is not "rust"; None if it is.
+        remedy: what to change to make it "rust"; None if nothing helps.
 
     Examples:
         >>> from sluicegate import DataLoader
@@ -52,7 +52,7 @@ class Explanation:
 
 
 def readable(loader: DataLoader[Any]) -> BatchSource | None:
-    """Returns what the core reads of `loader`, as it is configured now; None where Python reads, or a stream."""
+    """Return the source from which the core reads `loader` as configured now; None if Python reads, or for a stream."""
     if loader._dataset_kind != _torch.DatasetKind.Map or _refused(loader) is not None:
         return None
     source = _source(loader)
@@ -60,7 +60,7 @@ def readable(loader: DataLoader[Any]) -> BatchSource | None:
 
 
 def explained(loader: DataLoader[Any]) -> Explanation:
-    """Returns which engine reads `loader`, as it is configured now, and why."""
+    """Return which engine reads `loader` as configured now, and why."""
     refused = _refused(loader)
     if refused is None and loader._dataset_kind == _torch.DatasetKind.Map:
         source = _source(loader)
@@ -69,7 +69,7 @@ def explained(loader: DataLoader[Any]) -> Explanation:
 
 
 def log_once(loader: DataLoader[Any]) -> None:
-    """Logs which engine reads `loader`, at debug level, when the first of its iterators begins."""
+    """Log which engine reads `loader`, at debug level, when its first iterator begins."""
     if not loader._loader_epochs.is_explained and _logger.isEnabledFor(logging.DEBUG):
         loader._loader_epochs.is_explained = True
         name, dataset = type(loader).__name__, type(loader.dataset).__name__
@@ -87,7 +87,7 @@ def _python(loader: DataLoader[Any]) -> str:
 
 
 def _refused(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
-    """The reason and the remedy where the arguments alone decide for Python; None where they do not."""
+    """Return the reason and the remedy if the arguments alone force Python; otherwise None."""
     if loader._dataset_kind != _torch.DatasetKind.Map:
         if isinstance(loader.dataset, (NativeStream, ShuffleBuffer)):
             return _refused_stream(loader)
@@ -109,7 +109,7 @@ def _refused(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
 
 
 def _refused_stream(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
-    """The same of a stream that the core can read."""
+    """Return the same as `_refused`, for a stream that the core can read."""
     if not loader._auto_collation:
         return "batch_size is None, so samples are not collated", "give batch_size"
     if not stacks_as_torch(loader.collate_fn):
@@ -119,7 +119,7 @@ def _refused_stream(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
 
 
 def _refused_draws(loader: DataLoader[Any], source: BatchSource) -> tuple[str, str | None] | None:
-    """The same of a loader whose samples the core can read, where what is random about them is for Python."""
+    """Return the same for a loader whose samples the core can read, if Python must draw their random values."""
     if lacks_seed(source, loader.seed):
         drawn = _drawn(loader.dataset) or type(loader.dataset).__name__
         return f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader"
@@ -133,7 +133,7 @@ def _refused_draws(loader: DataLoader[Any], source: BatchSource) -> tuple[str, s
 
 
 def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:
-    """Why `batch_source` returned None."""
+    """Return the reason and the remedy for which `batch_source` returned None."""
     dataset, name = loader.dataset, type(loader.dataset).__name__
     if _torch.modes_are_active():
         return "a torch function or dispatch mode is active", "leave the mode before iterating"
@@ -150,7 +150,7 @@ def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:
 
 
 def _told(dataset: Any) -> str | None:
-    """What `dataset`, or the first of its parts that says something, says of why Python has a part in its samples."""
+    """Return why Python takes part in the samples, as given by `dataset` or the first of its parts with a reason."""
     if torchvision_datasets.is_dataset(dataset):
         return torchvision_datasets.python_reason(dataset)
     if hasattr(type(dataset), "python_reason"):
@@ -161,14 +161,14 @@ def _told(dataset: Any) -> str | None:
 
 
 def _drawn(dataset: Any) -> str | None:
-    """The first random transform of `dataset` or its parts, in words."""
+    """Return a description of the first random transform of `dataset` or its parts."""
     if isinstance(dataset, NativeDataset):
         return dataset.random_transform
     return next((drawn for part in _parts(dataset) if (drawn := _drawn(part)) is not None), None)
 
 
 def _parts(dataset: Any) -> Iterable[Any]:
-    """What one of torch's combinators is made of."""
+    """Return the datasets that one of torch's combinators is made of."""
     if isinstance(dataset, Subset):
         return [dataset.dataset]
     if isinstance(dataset, (ConcatDataset, StackDataset)):

@@ -16,17 +16,17 @@ from .requests import Remaining, Slice, is_part_of_epoch, own_array_of, size_of
 
 
 class BatchIds:
-    """What a batch is made of, for whoever wants to know which samples it holds.
+    """Which samples a batch holds.
 
-    Nothing is computed until it is asked for; it may be kept, and asked by any thread.
+    Values are computed on first access. It can be kept, and read from any thread.
 
     Attributes:
-        batch_index: which batch of the epoch it is, counted from 0.
+        batch_index: the batch's number in the epoch, counted from 0.
         epoch: the epoch, counted from 0.
-        position: how many samples of the epoch's global order come before its first one. With a batch sampler in seed
-            mode, how many batches; for a stream, how many samples of the same worker.
-        worker: which worker fetched it; 0 without workers, and where threads of the core read.
-        sample_ids: what `sample_id` made of each sample; None where it was not given.
+        position: how many samples of the epoch's global order come before the first one of this batch. With a batch
+            sampler in seed mode, how many batches; for a stream, how many samples of the same worker.
+        worker: the number of the worker that fetched it; 0 without workers, and if threads of the core read.
+        sample_ids: the result of `sample_id` for each sample; None if it was not given.
 
     Examples:
         >>> from sluicegate import DataLoader
@@ -56,42 +56,42 @@ class BatchIds:
         self.batch_index = batch_index
         self.epoch = epoch
         self.position = position
-        # The position after it, where samplers are asked one batch after the other.
+        # The position after this batch, for samplers that are asked for one batch at a time.
         self.end = end
         self.request = request
         self.worker = 0
         self.is_of_stream = False
         self.sample_ids: list[Any] | None = None
-        # What a stateful sampler said when it had yielded this batch, pickled.
+        # The state that a stateful sampler reported after yielding this batch, pickled.
         self.sampler_state: bytes | None = None
         self._indices: npt.NDArray[Any] | None = None
 
     @property
     def sample_indices(self) -> npt.NDArray[Any]:
-        """The index of each sample, int64, in batch order; of a stream, which sample of its worker's stream each is.
+        """The index of each sample, int64, in batch order; for a stream, each sample's ordinal in its worker's stream.
 
-        Indices that are no integers (a sampler may yield anything) come as an array of objects.
+        Indices that are not integers (a sampler may yield anything) come as an array of objects.
         """
         if self._indices is None:
             self._indices = own_array_of(self.request)
             if type(self.request) is Slice:
-                # These ids, when they are kept, must not keep the order of the whole epoch.
+                # Keeping these ids must not keep the whole epoch's order alive.
                 self.request = Remaining(self._indices.copy(), np.ones(len(self._indices), np.bool_))
         return self._indices
 
     @property
     def valid(self) -> npt.NDArray[np.bool_]:
-        """False for samples that only pad the batch (`remainder="exact"`): each sample is True once in an epoch."""
+        """A mask, False for samples that are padding (`remainder="exact"`); each sample is True once per epoch."""
         if self.is_of_stream:
             return np.ones(len(self.sample_indices), np.bool_)
         return is_part_of_epoch(self.request)
 
     @property
     def batch_id(self) -> str | None:
-        """A name for this batch, the same in every run of the same order: epoch, batch, and a digest of its samples.
+        """A name for this batch, the same in every run with the same order: epoch, batch, and a digest of its samples.
 
-        The digest is of the indices; for a stream, of the `sample_ids`, and None without those: ordinals do not say
-        what is in the batch of another stream, or with another number of workers.
+        The digest covers the indices; for a stream, the `sample_ids`. A stream without `sample_ids` has None, because
+        ordinals do not identify the contents of a batch of a different stream, or with a different number of workers.
         """
         if self.is_of_stream:
             if self.sample_ids is None:
@@ -104,7 +104,7 @@ class BatchIds:
         return f"{self.epoch}-{self.batch_index}-{digest}"
 
     def set_stream(self, first: int, count: int, sample_ids: list[Any] | None) -> None:
-        """Takes note of `count` samples of its worker's stream, from ordinal `first` on, told by `sample_ids`."""
+        """Record `count` samples of the worker's stream, starting at ordinal `first`, identified by `sample_ids`."""
         self.is_of_stream = True
         self.position = first
         self.end = first + count
@@ -123,17 +123,19 @@ class BatchIds:
 
 
 def _plain(sample_id: Any) -> Any:
-    """`sample_id` in types whose `repr` has all of it: that of an array leaves out the middle of many numbers."""
+    """Return `sample_id` in types whose `repr` is complete: an array's `repr` elides the middle of long arrays."""
     if isinstance(sample_id, (np.ndarray, np.generic, torch.Tensor)):
         return sample_id.tolist()
     return [_plain(each) for each in sample_id] if isinstance(sample_id, (list, tuple)) else sample_id
 
 
 def with_ids_of(iterator: Iterator[Any], place: Any) -> Iterator[tuple[Any, BatchIds]]:
-    """Pairs of a batch and its ids. No generator: an exception in one batch would end it. Nothing of it is Python's.
+    """Return pairs of a batch and its ids.
+
+    Not a generator: an exception in one batch would end it. No Python code runs per batch.
 
     Args:
-        iterator: of batches.
-        place: what knows the ids of the last one, as `last_ids`.
+        iterator: yields batches.
+        place: an object whose `last_ids` are the ids of the last batch.
     """
     return zip(iterator, map(operator.attrgetter("last_ids"), itertools.repeat(place)), strict=False)

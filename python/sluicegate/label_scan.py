@@ -1,4 +1,4 @@
-"""Where the labels of a dataset's samples come from: a column that is there, or every sample read once."""
+"""The source of a dataset's labels: an existing column, or reading every sample once."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from .image_folder import ImageFolderDataset
 from .npy import NpyDataset
 from .progress_line import ProgressLine
 
-# The names under which a sample has its label, where nobody says which.
+# The names under which a label is searched for if none is given.
 _NAMES = ("label", "labels", "target", "targets", "class", "y")
 
-# Samples that a worker reads at once while it looks for labels.
+# Samples that a worker reads at once in the search for labels.
 _BLOCK = 64
 
-# A label's place in a sample: its key, its position, a function of the sample; None to find it.
+# The place of a label in a sample: a key, a position, a function of the sample, or None to search for it.
 Part = str | int | Callable[[Any], Any] | None
 
 
 def scanned_labels(dataset: Dataset[Any], part: Part, **workers: Any) -> Any:
-    """The label of each sample: an array where `dataset` has one, else a list, for which each sample is read once.
+    """Return the label of each sample: an array if `dataset` has one, otherwise a list, by reading each sample once.
 
-    The global random number generators are left as they were.
+    The global random number generators are left unchanged.
 
     Args:
         dataset: map-style.
         part: which part of a sample is its label: a key, a position, or a function of the sample. None for the last
-            part of a tuple or list, and for the entry called "label", "target" or the like of a mapping.
-        workers: arguments of the `DataLoader` that reads the samples, `num_workers` above all.
+            part of a tuple or list, and for the entry named "label", "target" or similar of a mapping.
+        workers: arguments of the `DataLoader` that reads the samples, such as `num_workers`.
 
     Raises:
-        TypeError: samples without such a part; the text says what they are.
+        TypeError: samples do not have that part; the message says what they are.
     """
     if not callable(part) and (_is_folder_of_images(dataset) or native_source(dataset, in_worker=False) is not None):
         column = _column(dataset, part)
@@ -56,7 +56,7 @@ def scanned_labels(dataset: Dataset[Any], part: Part, **workers: Any) -> Any:
 
 
 class _Labels(Dataset[Any]):
-    """The labels of another dataset's samples. A class at the top of a module, so that it can be pickled to workers."""
+    """The labels of another dataset's samples. At module level, so that it can be pickled to workers."""
 
     def __init__(self, dataset: Dataset[Any], part: Part) -> None:
         self.dataset = dataset
@@ -97,7 +97,7 @@ def _part_of(sample: Any, part: Part, index: int) -> Any:
 
 
 def _column(dataset: Any, part: str | int | None) -> Any:
-    """A part of all samples of a native dataset, if it is there as an array; None when the samples must be read."""
+    """Return a part of all samples of a native dataset if it exists as an array; None if the samples must be read."""
     if type(dataset) is Subset:
         column = _column(dataset.dataset, part)
         return None if column is None else column[np.asarray(dataset.indices, dtype=np.int64)]
@@ -107,7 +107,7 @@ def _column(dataset: Any, part: str | int | None) -> Any:
             return None
         return np.concatenate([np.asarray(column) for column in columns])
     if type(dataset) is ImageFolderDataset:
-        # Its labels are known without an image, whatever becomes of those.
+        # Its labels are known without decoding images, whatever happens to those.
         is_meant = part in (None, 1, -1) and dataset.target_transform is None and dataset.labels is not None
         return np.asarray(dataset.targets) if is_meant else None
     parts: Any = None

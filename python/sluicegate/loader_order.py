@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from .dataloader import DataLoader
     from .progress import Epochs
 
-# Indices that become Python integers in one call.
+# Indices that are converted to Python integers in one call.
 _AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of a loader that shape its order, next to its sampler.
+    """The arguments of a loader that determine its order, in addition to its sampler.
 
     Attributes:
         seed, shard, remainder: the loader's arguments.
-        batch_size: of a loader that cuts a sampler's indices into batches; else 1.
+        batch_size: the batch size of a loader that cuts a sampler's indices into batches; otherwise 1.
     """
 
     seed: int | None
@@ -45,24 +45,24 @@ class Settings:
 
     @classmethod
     def of(cls, loader: DataLoader[Any]) -> Settings:
-        """The settings of `loader`, now."""
+        """Return the current settings of `loader`."""
         return cls(loader.seed, loader.shard, loader.remainder, loader.batch_size or 1)
 
     def ordering(self, sampler: Any, auto_collation: bool) -> Ordering:
-        """How the loader orders what `sampler` stands for."""
+        """Return how the loader orders the indices or batches of `sampler`."""
         return Ordering(sampler, auto_collation, self.seed, self.shard, self.remainder)
 
 
 class LoaderOrder:
     """Gives the order of a loader's epochs to the samplers that the loader shows to other code.
 
-    Each pass is an epoch of the loader: it has the number that the loader's next iterator would have, from its first
-    `next` on, and the epochs after it count up from there. The settings are read when a pass begins.
+    Each pass is an epoch of the loader: from its first `next` on, it has the number that the loader's next iterator
+    would have, and later epochs count up from there. The settings are read when a pass begins.
 
-    The order outlives its loader: `accelerate.skip_first_batches` keeps nothing but the batch sampler.
+    The order outlives its loader: `accelerate.skip_first_batches` keeps only the batch sampler.
 
     Args:
-        loader: whose order it is.
+        loader: the loader whose order it is.
     """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
@@ -70,17 +70,17 @@ class LoaderOrder:
         self._epochs: Epochs = loader._loader_epochs
         self._settings = Settings.of(loader)
         self._passes = 0
-        # The views that were given out last: asked twice, a loader answers with the same object.
+        # The last views that were given out, so that a loader always returns the same object.
         self._sampler: Any = None
         self._batch_sampler: Any = None
 
     def is_of(self, loader: DataLoader[Any]) -> bool:
-        """True if this is the order of `loader`, and not of the one that it was copied from."""
+        """Return True if this is the order of `loader`, and not of the one that it was copied from."""
         return self._loader is not None and self._loader() is loader
 
     @property
     def settings(self) -> Settings:
-        """The settings that shape the order now."""
+        """The current settings that determine the order."""
         loader = None if self._loader is None else self._loader()
         if loader is not None:
             self._settings = Settings.of(loader)
@@ -88,7 +88,7 @@ class LoaderOrder:
 
     @property
     def next_epoch(self) -> int:
-        """The epoch that the next pass gives."""
+        """The epoch of the next pass."""
         return self._epochs.next
 
     @property
@@ -97,7 +97,7 @@ class LoaderOrder:
         return self._passes > 0
 
     def sampler(self, loader: DataLoader[Any], given: Any) -> Any:
-        """`loader.sampler`, as other code sees it; `given` is what the loader itself reads."""
+        """Return `loader.sampler` as other code sees it; `given` is what the loader itself reads."""
         has_batch_sampler = loader._auto_collation and loader.batch_size is None
         if has_batch_sampler or not _is_shaped(loader, given):
             return given
@@ -106,9 +106,9 @@ class LoaderOrder:
         return self._sampler
 
     def batch_sampler(self, loader: DataLoader[Any], given: Any) -> Any:
-        """`loader.batch_sampler`, as other code sees it; `given` is what the loader itself reads, or shows."""
+        """Return `loader.batch_sampler` as other code sees it; `given` is what the loader itself reads, or shows."""
         if loader.batch_size is not None and type(given) is BatchSampler:
-            # Trainers rebuild subclasses, and replace the sampler inside: that is where the order is put.
+            # Trainers rebuild subclasses and replace the inner sampler, so the order is put there.
             sampler = self.sampler(loader, inner_of(given.sampler))
             if given.sampler is not sampler:
                 show(given, sampler)
@@ -120,25 +120,25 @@ class LoaderOrder:
         return self._batch_sampler
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the epoch that begins next number `epoch`, for the loader too."""
+        """Set the number of the next epoch, for the loader too."""
         self._epochs.next = int(epoch)
 
     def length(self, sampler: Any, auto_collation: bool) -> int:
-        """How many requests a pass gives."""
+        """Return the number of requests in a pass."""
         ordering = self.settings.ordering(sampler, auto_collation)
         if ordering.is_arithmetic:
             return planned_len(ordering, self._epochs.next)
         return len(sampler)
 
     def requests(self, sampler: Any, auto_collation: bool) -> Iterator[Any]:
-        """One pass, which begins with the first `next`: what `sampler` yields, in the loader's order.
+        """Yield one pass, which begins with the first `next`: the items of `sampler`, in the loader's order.
 
         Args:
-            sampler: what the loader reads.
+            sampler: the sampler that the loader reads.
             auto_collation: True if it yields batches.
 
         Raises:
-            ValueError: the loader has more to say about this epoch than an order can: see `_check`.
+            ValueError: an order alone cannot express what the loader does in this epoch: see `_check`.
         """
         settings = self.settings
         epoch = self._begin(settings)
@@ -166,16 +166,16 @@ class LoaderOrder:
         return epoch
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the loader: a copy counts its own epochs."""
+        """Return everything except the loader: a copy counts its own epochs."""
         own = {"_loader": None, "_passes": 0, "_sampler": None, "_batch_sampler": None}
         return vars(self) | own | {"_settings": self.settings, "_epochs": copy.copy(self._epochs)}
 
 
 def taken_over(sampler: Any, batch_sampler: Any) -> tuple[Any, Any, LoaderOrder | None]:
-    """Samplers that were given to a loader, and the order of the loader that they come from, if they come from one.
+    """Return samplers that were given to a loader, without views, and the order of the loader they come from, if any.
 
-    Without the order they are samplers as any other: a loader that is built from another one's attributes must not
-    shard or seed its order twice.
+    Without the order they are ordinary samplers: a loader that is built from another one's attributes must not shard or
+    seed its order twice.
     """
     order: LoaderOrder | None = order_of(sampler) or order_of(batch_sampler)
     if type(batch_sampler) is BatchSampler:
@@ -184,7 +184,7 @@ def taken_over(sampler: Any, batch_sampler: Any) -> tuple[Any, Any, LoaderOrder 
 
 
 def _is_shaped(loader: DataLoader[Any], given: Any) -> bool:
-    """True if the loader's order is not simply what iterating over its sampler gives."""
+    """Return True if the loader's order differs from what iterating over its sampler gives."""
     if loader._dataset_kind != _torch.DatasetKind.Map:
         return False
     if loader.shard is not None:
@@ -195,10 +195,10 @@ def _is_shaped(loader: DataLoader[Any], given: Any) -> bool:
 
 
 def _check(loader: DataLoader[Any], epoch: int) -> None:
-    """Refuses a pass that would not give what the loader gives.
+    """Refuse a pass that would differ from the loader's own.
 
     Raises:
-        ValueError: batches or samples of the epoch are left out, or the loader is to resume in its middle.
+        ValueError: batches or samples of the epoch are skipped, or the loader is to resume in its middle.
     """
     name = type(loader).__name__
     left_out = loader._loader_left_out
@@ -221,7 +221,7 @@ def _planned(ordering: Ordering, epoch: int) -> Iterator[Any]:
         plan = make_plan(ordering, epoch, 0, iter)
         yield from (indices_of(Planned(plan, batch)) for batch in range(len(plan)))
         return
-    # Single indices come from the same stretch of the order however it is cut; many at once cost less.
+    # Single indices come from the same part of the order however it is cut; many at once cost less.
     cut = BatchSampler(ordering.index_sampler, _AT_ONCE, False)
     plan = make_plan(dataclasses.replace(ordering, index_sampler=cut, auto_collation=True), epoch, 0, iter)
     for batch in range(len(plan)):
@@ -229,7 +229,7 @@ def _planned(ordering: Ordering, epoch: int) -> Iterator[Any]:
 
 
 def _seeded(sampler: Any, seed: int, epoch: int, at_once: int) -> Iterator[Any]:
-    """What a user-defined sampler yields; what it draws follows from the seed and the epoch, as in the loader."""
+    """Yield the items of a user-defined sampler, whose draws depend on the seed and the epoch, as in the loader."""
     draws = sampler_seeding(seed, epoch)
     with draws.batch():
         iterator = iter(sampler)

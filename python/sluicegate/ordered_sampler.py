@@ -11,16 +11,16 @@ from torch.utils.data import BatchSampler
 if TYPE_CHECKING:
     from .loader_order import LoaderOrder
 
-# Where lists, arrays, and tensors come from: C code reads these by their layout, so nothing else may claim to be one.
+# The modules of lists, arrays and tensors: C code reads these by their layout, so nothing else may claim to be one.
 _PLAIN = ("builtins", "numpy", "torch")
-# A sampler with a state says where its own iteration is, and a pass over a view is none.
+# A stateful sampler reports the position of its own iteration, which a pass over a view is not.
 _HIDDEN = ("state_dict", "load_state_dict")
 
 
 class OrderedSampler:
-    """A sampler whose iteration is an epoch of the loader that it belongs to, seed and shard included.
+    """A sampler whose iteration is an epoch of the loader that it belongs to, including seed and shard.
 
-    In everything else it is the sampler that the loader was given: attributes are read from it and set on it, and
+    In all other respects it is the sampler that the loader was given: attributes are read from it and set on it, and
     `isinstance` sees its class. Each pass counts as an epoch of the loader. `set_epoch` sets the loader's epoch.
 
     Args:
@@ -38,20 +38,20 @@ class OrderedSampler:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """The class of the sampler, for `isinstance`: trainers ask it whether a loader shuffles, or shards."""
+        """The class of the sampler, for `isinstance`, with which trainers check if a loader shuffles or shards."""
         cls = type(self._inner)
         return type(self) if cls.__module__ in _PLAIN else cls
 
     def __iter__(self) -> Iterator[Any]:
-        """One epoch of the loader; it begins at the first `next`."""
+        """Return an iterator over one epoch of the loader, which begins at the first `next`."""
         return self._order.requests(self._inner, False)
 
     def __len__(self) -> int:
-        """How many indices this rank reads."""
+        """Return how many indices this rank reads."""
         return self._order.length(self._inner, False)
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the epoch that begins next number `epoch`, for the loader too."""
+        """Set the number of the next epoch, for the loader too."""
         self._order.set_epoch(epoch)
         if hasattr(self._inner, "set_epoch"):
             self._inner.set_epoch(epoch)
@@ -72,16 +72,16 @@ class OrderedSampler:
 
 
 class OrderedBatchSampler(OrderedSampler):
-    """As `OrderedSampler`, for the batch sampler that a loader was given."""
+    """Like `OrderedSampler`, for the batch sampler that a loader was given."""
 
     __slots__ = ()
 
     def __iter__(self) -> Iterator[Any]:
-        """One epoch of the loader, in batches; it begins at the first `next`."""
+        """Return an iterator over one epoch of the loader, in batches, which begins at the first `next`."""
         return self._order.requests(self._inner, True)
 
     def __len__(self) -> int:
-        """How many batches this rank reads."""
+        """Return how many batches this rank reads."""
         return self._order.length(self._inner, True)
 
     @property
@@ -96,25 +96,25 @@ class OrderedBatchSampler(OrderedSampler):
 
 
 def is_view(sampler: Any) -> bool:
-    """True if `sampler` is one of these."""
+    """Return True if `sampler` is a view: one of these classes."""
     return type(sampler) in (OrderedSampler, OrderedBatchSampler)
 
 
 def inner_of(sampler: Any) -> Any:
-    """The sampler behind a view; any other sampler itself."""
+    """Return the sampler behind a view; any other sampler unchanged."""
     return sampler._inner if is_view(sampler) else sampler
 
 
 def order_of(sampler: Any) -> LoaderOrder | None:
-    """The order that a view gives; None for any other sampler."""
+    """Return the order of a view; None for any other sampler."""
     order: LoaderOrder | None = sampler._order if is_view(sampler) else None
     return order
 
 
 def show(batch_sampler: Any, sampler: Any) -> None:
-    """Makes torch's `batch_sampler` cut `sampler` into batches, and pass on the epochs that a view can be told.
+    """Make torch's `batch_sampler` cut `sampler` into batches, and forward `set_epoch` to a view.
 
-    The Trainer of transformers sets the epoch of the batch sampler that `skip_first_batches` wraps only.
+    The Trainer of transformers calls only the `set_epoch` of the batch sampler that `skip_first_batches` wraps.
     """
     batch_sampler.sampler = sampler
     vars(batch_sampler).pop("set_epoch", None)
@@ -123,7 +123,7 @@ def show(batch_sampler: Any, sampler: Any) -> None:
 
 
 def without_view(batch_sampler: Any) -> Any:
-    """`batch_sampler`, or a copy that cuts the sampler behind the view that it cuts."""
+    """Return `batch_sampler`, or a copy of it without the view around its sampler."""
     if type(batch_sampler) is not BatchSampler or not is_view(batch_sampler.sampler):
         return batch_sampler
     bare = copy.copy(batch_sampler)

@@ -1,4 +1,4 @@
-"""Packed rows: the pieces of documents that stand in them, and the batch that they make."""
+"""Packed rows: the pieces of documents in them, and the batch made from them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from torch.utils.data import Dataset
 
 _Int64 = np.ndarray[Any, np.dtype[np.int64]]
 
-# What loss functions pass over, in torch and in Hugging Face's models.
+# The target that loss functions ignore, in torch and in Hugging Face's models.
 IGNORED = -100
 
-# The fields that a batch has besides those of its documents.
+# The fields that a batch has in addition to those of its documents.
 OWN_FIELDS = ("position_ids", "document_ids", "cu_seqlens")
 
 
 class Piece(NamedTuple):
-    """A piece of a document, as it stands in a packed row.
+    """A piece of a document in a packed row.
 
     Attributes:
-        tokens: int64, along one axis.
+        tokens: int64, one axis.
         document: the number of the document.
-        start: the token of the document that it begins with.
-        begins_row: whether it is the first of its row.
-        fields: other values of the same tokens by name, such as the document's own labels; None for none.
+        start: the position in the document of the piece's first token.
+        begins_row: True if the piece is the first of its row.
+        fields: other values of the same tokens by name, such as the document's own labels; None if there are none.
     """
 
     tokens: torch.Tensor
@@ -38,38 +38,39 @@ class Piece(NamedTuple):
 
 @runtime_checkable
 class ReadsPieces(Protocol):
-    """Documents of which parts can be read, many at once."""
+    """Documents of which many parts can be read at once."""
 
     def read_pieces(self, pieces: list[tuple[int, int, int]]) -> list[torch.Tensor]:
-        """The tokens from start to stop of each (document, start, stop)."""
+        """Return the tokens from start to stop of each (document, start, stop)."""
         ...
 
 
 def decoded(indices: Any, documents: int) -> tuple[_Int64, _Int64, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """What indices of a `PackedBatchSampler` over so many `documents` stand for.
+    """Decode indices of a `PackedBatchSampler` over `documents` documents.
 
     Returns:
-        By index: the document, the token that the piece begins with, whether a row begins with it.
+        For each index: the document, the position of the piece's first token, and True if it begins a row.
     """
     rest, document = np.divmod(np.asarray(indices, dtype=np.int64), max(documents, 1))
     return document, rest >> 1, (rest & 1).astype(np.bool_)
 
 
 class DocumentPieces(Dataset[Piece]):
-    """The pieces of documents that a `PackedBatchSampler` asks for, as it numbers them.
+    """The pieces of documents that a `PackedBatchSampler` requests, by the sampler's indices.
 
     Args:
-        documents: a map-style dataset, or any sequence: a document is a tensor, array or list of tokens along one axis,
-            or a mapping with such a one under "input_ids", and perhaps with `labels`. Those with a method `read_pieces`
-            are asked for parts, those with `__getitems__` for several at once.
-        lengths: the number of tokens of each.
-        length: the most tokens of a piece.
+        documents: a map-style dataset or any sequence. A document is a tensor, array or list of tokens with one axis,
+            or a mapping that has these under "input_ids", and optionally `labels`. If there is a method `read_pieces`,
+            only parts are read; with `__getitems__`, several documents are read at once.
+        lengths: the number of tokens of each document.
+        length: the maximum number of tokens in a piece.
         fields: the names of other fields of a mapping that have one value, or one row of values, for each token.
 
     Raises:
-        IndexError: while reading: an index stands for no piece.
-        ValueError: `fields` of documents that are not mappings, or a name that a batch uses itself; while reading: a
-            document or a field of it has a length that does not fit, or lacks a field that others have.
+        IndexError: while reading: an index does not refer to a piece.
+        ValueError: `fields` are given for documents that are not mappings, or a field has a name that a batch uses
+            itself. While reading: a document or one of its fields has the wrong length, or lacks a field that others
+            have.
     """
 
     def __init__(self, documents: Any, lengths: Any, length: int, fields: Iterable[str] = ()) -> None:
@@ -82,15 +83,15 @@ class DocumentPieces(Dataset[Piece]):
         self._indices = len(lengths) * (2 * int(self.lengths.max(initial=0)) + 2)
 
     def __len__(self) -> int:
-        """The number of indices, of which most stand for no piece that is ever asked for."""
+        """Return the number of indices, most of which do not refer to a piece that is ever requested."""
         return self._indices
 
     def __getitem__(self, index: int) -> Piece:
-        """The piece that `index` stands for."""
+        """Return the piece for `index`."""
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: list[int]) -> list[Piece]:
-        """The pieces that `indices` stand for."""
+        """Return the pieces for `indices`."""
         numbers, starts, begins_row = (part.tolist() for part in decoded(indices, len(self.lengths)))
         parts = []
         for index, number, start in zip(indices, numbers, starts, strict=True):
@@ -117,7 +118,7 @@ class DocumentPieces(Dataset[Piece]):
         return get_many(numbers) if callable(get_many) else map(self.documents.__getitem__, numbers)
 
     def _fields(self, number: int, document: Any) -> dict[str, torch.Tensor]:
-        """The values of all tokens of a document, by field."""
+        """Return the values of all tokens of a document, by field."""
         length = int(self.lengths[number])
         is_mapping = isinstance(document, Mapping)
         if is_mapping and "input_ids" not in document:
@@ -162,36 +163,36 @@ def _checked_fields(fields: Iterable[str], documents: Any) -> tuple[str, ...]:
 
 
 class PackCollate:
-    """Makes a batch of the pieces that a `PackedBatchSampler` asked for: a dict of tensors.
+    """Makes a batch from the pieces that a `PackedBatchSampler` requested: a dict of tensors.
 
-    A `DataLoader` makes the batches in Rust, without calling it, for `DocumentPieces` of a `TokenDocumentsDataset`, and
+    A `DataLoader` makes the batches in Rust, without calling it, for `DocumentPieces` of a `TokenDocumentsDataset`, or
     of a native dataset whose samples are mappings (Parquet, Arrow, JSON Lines, MDS, a `StackDataset` of ours or of
-    tensors, ...) if tokens and labels are integers. `length`, `pad_token` and `shift_labels` must be an `int`, an `int`
-    and a `bool`, and `pad_values` must not change a data type.
+    tensors, ...) with tokens and labels that are integers. This requires that `length` and `pad_token` are an `int`,
+    `shift_labels` is a `bool`, and `pad_values` does not change a data type.
 
     - `input_ids`: (rows, length), int64.
-    - `labels`: (rows, length), int64: `input_ids` again, but -100, which losses pass over, for padding and for the
-      first token of each piece. That is what models take that shift the labels themselves; nothing is then predicted
-      from another document. With `shift_labels=True` it is the token that comes next, -100 for the last of each piece.
-      Documents that are mappings with `labels` of their own (such as -100 for the tokens of a prompt) have those here
-      instead of `input_ids`: label k is that of token k, as in Hugging Face's datasets, and shifted in the same way.
-    - `position_ids`: (rows, length), int64: from 0 on in each piece.
-    - `document_ids`: (rows, length), int64: pieces counted from 0 on in each row; -1 for padding.
-    - `cu_seqlens`: (pieces + 1), int32: where each piece begins when the rows are laid end to end, and where the last
-      one ends. Padding is a piece of its own, so they cover every token.
-    - each of the `fields` that the pieces were made with: (rows, length, ...), in the documents' data type, next to the
-      tokens, never shifted.
+    - `labels`: (rows, length), int64: `input_ids`, except for -100, which losses ignore, at padding and at the first
+      token of each piece. This is the form for models that shift the labels themselves; nothing is then predicted from
+      another document. With `shift_labels=True` it is the next token, with -100 for the last of each piece. For
+      documents that are mappings with their own `labels` (such as -100 for the tokens of a prompt), those replace
+      `input_ids` here: label k belongs to token k, as in Hugging Face's datasets, and is shifted in the same way.
+    - `position_ids`: (rows, length), int64: counted from 0 in each piece.
+    - `document_ids`: (rows, length), int64: pieces counted from 0 in each row; -1 for padding.
+    - `cu_seqlens`: (pieces + 1), int32: where each piece begins when the rows are concatenated, and where the last one
+      ends. Padding counts as a piece, so they cover every token.
+    - each of the `fields` of the pieces: (rows, length, ...), in the documents' data type, aligned with the tokens and
+      never shifted.
 
     Args:
         length: tokens in a row.
-        pad_token: what padding is made of. Default 0.
+        pad_token: the token used as padding. Default 0.
         shift_labels: see above. Default False.
-        pad_values: by name of a field, the value at padding. A float makes floats of integers. Default 0.
+        pad_values: by field name, the value at padding. A float turns integers into floats. Default 0.
 
     Raises:
-        ValueError: `pad_values` for `labels`, whose padding is -100, or for another field of the batch; while called:
-            the first piece begins no row, one has no room, there are more tokens than `cu_seqlens` can count, or the
-            documents differ in their fields or the data types of those.
+        ValueError: `pad_values` has `labels`, whose padding is -100, or another field that the batch sets. When called:
+            the first piece does not begin a row, a piece has no room, there are more tokens than `cu_seqlens` can
+            count, or the documents differ in their fields or the fields' data types.
 
     Examples:
         >>> pieces = [Piece(torch.tensor([7, 8, 9]), 0, 0, True), Piece(torch.tensor([5]), 1, 0, False)]
@@ -225,7 +226,7 @@ class PackCollate:
             raise ValueError(f"pad_values: the padding of {name!r} is set by the batch; {remedy}")
 
     def __call__(self, pieces: list[Piece]) -> dict[str, torch.Tensor]:
-        """The batch of `pieces`, row after row."""
+        """Return the batch of `pieces`, row after row."""
         if not pieces or not pieces[0].begins_row:
             raise ValueError("a batch begins with a piece that begins a row: is the loader's batch_sampler packed?")
         columns: dict[str, list[torch.Tensor]] = {name: [] for name in ("input_ids", *(pieces[0].fields or ()))}
@@ -247,7 +248,7 @@ class PackCollate:
             if piece.begins_row:
                 pad()
                 room, number = self.length, 0
-            # What has no room is the first piece of another row.
+            # The rest of a piece that does not fit is not lost: it is the first piece of another row.
             count = len(piece.tokens[:room])
             if count == 0:
                 raise ValueError(f"a piece of document {piece.document} has no room in its row")
@@ -295,7 +296,7 @@ class PackCollate:
 
 
 def _padded(values: torch.Tensor, pad: float) -> torch.dtype:
-    """The data type of a field with this padding: integers become floats where the padding is one."""
+    """Return the data type of a field with this padding: a float padding turns integers into floats."""
     return torch.result_type(values, pad) if isinstance(pad, float) else values.dtype
 
 

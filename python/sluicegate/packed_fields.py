@@ -1,4 +1,4 @@
-"""`PackedFields`: documents of a native dataset that the core packs, with labels and other fields of their own."""
+"""`PackedFields`: native-dataset documents packed by the core, with their own labels and other fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .dataset import Source, native_source
 from .native_dataset import VIEWED, hand_over_fields
 from .pack import DocumentPieces, PackCollate
 
-# The fields that packed rows always have, in their order.
+# The fields that packed rows always have, in order.
 FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "cu_seqlens")
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
@@ -23,14 +23,14 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 
 @dataclass(frozen=True)
 class PackedFields:
-    """The fields of documents that are packed next to each other.
+    """Document fields that are packed side by side.
 
     Attributes:
         source: the documents, as the core reads them.
-        lengths: the number of tokens of each.
+        lengths: the number of tokens of each document.
         tokens: the number of the field with the tokens.
-        labels: that of the labels; None where the tokens are the labels.
-        others: by name, the numbers of other fields, with the bytes of the value that pads them.
+        labels: the number of the field with the labels; None if the tokens are the labels.
+        others: for each other field, by name, its number and the bytes of its padding value.
     """
 
     source: Source
@@ -40,13 +40,13 @@ class PackedFields:
     others: Mapping[str, tuple[int, bytes]]
 
     def is_current(self) -> bool:
-        """True if the core may still read the documents: nobody has resized or replaced anything since."""
+        """Return True if the core may still read the documents: nothing was resized or replaced in the meantime."""
         return all(check() for check in self.source.checks)
 
     def window(
         self, engine: _core.Engine, pieces: DocumentPieces, collate: PackCollate, in_order: bool
     ) -> _core.Prefetch:
-        """Returns a window on the batches that `collate` makes of `pieces`."""
+        """Return a window over the batches that `collate` makes from `pieces`."""
         dtypes = [dtype for _, dtype, _ in self.source.dataset.fields]
         names = (*FIELDS, *self.others)
         views = [None] * len(FIELDS) + [VIEWED.get(dtypes[field]) for field, _ in self.others.values()]
@@ -68,7 +68,7 @@ class PackedFields:
 
 
 def packed_fields(documents: Any, pieces: DocumentPieces, collate: PackCollate) -> PackedFields | None:
-    """Returns the fields of `documents` that the core packs as `collate` does; None where that is for Python to do."""
+    """Return the fields of `documents` that the core packs like `collate`; None if Python must do it."""
     source = native_source(documents, in_worker=False)
     if source is None or source.is_random or not isinstance(source.structure, dict):
         return None
@@ -98,7 +98,7 @@ def packed_fields(documents: Any, pieces: DocumentPieces, collate: PackCollate) 
 
 
 def _per_token(source: Source, name: str, *, of_integers: bool) -> int | None:
-    """The number of the field `name`, if a sample has a tensor there that may have one value for each token."""
+    """Return the number of field `name` if a sample has a tensor there that can have one value per token."""
     field = source.structure.get(name)
     if type(field) is not int:
         return None
@@ -113,7 +113,7 @@ def _per_token(source: Source, name: str, *, of_integers: bool) -> int | None:
 
 
 def _padding(source: Source, field: int, value: Any) -> bytes | None:
-    """Returns torch's bytes of `value` in a field's data type; None where that would be another one, or an error."""
+    """Return the bytes of `value` in a field's data type; None if torch would change the type or raise an error."""
     name = source.dataset.fields[field][1]
     dtype = getattr(torch, name, None)
     if dtype is None or type(value) not in (bool, int, float) or (type(value) is float and not dtype.is_floating_point):

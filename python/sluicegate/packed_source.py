@@ -1,4 +1,4 @@
-"""Packed rows that the core makes: which pieces and which collate function it can stand in for."""
+"""Packed rows made by the core: the pieces and collate functions for which it can stand in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .pack import DocumentPieces, PackCollate
 from .packed_fields import FIELDS, PackedFields, packed_fields
 from .token_documents import TokenDocumentsDataset
 
-# Somebody may replace a method: then it is no longer the class that the core stands in for.
+# To detect a replaced method: the class is then not the one for which the core stands in.
 _METHODS = {
     (cls, name): getattr(cls, name)
     for cls, names in (
@@ -30,14 +30,14 @@ _METHODS = {
 
 @dataclass(frozen=True)
 class PackedSource:
-    """Rows that the core packs of documents.
+    """Rows of documents packed by the core.
 
     Attributes:
         pieces: the dataset.
-        documents: what its pieces are of.
+        documents: the documents that the pieces are from.
         collate: the loader's collate function.
-        facts: what the core goes by, as `_facts` found it.
-        pad_values: those of the collate function, as they were.
+        facts: the inputs that the core depends on, as returned by `_facts`.
+        pad_values: a copy of those of the collate function.
     """
 
     pieces: DocumentPieces
@@ -47,7 +47,7 @@ class PackedSource:
     pad_values: dict[str, float]
 
     def is_current(self, collate_fn: Any) -> bool:
-        """Whether the core may still read: nobody has changed or replaced anything since."""
+        """Return True if the core may still read: nothing was changed or replaced in the meantime."""
         return (
             collate_fn is self.collate
             and _facts_are(self.facts, _facts(self.pieces, self.collate))
@@ -55,11 +55,11 @@ class PackedSource:
             and (not isinstance(self.documents, PackedFields) or self.documents.is_current())
         )
 
-    # Documents are what they are.
+    # Documents have no randomness and no fallback.
     is_random = draws_in_order = draws_on_delivery = is_captured = falls_back = False
 
     def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:
-        """A window on its batches, of which nothing is drawn."""
+        """Return a window over its batches, for which nothing is drawn."""
         collate, documents = self.collate, self.documents
         if isinstance(documents, PackedFields):
             return documents.window(engine, self.pieces, collate, in_order)
@@ -76,12 +76,12 @@ class PackedSource:
         )
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """What makes the same batch of pieces that Python has fetched."""
+        """Return the function that makes the same batch from pieces fetched in Python."""
         return default
 
 
 def packed_source(dataset: Any, collate_fn: Any) -> PackedSource | None:
-    """The rows that `collate_fn` makes of `dataset`, as the core makes them; None when that is for Python to do."""
+    """Return the source of rows that `collate_fn` makes from `dataset`; None if Python must make them."""
     if type(dataset) is not DocumentPieces or type(collate_fn) is not PackCollate or _torch.modes_are_active():
         return None
     documents = dataset.documents
@@ -110,7 +110,7 @@ def packed_source(dataset: Any, collate_fn: Any) -> PackedSource | None:
 
 
 def _can_be_packed(pieces: DocumentPieces, collate: PackCollate) -> bool:
-    """Whether numbers are such as Python's own rows go by."""
+    """Return True if the core supports the lengths and the padding token."""
     if type(collate.length) is not int or type(collate.pad_token) is not int or type(collate.shift_labels) is not bool:
         return False
     return pieces.length == collate.length and 0 < collate.length < 2**31 and -(2**63) <= collate.pad_token < 2**63

@@ -1,4 +1,4 @@
-"""`ParquetSchema`: what the fields of samples are in Parquet, and samples as its columns."""
+"""`ParquetSchema`: the types of the fields of samples in Parquet, and samples as columns."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from .parquet_nested import Encoder, MisfitError, as_text, both, form_of, from_t
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# What Arrow has of NumPy's data types.
+# NumPy's data types that Arrow has too.
 _DTYPES = frozenset(
     ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64")
 )
 
 _NO_SAMPLES = np.empty(0, bool)
 
-# What the elements of nested fields begin with.
+# The prefix of `ParquetField.element` of nested fields.
 _NESTED = "nested "
 
 
 class ParquetField(NamedTuple):
-    """What a field is in all samples."""
+    """The type of a field in all samples."""
 
     name: str
     element: str
-    """A data type, "str" or "bytes"; "nested" and behind it what it is, as a text for the core."""
+    """A data type, "str" or "bytes"; or "nested" followed by the form as a text for the core."""
     is_list: bool
-    """Whether a sample has any number of elements."""
+    """True if a sample has any number of elements."""
     shape: tuple[int, ...]
-    """Of an element."""
+    """The shape of an element."""
 
     def __str__(self) -> str:
-        """In words, for errors."""
+        """Describe the field for errors."""
         shape = f" of shape {self.shape}" if self.shape else ""
         return f"{'a list of ' if self.is_list else ''}{self.element}{shape}"
 
 
 class ParquetColumn(NamedTuple):
-    """A field of some samples: what the core's `append_columns` takes, as arrays."""
+    """A field of some samples: the arguments of the core's `append_columns`, as arrays."""
 
     values: bytes
     sizes: Array
@@ -51,11 +51,11 @@ class ParquetColumn(NamedTuple):
 
 
 class ParquetSchema:
-    """The fields of samples, as the first ones tell.
+    """The fields of samples, as determined by the first ones.
 
     Args:
-        fields: by name.
-        are_tuples: whether samples are tuples, whose fields are called by their places.
+        fields: the fields, in order.
+        are_tuples: True if samples are tuples, whose fields are named by position.
     """
 
     def __init__(self, fields: list[ParquetField], *, are_tuples: bool) -> None:
@@ -64,10 +64,10 @@ class ParquetSchema:
 
     @classmethod
     def of(cls, samples: list[Any], ragged: Collection[str]) -> ParquetSchema:
-        """The schema that `samples` have; `ragged` are fields whose arrays differ in length.
+        """Return the schema of `samples`; `ragged` are fields whose arrays differ in length.
 
         Raises:
-            TypeError, ValueError: they have none, or not one; the text names sample and field.
+            TypeError, ValueError: the samples have no schema, or not the same one; the message names sample and field.
         """
         are_tuples = isinstance(samples[0], (tuple, list))
         parts = [_parts(sample, index, are_tuples=are_tuples) for index, sample in enumerate(samples)]
@@ -100,22 +100,22 @@ class ParquetSchema:
         return schema
 
     def as_json(self) -> dict[str, Any]:
-        """JSON's types, which `from_json` makes it of again."""
+        """Return the schema in JSON types, for `from_json`."""
         return {"fields": [[*field[:3], list(field.shape)] for field in self.fields], "tuples": self.are_tuples}
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> ParquetSchema:
-        """What `as_json` was called on."""
+        """Return the schema on which `as_json` was called."""
         fields = [
             ParquetField(name, element, is_list, tuple(shape)) for name, element, is_list, shape in known["fields"]
         ]
         return cls(fields, are_tuples=known["tuples"])
 
     def columns(self, samples: list[Any], first: int) -> list[ParquetColumn]:
-        """The columns of `samples`, the first of which has index `first`.
+        """Return the columns of `samples`, the first of which has index `first`.
 
         Raises:
-            TypeError, ValueError: a sample is not as the schema says; the text names sample and field.
+            TypeError, ValueError: a sample does not match the schema; the message names sample and field.
         """
         parts = [_parts(sample, index, are_tuples=self.are_tuples) for index, sample in enumerate(samples, first)]
         names = [field.name for field in self.fields]
@@ -125,7 +125,7 @@ class ParquetSchema:
 
 
 def row_bytes(columns: list[ParquetColumn], fields: list[ParquetField], row: int) -> Iterator[bytes]:
-    """Row `row` of `columns`, as bytes that tell it from others."""
+    """Yield row `row` of `columns` as bytes that distinguish it from other rows."""
     for column, field in zip(columns, fields, strict=True):
         start, stop = row, row + 1
         if field.is_list:
@@ -163,7 +163,7 @@ def _check_names(found: Mapping[str, Any], names: list[str], index: int) -> None
 
 
 def _field_of(name: str, value: Any, is_ragged: bool) -> ParquetField | None:
-    """What a value says of its field; an element "" is not known, and None says nothing."""
+    """Return the field that a value implies; an element "" is unknown, and None implies nothing."""
     if value is None:
         return None
     if isinstance(value, (str, bytes, bytearray, memoryview)):
@@ -211,7 +211,7 @@ def _misfit(index: int, name: str, misfit: MisfitError) -> Exception:
 
 
 def _is_blob(field: ParquetField) -> bool:
-    """Whether its elements are bytes of any number."""
+    """Return True if its elements are byte strings of any length."""
     return field.element in ("str", "bytes") or field.element.startswith(_NESTED)
 
 
@@ -232,12 +232,12 @@ def _array(value: Any) -> Array:
 
 
 def _both(field: ParquetField, other: ParquetField | None) -> ParquetField:
-    """What a field is that is both."""
+    """Return the field type that covers both."""
     if other is None or field == other or (not other.element and field.is_list):
         return field
     if not field.element and other.is_list:
         return other
-    # A whole number among fractions.
+    # Integers among floats count as floats.
     if {field.element, other.element} == {"int64", "float64"} and field[2:] == other[2:]:
         return field._replace(element="float64")
     both_one_axis = len(field.shape) == 1 and len(other.shape) == 1 and not (field.is_list or other.is_list)
@@ -247,7 +247,7 @@ def _both(field: ParquetField, other: ParquetField | None) -> ParquetField:
 
 
 def _is_ragged(field: ParquetField, other: ParquetField) -> bool:
-    """Whether one is an array of one axis where the other is known to differ in length."""
+    """Return True if one is an array with one axis, and the other is known to vary in length."""
     return field.is_list != other.is_list and len(field.shape) + len(other.shape) == 1
 
 
@@ -265,7 +265,7 @@ def _nested_column(field: ParquetField, values: list[Any], first: int) -> Parque
 
 
 def _scalar(dtype: str, value: Any) -> Array:
-    """One number of `dtype` that is in a list or a dict."""
+    """Return one number of `dtype`, from within a list or a dict."""
     field = ParquetField("", dtype, False, ())
     if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
         return _exact(field, value)
@@ -331,7 +331,7 @@ def _blob(field: ParquetField, value: Any) -> bytes:
 
 
 def _numbers(field: ParquetField, value: Any) -> Array:
-    """The elements of one sample."""
+    """Return the elements of one sample."""
     if isinstance(value, (int, float)) and not isinstance(value, np.generic) and not field.shape and not field.is_list:
         return _exact(field, value)
     if isinstance(value, (list, tuple)) and field.is_list and not field.shape:
@@ -348,7 +348,7 @@ def _numbers(field: ParquetField, value: Any) -> Array:
 
 
 def _exact(field: ParquetField, value: Any) -> Array:
-    """A number as one of the field's data type."""
+    """Return a number in the field's data type."""
     kind = np.dtype(field.element).kind
     if isinstance(value, np.generic):
         if value.dtype.name != field.element:

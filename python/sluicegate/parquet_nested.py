@@ -1,4 +1,4 @@
-"""Dicts, lists of lists and of dicts in samples: what they are in Parquet, and the bytes that columns are made of."""
+"""Dicts, lists of lists and lists of dicts in samples: their form in Parquet, and their bytes in columns."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import torch
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# A data type, "text" or "bytes"; [of items]; of parts by name; None where nothing told yet what it is.
+# A data type, "text" or "bytes"; [form of items]; forms of parts by name; None if not yet known.
 Form: TypeAlias = Any
 
-# What others read of lists in lists.
+# The nesting depth that other readers support.
 _DEEPEST = 32
 
 
 class MisfitError(Exception):
-    """A value that can't be written.
+    """A value that cannot be written.
 
     Attributes:
-        place: where it is in the sample's field: `[2].role`.
-        error: why, as the error that the user gets.
+        place: its place in the sample's field: `[2].role`.
+        error: the reason, as the error that the user gets.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -32,13 +32,13 @@ class MisfitError(Exception):
         self.error = error
 
     def within(self, place: int | str | None) -> MisfitError:
-        """The same, of what lies at `place` of something; None is any place of a list."""
+        """Return this error with `place` put before its own place; None stands for any place in a list."""
         self.place = (f".{place}" if isinstance(place, str) else f"[{'' if place is None else place}]") + self.place
         return self
 
 
 def is_nested(value: Any) -> bool:
-    """Whether neither an array nor a list of scalars can hold `value`."""
+    """Return True if neither an array nor a list of scalars can hold `value`."""
     if isinstance(value, Mapping):
         return True
     if not isinstance(value, (list, tuple)):
@@ -50,15 +50,16 @@ def is_nested(value: Any) -> bool:
 
 
 def form_of(value: Any, as_array: Callable[[Any], Array], depth: int = 0) -> Form:
-    """What a value tells of its form.
+    """Return the form of a value, as far as it is known from it.
 
     Args:
-        value: any.
-        as_array: makes an array of a tensor, an array or a NumPy scalar, or raises why it can't be written.
-        depth: how many lists and dicts it is in.
+        value: any value.
+        as_array: makes an array from a tensor, an array or a NumPy scalar, or raises the reason why it cannot be
+            written.
+        depth: how many lists and dicts contain the value.
 
     Raises:
-        MisfitError: it can't be written.
+        MisfitError: the value cannot be written.
     """
     if depth > _DEEPEST:
         raise MisfitError(ValueError(f"it is nested more than {_DEEPEST} deep"))
@@ -101,7 +102,7 @@ def form_of(value: Any, as_array: Callable[[Any], Array], depth: int = 0) -> For
 
 
 def both(form: Form, other: Form) -> Form:
-    """The form of values of both.
+    """Return the form that covers both.
 
     Raises:
         MisfitError: there is none.
@@ -124,14 +125,14 @@ def both(form: Form, other: Form) -> Form:
         return merged
     if form == other:
         return form
-    # A whole number among fractions.
+    # Integers among floats count as floats.
     if isinstance(form, str) and isinstance(other, str) and {form, other} == {"int64", "float64"}:
         return "float64"
     raise MisfitError(ValueError(f"it is {in_words(other)}, but was {in_words(form)} before"))
 
 
 def in_words(form: Form) -> str:
-    """A form, for errors."""
+    """Describe a form for errors."""
     if isinstance(form, dict):
         return f"a dict of {', '.join(form)}"
     if isinstance(form, list):
@@ -140,7 +141,7 @@ def in_words(form: Form) -> str:
 
 
 def unknown_part(form: Form) -> str | None:
-    """The place of something of which nothing told what it is; None if there is none."""
+    """Return the place of a part whose form is still unknown; None if there is none."""
     if isinstance(form, dict):
         inner = ((f".{name}", unknown_part(part)) for name, part in form.items())
         return next((name + place for name, place in inner if place is not None), None)
@@ -151,7 +152,7 @@ def unknown_part(form: Form) -> str | None:
 
 
 def as_text(form: Form) -> str:
-    """A form as the core takes it."""
+    """Return a form as the core takes it."""
 
     def spec(form: Form) -> Any:
         if isinstance(form, dict):
@@ -162,7 +163,7 @@ def as_text(form: Form) -> str:
 
 
 def from_text(text: str) -> Form:
-    """What `as_text` was called on."""
+    """Return the form on which `as_text` was called."""
 
     def form(spec: Any) -> Form:
         if isinstance(spec, str):
@@ -175,11 +176,11 @@ def from_text(text: str) -> Form:
 
 
 class Encoder:
-    """Makes bytes of values: what the core's `NestedType` describes.
+    """Encodes values as bytes in the layout that the core's `NestedType` describes.
 
     Args:
-        as_array: as of `form_of`.
-        as_number: makes a number of a data type of a value, exactly, or raises why it can't.
+        as_array: as for `form_of`.
+        as_number: converts a value exactly to a number of a data type, or raises the reason why it cannot.
     """
 
     def __init__(self, as_array: Callable[[Any], Array], as_number: Callable[[str, Any], Array]) -> None:
@@ -187,10 +188,10 @@ class Encoder:
         self.as_number = as_number
 
     def encoded(self, form: Form, value: Any) -> bytes:
-        """The bytes of `value`.
+        """Return the bytes of `value`.
 
         Raises:
-            MisfitError: it is not of that form.
+            MisfitError: the value does not have that form.
         """
         out = bytearray()
         self._put_one(form, value, out)
@@ -264,7 +265,7 @@ class Encoder:
             out += array.tobytes()
 
 
-# That of the machine, which the core has too.
+# The machine's byte order, which the core uses too.
 _ORDER: Any = "little" if np.little_endian else "big"
 
 

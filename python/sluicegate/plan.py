@@ -1,4 +1,4 @@
-"""Orders that are arithmetic: the plan of an epoch in seed mode, of a shard, and of samplers with their own seed."""
+"""Arithmetic orders: the plan of an epoch in seed mode, of a shard, and of samplers with their own seed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ordering:
-    """What of a loader shapes its order, as it is configured now."""
+    """The loader settings that determine sample order."""
 
     index_sampler: Any
     auto_collation: bool
@@ -46,30 +46,30 @@ class Ordering:
 
     @classmethod
     def of(cls, loader: DataLoader[Any], index_sampler: Any = None) -> Ordering | None:
-        """That of `loader` where its batches follow from arithmetic, and not from what a sampler yields one by one.
+        """Return the ordering of `loader` if its batches follow from arithmetic, not from a sampler's items one by one.
 
         Args:
-            loader: where the arguments are read, now.
-            index_sampler: the loader's, where it was read already.
+            loader: the loader, whose current arguments are read.
+            index_sampler: the loader's, if it was already read.
         """
         ordering = cls.configured(loader, index_sampler)
         return ordering if loader._dataset_kind == _torch.DatasetKind.Map and ordering.is_arithmetic else None
 
     @classmethod
     def configured(cls, loader: DataLoader[Any], index_sampler: Any = None) -> Ordering:
-        """That of any `loader`, as it is configured now; `index_sampler` is the loader's, where it was read already."""
+        """Return the current ordering of any `loader`; `index_sampler` is the loader's, if it was already read."""
         if index_sampler is None:
             index_sampler = loader._index_sampler
         return cls(index_sampler, loader._auto_collation, loader.seed, loader.shard, loader.remainder)
 
     @property
     def is_single(self) -> bool:
-        """Whether a request is one index by itself: a sampler of batches makes lists of them without collation too."""
+        """True if a request is a single index: a sampler of batches makes lists of them even without collation."""
         return not self.auto_collation and _cut_of(self) is None and not _makes_batches(self.index_sampler)
 
     @property
     def is_arithmetic(self) -> bool:
-        """True if the batches follow from arithmetic, and not from what a sampler yields one by one."""
+        """True if the batches follow from arithmetic, not from the items that a sampler yields one by one."""
         if self.shard is not None:
             return True
         cut = _cut_of(self)
@@ -81,7 +81,7 @@ class Ordering:
 
 @dataclass(frozen=True)
 class Whole:
-    """What is ordered for all ranks together, and how each takes its part of it."""
+    """The global order of all ranks, and how each rank takes its part of it."""
 
     sampler: Any
     seed: int | None
@@ -92,7 +92,7 @@ class Whole:
 
     @classmethod
     def of(cls, ordering: Ordering) -> Whole:
-        """That of `ordering`; nothing is drawn, and nobody asked which rank this is."""
+        """Return the global order of `ordering`; nothing is drawn, and the rank is not resolved."""
         each, cut = ordering.index_sampler, _cut_of(ordering)
         batch_size, drop_last, seed = 1, False, ordering.seed
         shard, remainder = ordering.shard, ordering.remainder
@@ -100,14 +100,14 @@ class Whole:
             batch_size, drop_last, each = cut.batch_size, cut.drop_last, cut.sampler
             seed = ordering.seed if getattr(cut, "seed", None) is None else cut.seed
         if seed is not None and type(each) in (DistributedSampler, sampler.DistributedSampler):
-            # A shard by another name: taken as one, the state counts in positions that are the same for every rank.
+            # Equivalent to a shard: treated as one, the state counts positions that are the same for every rank.
             shard, remainder = (each.rank, each.num_replicas), "drop" if each.drop_last else "pad"
-            is_random = each.shuffle and len(each.dataset) > 0  # Torch's `RandomSampler` refuses to have nothing.
+            is_random = each.shuffle and len(each.dataset) > 0  # Torch's `RandomSampler` refuses an empty dataset.
             each = RandomSampler(each.dataset) if is_random else SequentialSampler(each.dataset)
         return cls(each, seed, batch_size, drop_last, shard, remainder)
 
     def identity(self) -> str | None:
-        """In words, which order this is; None where nobody can say."""
+        """Return a description of the order; None if it is unknown."""
         own = self.sampler if _makes_batches(self.sampler) else _own(self.sampler)
         return None if own is None else identity_of(own, self.seed)
 
@@ -119,7 +119,7 @@ _SHARD_ITERABLE = (
 
 
 def check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: Any) -> None:
-    """Refuses arguments of a loader that shape no order; ValueError says which."""
+    """Raise a ValueError for order arguments of a loader that are invalid or contradict each other."""
     if seed is not None and generator is not None:
         raise ValueError("seed option is mutually exclusive with generator: the order comes from the seed alone")
     if remainder not in ("pad", "drop", "exact"):
@@ -136,17 +136,17 @@ def check_order(seed: Any, generator: Any, shard: Any, remainder: Any, dataset: 
 
 
 def make_plan(ordering: Ordering, epoch: int, start: int, ask: Callable[[Any], Iterator[Any]]) -> _core.Plan:
-    """The plan of this rank's batches of `epoch`, from global position `start` on.
+    """Return the plan of this rank's batches of `epoch`, from global position `start` on.
 
     Args:
-        ordering: what shapes the order.
+        ordering: the settings that determine the order.
         epoch: counted from 0.
-        start: how far all ranks are.
-        ask: begins a pass over a sampler of the user's, which is listed: nobody else knows what it yields.
+        start: the position that all ranks have reached.
+        ask: begins a pass over a user-defined sampler, which is listed in full because its items are otherwise unknown.
 
     Raises:
-        ValueError: a shard of an order that the ranks do not agree on, or that is a shard already.
-        TypeError: a shard of a sampler that yields no integers, or has no length.
+        ValueError: the order to shard differs between ranks, or is already a shard.
+        TypeError: the sampler to shard does not yield integers, or has no length.
     """
     if ordering.shard is not None:
         _refuse_double_sharding(ordering)
@@ -157,7 +157,7 @@ def make_plan(ordering: Ordering, epoch: int, start: int, ask: Callable[[Any], I
         source = each.batches(epoch, seed)
     elif each is ordering.index_sampler and ordering.auto_collation:
         if isinstance(each, sampler.Positional) and (seed is not None or has_order(each)):
-            each.core(seed)  # One that repeats batches has no positions, and says so.
+            each.core(seed)  # To raise its error if it repeats batches, which have no positions.
         with _drawing(seed, epoch):
             source = _batches_of(each, ask)
     else:
@@ -167,11 +167,11 @@ def make_plan(ordering: Ordering, epoch: int, start: int, ask: Callable[[Any], I
 
 
 def planned_len(ordering: Ordering, epoch: int) -> int:
-    """How many batches each rank gets in `epoch`; nothing is drawn for it."""
+    """Return how many batches each rank gets in `epoch`; nothing is drawn."""
     _, world_size = resolved_shard(ordering.shard)
     cut = _cut_of(ordering)
     each = ordering.index_sampler if cut is None else cut.sampler
-    # Some know how many batches there are only with a seed.
+    # Some samplers know the number of batches only with a seed.
     is_known = _makes_batches(each) and (ordering.seed is not None or each.seed is not None)
     count: int = len(each.batches(epoch, ordering.seed) if is_known else each)
     local = count // world_size if ordering.remainder == "drop" else -(-count // world_size)
@@ -182,13 +182,13 @@ def planned_len(ordering: Ordering, epoch: int) -> int:
 
 
 def _cut_of(ordering: Ordering) -> Any:
-    """What cuts an order into batches; None where a sampler makes the batches, or there are none."""
+    """Return the batch sampler that cuts an order into batches; None if a sampler makes them, or there are none."""
     cut = ordering.index_sampler
     return cut if type(cut) is sampler.BatchSampler or is_torchs(cut, BatchSampler) else None
 
 
 def resolved_shard(shard: Any) -> tuple[int, int]:
-    """`(rank, world_size)`, asked of `torch.distributed` for "auto"."""
+    """Return `(rank, world_size)`, from `torch.distributed` for "auto"."""
     if shard is None:
         return 0, 1
     if shard == "auto":
@@ -205,7 +205,7 @@ def resolved_shard(shard: Any) -> tuple[int, int]:
 
 
 def has_order(each: Any) -> bool:
-    """Whether `each` was given a seed of its own: then its order is arithmetic in any loader."""
+    """Return True if `each` has its own seed, which makes its order arithmetic in any loader."""
     if not sampler.is_ours(each):
         return False
     return each._has_seed() if isinstance(each, sampler.Positional) else each.seed is not None
@@ -222,7 +222,7 @@ def _is_translatable(each: Any) -> bool:
 
 
 def _order_of(each: Any, epoch: int, seed: int | None, ask: Callable[[Any], Iterator[Any]]) -> _core.Order:
-    """The order of `epoch` that `each`, a sampler of anybody's, stands for."""
+    """Return the order of `epoch` for `each`, a sampler of any kind."""
     if is_torchs(each, SequentialSampler):
         return _core.sequential_sampler(len(each.data_source)).order(epoch)
     if isinstance(each, sampler.Positional) and sampler.is_ours(each) and (seed is not None or has_order(each)):
@@ -241,12 +241,12 @@ def _order_of(each: Any, epoch: int, seed: int | None, ask: Callable[[Any], Iter
 
 
 def _drawing(seed: int | None, epoch: int) -> contextlib.AbstractContextManager[None]:
-    """Around what lists a sampler of the user's: with a seed what it draws follows from it, the same on every rank."""
+    """Return the context for listing a user-defined sampler: a seed determines its draws, the same on every rank."""
     return contextlib.nullcontext() if seed is None else sampler_seeding(seed, epoch).batch()
 
 
 def _own(each: Any) -> sampler.Positional | None:
-    """`each` as one of our samplers with positions, which torch's have in seed mode; None for any other."""
+    """Return `each` as one of our positional samplers, to which torch's translate in seed mode; None for others."""
     if isinstance(each, sampler.Positional) and sampler.is_ours(each):
         return each
     if is_torchs(each, DistributedSampler):
@@ -256,7 +256,7 @@ def _own(each: Any) -> sampler.Positional | None:
 
 
 def is_random(each: Any) -> bool:
-    """Whether `each` is one of torch's samplers that draw, or of ours."""
+    """Return True if `each` is one of torch's samplers that draw, or one of ours that does."""
     if isinstance(each, sampler.Positional):
         return each._is_random()
     return isinstance(each, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler))
@@ -280,7 +280,7 @@ def _batches_of(batch_sampler: Any, ask: Callable[[Any], Iterator[Any]]) -> _cor
 
 
 def _bounded(each: Any, ask: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
-    """What `each` yields: no more than it says, for a sampler may go on for ever."""
+    """Yield at most `len(each)` items of `each`, because a sampler may be infinite."""
     try:
         length = len(each)
     except (TypeError, NotImplementedError) as error:

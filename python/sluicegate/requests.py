@@ -1,7 +1,7 @@
-"""What is asked for: the batches of an epoch, as the core or a fetcher can take them in one call.
+"""Requests: the batches of an epoch, in a form that the core or a fetcher can take in one call.
 
-A *request* is a `range`, a `Slice` of a permutation, a batch that is `Planned`, what `Remaining` of one, or whatever a
-sampler of the user's yields.
+A *request* is a `range`, a `Slice` of a permutation, a `Planned` batch, the `Remaining` part of one, or anything that a
+user-defined sampler yields.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 
 from . import _core
 
-# Indices are converted for many batches at once: to take a slice of a tensor costs more than to convert it.
+# Indices are converted for many batches at once: slicing a tensor costs more than converting it.
 _WINDOW = 1024
 
 
@@ -28,11 +28,11 @@ class Permutation:
     def __init__(self, indices: torch.Tensor) -> None:
         self.tensor = indices
         self.core = _core.Indices(indices.data_ptr(), len(indices), indices)
-        # Where the last window begins, and its indices. One attribute, so that threads see both or neither.
+        # The start of the last window, and its indices. One attribute, so that threads see both or neither.
         self._window: tuple[int, list[int]] = 0, []
 
     def integers(self, start: int, stop: int) -> list[int]:
-        """Returns the indices from `start` up to `stop` as Python's integers; fastest for one batch after the other."""
+        """Return the indices from `start` to `stop` as Python integers; fastest for consecutive batches."""
         first, window = self._window
         if start < first or stop > first + len(window):
             first, window = start, self.tensor[start : max(stop, start + _WINDOW)].tolist()
@@ -49,35 +49,35 @@ class Slice(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """Batch `batch` of a plan; with `is_single`, its one index by itself."""
+    """Batch `batch` of a plan; if `is_single`, its one index instead of a list."""
 
     plan: _core.Plan
     batch: int
     is_single: bool = False
 
 
-# Of a tuple of their parts: every batch is asked for by one of these, and the constructors of the classes take longer
-# than all that the core does to take the request.
+# Take a tuple of the fields. Every batch is requested through one of these, and the classes' own constructors take
+# longer than everything the core does to accept the request.
 slice_of: Callable[[tuple[Permutation, int, int]], Slice] = functools.partial(tuple.__new__, Slice)
 planned_of: Callable[[tuple[_core.Plan, int, bool]], Planned] = functools.partial(tuple.__new__, Planned)
 
 
 class Remaining(NamedTuple):
-    """A batch without the samples that were left out of it."""
+    """A batch without the samples that are skipped."""
 
     indices: npt.NDArray[np.int64]
     valid: npt.NDArray[np.bool_]
-    # What it is left of, where more may be left out of it yet.
+    # The full batch, if more of it may be skipped later.
     whole: Planned | None = None
 
     @property
     def is_single(self) -> bool:
-        """Whether its one index is asked for by itself."""
+        """True if its one index is requested by itself."""
         return self.whole is not None and self.whole.is_single
 
 
 def indices_of(request: Any) -> Any:
-    """What torch's sampler would have yielded in the place of `request`: Python's own integers."""
+    """Return what torch's sampler would have yielded in place of `request`, in Python integers."""
     kind = type(request)
     if kind is Slice:
         return request.permutation.integers(request.start, request.stop)
@@ -91,7 +91,7 @@ def indices_of(request: Any) -> Any:
 
 
 class Integers:
-    """Indices that go to another process as one array, and arrive as the list of integers that a dataset takes."""
+    """Indices that are pickled as one array and unpickled as the list of integers that a dataset takes."""
 
     def __init__(self, array: npt.NDArray[np.int64]) -> None:
         self.array = array
@@ -106,7 +106,7 @@ def _integers(content: bytes) -> list[int]:
 
 
 def portable(request: Any) -> Any:
-    """`request`, to be pickled for another process."""
+    """Return `request` in a form to be pickled for another process."""
     kind = type(request)
     if kind is Slice or (kind in (Remaining, Planned) and not request.is_single):
         return Integers(array_of(request))
@@ -114,7 +114,7 @@ def portable(request: Any) -> Any:
 
 
 def array_of(request: Any) -> npt.NDArray[Any]:
-    """The indices of `request` as int64, or as objects where they are no integers."""
+    """Return the indices of `request` as int64, or as objects if they are not integers."""
     kind = type(request)
     if kind is Planned:
         return np.frombuffer(request.plan.batch(request.batch)[0], np.int64)
@@ -137,13 +137,13 @@ def array_of(request: Any) -> npt.NDArray[Any]:
 
 
 def own_array_of(request: Any) -> npt.NDArray[Any]:
-    """As `array_of`, for users: an array of their own, which torch indexes with without a warning."""
+    """Return `array_of(request)` as the user's own array, with which torch indexes without a warning."""
     array = array_of(request)
     return array if array.base is None and type(request) is not Remaining else array.copy()
 
 
 def size_of(request: Any) -> int:
-    """How many samples `request` asks for."""
+    """Return the number of samples in `request`."""
     kind = type(request)
     if kind is Slice:
         return int(request.stop - request.start)
@@ -156,7 +156,7 @@ def size_of(request: Any) -> int:
 
 
 def is_part_of_epoch(request: Any) -> npt.NDArray[np.bool_]:
-    """By sample of `request`: whether it is part of the epoch, and no padding."""
+    """Return, for each sample of `request`, True if it is part of the epoch and not padding."""
     if type(request) is Remaining:
         return request.valid
     if type(request) is not Planned:
@@ -166,10 +166,9 @@ def is_part_of_epoch(request: Any) -> npt.NDArray[np.bool_]:
 
 
 def without(request: Any, left_out: frozenset[int]) -> Any:
-    """`request` without the samples in `left_out`: the very request without any; None where nothing is left.
+    """Return `request` without the samples in `left_out`: itself if none are affected; None if nothing is left.
 
-    Ranks take their steps together: where another one has something left of its batch, the first sample of that pads
-    this one.
+    Ranks step together: if another rank has samples left in its batch, the first of those pads this one.
     """
     if type(request) is Remaining and request.whole is not None:
         rest = without(request.whole, left_out)
@@ -201,7 +200,7 @@ def _kept(indices: npt.NDArray[Any], left_out: frozenset[int]) -> npt.NDArray[np
 
 
 class _RequestPickler(pickle.Pickler):
-    """Pickles indices. Those of a sampler that walks over a tensor are views of it, and would take all of it along."""
+    """Pickles indices; clones tensors, because a view from iterating over one would include the whole tensor."""
 
     def reducer_override(self, item: Any) -> Any:
         if type(item) is torch.Tensor and item.layout is torch.strided:
@@ -210,7 +209,7 @@ class _RequestPickler(pickle.Pickler):
 
 
 def pickled_request(index: Any) -> bytes:
-    """What `portable` returned, pickled for a worker."""
+    """Return the result of `portable`, pickled for a worker."""
     stream = io.BytesIO()
     _RequestPickler(stream, pickle.HIGHEST_PROTOCOL).dump(index)
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""What is random about a sample: generators that are a pure function of (seed, epoch, index)."""
+"""Randomness of a sample: generators that are a pure function of (seed, epoch, index)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["GlobalDrawWatch", "SampleGenerators", "SampleSeeding", "sample_rng",
 
 
 class SampleGenerators:
-    """The generators of one sample, each made when it is first asked for: three independent streams.
+    """The generators of one sample, each made on first access: three independent streams.
 
-    What they give depends on the loader's seed, the epoch and the index alone, in whichever thread or process the
-    sample is fetched. They may be kept; nobody else draws from them.
+    Their values depend only on the loader's seed, the epoch and the index, whichever thread or process fetches the
+    sample. They can be kept; nothing else draws from them.
     """
 
     __slots__ = ("_key", "_numpy", "_python", "_torch")
@@ -41,22 +41,22 @@ class SampleGenerators:
 
     @property
     def python(self) -> random.Random:
-        """A generator of Python's, with the methods of the module `random`."""
+        """A Python generator, with the methods of the module `random`."""
         if self._python is None:
             self._python = random.Random(self._seed("sample python"))
         return self._python
 
     @property
     def numpy(self) -> np.random.Generator:
-        """A generator of NumPy's, on PCG64."""
+        """A NumPy generator, on PCG64."""
         if self._numpy is None:
-            # Not `default_rng`, whose bit generator another version may change.
+            # Not `default_rng`: a later NumPy version may change its bit generator.
             self._numpy = np.random.Generator(np.random.PCG64(self._seed("sample numpy")))
         return self._numpy
 
     @property
     def torch(self) -> torch.Generator:
-        """A generator of torch's, on the CPU."""
+        """A torch generator, on the CPU."""
         if self._torch is None:
             self._torch = generator_of_key(self._key)
         return self._torch
@@ -65,7 +65,7 @@ class SampleGenerators:
         return int.from_bytes(_core.generator_words(self._key, stream)[:16], "little")
 
     def __repr__(self) -> str:
-        """The key that they are made from."""
+        """Show the key from which the generators are made."""
         return f"<SampleGenerators of key {self._key:#018x}>"
 
 
@@ -74,7 +74,7 @@ class _Current(threading.local):
 
     key: int | None = None
     generators: SampleGenerators | None = None
-    # Whether somebody further out puts the global generators back.
+    # True if an outer context restores the global generators.
     is_ahead = False
 
 
@@ -82,15 +82,15 @@ _current = _Current()
 
 
 def sample_rng() -> SampleGenerators:
-    """The generators of the sample that this thread is fetching, for random transforms in a dataset's `__getitem__`.
+    """Return the generators of the sample that this thread is fetching, for random transforms in `__getitem__`.
 
-    Its attributes are `.python` (`random.Random`), `.numpy` (`numpy.random.Generator`) and `.torch`
-    (`torch.Generator` of the CPU). They depend on the loader's seed, the epoch and the sample's index alone, so they
-    give the same in the main thread, in worker processes and in worker threads, where the global generators can't.
-    Every call for one sample gives the same generators; each goes on where the last draw left it.
+    The attributes are `.python` (`random.Random`), `.numpy` (`numpy.random.Generator`) and `.torch` (`torch.Generator`,
+    on the CPU). They depend only on the loader's seed, the epoch and the sample's index, so they give the same values
+    in the main thread, in worker processes and in worker threads, which the global generators cannot. Every call for
+    one sample returns the same generators; each continues after its last draw.
 
     Raises:
-        RuntimeError: no sample is being fetched by a loader with a seed, in this thread.
+        RuntimeError: this thread is not fetching a sample for a loader with a seed.
 
     Examples:
         >>> from sluicegate.rng import SampleSeeding
@@ -119,19 +119,19 @@ def sample_rng() -> SampleGenerators:
 
 
 def seeded_generators() -> SampleGenerators | None:
-    """What `sample_rng` gives, or None where no sample is being fetched with a seed in this thread."""
+    """Return what `sample_rng` returns, or None if this thread is not fetching a sample with a seed."""
     return None if _current.key is None else sample_rng()
 
 
 class SampleSeeding:
-    """Makes each sample's generators the current ones, and sets the global generators for it.
+    """Makes each sample's generators the current ones, and seeds the global generators for it.
 
-    Threads may share one, if they are in the same epoch; it may be pickled.
+    Threads may share one if they are in the same epoch. It can be pickled.
 
     Args:
         seed: the loader's seed, 0 <= seed < 2**64.
-        seed_globals: whether to set the global generators of Python, NumPy and torch (CPU) for each sample. They belong
-            to the process: not for threads that fetch side by side.
+        seed_globals: True to seed the global generators of Python, NumPy and torch (CPU) for each sample. They belong
+            to the process, so this is not for threads that fetch concurrently.
 
     Examples:
         >>> import random
@@ -155,17 +155,17 @@ class SampleSeeding:
         self._globals: _core.GlobalGenerators | None = None
 
     def begin(self, epoch: int) -> None:
-        """The samples that follow are those of `epoch`."""
+        """Declare that the samples that follow belong to `epoch`."""
         self._epoch = epoch
         self._globals = global_generators() if self._seed_globals else None
 
     def sample(self, index: Any) -> None:
-        """The sample at `index` is fetched next, by this thread.
+        """Declare that this thread fetches the sample at `index` next.
 
-        Any integer will do; of strings, bytes, numbers and tuples of them their text counts.
+        Any integer works; strings, bytes, numbers and tuples of them count by their text.
 
         Raises:
-            TypeError: an index of another type, that does not say which sample it is.
+            TypeError: `index` has a type that does not identify a sample.
         """
         key = self.key_of(index)
         _current.key = key
@@ -177,10 +177,10 @@ class SampleSeeding:
             generators.seed(key)
 
     def key_of(self, index: Any) -> int:
-        """What the generators of the sample at `index` follow from.
+        """Return the key that determines the generators of the sample at `index`.
 
         Raises:
-            TypeError: an index that does not say which sample it is.
+            TypeError: `index` does not identify a sample.
         """
         try:
             return _core.sample_key(self._seed, self._epoch, index)
@@ -188,20 +188,20 @@ class SampleSeeding:
             return _core.sample_key(self._seed, self._epoch, _number_of(index))
 
     def batch(self) -> AbstractContextManager[None]:
-        """A context in which a batch is fetched and collated.
+        """Return a context in which a batch is fetched and collated.
 
-        At its end, also by an exception, this thread is fetching what it was fetching before, and the global
-        generators, if they are seeded, are where they were: a dataset may iterate over a loader of its own while a
-        sample is fetched.
+        On exit, also after an exception, this thread's current sample is what it was before, and so are the global
+        generators if they are seeded: a dataset may iterate over its own loader while a sample is fetched.
         """
         if self._seed_globals:
             self._globals = global_generators()
         return _Batch(self._globals)
 
     def alone(self, index: Any, fetch: Callable[[], _T]) -> _T:
-        """What `fetch` returns: the sample at `index`, in a batch of its own.
+        """Return what `fetch` returns: the sample at `index`, in a batch of its own.
 
-        Within `reading_ahead` the global generators are not put back after each; after those inside of one they are.
+        Within `reading_ahead`, the global generators are not restored after each sample. They are restored after
+        samples fetched inside of one.
         """
         if self._seed_globals:
             if not _current.is_ahead:
@@ -246,7 +246,7 @@ class _Batch(AbstractContextManager[None]):
 
 @contextlib.contextmanager
 def reading_ahead() -> Iterator[None]:
-    """Around what fetches one sample after the other, each `alone`, and draws nothing in between."""
+    """Wrap code that fetches samples one after the other, each with `alone`, and draws nothing in between."""
     outer = _current.is_ahead
     with keeping_generators():
         _current.is_ahead = True
@@ -257,10 +257,10 @@ def reading_ahead() -> Iterator[None]:
 
 
 class GlobalDrawWatch:
-    """Tells whose global generator has moved.
+    """Detects which global generators have moved.
 
-    Draws of every thread count, also of the training loop's: arm it right before one sample is fetched and ask right
-    after, and take an answer that is not the same for several samples for somebody else's.
+    Draws by any thread count, including the training loop's. Arm it right before one sample is fetched and ask right
+    after. If the answers differ between samples, attribute the draws to other code.
 
     Examples:
         >>> import random
@@ -277,12 +277,12 @@ class GlobalDrawWatch:
         self._generators: _core.GlobalGenerators | None = None
 
     def arm(self) -> None:
-        """What is drawn from now on counts."""
+        """Start watching: draws from now on count."""
         self._generators = global_generators()
         self._states = self._generators.take()
 
     def drawn(self) -> list[str]:
-        """The modules whose global generator is not where it was, of `"random"`, `"numpy.random"` and `"torch"`."""
+        """Return the modules whose global generator has moved: any of `"random"`, `"numpy.random"` and `"torch"`."""
         if self._generators is None:
             return []
         moved = self._generators.moved(self._states)
@@ -290,7 +290,7 @@ class GlobalDrawWatch:
 
 
 def _number_of(index: Any) -> int:
-    """A number for an index that is none, from its text."""
+    """Return a number for an index that is not a number, from its text."""
     return int.from_bytes(hashlib.blake2b(_text_of(index).encode(), digest_size=8).digest(), "little")
 
 

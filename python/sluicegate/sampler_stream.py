@@ -1,4 +1,4 @@
-"""The requests of a sampler of the user's, asked for one by one."""
+"""`SamplerStream`: the requests of a user-defined sampler, one at a time."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .torch_order import is_torchs
 
 
 class SamplerStream:
-    """What a sampler yields, batch by batch, with its state where it has one.
+    """The items of a sampler, batch by batch, with its state if it has one.
 
-    Torch's own `BatchSampler` is done here, so that the state of the iterator that it would hide can be asked for.
+    Does the work of torch's own `BatchSampler`, which would hide the state of the inner iterator.
 
     Args:
-        index_sampler: the loader's batch sampler, or its sampler when batches are not made.
-        index_iterator: `iter(index_sampler)`, not begun.
-        state: what the sampler said of itself when `past` batches had been yielded.
-        past: how many batches of the epoch are left out: by `state`, or by reading and dropping them.
-        order: the state of a generator that a `RandomSampler` draws the order from, instead of its own.
-        before: what `left` or `state` returned at the end of the epoch before, if anything is known of it.
+        index_sampler: the loader's batch sampler, or its sampler if there are no batches.
+        index_iterator: `iter(index_sampler)`, not started.
+        state: the state that the sampler reported after `past` batches were yielded.
+        past: how many batches of the epoch to skip: by `state`, or by reading and dropping them.
+        order: the state of a generator from which a `RandomSampler` draws the order, instead of its own.
+        before: what `left` or `state` returned at the end of the previous epoch, if known.
     """
 
     def __init__(
@@ -49,20 +49,20 @@ class SamplerStream:
         begun = index_iterator if self._batches is None and state is None and order is None else None
         indices = past and past * (1 if self._batches is None else int(self._batches.batch_size))
         resumed = None if state is None else _place(state, indices)
-        # Ours say where they are too, but what they drew is drawn again from the generators, as torch's is.
+        # Our samplers report their position too, but their draws are repeated from the generators, as torch's are.
         is_asked = not is_ours(thing)
         self._place = StreamPlace(
             thing, resumed, None if before is None else _place(before), iterator=begun, is_asked=is_asked
         )
-        # What gives one index after the other, or whole batches where they are the sampler's.
+        # Yields one index at a time, or whole batches if the sampler makes them.
         self.indices = self._place.take_iterator()
         self.is_stateful = self._place.is_stateful
-        # How large the next batch is: read when the first one is asked for, and before every other that may be smaller.
+        # The size of the next batch: read for the first batch, and before each later one unless `drop_last` is set.
         self._size: int | None = 0
         self._drops_last = False
-        # No generator of this object's own says so: it would keep this, and with it the sampler's, until a collection.
+        # A flag, not a generator, which would keep this object and its sampler alive until a garbage collection.
         self._is_over = False
-        # Some that have yielded the last index say where their next pass begins: after it, or with it.
+        # After the last index, some samplers report the start of their next pass: after it, or together with it.
         self._has_ended = bool(state and state.get("has_ended"))
         self._length = _length(thing) if self.is_stateful else None
         self._is_over = self._has_ended
@@ -75,14 +75,14 @@ class SamplerStream:
     def __next__(self) -> Any:
         if self._is_over:
             raise StopIteration
-        self._is_over = True  # Where the sampler fails too.
+        self._is_over = True  # Also if the sampler fails.
         self._place.begin_batch()
         request = self._next_index() if self._batches is None else self._next_batch()
         self._is_over = False
         return request
 
     def state(self) -> bytes | None:
-        """What the sampler, or its iterator, says of itself now, pickled; None when it says nothing."""
+        """Return the current state of the sampler or its iterator, pickled; None if it has none."""
         return pickled(self._told) if self.is_stateful else None
 
     def _told(self) -> Any:
@@ -91,9 +91,9 @@ class SamplerStream:
         return place["state"] | {"has_ended": self._has_ended}
 
     def left(self) -> dict[str, Any] | None:
-        """What the next epoch is to know of this one, which was left in its middle; None where nothing is to be known.
+        """Return what the next epoch must know of this one, which was left in its middle; None if nothing.
 
-        Asked now, for the sampler will soon speak of the next one.
+        Call it when leaving: after that the sampler reports the state of its next pass.
         """
         place = self._place.left() if self.is_stateful else None
         return None if place is None else {"left": place}
@@ -120,7 +120,7 @@ class SamplerStream:
         if not batch:
             self._place.ended = True
             raise StopIteration
-        # All at once, where somebody has set no size: then the next look finds the end.
+        # `batch_size` None takes everything at once; the next read then finds the end.
         is_short = self._size is not None and len(batch) < self._size
         self._place.ended = self._has_ended = is_short
         self._count(len(batch))
@@ -133,16 +133,16 @@ _END = object()
 
 
 def leave_epoch(index_sampler: Any, state: Any) -> None:
-    """Brings a stateful sampler to where an epoch left it; `state` is what was said of that at its end."""
+    """Bring a stateful sampler to where an epoch left it; `state` is what was recorded at the epoch's end."""
     thing = index_sampler.sampler if is_torchs(index_sampler, BatchSampler) else index_sampler
     if "left" not in state and next(SamplerStream(index_sampler, iter(()), state, 0), None) is None:
         return  # It has seen its end.
-    # Else it was left in its middle; or it has begun anew by itself, with its last index.
+    # Otherwise it was left in its middle, or it started again by itself with its last index.
     StreamPlace(thing, _place(state))
 
 
 def _place(state: dict[str, Any], indices: int = 0) -> dict[str, Any]:
-    """Where a pass over a sampler was, `indices` after its beginning, when it said `state`."""
+    """Return the place of a pass over a sampler that reported `state` after `indices` indices."""
     if "left" in state:
         left: dict[str, Any] = state["left"]
         return left

@@ -20,22 +20,22 @@ _VERSION = 4
 
 
 class ShardManifest:
-    """The record of a job that writes shards, a small JSON file next to them; and the exclusive right to write them.
+    """The record of a job that writes shards, a small JSON file next to them, and the exclusive right to write them.
 
     It holds the job's arguments, the number of samples and bytes of each finished shard, and the digests of the first
-    sample and of each shard's last sample. A resumed job asks for these samples again and compares them.
+    sample and of each shard's last sample. A resumed job reads these samples again and compares them.
 
-    It also says which files belong to the job: a shard's number is reserved here, on the disk, before a file of that
-    name can appear. After a crash or a full disk, files with reserved numbers are the job's own and may be removed.
+    It also records which files belong to the job: a shard's number is reserved here, on disk, before a file of that
+    name can appear. After a crash or a full disk, files with reserved numbers belong to the job and may be removed.
     Other files are never removed or replaced. If a glob would read one of them together with the shards, it is an
     error.
 
     One process or thread at a time has the right to write; the operating system takes it from a process that dies.
 
     Args:
-        pattern: the path of the shards, with a place for their number.
-        arguments: what the shards depend on apart from the samples; of JSON's types.
-        files: returns the files that the shard at a path consists of, or that would change how it is read.
+        pattern: the path of the shards, with a placeholder for their number.
+        arguments: what the shards depend on in addition to the samples, in JSON types.
+        files: returns the files of which the shard at a path consists, or that would change how it is read.
 
     Examples:
         >>> import tempfile
@@ -57,9 +57,9 @@ class ShardManifest:
         self.reserved = 0
         """Shards with lower numbers belong to this job."""
         self.first: str | None = None
-        """The digest of the first sample; None as long as there is none."""
+        """The digest of the first sample; None while there is none."""
         self.form: Any = None
-        """What the first samples have told of all, JSON's types."""
+        """What the first samples determine for all, in JSON types."""
         self.is_whole = False
         self._waiting: dict[int, dict[str, Any]] = {}
         self._is_writing = False
@@ -71,14 +71,14 @@ class ShardManifest:
         return sum(shard["samples"] for shard in self.shards)
 
     def load(self, resume: bool) -> None:
-        """Takes over what an earlier job has written; without `resume` removes it.
+        """Take over the output of an earlier job, or remove it if `resume` is False.
 
         Raises:
             ValueError: it was begun with other arguments, or the file is damaged.
             FileExistsError: files that no manifest lists would be read together with the shards.
         """
         found = self._found()
-        # A damaged manifest does not say which files are its own.
+        # A damaged manifest cannot be trusted to list only its own files.
         known = found if isinstance(found, dict) and found.get("digest") == _digest(found) else None
         if resume and found is not None:
             if known is None:
@@ -119,7 +119,7 @@ class ShardManifest:
             return False
 
     def _refuse_look_alikes(self, known: dict[str, Any] | None, *, has_manifest: bool) -> None:
-        """Raises an error if a glob would find files that are not of this job, nor of one whose files it replaces."""
+        """Raise an error if a glob would find files other than this job's or those of a job that it replaces."""
         names, reserved = (self.names, 0) if known is None else _owned(known, self.names)
         owned = set(names.present(range(reserved)))
         others = [path for path in self.names.look_alikes(0) if path not in owned]
@@ -133,11 +133,11 @@ class ShardManifest:
             )
 
     def _bytes(self, number: int) -> int:
-        """Returns the size of all files of a shard together."""
+        """Return the total size of all files of a shard."""
         return sum(os.path.getsize(path) for path in self.names.paths(number) if os.path.isfile(path))
 
     def reserve(self, number: int) -> None:
-        """Makes shard `number` the job's own, before anything is written under its name.
+        """Make shard `number` the job's own, before anything is written under its name.
 
         Raises:
             FileExistsError: a file of that name has appeared since the job began.
@@ -145,7 +145,7 @@ class ShardManifest:
         self._is_writing = True
         if number < self.reserved:
             return
-        # Some more at once: writing this file for each of very many small shards would take long.
+        # Reserves some more, because writing this file for each of very many small shards would take long.
         reserved = number + 1 + number // 8
         for path in self.names.present(range(self.reserved, reserved)):
             raise FileExistsError(f"{path!r} has appeared while these shards were written: remove it, and go on")
@@ -153,7 +153,7 @@ class ShardManifest:
         self.save()
 
     def add(self, number: int, *, samples: int, size: int, last: str) -> bool:
-        """Notes that shard `number` is finished. Returns True if that is to be saved."""
+        """Record that shard `number` is finished. Return True if the manifest should be saved."""
         self._waiting[number] = {"samples": samples, "bytes": size, "last": last}
         before = len(self.shards)
         # Without gaps: a job resumes after the samples of the shards listed here.
@@ -162,16 +162,16 @@ class ShardManifest:
         return len(self.shards) > before
 
     def remove_unlisted(self) -> None:
-        """Removes the job's files after the last shard that is listed.
+        """Remove the job's files after the last listed shard.
 
-        They were finished before one of lower number that failed, or come from a longer job.
+        They were finished before one with a lower number that failed, or come from a longer job.
         """
         for path in self.names.present(range(len(self.shards), self.reserved)):
             os.remove(path)
         self.reserved = len(self.shards)
 
     def save(self) -> None:
-        """Puts on the disk what is known."""
+        """Write the manifest to disk."""
         unfinished = f"{self.path}.unfinished"
         known = {
             "arguments": self.arguments,
@@ -192,23 +192,23 @@ class ShardManifest:
             if os.path.lexists(unfinished):
                 os.remove(unfinished)
             if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-                # A write that fails does not say of which file.
+                # A failed write does not name its file.
                 raise OSError(error.errno, error.strerror, unfinished) from error
             raise
 
     def finish(self) -> None:
-        """Notes that all shards are listed, and removes others of the job."""
+        """Record that all shards are listed, and remove other files of the job."""
         self.remove_unlisted()
         self.is_whole = True
         self.save()
 
     def discard(self) -> None:
-        """Leaves the listed shards of a job that has failed, and no file if there is none.
+        """Keep the listed shards of a job that has failed; leave no file if there are none.
 
-        If even that fails, the manifest on the disk still lists what belongs to the job.
+        If even that fails, the manifest on disk still lists the files that belong to the job.
         """
         with suppress(OSError):
-            # A job that has failed before it wrote anything was perhaps given the wrong samples.
+            # A job that failed before it wrote anything may have been given the wrong samples: keep its files.
             if self._is_writing:
                 self.remove_unlisted()
                 self.save()
@@ -216,20 +216,20 @@ class ShardManifest:
                 os.remove(self.path)
 
     def paths(self) -> list[str]:
-        """Returns the paths of the listed shards."""
+        """Return the paths of the listed shards."""
         return [self.pattern.format(number) for number in range(len(self.shards))]
 
     def __enter__(self) -> ShardManifest:
-        """Takes the right to write the shards.
+        """Take the right to write the shards.
 
         Raises:
-            RuntimeError: another process has it, or another thread.
+            RuntimeError: another process or thread has it.
         """
         path = f"{self.path}.lock"
         while True:
             lock = open_own(path)
             try:
-                # Of the open file: threads of one process keep each other out too.
+                # The lock belongs to the open file, so threads of one process exclude each other too.
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 os.close(lock)
@@ -238,11 +238,11 @@ class ShardManifest:
                         f"another process or thread writes to {self.pattern!r}, and has the lock {path!r}: wait for "
                         "it, or give this one another pattern"
                     ) from None
-                # A file system without locks.
+                # The file system has no locks.
                 with suppress(OSError):
                     os.remove(path)
                 return self
-            # Whoever had it before may have removed it meanwhile.
+            # The previous owner may have removed the file in the meantime.
             if os.path.lexists(path) and os.path.samestat(os.fstat(lock), os.stat(path)):
                 self._lock = lock
                 _locked.add(self)
@@ -250,7 +250,7 @@ class ShardManifest:
             os.close(lock)
 
     def __exit__(self, *_: object) -> None:
-        """Gives the right back."""
+        """Give up the right to write."""
         if self._lock is not None:
             os.remove(f"{self.path}.lock")
             os.close(self._lock)
@@ -261,7 +261,7 @@ _locked: weakref.WeakSet[ShardManifest] = weakref.WeakSet()
 
 
 def _leave_locks_to_parent() -> None:
-    """Closes them in a forked child, which would keep the right when its parent has died."""
+    """Close the locks in a forked child, which would otherwise keep the right after its parent has died."""
     for manifest in _locked:
         if manifest._lock is not None:
             with suppress(OSError):
@@ -274,14 +274,14 @@ os.register_at_fork(after_in_child=_leave_locks_to_parent)
 
 
 def _owned(known: dict[str, Any], names: ShardNames) -> tuple[ShardNames, int]:
-    """Returns the names of the shards that a manifest lists or has reserved, and how many these are."""
-    # Those of version 3 say neither.
+    """Return the names of the shards that a manifest lists or has reserved, and how many there are."""
+    # Manifests of version 3 have neither key.
     patterns = known["arguments"].get("names", names.patterns)
     return ShardNames(names.folder, patterns), known.get("reserved", len(known["shards"]))
 
 
 def _remove_unfinished(names: ShardNames, reserved: int) -> None:
-    """Removes unfinished files that a killed process has left."""
+    """Remove unfinished files left by a killed process."""
     for number in range(reserved):
         for path in names.paths(number):
             with suppress(FileNotFoundError):
@@ -289,6 +289,6 @@ def _remove_unfinished(names: ShardNames, reserved: int) -> None:
 
 
 def _digest(known: dict[str, Any]) -> str:
-    """Returns the digest by which changes to the file are noticed."""
+    """Return the digest that reveals changes to the file."""
     rest = {name: value for name, value in known.items() if name != "digest"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 class ShardNames:
-    """The names of the files that numbered shards consist of.
+    """The file names of numbered shards.
 
     Args:
-        folder: where the files are.
-        patterns: for each file of a shard, its name with a place for the number, as of `str.format`.
+        folder: the folder of the files.
+        patterns: for each file of a shard, its name with a placeholder for the number, in the syntax of `str.format`.
 
     Examples:
         >>> names = ShardNames("/data", ["a-{:03d}.bin", "a-{:03d}.idx"])
@@ -26,18 +26,18 @@ class ShardNames:
         self.patterns = list(patterns)
 
     def paths(self, number: int) -> list[str]:
-        """Returns the paths of all files of shard `number`, present or not."""
+        """Return the paths of all files of shard `number`, present or not."""
         return [os.path.join(self.folder, pattern.format(number)) for pattern in self.patterns]
 
     def present(self, numbers: Iterable[int]) -> Iterator[str]:
-        """Yields the paths of those files of the shards `numbers` that exist."""
+        """Yield the paths of the files of shards `numbers` that exist."""
         for number in numbers:
             yield from (path for path in self.paths(number) if os.path.lexists(path))
 
     def look_alikes(self, count: int) -> list[str]:
-        """Returns the paths in the folder that a reader would take for shards, other than shards 0 to `count` - 1.
+        """Return the paths in the folder that a reader would take for shards, other than shards 0 to `count` - 1.
 
-        These are names with any number in the place of the number, whatever its width: a glob that finds the shards
+        These are names with any number in place of the placeholder, whatever its width: a glob that finds the shards
         finds them too.
         """
         ours = {pattern.format(number) for pattern in self.patterns for number in range(count)}
@@ -47,12 +47,12 @@ class ShardNames:
 
 
 def without_number(pattern: str) -> str:
-    """Returns `pattern` without the place for the number."""
+    """Return `pattern` without the placeholder for the number."""
     return "".join(literal for literal, *_ in string.Formatter().parse(pattern))
 
 
 def _numbered(pattern: str) -> str:
-    """Returns a regular expression for `pattern` with any number in it."""
+    """Return a regular expression for `pattern` with any number in it."""
     expression = ""
     for literal, field, spec, _ in string.Formatter().parse(pattern):
         expression += re.escape(literal)

@@ -1,6 +1,6 @@
-"""`write_shards`: the samples of a dataset as files of bounded size, in parallel, whole or not at all, resumable.
+"""`write_shards`: writes the samples of a dataset as files of bounded size, in parallel, atomic and resumable.
 
-What is said here once holds for every format that is written; a format is a `ShardFormat`.
+What is described here applies to every output format; a format is a `ShardFormat`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .paths import Path, local
 from .progress_line import ProgressLine
 from .shard_manifest import ShardManifest
 
-# Samples that are encoded at once: fewer are not worth the way to a worker.
+# Samples that are encoded at once: fewer are not worth the trip to a worker.
 _BATCH_SIZE = 64
 
-# Seconds between two looks at what the threads have written.
+# Seconds between two checks of what the threads have written.
 _INTERVAL = 0.2
 
 _T = TypeVar("_T")
@@ -35,46 +35,46 @@ _T = TypeVar("_T")
 class ShardFormat(ABC):
     """How samples become shards. It is pickled to worker processes, which encode.
 
-    A block is what some samples that follow one another are encoded to, whatever that is. How a sample is encoded does
-    not depend on the others of its block.
+    A block is the encoded form, of any type, of some consecutive samples. The encoding of a sample does not depend on
+    the others in its block.
     """
 
     example: str
-    """A name of shards, for errors."""
+    """An example of a pattern, for errors."""
 
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """What the bytes of shards depend on beside the samples: JSON's types."""
+        """Return what the bytes of shards depend on in addition to the samples, in JSON types."""
 
     def files(self, path: str) -> list[str]:
-        """The files that the shard at `path` may consist of."""
+        """Return the files of which the shard at `path` may consist."""
         return [path]
 
     def learn(self, samples: list[Any]) -> Any:
-        """What the first samples tell of all, of JSON's types; called before all else, but for `recall`."""
+        """Return what the first samples determine for all, in JSON types; called before everything except `recall`."""
         return None
 
     def recall(self, form: Any) -> None:  # noqa: B027  (Most have nothing to recall.)
-        """Takes over what `learn` said in another process."""
+        """Take over the return value of `learn` from another process."""
 
     @abstractmethod
     def encode(self, samples: list[Any], first: int) -> Any:
-        """The block of `samples`, the first of which has index `first`."""
+        """Return the block of `samples`, the first of which has index `first`."""
 
     @abstractmethod
     def digested(self, block: Any, place: int) -> Iterable[bytes]:
-        """The sample at `place` of a block, as bytes that tell it from others."""
+        """Return the sample at `place` of a block as bytes that distinguish it from other samples."""
 
     @abstractmethod
     def open(self, shard_bytes: int, threads: int) -> _core.Shards:
-        """What writes the shards."""
+        """Return the writer of the shards."""
 
     @abstractmethod
     def append(self, shards: _core.Shards, block: Any, start: int, first: int) -> int:
-        """Appends the samples of `block` from `start` on, whose own index is `first`; how many there was room for."""
+        """Append the samples of `block` from `start` on, the first with index `first`; return how many fit."""
 
     def follow(self, block: Any) -> None:  # noqa: B027  (Most samples do not depend on the one before.)
-        """Takes note that the next sample to be appended comes after this block of one sample."""
+        """Record that the next sample to be appended comes after this block of one sample."""
 
 
 def write_shards(
@@ -87,22 +87,23 @@ def write_shards(
     threads: int,
     resume: bool,
 ) -> list[str]:
-    """Writes the samples of `dataset`, in its order.
+    """Write the samples of `dataset`, in order.
 
-    A shard appears under its name when it is finished and on the disk; until then it is called `*.unfinished`, and on
-    an error no such file is left. A manifest next to the shards lists them, and every name before it is used. A job
-    that was killed resumes from it: the first sample, and the last one of the listed shards, are asked for again and
-    compared, listed shards are kept, and all others of the job are made again or removed. When this returns, a glob
-    finds this job's shards and no others.
+    A shard gets its name when it is finished and on disk. Until then it is called `*.unfinished`, and after an error no
+    such file is left. A manifest next to the shards lists them, and records every name before it is used.
+
+    A job that was killed resumes from the manifest: the first sample, and the last one of the listed shards, are read
+    again and compared. Listed shards are kept; all others of the job are written again or removed. When this returns, a
+    glob finds this job's shards and no others.
 
     Returns:
         The paths of the shards.
 
     Raises:
-        ValueError: the pattern has no place for a number; or what was begun there was begun with other arguments or of
-            other samples.
-        FileExistsError: a file is named like a shard, and no manifest says that this function has written it.
-        RuntimeError: another process writes there.
+        ValueError: the pattern has no placeholder for a number, or the existing output was begun with other arguments
+            or other samples.
+        FileExistsError: a file has the name of a shard, but no manifest shows that this function wrote it.
+        RuntimeError: another process is writing there.
     """
     pattern = local("pattern", pattern)
     if pattern.format(0) == pattern.format(1):
@@ -129,7 +130,7 @@ def write_shards(
 
 
 def _length(dataset: Any) -> int | None:
-    """Returns the number of samples; None for a stream that does not have it."""
+    """Return the number of samples; None for a stream without a length."""
     try:
         return len(dataset)
     except (TypeError, NotImplementedError):
@@ -137,13 +138,13 @@ def _length(dataset: Any) -> int | None:
 
 
 class _Job:
-    """One call."""
+    """One call of `write_shards`."""
 
     def __init__(self, manifest: ShardManifest, form: ShardFormat, source: _Stream | _Indexed) -> None:
         self.manifest = manifest
         self.form = form
         self.source = source
-        # By number, the digests of the last samples of shards that are not known to be whole.
+        # By number, the digest of the last sample of each shard that is not yet known to be complete.
         self.lasts: dict[int, str] = {}
         self.begun = 0
 
@@ -181,9 +182,9 @@ class _Job:
             try:
                 shards.close()
             except OSError as left:
-                # The reason comes first.
+                # The original error comes first.
                 add_note(error, str(left))
-            # Shards that are finished by now need not be made again. Each one that failed is an error of its own.
+            # Shards that are finished by now need not be written again. Each one that failed raises its own error.
             while not self._noted(shards, first_shard):
                 pass
             raise
@@ -202,7 +203,7 @@ class _Job:
         while place < count:
             place += self.form.append(shards, block, place, first + place)
             if place < count:
-                # Full; or the very first one.
+                # The shard is full, or there is none yet.
                 self._end(shards, before if place == 0 else (block, place - 1))
                 self.manifest.reserve(self.begun)
                 shards.begin(self.manifest.pattern.format(self.begun))
@@ -224,7 +225,7 @@ class _Job:
             self.manifest.save()
 
     def _compare(self, start: int) -> None:
-        """Compares samples with what is known of them."""
+        """Compare samples with their digests in the manifest."""
         known = {}
         if self.manifest.first is not None:
             known[0] = self.manifest.first
@@ -238,7 +239,7 @@ class _Job:
                 )
             if index == start - 1:
                 self.form.follow(block)
-        # Only its end tells that a stream without a length has become longer.
+        # Only reading past the end shows that a stream without a length has become longer.
         if self.manifest.is_whole and start > 0 and self.source.goes_on_at(start):
             raise ValueError(
                 f"there are more samples than the {start:,} in the shards of {self.manifest.path!r}: give the same "
@@ -254,7 +255,7 @@ class _Job:
 
 
 class _Stream:
-    """What can only be read in its order."""
+    """A dataset that can only be read in order."""
 
     def __init__(self, dataset: Any, form: ShardFormat) -> None:
         self.form = form
@@ -262,25 +263,25 @@ class _Stream:
         self.position = 0
 
     def begin(self) -> list[Any]:
-        """The first samples, which come again in the first block."""
+        """Return the first samples, which come again in the first block."""
         first = list(itertools.islice(self.iterator, _BATCH_SIZE))
         self.iterator = itertools.chain(first, self.iterator)
         return first
 
     def one_by_one(self, indices: list[int]) -> Iterator[tuple[int, Any]]:
-        """These samples, each a block; None where there are not so many."""
+        """Yield these samples, each as a block; None if the stream is shorter."""
         for index in indices:
             sample = list(itertools.islice(self.iterator, index - self.position, index - self.position + 1))
-            # It may be asked for again.
+            # The sample may be read again.
             self.iterator, self.position = itertools.chain(sample, self.iterator), index
             yield index, self.form.encode(sample, index) if sample else None
 
     def goes_on_at(self, index: int) -> bool:
-        """Returns True if there is a sample of this index."""
+        """Return True if there is a sample with this index."""
         return bool(list(itertools.islice(self.iterator, index - self.position, index - self.position + 1)))
 
     def blocks(self, start: int) -> Iterator[tuple[int, Any]]:
-        """The samples from `start` on, as blocks and the numbers of their samples."""
+        """Yield the samples from `start` on, as blocks with the number of samples in each."""
         samples = list(itertools.islice(self.iterator, start - self.position, start - self.position + _BATCH_SIZE))
         while samples:
             yield len(samples), self.form.encode(samples, start)
@@ -296,20 +297,20 @@ class _Indexed:
         self.num_workers = num_workers
 
     def begin(self) -> list[Any]:
-        """The first samples."""
+        """Return the first samples."""
         return self.encoding.samples(list(range(min(_BATCH_SIZE, len(self.encoding)))))
 
     def one_by_one(self, indices: list[int]) -> Iterator[tuple[int, Any]]:
-        """These samples, each a block; None where there are not so many."""
+        """Yield these samples, each as a block; None if the dataset is shorter."""
         for index in indices:
             yield index, self.encoding.__getitems__([index])[0][1] if index < len(self.encoding) else None
 
     def goes_on_at(self, index: int) -> bool:
-        """Returns True if there is a sample of this index."""
+        """Return True if there is a sample with this index."""
         return index < len(self.encoding)
 
     def blocks(self, start: int) -> Iterator[tuple[int, Any]]:
-        """The samples from `start` on, as blocks and the numbers of their samples."""
+        """Return an iterator over the samples from `start` on, as blocks with the number of samples in each."""
         loader = DataLoader(
             self.encoding,
             batch_size=_BATCH_SIZE,
@@ -321,7 +322,7 @@ class _Indexed:
 
 
 class _Encoding(Dataset[Any]):
-    """The samples of a dataset, encoded where they are read."""
+    """The samples of a dataset, encoded in the process that reads them."""
 
     def __init__(self, dataset: Any, form: ShardFormat) -> None:
         self.dataset = dataset
@@ -334,7 +335,7 @@ class _Encoding(Dataset[Any]):
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: list[int]) -> list[tuple[int, Any]]:
-        """One block, of indices that follow one another."""
+        """Return one block, for consecutive indices."""
         return [(len(indices), self.form.encode(self.samples(indices), indices[0]))]
 
     def samples(self, indices: list[int]) -> list[Any]:

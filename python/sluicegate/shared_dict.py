@@ -1,4 +1,4 @@
-"""`SharedDict`: a mapping like a dict, in memory that processes share."""
+"""`SharedDict`: a dict-like mapping in memory that processes share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .shared_pieces import SharedPieces, pickled
 _K = TypeVar("_K")
 _V_co = TypeVar("_V_co", covariant=True)
 
-# A word of the table has the number of an entry, plus 1, in its lower bits, and bits of the key's hash above them.
+# A word of the table has the number of an entry plus 1 in its lower bits, and bits of the key's hash above them.
 _NUMBER_BITS = 40
 _NUMBER_MASK = (1 << _NUMBER_BITS) - 1
 
@@ -24,27 +24,27 @@ _LENGTH_BYTES = 8
 class SharedDict(Mapping[_K, _V_co]):
     """A read-only mapping to picklable objects, kept once in shared memory.
 
-    For dicts what `SharedList` is for lists: a dict of millions of entries multiplies in workers, because reading an
-    object changes its reference count. Wrap the dict, and there is one copy:
+    The counterpart of `SharedList` for dicts: a dict of millions of entries is duplicated in workers, because reading
+    an object changes its reference count. Wrap the dict, and there is only one copy:
 
         self.labels = SharedDict(labels)
 
     Keys are strings, integers, bytes, and tuples of these. A key is found through a hash table in the shared memory: no
-    worker builds a dict, and a lookup takes a few microseconds, whatever the number of entries. What comes back is a
-    fresh object that may be changed without effect on the mapping. The order is that of the dict it was made of.
+    worker builds a dict, and a lookup takes a few microseconds for any number of entries. The result is a new object;
+    changing it does not affect the mapping. The order is that of the original dict.
 
     The memory has no name and belongs to no file system: the kernel frees it when the last process that uses it ends,
-    however it ends. Can be inherited by a fork, and pickled to a process that multiprocessing starts or that runs on
-    the same machine as the same user while this one lives. Any number of threads and processes may read.
+    however it ends. It can be inherited by a fork, and pickled to a process that multiprocessing starts, or that runs
+    on the same machine as the same user while this one lives. Any number of threads and processes may read.
 
     Args:
-        items: the mapping, read once. Some 30 bytes are kept for each entry in addition to its key and the pickle of
-            its value.
+        items: the mapping, read once. Each entry takes about 30 bytes in addition to its key and the pickle of its
+            value.
 
     Raises:
-        KeyError: a key that is not in it.
-        TypeError: `items` is not a mapping, a key of another type, or a value that can't be pickled (or what pickle
-            raises), with a note of its key.
+        KeyError: a key is missing.
+        TypeError: `items` is not a mapping, a key has another type, or a value cannot be pickled (or the error that
+            pickle raises), with a note of its key.
 
     Examples:
         >>> labels = SharedDict({"a.jpg": 0, "b.jpg": 1, ("c.jpg", 2): [3, 4]})
@@ -57,7 +57,7 @@ class SharedDict(Mapping[_K, _V_co]):
     def __init__(self, items: Mapping[_K, _V_co]) -> None:
         if not isinstance(items, Mapping):
             raise TypeError(f"items: expected a mapping, got a {type(items).__name__}; for a sequence use SharedList")
-        # At most two thirds of the slots are taken: the search for a key ends soon.
+        # At most two thirds of the slots are used, so that the search for a key is short.
         slots = 1 << (len(items) * 3 // 2).bit_length()
         table = array("Q", bytes(array("Q").itemsize)) * slots
         self._memory = SharedPieces.of(_pieces(items, table), "SharedDict", table)
@@ -69,15 +69,15 @@ class SharedDict(Mapping[_K, _V_co]):
         return shared
 
     def __len__(self) -> int:
-        """The number of entries."""
+        """Return the number of entries."""
         return self._memory.stored // 2
 
     def __iter__(self) -> Iterator[_K]:
-        """The keys, in the order of the dict."""
+        """Yield the keys, in the order of the dict."""
         return (_decoded(self._memory[place]) for place in range(0, self._memory.stored, 2))
 
     def __getitem__(self, key: _K) -> _V_co:
-        """The value of `key`, as a fresh object."""
+        """Return the value of `key`, as a new object."""
         number = self._number(key)
         if number is None:
             raise KeyError(key)
@@ -85,11 +85,11 @@ class SharedDict(Mapping[_K, _V_co]):
         return value
 
     def __contains__(self, key: object) -> bool:
-        """True if `key` is one of the keys; no value is unpickled."""
+        """Return True if `key` is one of the keys; no value is unpickled."""
         return self._number(key) is not None
 
     def _number(self, key: Any) -> int | None:
-        hash(key)  # As a dict does, a key that can't be hashed is an error.
+        hash(key)  # A key that cannot be hashed is an error, as in a dict.
         encoded = _encoded(key)
         if encoded is None:
             return None
@@ -104,16 +104,16 @@ class SharedDict(Mapping[_K, _V_co]):
         return None
 
     def __repr__(self) -> str:
-        """The number of entries and their size: the entries themselves may be millions."""
+        """Show the number of entries and their size; there may be millions of entries."""
         return f"<SharedDict of {len(self)} entries, {len(self._memory.bytes):,} bytes shared>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The memory, which is shared and not copied."""
+        """Pickle a reference to the memory, which is shared and not copied."""
         return self._over, (self._memory,)
 
 
 def _pieces(items: Mapping[Any, Any], table: array[int]) -> Iterator[bytes]:
-    """The keys and the pickles of the values in turn; `table` is filled meanwhile."""
+    """Yield the keys and the pickles of the values in turn, and fill `table` along the way."""
     mask = len(table) - 1
     for number, (key, value) in enumerate(items.items()):
         encoded = _encoded(key)
@@ -131,19 +131,19 @@ def _pieces(items: Mapping[Any, Any], table: array[int]) -> Iterator[bytes]:
 
 
 def _hashed(encoded: bytes, mask: int) -> tuple[int, int]:
-    """The slot to begin at, and the bits that are kept. Python's own hash differs from process to process."""
+    """Return the first slot and the hash bits to keep. Python's own hash differs between processes."""
     number = int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "little")
     return number & mask, number >> _NUMBER_BITS
 
 
 def _encoded(key: Any) -> bytes | None:
-    """Returns the key as bytes that are equal for equal keys; None for a key of another type."""
+    """Return the key as bytes that are equal for equal keys; None for a key of another type."""
     if isinstance(key, str):
         return b"s" + key.encode("utf-8", "surrogatepass")
     if isinstance(key, bytes):
         return b"b" + key
     if isinstance(key, numbers.Integral) or (isinstance(key, float) and key.is_integer()):
-        return b"i%d" % int(key)  # A dict finds 1 by True and by 1.0, too.
+        return b"i%d" % int(key)  # A dict also finds 1 by True and by 1.0.
     if isinstance(key, tuple):
         parts = [_encoded(part) for part in key]
         if None in parts:

@@ -1,4 +1,4 @@
-"""`SharedList`: one copy of many small Python objects for all worker processes."""
+"""`SharedList`: many small Python objects, stored once for all worker processes."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ _T_co = TypeVar("_T_co", covariant=True)
 class SharedList(Sequence[_T_co]):
     """A read-only sequence of picklable objects, kept once in shared memory.
 
-    A dataset that holds a list of millions of small objects multiplies in forked workers although nobody writes to it:
-    reading an object changes its reference count, that writes to the page which the object lies on, and the process
-    gets its own copy of that page. Under spawn every worker gets a copy to begin with. Wrap the list, and there is one:
+    A dataset that holds a list of millions of small objects is duplicated in forked workers even if nothing writes to
+    it: reading an object changes its reference count, which writes to the object's memory page, so the process gets its
+    own copy of that page. Under spawn every worker starts with a copy. Wrap the list, and there is only one:
 
         self.samples = SharedList(samples)
 
-    Each object is pickled by itself into memory that has no name and belongs to no file system: the kernel frees it
-    when the last process that uses it ends, however it ends. Reading one unpickles it, about a microsecond for a small
-    dict; what comes back is a fresh object that may be changed without effect on the sequence. Slices share the memory.
+    Each object is pickled separately into memory that has no name and belongs to no file system: the kernel frees it
+    when the last process that uses it ends, however it ends. Reading an object unpickles it, which takes about a
+    microsecond for a small dict. The result is a new object; changing it does not affect the sequence. Slices share the
+    memory.
 
-    Can be inherited by a fork, and pickled to a process that multiprocessing starts or that runs on the same machine as
-    the same user while this one lives. Any number of threads and processes may read.
+    It can be inherited by a fork, and pickled to a process that multiprocessing starts, or that runs on the same
+    machine as the same user while this one lives. Any number of threads and processes may read.
 
     Args:
-        items: a sequence of the objects, or an iterator, read once. 8 bytes are kept for each in addition to its
-            pickle. For a mapping there is `SharedDict`.
+        items: a sequence of the objects, or an iterator, read once. In addition to its pickle, each object takes 8
+            bytes. For a mapping, use `SharedDict`.
 
     Raises:
-        IndexError: an index out of range.
-        TypeError: `items` is neither a sequence nor an iterator (a mapping, a set); an index that is neither an integer
-            nor a slice; an object that can't be pickled (or what pickle raises), with a note of its place.
+        IndexError: an index is out of range.
+        TypeError: `items` is neither a sequence nor an iterator (a mapping, a set), an index is neither an integer nor
+            a slice, or an object cannot be pickled (or the error that pickle raises), with a note of its index.
 
     Examples:
         >>> samples = SharedList([{"path": "a.jpg", "label": 0}, {"path": "b.jpg", "label": 1}])
@@ -55,7 +56,7 @@ class SharedList(Sequence[_T_co]):
         return part
 
     def __len__(self) -> int:
-        """The number of objects."""
+        """Return the number of objects."""
         return len(self._places)
 
     @overload
@@ -65,7 +66,7 @@ class SharedList(Sequence[_T_co]):
     def __getitem__(self, index: slice) -> SharedList[_T_co]: ...
 
     def __getitem__(self, index: int | slice) -> _T_co | SharedList[_T_co]:
-        """The object at `index`, made anew; for a slice, a sequence over the same memory."""
+        """Return a new copy of the object at `index`; for a slice, a sequence over the same memory."""
         if isinstance(index, slice):
             return self._over(self._memory, self._places[index])
         try:
@@ -76,11 +77,11 @@ class SharedList(Sequence[_T_co]):
         return item
 
     def __repr__(self) -> str:
-        """The number of objects and their size: the objects themselves may be millions."""
+        """Show the number of objects and their size; there may be millions of objects."""
         return f"<SharedList of {len(self)} objects, {len(self._memory.bytes):,} bytes shared>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The memory, which is shared and not copied, and the part of it."""
+        """Pickle a reference to the memory, which is shared and not copied, and the range of places in it."""
         return self._over, (self._memory, self._places)
 
 

@@ -1,4 +1,4 @@
-"""`SharedPieces`: pieces of bytes, kept once for several processes."""
+"""`SharedPieces`: byte strings, stored once for several processes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _WORD_BYTES = array("Q").itemsize
 
 
 class SharedPieces:
-    """Pieces of bytes one after the other, and where each of them ends, in memory that only its descriptor leads to.
+    """Byte strings stored one after the other, with the end of each, in memory reachable only through its descriptor.
 
     Threads may share it.
 
     Args:
-        descriptor: a file descriptor, which is this object's own from now on.
-        stored: the number of pieces.
+        descriptor: a file descriptor, which this object owns from now on.
+        stored: the number of byte strings.
         words: the number of words in the table after them.
-        owner: the class that it belongs to, for messages.
+        owner: the name of the class that uses it, for messages.
 
     Attributes:
         bytes: all of the memory.
@@ -35,7 +35,7 @@ class SharedPieces:
         self.stored, self.words, self.owner = stored, words, owner
         try:
             size = os.fstat(descriptor).st_size
-            # An empty mapping is not allowed; there is nothing to read from it either.
+            # An empty mapping is not allowed, and there would be nothing to read from it.
             self.bytes = memoryview(mmap.mmap(descriptor, size, prot=mmap.PROT_READ)) if size else memoryview(b"")
             table = size - words * _WORD_BYTES
             self.table = self.bytes[table:].cast("Q")
@@ -43,11 +43,11 @@ class SharedPieces:
         except BaseException:
             os.close(descriptor)
             raise
-        self.descriptor = descriptor  # Last: it is closed once.
+        self.descriptor = descriptor  # Last, so that it is closed only once.
 
     @classmethod
     def of(cls, pieces: Iterable[bytes], owner: str, table: array[int] | None = None) -> SharedPieces:
-        """Writes `pieces`, one at a time, and then `table`, which may change until the last piece is taken."""
+        """Write `pieces`, one at a time, and then `table`, which may change until the last piece is taken."""
         ends = array("Q")
         table = array("Q") if table is None else table
         descriptor = os.memfd_create("sluicegate-shared-list", os.MFD_CLOEXEC)
@@ -57,7 +57,7 @@ class SharedPieces:
                 for piece in pieces:
                     size += file.write(piece)
                     ends.append(size)
-                # At a multiple of their size, so that they can be read in place.
+                # Aligned to the word size, so that the offsets and the table can be read in place.
                 file.write(bytes(-size % _WORD_BYTES))
                 ends.tofile(file)
                 table.tofile(file)
@@ -67,27 +67,27 @@ class SharedPieces:
         return cls(descriptor, len(ends), len(table), owner)
 
     def __getitem__(self, place: int) -> memoryview:
-        """The piece number `place`, from 0 on."""
+        """Return piece number `place`, counted from 0."""
         return self.bytes[self._ends[place - 1] if place else 0 : self._ends[place]]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The descriptor, where multiprocessing carries one, else the way to it through this process."""
+        """Pickle the descriptor if multiprocessing can carry it; otherwise its path through this process."""
         rest = (self.stored, self.words, self.owner)
         if multiprocessing.context.get_spawning_popen() is not None:
             return _carried, (reduction.DupFd(self.descriptor), *rest)
         return _opened, (f"/proc/{os.getpid()}/fd/{self.descriptor}", *rest)
 
     def __del__(self) -> None:
-        """Close the descriptor; the mapping goes with the last view of it."""
+        """Close the descriptor; the mapping is freed with its last view."""
         if hasattr(self, "descriptor"):
             os.close(self.descriptor)
 
 
 def pickled(item: Any, what: str) -> bytes:
-    """Returns the pickle of `item`.
+    """Return the pickle of `item`.
 
     Raises:
-        Exception: what pickle raises, with a note that it was `what`.
+        Exception: whatever pickle raises, with a note that it was `what`.
     """
     try:
         return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)

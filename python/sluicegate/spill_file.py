@@ -13,17 +13,17 @@ import torch
 
 from .paths import local
 
-# In front of each pickle: its length.
+# The prefix of each pickle: its length.
 _LENGTH = struct.Struct("<Q")
 
 
 class SpillFile:
-    """Samples first in, first out, in a file without a name: the kernel frees it when the process ends in any way.
+    """A first-in, first-out queue of samples in an unnamed file, which the kernel frees however the process ends.
 
     For one thread at a time. Samples come back equal, as new objects.
 
     Args:
-        folder: where the file lies; None for the system's folder for temporary files.
+        folder: the folder of the file; None for the system's temporary folder.
 
     Raises:
         OSError: no file can be made there.
@@ -32,26 +32,27 @@ class SpillFile:
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
         self.folder = tempfile.gettempdir() if folder is None else local("spill_dir", folder)
         with tempfile.TemporaryFile(dir=self.folder, prefix="sluicegate-spill-") as file:
-            # A file object that is collected unclosed warns of that, and this one may be.
+            # A file object warns if it is garbage-collected while open, which may happen to this one.
             self._descriptor = os.dup(file.fileno())
         self._start = self._end = 0
         self._samples = 0
 
     def __len__(self) -> int:
-        """The number of samples in the file."""
+        """Return the number of samples in the file."""
         return self._samples
 
     @property
     def bytes_on_disk(self) -> int:
-        """The size of the file, samples that were taken out included until it is empty."""
+        """The size of the file in bytes, including samples already taken out, until it is empty."""
         return os.fstat(self._descriptor).st_size
 
     def append(self, sample: Any) -> None:
-        """Writes `sample` behind the others, or nothing at all.
+        """Append `sample`, or write nothing at all.
 
         Raises:
-            OSError: the file can't grow, say because the disk is full; the text names the folder and the size.
-            Exception: what pickle raises for a sample that can't be pickled.
+            OSError: the file cannot grow, for example because the disk is full; the message names the folder and the
+                size.
+            Exception: raised by pickle for a sample that cannot be pickled.
         """
         content = _pickled(sample)
         content = _LENGTH.pack(len(content)) + content
@@ -72,7 +73,7 @@ class SpillFile:
         self._samples += 1
 
     def popleft(self) -> Any:
-        """Takes the first sample out.
+        """Remove and return the first sample.
 
         Raises:
             IndexError: there is none.
@@ -98,21 +99,21 @@ class SpillFile:
         return bytes(content)
 
     def close(self) -> None:
-        """Frees the file and whatever is in it. May be called again."""
+        """Free the file and its contents. Can be called more than once."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
         self._samples = 0
 
     def __del__(self) -> None:
-        """Frees the file with the last user of it."""
+        """Free the file with its last reference."""
         if hasattr(self, "_descriptor"):
             self.close()
 
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, thing: Any) -> Any:
-        # A pickled view takes the whole storage with it: a row would be written as the table that it is a row of.
+        # A pickled view includes the whole storage: a row would be written as its whole table.
         if type(thing) is torch.Tensor and thing.layout is torch.strided and thing.device.type == "cpu":
             own = thing.numel() * thing.element_size()
             if thing.untyped_storage().nbytes() > own:

@@ -1,4 +1,4 @@
-"""`split_by_class`: a loader for every class of one stream."""
+"""`split_by_class`: a loader for each class of one stream."""
 
 from __future__ import annotations
 
@@ -35,45 +35,49 @@ def split_by_class(
     spill_dir: str | os.PathLike[str] | None = None,
     **loader_arguments: Any,
 ) -> StreamSplit:
-    """Gives every class of a stream a DataLoader of its own, all of them fed by one pass over the stream.
+    """Give each class of a stream its own DataLoader, all fed by one pass over the stream.
 
-    A loader that needs a sample reads the stream until one of its class comes; samples of other classes wait in their
-    buffers, `buffer_size` of each. When a buffer is full:
+    A loader that needs a sample reads the stream until it finds one of its class. Samples of other classes wait in
+    buffers of `buffer_size` samples per class. When a buffer is full:
 
-    - `"block"`: the stream is not read on until somebody takes a sample of that class. Take turns that need about as
-      many samples of every class as the stream has, or give every class a thread. Where waiting could never end, as one
-      thread reads everything and asks for another class, a RuntimeError says so.
-    - `"drop"`: the sample, the newest of its class, is dropped, and counted in `dropped`.
-    - `"spill"`: it waits on disk. Never too little room, unless the disk is full; the order is kept.
+    - `"block"`: the stream is not read further until a consumer takes a sample of that class. Take turns that need
+      samples of the classes in about the stream's proportions, or read each class in its own thread.
+      If waiting could never end, because one thread reads everything and asks for another class, a RuntimeError is
+      raised.
+    - `"drop"`: the sample, the newest of its class, is dropped and counted in `dropped`.
+    - `"spill"`: it waits on disk. There is always room, unless the disk is full, and the order is kept.
 
-    An epoch is one pass. The end of the stream ends all loaders, each after what it has in its buffer. A class that is
-    iterated again then begins the next pass, in which everybody else joins it; what a class that nobody has read still
-    had is counted in `dropped`. Before its end, a second iteration of a class is an error as long as another class is
-    being read; when nobody reads any more (the loops were left by `break`), or after `new_pass()`, a new pass begins. A
-    class whose iterator is gone takes no more part in the pass: its samples are dropped, and counted.
+    An epoch is one pass. The end of the stream ends all loaders, each after the samples in its buffer. A class that is
+    iterated again after that begins the next pass, which all other classes then join; the remaining samples of a class
+    that was not read are counted in `dropped`.
 
-    The loaders may be used from a thread each. They have one state together, the mapping's: see
-    `StreamSplit.state_dict`. Those of single loaders raise a RuntimeError, which says so.
+    Before the end of the stream, a second iteration of a class is an error while another class is being read. If no
+    class is being read any more (the loops were left with `break`), or after `new_pass()`, it begins a new pass. A
+    class whose iterator is gone no longer takes part in the pass: its samples are dropped and counted.
+
+    Each loader may be used from its own thread. The loaders have one common state, the mapping's: see
+    `StreamSplit.state_dict`. The state methods of a single loader raise a RuntimeError that says so.
 
     Args:
-        iterable: the stream; `iter` is called once a pass.
-        label: the class of a sample: the name of a field (a key, or an attribute), the place of a field, or a function
-            of the sample. Tensors and arrays of one element count as the number in them.
-        batch_size: samples per batch; None for samples as they are. Default 1.
-        classes: the classes, if they are known. Else they are found in the stream as it goes.
-        buffer_size: how many samples of each class wait in memory.
+        iterable: the stream; `iter` is called once per pass.
+        label: the class of a sample: the name of a field (a key or an attribute), the position of a field, or a
+            function of the sample. Tensors and arrays with one element count as the number in them.
+        batch_size: samples per batch; None to yield samples unchanged. Default 1.
+        classes: the classes, if they are known. Otherwise they are discovered in the stream as it is read.
+        buffer_size: the maximum number of samples of each class held in memory.
         when_full: "block", "drop" or "spill".
-        other: what becomes of a sample of a class that is not among `classes`: "raise", or "drop", which counts it.
-        spill_dir: the folder for what is spilled; default the system's for temporary files. Freed with the pass.
+        other: what to do with a sample of a class that is not among `classes`: "raise", or "drop", which counts it.
+        spill_dir: the folder for spilled samples; default: the system's temporary folder. The space is freed with the
+            pass.
         loader_arguments: further arguments of `sluicegate.DataLoader`, the same for all classes.
 
     Returns:
         A mapping from class to DataLoader, see `StreamSplit`.
 
     Raises:
-        ValueError: workers (each would read a pass of its own), an unknown rule, a `buffer_size` below 1; while
-            iterating: a sample of a class that is not among `classes`.
-        KeyError: when a class is asked for that is not known, or a sample has no field `label`.
+        ValueError: workers were requested (each would read its own pass), `when_full` or `other` is unknown, or
+            `buffer_size` is below 1. While iterating: a sample's class is not among `classes`.
+        KeyError: a requested class is unknown, or a sample has no field `label`.
         RuntimeError: while iterating: see above.
 
     Examples:
@@ -109,7 +113,7 @@ def split_by_class(
 
 @dataclass(frozen=True)
 class _Rule:
-    """How a stream is split, and what waits where."""
+    """How a stream is split, and which samples wait where."""
 
     iterable: Iterable[Any]
     label: Label
@@ -121,14 +125,14 @@ class _Rule:
 
 
 class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
-    """A DataLoader for every class of a stream; what `split_by_class` returns.
+    """A DataLoader for each class of a stream; the return value of `split_by_class`.
 
-    Where the classes were not given, asking for one (or for all) reads the stream ahead, as far as the buffers have
-    room for what comes: those that come later are found when the loaders get there. `close` (or a `with` statement)
-    drops what waits in memory and on disk.
+    If the classes were not given, requesting one (or all) reads the stream ahead, as far as the buffers have room.
+    Classes further on are discovered when the loaders reach them. `close` (or a `with` statement) drops the samples
+    that wait in memory and on disk.
 
     Attributes:
-        dropped: how many samples of each class nobody got, over all passes.
+        dropped: how many samples of each class were never delivered, over all passes.
 
     Examples:
         >>> with split_by_class([("a", 1), ("b", 2), ("a", 3)], label=0) as split:
@@ -142,17 +146,18 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         self._loader_arguments = loader_arguments
         self._loaders: dict[Hashable, DataLoader[Any]] = {}
         self._owner = os.getpid()
-        # Guards what follows; never taken by one who holds a pass's lock, but for the counts, which have their own.
+        # Guards the attributes below. Never acquired while holding a pass's lock; the counts have their own lock for
+        # that.
         self._lock = threading.RLock()
         self._pass: SplitPass | None = None
-        # What the next pass goes on from.
+        # The state from which the next pass resumes.
         self._resumed: ResumedPass | None = None
-        # The classes that had their last sample of a pass before the state that was loaded, but had not seen its end.
+        # Classes that got their last sample of a pass before the loaded state was taken, but had not seen the end.
         self._ending: set[Hashable] = set()
-        # The running one, and earlier ones whose last samples are still being taken.
+        # The running pass, and earlier ones whose last samples are still being taken.
         self._passes: weakref.WeakSet[SplitPass] = weakref.WeakSet()
         self._seen: dict[Hashable, None] = {}
-        # Whether a pass was read to its end.
+        # True once a pass was read to its end.
         self._knows_all = False
         self._counting = threading.Lock()
         self.dropped: Counter[Hashable] = Counter()
@@ -160,14 +165,14 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
 
     @property
     def classes_seen(self) -> list[Hashable]:
-        """The classes of the samples that were read so far, in the order of their first samples."""
+        """The classes of the samples read so far, in order of first appearance."""
         return list(self._seen)
 
     def __getitem__(self, name: Hashable) -> DataLoader[Any]:
-        """The loader of class `name`, always the same one.
+        """Return the loader of class `name`, always the same one.
 
         Raises:
-            KeyError: there is no such class among those given, or among those found as far as the buffers have room.
+            KeyError: `name` is not one of the given classes, or not among those found as far as the buffers have room.
         """
         if self._rule.classes is None:
             if name not in self._seen:
@@ -185,11 +190,11 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             return self._loaders[name]
 
     def __iter__(self) -> Iterator[Hashable]:
-        """The classes that were given, or those found so far."""
+        """Iterate over the classes that were given, or those found so far."""
         return iter(self._known())
 
     def __len__(self) -> int:
-        """The number of classes that were given, or found so far."""
+        """Return the number of classes that were given, or found so far."""
         return len(self._known())
 
     def _known(self) -> list[Hashable]:
@@ -200,12 +205,12 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         return self.classes_seen
 
     def set_epoch(self, epoch: int) -> None:
-        """Tells the iterable, where it has a `set_epoch`, which pass is next."""
+        """Tell the iterable which pass is next, if it has a `set_epoch`."""
         if callable(set_epoch := getattr(self._rule.iterable, "set_epoch", None)):
             set_epoch(epoch)
 
     def close(self) -> None:
-        """Drops what waits, in memory and on disk; whoever still reads gets an error. May be called again."""
+        """Drop samples waiting in memory and on disk; later reads raise an error. Can be called more than once."""
         with self._lock:
             self._is_closed = True
             self._pass = None
@@ -213,10 +218,10 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
                 each.close()
 
     def new_pass(self) -> None:
-        """Leaves the running pass, and drops what waits in it: the next iteration begins another.
+        """Leave the running pass and drop the samples waiting in it: the next iteration begins another pass.
 
-        For loops over several classes that were left by `break`. Iterators of the pass that was left raise a
-        RuntimeError when they are used again.
+        For loops over several classes that were left with `break`. Iterators of the old pass raise a RuntimeError when
+        used again.
         """
         with self._lock:
             if self._pass is not None:
@@ -224,14 +229,16 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
                 self._pass = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Where all loaders are in the pass that runs: plain JSON, if the classes are.
+        """Return the position of all loaders in the running pass: plain JSON, if the classes are.
 
-        It counts the batches that were received. Take it while no thread is in the midst of a batch. What waits in
-        buffers is not in it: the stream is read again, so it must give the same once more, be it drawn from the global
-        generators, whose states are held, or from what `set_epoch` says. A `ShuffleBuffer` reads the same pass again.
+        It counts the batches that were received. Take it while no thread is in the middle of a batch. Buffered samples
+        are not included: the stream is read again, so it must give the same samples again, whether they are drawn from
+        the global generators, whose states are saved, or determined by `set_epoch`. A `ShuffleBuffer` rereads the same
+        pass.
 
         Raises:
-            RuntimeError: `when_full="drop"`: what is dropped depends on who reads when, so nobody could find it again.
+            RuntimeError: `when_full` is "drop": which samples are dropped depends on timing, so it cannot be
+                reproduced.
         """
         if self._rule.when_full == "drop":
             raise RuntimeError(
@@ -242,14 +249,14 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             return split_state(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Has the next iterations go on from `state_dict`, which a mapping made as this one returned.
+        """Make the next iterations resume from `state_dict`, returned by a mapping that was made like this one.
 
-        The global generators are put to where they were when the state was taken, now. When the first iteration begins,
-        the samples of the pass that were received are read again, and dropped: a warning says how many.
+        The global generators are set now to where they were when the state was taken. When the first iteration begins,
+        the samples of the pass that were received are read again and dropped; a warning gives their number.
 
         Raises:
-            ValueError: it is no such state, or that of a mapping with other classes.
-            RuntimeError: when reading begins: the stream is another one.
+            ValueError: not a valid state, or the state of a mapping with other classes.
+            RuntimeError: when reading begins: the stream is a different one.
         """
         with self._lock:
             load_split_state(self, state_dict)
@@ -288,7 +295,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         return self._pass
 
     def _join(self, name: Hashable) -> SplitPass:
-        """The pass that class `name` is to read, which has begun with it unless it runs already."""
+        """Return the pass for class `name` to read: the running one if the class can join it, otherwise a new one."""
         with self._lock:
             running = self._running_pass()
             if running.join(name):
@@ -310,7 +317,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             return running
 
     def _ends_now(self, name: Hashable) -> bool:
-        """Whether class `name` has only its end to see, which takes no part in a pass; said once after a state."""
+        """Return True if class `name` has only its end left to see, outside any pass; once after loading a state."""
         with self._lock:
             is_ending = name in self._ending
             self._ending.discard(name)
@@ -325,7 +332,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
 
 
 class _ClassLoader(DataLoader[Any]):
-    """The loader of one class: it has no place of its own in the stream, only one in the pass that feeds all."""
+    """The loader of one class. It has no position of its own, only one in the pass that feeds all classes."""
 
     def state_dict(self) -> dict[str, Any]:
         raise self._no_state("state_dict")

@@ -17,25 +17,25 @@ from .classified_stream import ClassifiedStream
 from .global_generators import as_text, global_generators, set_global_state
 from .spill_file import SpillFile
 
-# A thread that ends wakes nobody, so those who wait look around this often.
+# A thread that ends wakes no waiter, so waiters check at this interval.
 _LOOK_SECONDS = 0.5
 
-# What is in hand when nothing is.
+# The value of `_in_hand` when there is no sample in hand.
 _NOTHING = object()
 
 
 class _Part:
-    """What one class has of the pass. Guarded by the pass's lock."""
+    """The state of one class in the pass. Guarded by the pass's lock."""
 
     def __init__(self) -> None:
         self.samples: deque[Any] = deque()
         self.spilled: SpillFile | None = None
-        # The thread that reads this class: the last one that asked. None before anybody has.
+        # The thread that reads this class: the last one that asked. None until one has.
         self.reader: threading.Thread | None = None
-        # Left before its end: nobody will take what else there is.
+        # True if it was left before its end: the remaining samples will not be taken.
         self.is_left = False
         self.is_taken = False
-        # How many samples were taken, and how many of those that are read again were.
+        # How many samples were taken, and how many of those are still to be dropped when rereading after a resume.
         self.taken = 0
         self.taken_before = 0
 
@@ -56,17 +56,17 @@ class _Part:
 
 
 class SplitPass:
-    """Reads a stream once, for whichever class asks, and keeps what the other classes did not ask for yet.
+    """Reads a stream once, for whichever class asks, and keeps the samples that other classes have not asked for yet.
 
-    Nobody reads ahead: the thread that finds its class's buffer empty reads the stream until a sample of that class
-    comes. Meanwhile others take from their buffers; one thread at a time reads the stream.
+    Nothing is read ahead: a thread that finds its class's buffer empty reads the stream until a sample of that
+    class comes. Other threads can take from their buffers in the meantime; one thread at a time reads the stream.
 
     Args:
-        samples: the stream; an exception is raised to whoever reads then.
-        buffer_size: how many samples of a class are held in memory.
+        samples: the stream; an exception is raised in the thread that is reading.
+        buffer_size: the maximum number of samples of a class held in memory.
         when_full: "block", "drop" or "spill".
-        spill_dir: where what is spilled lies.
-        dropped: counts what is dropped, by class.
+        spill_dir: the folder for spilled samples.
+        dropped: counts dropped samples, by class.
     """
 
     def __init__(
@@ -82,30 +82,30 @@ class SplitPass:
         self._when_full = when_full
         self._spill_dir = spill_dir
         self._dropped = dropped
-        # Guards all that follows. Not a condition: a signal's exception within one would leave it locked.
+        # Guards everything below. Not a condition: a signal's exception within one would leave it locked.
         self._lock = threading.RLock()
-        # Those of the threads that wait for a change.
+        # The bells of the threads that wait for a change.
         self._bells: dict[threading.Thread, Bell] = {}
         self._parts: dict[Hashable, _Part] = {}
         self._is_reading = False
-        # The sample that was read and found no room, with its class.
+        # The sample that was read but did not fit, with its class.
         self._in_hand: Any = _NOTHING
         self._in_hand_since = 0.0
         self._has_warned = False
-        # The threads that wait for room, with the class that each of them asks for.
+        # The threads that wait for room, with the class that each asks for.
         self._waiting: dict[threading.Thread, Hashable] = {}
-        # The class that was reading when the stream raised, if it did: whose error it was.
+        # The class that was reading when the stream raised an error, if it did.
         self._told_of_error: Hashable = None
-        # How often the stream was asked for a sample, and the generators when it was for the first time.
+        # How often the stream was asked for a sample, and the state of the generators at the first time.
         self._asked = 0
         self._start: Any = None
-        # Classes whose iterators were dropped: a finalizer may run anywhere, so it takes no lock.
+        # Classes whose iterators were dropped. Without a lock, because a finalizer may run anywhere.
         self._left: deque[Hashable] = deque()
         self.ended = False
         self.closed = False
 
     def join(self, name: Hashable) -> bool:
-        """Begins to read class `name`; False when it has been read in this pass."""
+        """Begin to read class `name`; return False if it was already read in this pass."""
         with self._lock:
             part = self._part(name)
             if part.is_taken:
@@ -114,9 +114,9 @@ class SplitPass:
             return True
 
     def leave(self, name: Hashable) -> None:
-        """Nobody will read class `name` any more. Called by finalizers."""
+        """Record that class `name` will not be read any more. Called by finalizers."""
         self._left.append(name)
-        # Not waiting for it: those who wait look around by themselves.
+        # Does not wait for the lock: waiters also check by themselves.
         if self._lock.acquire(blocking=False):
             try:
                 self._tell()
@@ -124,25 +124,25 @@ class SplitPass:
                 self._lock.release()
 
     def is_read_but_for(self, name: Hashable) -> bool:
-        """Whether somebody reads another class than `name`, and is not at its end."""
+        """Return True if a class other than `name` is being read and is not at its end."""
         with self._lock:
             self._note_left()
             return any(part.is_taken and not part.is_left for other, part in self._parts.items() if other != name)
 
     def finish(self, name: Hashable) -> None:
-        """Class `name` has been read to its end."""
+        """Record that class `name` has been read to its end."""
         with self._lock:
             part = self._part(name)
             part.is_left = True
             part.clear()
 
     def unread(self) -> dict[Hashable, int]:
-        """How many samples each class that nobody has read has left."""
+        """Return how many samples are left of each class that has not been read."""
         with self._lock:
             return {name: len(part) for name, part in self._parts.items() if not part.is_taken and len(part)}
 
     def close(self) -> None:
-        """Drops what is held, in memory and on disk; whoever waits or asks is told."""
+        """Drop the held samples, in memory and on disk; threads that wait or ask later get an error."""
         with self._lock:
             self.closed = True
             self._in_hand = _NOTHING
@@ -151,13 +151,13 @@ class SplitPass:
             self._tell()
 
     def take(self, name: Hashable) -> Any:
-        """The next sample of class `name`.
+        """Return the next sample of class `name`.
 
         Raises:
-            StopIteration: there is none any more.
-            RuntimeError: the buffer of another class is full, and nobody can empty it; the pass was closed; or the
+            StopIteration: there are no more.
+            RuntimeError: the buffer of another class is full and no thread can empty it, the pass was closed, or the
                 stream failed while another class was reading it.
-            Exception: what the stream raises, to the one that reads it.
+            Exception: an error of the stream, in the thread that reads it.
         """
         with self._lock:
             while True:
@@ -184,7 +184,7 @@ class SplitPass:
                     self._read(name)
 
     def look_ahead(self, wanted: Callable[[], bool]) -> None:
-        """Reads until `wanted`, or as far as the buffers have room in memory. For one who reads no class."""
+        """Read until `wanted`, or as far as the buffers have room in memory. For callers that read no class."""
         with self._lock:
             while not (wanted() or self.ended or self.closed or self._in_hand is not _NOTHING):
                 if any(len(part) >= self._buffer_size for part in self._parts.values()):
@@ -200,7 +200,7 @@ class SplitPass:
         return self._samples.passes
 
     def state(self) -> dict[str, Any] | None:
-        """Where the pass is: plain JSON, if the classes are; None when nobody will get anything of it any more."""
+        """Return the position of the pass: plain JSON, if the classes are; None if it has nothing left to deliver."""
         with self._lock:
             self._note_left()
             if self.ended and all(part.is_left if part.is_taken else not len(part) for part in self._parts.values()):
@@ -210,24 +210,24 @@ class SplitPass:
             return {"asked": self._asked, "ended": self.ended, "parts": parts, "start": start}
 
     def read_again(self, state: dict[str, Any], going_on: Mapping[Hashable, bool]) -> None:
-        """Brings a pass that has not begun to where `state` was told: what was taken is read again, and dropped.
+        """Bring a pass that has not begun to the position of `state`: samples already taken are reread and dropped.
 
         Args:
             state: what `state` returned.
-            going_on: the classes that are to be read on, and whether they had their last sample.
+            going_on: the classes whose reading is resumed, and True for each that had its last sample.
 
         Raises:
-            RuntimeError: the stream is another one.
+            RuntimeError: the stream is a different one.
         """
         with self._lock:
             for name, taken, is_taken, is_left in state["parts"]:
                 part = self._part(name)
                 part.taken = part.taken_before = taken
-                # Who goes on with a class joins once more, also where the loop over it had been left. Who has only its
-                # end to see does not.
+                # A class that is resumed is joined again, even if the loop over it had been left. A class with
+                # only its end left to see is not.
                 part.is_taken = is_taken and going_on.get(name, True)
                 part.is_left = is_left and going_on.get(name, True)
-            # What was dropped of a class that was left waits for who goes on with it now.
+            # Without a limit: samples dropped for a class that was left now wait, because its reading is resumed.
             limit, self._buffer_size = self._buffer_size, sys.maxsize
             if state["start"] is not None:
                 set_global_state(dict(state["start"]))
@@ -236,7 +236,7 @@ class SplitPass:
                     self._read(None)
                 except Exception:
                     if self._in_hand is not _NOTHING:
-                        raise  # The disk that it spills to is full.
+                        raise  # The spill disk is full.
             self._buffer_size = limit
             left = {name: part.taken_before for name, part in self._parts.items() if part.taken_before}
             if left or (self._asked, self.ended) != (state["asked"], state["ended"]):
@@ -249,11 +249,11 @@ class SplitPass:
         return self._parts.setdefault(name, _Part())
 
     def _wait(self) -> None:
-        """Waits for a change, without the lock, and not long."""
+        """Wait briefly for a change, without the lock."""
         me = threading.current_thread()
         bell = self._bells[me] = Bell()
         try:
-            # In here: a signal's exception may come after any call.
+            # Inside the `try`, because a signal's exception may come after any call.
             self._lock.release()
             bell.wait(_LOOK_SECONDS)
         finally:
@@ -261,12 +261,12 @@ class SplitPass:
             self._bells.pop(me, None)
 
     def _tell(self) -> None:
-        """Wakes those who wait for a change. With the lock."""
+        """Wake the threads that wait for a change. Call it with the lock held."""
         for bell in self._bells.values():
             bell.ring()
 
     def _read(self, name: Hashable) -> None:
-        """Reads one sample, without the lock: it may take long, and others may take what is there."""
+        """Read one sample, without the lock: it may take long, and other threads may take buffered samples."""
         if self._asked == 0:
             self._start = global_generators().take()
         self._is_reading = True
@@ -274,7 +274,7 @@ class SplitPass:
         found: Any = _NOTHING
         failed = True
         try:
-            # In here: a signal's exception may come after any call, and others wait for the end of this.
+            # Inside the `try`: a signal's exception may come after any call, and others wait for this to end.
             self._lock.release()
             found = next(self._samples)
             failed = False
@@ -284,7 +284,7 @@ class SplitPass:
             try:
                 self._lock.acquire()
             finally:
-                # Also after an exception: another thread reads on.
+                # Also after an exception, so that another thread can read on.
                 self._is_reading = False
             if failed:
                 self._told_of_error = name
@@ -296,7 +296,7 @@ class SplitPass:
             self._place()
 
     def _place(self) -> bool:
-        """Puts the sample in hand into the buffer of its class; False when that is full."""
+        """Put the sample in hand into the buffer of its class; return False if that is full."""
         if self._in_hand is _NOTHING:
             return True
         name, sample = self._in_hand
@@ -310,7 +310,7 @@ class SplitPass:
                 part.spilled = SpillFile(self._spill_dir)
             self._spill(part.spilled, name, sample)
         elif len(part.samples) < self._buffer_size:
-            # First: should a signal's exception come now, the sample is lost, and not there twice.
+            # First: if a signal's exception comes now, the sample is lost rather than duplicated.
             self._in_hand = _NOTHING
             part.samples.append(sample)
         elif self._when_full == "drop":
@@ -351,7 +351,7 @@ class SplitPass:
         raise StopIteration
 
     def _await_room(self, name: Hashable) -> None:
-        """Waits once for what may make room for the sample in hand, as long as somebody may."""
+        """Wait once for room for the sample in hand; raise an error if no thread can make room."""
         full = self._in_hand[0]
         me = threading.current_thread()
         waited = time.monotonic() - self._in_hand_since
@@ -373,14 +373,14 @@ class SplitPass:
             del self._waiting[me]
 
     def _hope(self, part: _Part, me: threading.Thread) -> str | None:
-        """The thread that may empty `part`; "" if one may come; None if there is none, and none can come."""
+        """Return the name of the thread that may empty `part`; "" if one may still come; None if none can."""
         reader = part.reader
         if reader is not None and reader.is_alive():
             return None if self._is_stuck(reader) else reader.name
         return "" if any(not self._is_stuck(thread) for thread in threading.enumerate()) else None
 
     def _is_stuck(self, thread: threading.Thread) -> bool:
-        """Whether `thread` waits for the same room as everybody; one that was given a sample is about to wake."""
+        """Return True if `thread` waits for the same room; a thread that was given a sample is about to wake."""
         return thread in self._waiting and not len(self._part(self._waiting[thread]))
 
     def _deadlock_in_words(self, name: Hashable, full: Hashable) -> str:

@@ -1,4 +1,4 @@
-"""The state of a `StreamSplit`: of the pass that runs, and of every class's loader."""
+"""The state of a `StreamSplit`: of the running pass, and of every class's loader."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 # The version of the states that are written. A reader refuses a newer one.
 VERSION = 1
-# Where a loader's state has, of its stream's place, after how many samples it was told, how many were read, and whether
-# they were all.
+# Positions in the stream's place in a loader's state: the number of samples after which it was recorded, how many were
+# read, and whether those were all.
 _AT, _SAMPLES, _ENDED = (PLACE.index(name) for name in ("at", "samples", "ended"))
 _KEYS = {"version", "classes", "seen", "knows_all", "dropped", "pass", "rng", "loaders"}
 
 
 @dataclass(frozen=True)
 class ResumedPass:
-    """What a pass goes on from."""
+    """The state from which a pass resumes."""
 
     state: dict[str, Any] | None
     dropped: Counter[Hashable]
-    # The classes whose loaders are in the midst of the pass, and whether they have had their last sample.
+    # The classes whose loaders are in the middle of the pass, and True for each that has had its last sample.
     going_on: Mapping[Hashable, bool]
 
     def read_again(self, begun: SplitPass) -> None:
-        """Brings `begun` to where the state was taken; the generators are where they were then."""
+        """Bring `begun` to where the state was taken; the generators are as they were then."""
         if self.state is not None:
             if asked := self.state["asked"]:
                 warnings.warn(
@@ -49,13 +49,13 @@ class ResumedPass:
 
 
 def split_state(split: StreamSplit) -> dict[str, Any]:
-    """The state of `split`, as `StreamSplit.state_dict` describes it."""
+    """Return the state of `split`, as described in `StreamSplit.state_dict`."""
     loaders = []
     for name, loader in split._loaders.items():
-        # The generators are those of all loaders, and the pass's.
+        # The generators are shared by all loaders and the pass, so they are stored once.
         told = DataLoader.state_dict(loader) | {"rng": None}
         for place in told["workers"]:
-            # The pass reads again what its classes have had: their loaders have nothing to read.
+            # The pass rereads what its classes have had: their loaders have nothing to reread.
             place[_AT] = place[_SAMPLES]
         loaders.append([name, told])
     if split._resumed is not None:
@@ -77,7 +77,7 @@ def split_state(split: StreamSplit) -> dict[str, Any]:
 
 
 def load_split_state(split: StreamSplit, state: Any) -> None:
-    """Has `split` go on from `state`; see `StreamSplit.load_state_dict`."""
+    """Make `split` resume from `state`; see `StreamSplit.load_state_dict`."""
     if not isinstance(state, Mapping) or not set(state) >= _KEYS:
         raise ValueError(
             f"load_state_dict: this {type(state).__name__} is no state of a split_by_class: give what state_dict() of "
@@ -116,7 +116,7 @@ def load_split_state(split: StreamSplit, state: Any) -> None:
     split.new_pass()
     split._seen, split._knows_all = seen, state["knows_all"]
     split._resumed = ResumedPass(told, dropped, going_on)
-    # A state that was written before they were in it says nothing of them.
+    # States from before "streams" was added do not have it.
     set_next_passes(split._rule.iterable, state.get("streams", ()))
     split._ending = {name for name, had_last in going_on.items() if had_last}
     split.dropped = Counter(dropped)
@@ -127,7 +127,7 @@ def load_split_state(split: StreamSplit, state: Any) -> None:
 
 
 def _check_parts(state: Mapping[str, Any]) -> None:
-    """Refuses what no `split_by_class` writes; what its loaders say is theirs to check."""
+    """Refuse states that no `split_by_class` writes; the loaders check their own states."""
     check_flag("knows_all", state["knows_all"])
     check_pairs("rng", state["rng"])
     check_list("seen", state["seen"])
@@ -153,9 +153,9 @@ def _check_parts(state: Mapping[str, Any]) -> None:
 
 
 def _check_loaders(split: StreamSplit, seen: dict[Hashable, None], states: Mapping[Hashable, Any]) -> None:
-    """Refuses what the loaders of `split` would refuse, before one of them has taken up its state."""
+    """Raise the errors of the loaders of `split` before any of them has loaded its state."""
     before, loaders = split._seen, dict(split._loaders)
-    split._seen = seen  # Else it would read ahead for a class that is new to it.
+    split._seen = seen  # Otherwise it would read ahead for a class that is new to it.
     try:
         for name, state in states.items():
             loaded(split[name], state, True)
@@ -167,7 +167,7 @@ def _check_loaders(split: StreamSplit, seen: dict[Hashable, None], states: Mappi
 
 
 def _name(name: Any) -> Hashable:
-    """A class as it was: JSON has lists in the place of tuples."""
+    """Return the original class name: JSON has lists in place of tuples."""
     if isinstance(name, (list, tuple)):
         return tuple(map(_name, name))
     try:

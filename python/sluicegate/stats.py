@@ -1,4 +1,4 @@
-"""`LoaderStats`: what a loader holds ahead of its consumer."""
+"""`LoaderStats`: what a loader has prefetched."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoaderStats:
-    """What a `DataLoader` holds ahead, of all its iterators together; those of `class_loaders` are counted as one.
+    """What a `DataLoader` has prefetched, over all its iterators; the loaders of `class_loaders` are counted together.
 
     Attributes:
-        prefetch_bytes: the bound in force on what is ahead, in bytes.
-        largest_batch_bytes: the size of the largest batch that workers have made; 0 before the first. As many batches
-            are under way as fit into the bound if they are as large.
-        batches_ahead: batches that are ready, and that nobody has received.
-        bytes_ahead: their bytes; of batches that Python made in threads, those of their tensors, arrays and texts.
-        bytes_ahead_high_water: the most that `bytes_ahead` ever was, since the loader had its workers: when another
-            number of them, `prefetch_factor` or `prefetch_bytes` is set, it is counted anew.
-        explanation: which engine reads, as `DataLoader.explain` says.
+        prefetch_bytes: the current limit on prefetched data, in bytes.
+        largest_batch_bytes: the size of the largest batch made by workers; 0 before the first. The number of batches in
+            flight is limited as if all were this large.
+        batches_ahead: batches that are ready and not yet received.
+        bytes_ahead: their size in bytes; for batches that Python made in threads, the size of their tensors, arrays and
+            strings.
+        bytes_ahead_high_water: the maximum of `bytes_ahead` since the loader got its workers. It restarts when
+            `num_workers`, `prefetch_factor` or `prefetch_bytes` is changed.
+        explanation: which engine reads, as `DataLoader.explain` returns it.
 
     Examples:
         >>> import torch
@@ -50,11 +51,11 @@ class LoaderStats:
 
 
 def stats_of(loader: DataLoader[Any]) -> LoaderStats:
-    """What `loader` holds ahead now. Starts nothing and waits for nothing."""
+    """Return what `loader` has prefetched. Starts nothing and does not wait."""
     running = loader._iterator
     if isinstance(running, EpochIterator):
         running._count_ready()
-    # Of the running epoch, should another number of workers have been set since it began.
+    # The running epoch's engine: the number of workers may have been changed since it began.
     engine: _core.Engine | None = getattr(running, "_engine", None)
     ahead = (engine or engine_of(loader)).bytes_ahead
     return LoaderStats(ahead.bound, ahead.largest, ahead.batches, ahead.bytes, ahead.high_water, explained(loader))

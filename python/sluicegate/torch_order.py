@@ -1,4 +1,4 @@
-"""The order of an epoch in torch mode, where torch's own samplers make it: their draws, without their Python."""
+"""The order of an epoch in torch mode for torch's own samplers: the same draws, without their Python code."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from .stateful import attribute
 def known_requests(
     index_sampler: Any, engine: _core.Engine, past: int, order: str | None = None
 ) -> Iterator[Any] | None:
-    """The requests of one epoch from the batch after `past` on; None for samplers that must be asked in Python.
+    """Return the requests of one epoch after batch `past`; None for samplers that must be asked in Python.
 
-    What is drawn is drawn when torch draws it, from the generators that torch draws from.
+    Draws happen at the same moments as torch's, from the same generators.
 
     Args:
-        index_sampler: the loader's batch sampler, as it is configured now.
-        engine: where permutations live.
-        past: how many batches of the epoch are left out.
-        order: the state of a generator that `RandomSampler` draws the order from, instead of its own.
+        index_sampler: the loader's batch sampler, as configured now.
+        engine: owns the memory of permutations.
+        past: how many batches of the epoch to skip.
+        order: the state of a generator from which a `RandomSampler` draws the order, instead of its own.
     """
     if not is_torchs(index_sampler, BatchSampler):
         return None
     sampler, size = index_sampler.sampler, index_sampler.batch_size
     if type(size) is not int or size < 1:
-        return None  # Set since it was made: what torch makes of that `islice` knows.
+        return None  # Changed after construction: leave the result to torch's `islice`.
     if is_torchs(sampler, SequentialSampler):
         return _sequential(index_sampler, sampler, past)
     drawn = _drawn(sampler, engine, order)
@@ -49,25 +49,25 @@ def known_requests(
 
 
 def is_known(index_sampler: Any) -> bool:
-    """Whether `known_requests` knows this sampler."""
+    """Return True if `known_requests` supports this sampler."""
     sampler = attribute(index_sampler, "sampler")
     cls = _KNOWN.get(type(sampler))
     return cls is not None and is_torchs(index_sampler, BatchSampler) and is_torchs(sampler, cls)
 
 
 def is_torchs(sampler: Any, cls: type) -> bool:
-    """Whether `sampler` is exactly a `cls`, or ours in its place, and iterates as torch wrote it."""
+    """Return True if `sampler` is exactly a `cls`, or our equivalent, and iterates like torch's original."""
     if type(sampler) is not cls:
         if type(sampler) is not _OURS.get(cls) or type(sampler).__iter__ is not _ITERATION:
             return False
-        # One that was given a state goes on from there, and knows itself how.
+        # A sampler that was given a state resumes from it by itself.
         if sampler._has_seed() or sampler.next_yielded is not None:
             return False
     return _torch.is_torchs_own(vars(cls)["__iter__"])
 
 
 def own_sampler(sampler: Any) -> Any:
-    """Our class in the place of torch's, just as it is; any other sampler itself, and one whose class was patched."""
+    """Return our equivalent of torch's sampler, with the same attributes; others, and patched classes, unchanged."""
     cls = type(sampler)
     if cls not in (SequentialSampler, RandomSampler) or not is_torchs(sampler, cls):
         return sampler
@@ -79,7 +79,7 @@ def own_sampler(sampler: Any) -> Any:
 _ITERATION = Positional.__iter__
 
 
-# By a class of torch's: ours in its place, which gives the very same without a seed.
+# By torch class: our equivalent, which is identical without a seed.
 _OURS: dict[type, type[Positional]] = {
     SequentialSampler: ours.SequentialSampler,
     RandomSampler: ours.RandomSampler,
@@ -88,12 +88,12 @@ _OURS: dict[type, type[Positional]] = {
     DistributedSampler: ours.DistributedSampler,
 }
 
-# By a class of either kind: torch's.
+# By class of either kind: torch's class.
 _KNOWN: dict[type, type] = {each: cls for cls, own in _OURS.items() for each in (cls, own)}
 
 
 def _drawn(sampler: Any, engine: _core.Engine, order: str | None) -> Iterator[torch.Tensor] | None:
-    """The tensors of indices that the sampler goes through, each drawn at its moment."""
+    """Return the index tensors that the sampler goes through, each drawn when torch draws it."""
     if is_torchs(sampler, RandomSampler) and not sampler.replacement:
         return _permutations(sampler, engine, order)
     if is_torchs(sampler, SubsetRandomSampler) and _are_integers(sampler.indices):
@@ -106,7 +106,7 @@ def _drawn(sampler: Any, engine: _core.Engine, order: str | None) -> Iterator[to
 
 
 def _sequential(batch_sampler: BatchSampler, sampler: SequentialSampler, past: int) -> Iterator[range]:
-    # Read here and not by the caller: torch's sampler looks at the length when its first index is asked for.
+    # Not read by the caller, because torch's sampler reads the length when its first index is requested.
     length = len(sampler.data_source)
     drop_last = batch_sampler.drop_last
     start = min(past * batch_sampler.batch_size, length)
@@ -119,7 +119,7 @@ def _sequential(batch_sampler: BatchSampler, sampler: SequentialSampler, past: i
 
 
 def _batch_sizes(batch_sampler: BatchSampler) -> Iterator[int]:
-    """The size of each batch to come. Torch reads it once when it drops the last batch, else before every batch."""
+    """Yield the size of each batch. Torch reads it once if it drops the last batch, otherwise before every batch."""
     if batch_sampler.drop_last:
         yield from itertools.repeat(batch_sampler.batch_size)
     while size := batch_sampler.batch_size:
@@ -127,7 +127,7 @@ def _batch_sizes(batch_sampler: BatchSampler) -> Iterator[int]:
 
 
 def _batches(batch_sampler: BatchSampler, drawn: Iterator[torch.Tensor], past: int) -> Iterator[Slice]:
-    """The batches after `past`; what those were made of is drawn now, and no more than that."""
+    """Return the batches after `past`; the permutations of the skipped batches are drawn now, and no others."""
     permutation = Permutation(torch.empty(0, dtype=torch.int64, device="cpu"))
     start = 0
     to_skip = past * batch_sampler.batch_size
@@ -148,7 +148,7 @@ def _cut(
     for batch_size in _batch_sizes(batch_sampler):
         parts: list[torch.Tensor] = []
         missing = batch_size
-        # A batch may need the end of one permutation and the start of the next, which is drawn when it is reached.
+        # A batch may need the end of one permutation and the start of the next, which is drawn when reached.
         while missing > end - start:
             if start < end:
                 parts.append(permutation.tensor[start:end])
@@ -174,7 +174,7 @@ def _whole(parts: list[torch.Tensor]) -> Slice:
 
 
 def _permutations(sampler: RandomSampler, engine: _core.Engine, order: str | None) -> Iterator[torch.Tensor]:
-    """The permutations that `RandomSampler.__iter__` draws, each at its moment."""
+    """Yield the permutations that `RandomSampler.__iter__` draws, each when torch draws it."""
     length = len(sampler.data_source)
     generator = sampler.generator
     if order is not None:
@@ -187,13 +187,13 @@ def _permutations(sampler: RandomSampler, engine: _core.Engine, order: str | Non
     for _ in range(sampler.num_samples // length):
         yield _randperm(length, generator, engine)
     rest = sampler.num_samples % length
-    # Torch draws a last permutation even when it needs nothing of it. Only a generator of the user's shows that.
+    # Torch draws a last permutation even if it needs none of it, which only a user's generator reveals.
     if rest or sampler.generator is not None:
         yield _randperm(length, generator, engine)[:rest]
 
 
 def _randperm(length: int, generator: torch.Generator, engine: _core.Engine) -> torch.Tensor:
-    """`torch.randperm`, as it would be called here, into memory that the next epoch uses again."""
+    """Return what `torch.randperm` would, in memory that the next epoch reuses."""
     if torch.get_default_device().type != "cpu":
         return torch.randperm(length, generator=generator).cpu()
     return torch.randperm(length, generator=generator, out=_torch.from_dlpack(engine.index_capsule(length)))
@@ -205,7 +205,7 @@ def _subset(sampler: SubsetRandomSampler) -> Iterator[torch.Tensor]:
 
 
 def _are_integers(indices: Any) -> bool:
-    # Torch hands on whatever is in there: an element of a tensor is a tensor, and means something else to a dataset.
+    # Torch passes on whatever is in there; an element of a tensor is a tensor, which a dataset may treat differently.
     return type(indices) is range or (type(indices) in (list, tuple) and all(type(index) is int for index in indices))
 
 
@@ -228,10 +228,10 @@ def _distributed(sampler: DistributedSampler[Any]) -> Iterator[torch.Tensor]:
 
 
 def waits_for_epoch(index_sampler: Any) -> bool:
-    """Whether trainers may yet set the epoch of this sampler, or of the one that it batches, between `iter` and `next`.
+    """Return True if trainers may still set this sampler's epoch, or its inner sampler's, between `iter` and `next`.
 
-    With workers torch reads every sampler in `iter`. So do we, but for these: all that have a `set_epoch`, except those
-    of ours whose order no epoch changes without a seed.
+    With workers, torch reads every sampler in `iter`. So do we, except for those that have a `set_epoch`, unless they
+    are ours and their order without a seed does not depend on the epoch.
     """
     inner = attribute(index_sampler, "sampler")
     return any(attribute(each, "set_epoch") is not None and not _is_torch_like(each) for each in (index_sampler, inner))

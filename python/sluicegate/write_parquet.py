@@ -1,4 +1,4 @@
-"""`write_parquet`: the samples of a dataset, as Parquet files of bounded size."""
+"""`write_parquet`: writes the samples of a dataset as Parquet files of bounded size."""
 
 from __future__ import annotations
 
@@ -24,35 +24,38 @@ def write_parquet(
     threads: int = 2,
     resume: bool = True,
 ) -> list[str]:
-    """Writes the samples of `dataset`, in its order, as Parquet files.
+    """Write the samples of `dataset`, in order, as Parquet files.
 
-    A sample is a dict, or a tuple, whose fields are called "0", "1" and so on. The first 64 samples tell what each
-    field is, and every later one is checked:
+    A sample is a dict, or a tuple whose fields are named "0", "1" and so on. The first 64 samples determine the type of
+    each field, and every later one is checked against it:
 
-    - a tensor or an array keeps its data type, and is fixed-size lists, one in the other, as its shape says; where its
-      length along its only axis differs, a list; a NumPy scalar or a tensor without axes is a number of its type;
-    - `int` is int64 (float64 among `float`s), `float` float64, `bool` a boolean;
-    - `str` is a string, `bytes` a binary;
-    - a list of numbers, of `str` or of `bytes` is a list, of any length;
-    - a dict is a struct; a list of dicts, of lists, of arrays, or with a None in it is a list of such, and so on, 32
-      deep. Arrays in them are lists, of any length. All dicts in one place have the same keys.
+    - A tensor or an array keeps its data type and becomes nested fixed-size lists according to its shape, or a list if
+      it has one axis whose length varies. A NumPy scalar or a tensor without axes is a number of its type.
+    - `int` is int64 (float64 among `float`s), `float` is float64, and `bool` is a boolean.
+    - `str` is a string, and `bytes` is a binary.
+    - A list of numbers, of `str` or of `bytes` is a list of any length.
+    - A dict is a struct. A list of dicts, of lists or of arrays, or one that contains None, is a list of such values,
+      and so on, up to 32 levels deep. Arrays in them are lists of any length. All dicts in one place have the same
+      keys.
 
     None is a null, in any field, and anywhere in a dict or such a list.
 
-    Files are written as `write_tar` writes them: whole or not at all, and what was killed goes on where it was when it
-    is called again with the same arguments and samples. Row groups are encoded by several threads. The bytes depend on
-    the samples and the arguments, and on the version of this package.
+    Files are written as in `write_tar`: completely or not at all. A job that was killed resumes when it is called again
+    with the same arguments and samples. Row groups are encoded by several threads. The bytes depend on the samples, the
+    arguments, and the version of this package.
 
     Args:
         dataset: map-style or iterable.
-        pattern: the path of the files, with a place for their number as of `str.format`: `"out-{:05d}.parquet"`.
-        shard_bytes: the samples of a file have at most so many bytes before they are encoded and compressed, or it has
-            one sample. Files are smaller, mostly.
-        row_group_rows: a row group has at most so many samples, and at most 64 MiB before they are encoded: what a
-            reader decodes at once.
+        pattern: the path of the files, with a placeholder for their number in the syntax of `str.format`:
+            `"out-{:05d}.parquet"`.
+        shard_bytes: the maximum size in bytes of a file's samples before they are encoded and compressed; a file with a
+            single sample may be larger. Files are usually smaller.
+        row_group_rows: the maximum number of samples in a row group, which is also limited to 64 MiB before encoding: a
+            reader decodes one row group at a time.
         compression: `"zstd"` (default), `"snappy"` or None.
-        ragged: fields whose arrays differ in length along the first axis, where the first samples don't show it.
-        num_workers: worker processes that read and check the samples, as of `DataLoader`; of an iterable dataset none.
+        ragged: fields whose arrays differ in length along the first axis, if the first samples do not show it.
+        num_workers: worker processes that read and check the samples, as in `DataLoader`; not used for an iterable
+            dataset.
         threads: the number of threads that encode.
         resume: as in `write_tar`.
 
@@ -60,12 +63,12 @@ def write_parquet(
         The paths of the files.
 
     Raises:
-        TypeError, ValueError: a sample can't be written, or is not like the first ones (the text names sample and
-            field, and the place in it: `messages[1].role`); an argument that can't be used; what was begun there was
-            begun with other arguments, or of other samples.
-        OSError: what could not be written, or the folder, which is not there.
-        FileExistsError: a file is named like a shard, and this function has not written it.
-        RuntimeError: another process or thread writes these files at the moment.
+        TypeError, ValueError: a sample cannot be written, or does not match the first ones (the message names the
+            sample, the field, and the place in it: `messages[1].role`); an argument is invalid; or the existing output
+            was begun with other arguments or other samples.
+        OSError: something could not be written, or the folder does not exist.
+        FileExistsError: a file has the name of a shard but was not written by this function.
+        RuntimeError: another process or thread is writing these files.
 
     Examples:
         >>> import tempfile, torch
@@ -90,7 +93,7 @@ def write_parquet(
 
 
 class _ParquetFormat(ShardFormat):
-    """A block is a list of columns."""
+    """A block is the number of its samples and a list of columns."""
 
     example = "out-{:05d}.parquet"
 

@@ -1,4 +1,4 @@
-"""`write_tar`: the samples of a dataset, as tar archives of bounded size."""
+"""`write_tar`: writes the samples of a dataset as tar archives of bounded size."""
 
 from __future__ import annotations
 
@@ -28,43 +28,48 @@ def write_tar(
     threads: int = 2,
     resume: bool = True,
 ) -> list[str]:
-    """Writes the samples of `dataset`, in its order, as the tar archives that `TarDataset` and WebDataset read.
+    """Write the samples of `dataset`, in order, as tar archives for `TarDataset` and WebDataset.
 
-    A sample is a dict: `__key__` is its key (its index with nine digits, where it has none), every other name that does
-    not begin with `__` an extension. `bytes` are written as they are, `str` as UTF-8; of an extension `json`, or one
-    that ends in `.json`, whatever `json.dumps` takes; of `npy` what `numpy.save` takes without pickling, tensors too;
-    `int`, `float` and `bool` (as 0 or 1), NumPy's scalars and tensors of one element as decimal text. None is left out.
+    A sample is a dict. `__key__` is its key (default: its index with nine digits); every other name that does not begin
+    with `__` is an extension. Values are written as follows; None is omitted:
 
-    An archive appears under its name when it is whole and on the disk; until then it is called `*.unfinished`, and on
-    an error it is removed. One is filled while threads write what was filled before. The bytes depend on the samples
-    alone: times and owners are zero.
+    - `bytes` unchanged, and `str` as UTF-8
+    - for the extension `json`, or one that ends in `.json`: anything that `json.dumps` accepts
+    - for `npy`: anything that `numpy.save` accepts without pickling, including tensors
+    - `int`, `float` and `bool` (as 0 or 1), NumPy scalars and tensors with one element: as decimal text
 
-    What was killed goes on where it was when it is called again with the same arguments: archives that are whole are
-    kept, the rest is made. That is told by a small JSON file beside the archives, which stays there; with it, and the
-    archives as they were written, nothing is done a second time. The same samples must then come in the same order: the
-    first one, and the last one that is kept, are compared.
+    An archive gets its name when it is complete and on disk. Until then it is called `*.unfinished`, and on an error it
+    is removed. One archive is filled while threads write the ones filled before. The bytes depend only on the samples:
+    times and owners are zero.
+
+    A job that was killed resumes when it is called again with the same arguments: complete archives are kept, and the
+    rest is written. A small JSON file next to the archives records this, and stays there; with it and the unchanged
+    archives, nothing is done twice. The same samples must then come in the same order: the first one, and the last one
+    that is kept, are compared.
 
     Args:
         dataset: map-style or iterable.
-        pattern: the path of the archives, with a place for their number as of `str.format`: `"out-{:05d}.tar"`.
-        shard_bytes: an archive has at most so many bytes, or one sample.
-        num_workers: worker processes that read and encode the samples, as of `DataLoader`; of an iterable dataset none.
+        pattern: the path of the archives, with a placeholder for their number in the syntax of `str.format`:
+            `"out-{:05d}.tar"`.
+        shard_bytes: the maximum size of an archive in bytes; one that holds a single sample may be larger.
+        num_workers: worker processes that read and encode the samples, as in `DataLoader`; not used for an iterable
+            dataset.
         threads: the number of threads that write.
-        resume: True (default) to keep the archives that an earlier call with the same arguments finished. With False
-            they are removed, and all archives are written again. Of a stream without `len` whose archives are all
-            finished, the first sample alone is compared; give False if the stream has changed.
+        resume: True (default) to keep the archives that an earlier call with the same arguments finished; False to
+            remove them and write all archives again. For a stream without `len` whose archives are all finished, only
+            the first sample is compared; pass False if the stream has changed.
 
     Returns:
         The paths of the archives.
 
     Raises:
-        ValueError: the pattern has no place for a number; two samples one after the other, or of one archive, have one
-            key; a key or an extension that readers would take for something else; or what was begun there was begun
-            with other arguments, or of other samples.
-        TypeError: a sample is no dict, or a value is not one of those above.
-        OSError: what could not be written, or the folder, which is not there.
-        FileExistsError: a file is named like an archive, and this function has not written it.
-        RuntimeError: another process or thread writes these archives at the moment.
+        ValueError: the pattern has no placeholder for a number; two consecutive samples, or two in one archive, have
+            the same key; readers would misread a key or an extension; or the existing output was begun with other
+            arguments or other samples.
+        TypeError: a sample is not a dict, or a value is not one of those above.
+        OSError: something could not be written, or the folder does not exist.
+        FileExistsError: a file has the name of an archive but was not written by this function.
+        RuntimeError: another process or thread is writing these archives.
 
     Examples:
         >>> import tempfile
@@ -88,13 +93,13 @@ def write_tar(
 
 
 class _TarFormat(ShardFormat):
-    """A block is a list of keys, and one of the names and contents of their members."""
+    """A block is a list of keys, and a list of the names and contents of their members."""
 
     example = "out-{:05d}.tar"
 
     def __init__(self) -> None:
         self.last_key: str | None = None
-        # Of the archive that is being filled.
+        # The keys in the archive that is being filled.
         self.keys: set[str] = set()
 
     def arguments(self) -> dict[str, Any]:
@@ -123,7 +128,7 @@ class _TarFormat(ShardFormat):
             self.last_key = key
             self.keys.add(key)
         if start + count < len(keys):
-            self.keys.clear()  # The rest goes to another archive.
+            self.keys.clear()  # The rest goes into another archive.
         return count
 
     def follow(self, block: tuple[list[str], list[_Members]]) -> None:
@@ -131,7 +136,7 @@ class _TarFormat(ShardFormat):
 
 
 def _members(sample: Any, index: int) -> tuple[str, _Members]:
-    """Key, and names and contents, of sample `index`."""
+    """Return the key, and the names and contents of the members, of sample `index`."""
     if not isinstance(sample, Mapping):
         raise TypeError(f"sample {index}: expected a dict of its parts by extension, but got {type(sample).__name__}")
     key = sample.get("__key__", f"{index:09d}")
@@ -165,7 +170,7 @@ def _contents(extension: str, value: Any) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if kind == "json":
-        # JSON has no NaN and no infinity; readers of other languages would refuse what Python writes for them.
+        # JSON has no NaN or infinity; readers in other languages would refuse what Python writes for them.
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     if isinstance(value, str):
         return value.encode()

@@ -1,4 +1,4 @@
-"""`write_tokens`: documents of tokens, as files of bounded size."""
+"""`write_tokens`: writes documents of tokens as files of bounded size."""
 
 from __future__ import annotations
 
@@ -31,25 +31,27 @@ def write_tokens(
     threads: int = 2,
     resume: bool = True,
 ) -> list[str]:
-    """Writes documents of tokens, in their order, as the files that `TokensDataset` reads.
+    """Write documents of tokens, in order, as the files that `TokensDataset` reads.
 
-    A document is a tensor, a NumPy array or a list of integers along one axis. Every token must be one of `dtype`; no
-    document is cut.
+    A document is a tensor, a NumPy array or a list of integers with one axis. Every token must fit `dtype`; documents
+    are never cut.
 
-    Shards are written as `write_tar` writes them: whole or not at all, while the next documents are made, and what was
-    killed goes on where it was when it is called again with the same arguments and documents.
+    Shards are written as in `write_tar`: completely or not at all, while the next documents are made. A job that was
+    killed resumes when it is called again with the same arguments and documents.
 
     Args:
-        documents: a map-style or iterable dataset of them, or a list: tokenising is best done in its `__getitem__`.
-        pattern: the path of the files, with a place for their number as of `str.format`: `"train-{:05d}.bin"`.
+        documents: a map-style or iterable dataset of documents, or a list; tokenizing is best done in its
+            `__getitem__`.
+        pattern: the path of the files, with a placeholder for their number in the syntax of `str.format`:
+            `"train-{:05d}.bin"`.
         dtype: the data type of a token in the files, little-endian: `"uint8"`, `"uint16"` (default), `"uint32"`,
             `"int8"` to `"int64"`, or NumPy's or torch's type of that name. Megatron's index has no `uint32`.
-        layout: `"flat"` (default): tokens and nothing else, as nanoGPT has them. `"megatron"`: a `.bin` with a `.idx`
-            beside it, in which each document is one sequence.
-        end_of_document: a token to put behind each document. Default: none.
-        field: the field of a sample that is a dict, such as `"input_ids"`. Default: the sample is the document.
-        shard_bytes: a `.bin` has at most so many bytes, or one document.
-        num_workers: worker processes that read the documents, as of `DataLoader`; of an iterable dataset none.
+        layout: `"flat"` (default): only tokens, as in nanoGPT. `"megatron"`: a `.bin` next to a `.idx`, in which each
+            document is one sequence.
+        end_of_document: a token to append to each document. Default: none.
+        field: the field to use if a sample is a dict, such as `"input_ids"`. Default: the sample is the document.
+        shard_bytes: the maximum size of a `.bin` in bytes; one that holds a single document may be larger.
+        num_workers: worker processes that read the documents, as in `DataLoader`; not used for an iterable dataset.
         threads: the number of threads that write.
         resume: as in `write_tar`.
 
@@ -57,12 +59,12 @@ def write_tokens(
         The paths of the `.bin` files.
 
     Raises:
-        ValueError: a token is not one of `dtype` (the text names document and place); an argument that can't be used;
-            what was begun there was begun with other arguments, or of other documents.
-        TypeError: a document is none.
-        OSError: what could not be written, or the folder, which is not there.
-        FileExistsError: a file is named like a shard, and this function has not written it.
-        RuntimeError: another process or thread writes these files at the moment.
+        ValueError: a token does not fit `dtype` (the message names document and position); an argument is invalid; or
+            the existing output was begun with other arguments or other documents.
+        TypeError: a document is not one of the types above.
+        OSError: something could not be written, or the folder does not exist.
+        FileExistsError: a file has the name of a shard but was not written by this function.
+        RuntimeError: another process or thread is writing these files.
 
     Examples:
         >>> import tempfile
@@ -89,7 +91,7 @@ def write_tokens(
 
 
 class _TokenFormat(ShardFormat):
-    """A block is a list of documents, each as the bytes that it is in the file."""
+    """A block is a list of documents, each as its bytes in the file."""
 
     example = "train-{:05d}.bin"
 
@@ -109,7 +111,7 @@ class _TokenFormat(ShardFormat):
         return {"format": "tokens", **{name: getattr(self, name) for name in names}}
 
     def files(self, path: str) -> list[str]:
-        # A flat file with an index beside it would not be read as one.
+        # Also for a flat file: with a leftover index next to it, it would not be read as flat.
         return [path, f"{path.removesuffix('.bin')}.idx"]
 
     def encode(self, samples: list[Any], first: int) -> list[bytes]:
@@ -139,7 +141,7 @@ class _TokenFormat(ShardFormat):
 
 
 def _as_tokens(document: Any, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
-    """The tokens of `document` in `dtype`."""
+    """Return the tokens of `document` in `dtype`."""
     if isinstance(document, torch.Tensor):
         document = document.detach().cpu().numpy()
     elif isinstance(document, (str, bytes)) or not isinstance(document, (np.ndarray, list, tuple)):

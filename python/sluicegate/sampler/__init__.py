@@ -1,7 +1,8 @@
-"""Samplers: which index comes next, and which indices make up a batch. One class a file.
+"""Samplers: which index comes next, and which indices make up a batch. One class per file.
 
-Torch's five and more. Each is torch's class where torch has it, with torch's arguments; a `seed` makes its order a pure
-function of (seed, epoch, position), computed in Rust: see `Positional` for what those of samples have.
+Torch's five samplers and more. Where torch has the sampler, ours is a subclass with torch's arguments. With a `seed`,
+its order is a pure function of (seed, epoch, position), computed in Rust; `Positional` is the common interface of
+samplers of samples.
 """
 
 from .balanced_batch import BalancedBatchSampler
@@ -22,7 +23,7 @@ from .weighted_random import WeightedRandomSampler
 
 
 def is_ours(sampler: object) -> bool:
-    """Whether `sampler` is one of these: exactly, for a subclass may yield anything."""
+    """Return True if `sampler` is exactly one of these classes; a subclass may yield anything."""
     return type(sampler).__module__.startswith(__name__ + ".")
 
 

@@ -1,4 +1,4 @@
-"""`BatchSampler`: what a sampler gives, cut into batches."""
+"""`BatchSampler`: a sampler's indices, cut into batches."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from .positional import Positional, array, core_of
 from .sampler_state import checked_state, sampler_state
 from .seed import checked_seed
 
-# How many indices become Python's at a time.
+# How many indices are converted to Python integers at a time.
 _AT_ONCE = 4096
 
 
 class BatchSampler(data.BatchSampler):
-    """What a sampler gives, in batches: torch's `BatchSampler`, with positions in seed mode, and a state.
+    """A sampler's indices in batches: torch's `BatchSampler`, with positions in seed mode and a state.
 
-    Seed mode is that of the sampler, or of `seed` for a sampler that has none. Otherwise batches are what torch's class
-    makes of any iterable.
+    Seed mode comes from the sampler, or from `seed` if the sampler has none. Otherwise batches are what torch's class
+    makes from any iterable.
 
     Args:
-        sampler: any iterable of indices; in seed mode one of sluicegate's samplers.
+        sampler: any iterable of indices; in seed mode, one of sluicegate's samplers.
         batch_size: the number of indices in a batch.
-        drop_last: whether a last batch that is not full is left out.
-        seed: seed mode, for a sampler that was given no seed.
+        drop_last: True to drop a last batch that is not full.
+        seed: turns on seed mode, for a sampler without a seed.
 
     Raises:
-        ValueError: `batch_size` is no positive int, `drop_last` no bool, or `seed` none of 64 bits.
+        ValueError: `batch_size` is not a positive int, `drop_last` is not a bool, or `seed` is not an integer of 64
+            bits.
 
     Examples:
         >>> from sluicegate.sampler import RandomSampler
@@ -43,7 +44,7 @@ class BatchSampler(data.BatchSampler):
         [[0, 1], [2, 3], [4]]
     """
 
-    # As for samplers of samples, counted in batches.
+    # As for samplers of samples, but counted in batches.
     epoch: int = 0
     yielded: int = 0
     next_yielded: int | None = None
@@ -54,16 +55,16 @@ class BatchSampler(data.BatchSampler):
         self.seed = checked_seed(seed)
 
     def batches(self, epoch: int, seed: int | None = None) -> _core.Batches:
-        """The batches of `epoch`, of which any can be asked for; `seed` is the loader's, for who was given none.
+        """Return the batches of `epoch`, with random access; `seed` is the loader's, used if neither sampler has one.
 
         Raises:
-            ValueError: nobody has a seed, or the sampler is none of sluicegate's.
+            ValueError: there is no seed, or the sampler is not one of sluicegate's.
         """
         core = core_of(self.sampler, self.seed if self.seed is not None else checked_seed(seed))
         return _core.batch_sampler(core, self.batch_size, self.drop_last).batches(epoch)
 
     def batch_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The indices of the batch at `position` of the current epoch, in seed mode: int64.
+        """Return the indices of the batch at `position` of the current epoch, in seed mode: int64.
 
         Raises:
             IndexError: there is no such batch.
@@ -75,19 +76,19 @@ class BatchSampler(data.BatchSampler):
         return np.array(array(self._asked[4].indices(position)))
 
     def index_at(self, position: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """`batch_at`, by the name that all samplers have: of this one a position is that of a batch."""
+        """Return `batch_at(position)`, under the name shared by all samplers; here a position is that of a batch."""
         return self.batch_at(position)
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch that the next iteration reads, the sampler's too if it has one."""
+        """Set the epoch of the next iteration, and the sampler's too if it has one."""
         self.epoch = epoch
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 
     def identity(self, seed: int | None = None) -> str:
-        """In words, which batches these are: those of other orders differ in it. `seed` as for `batches`.
+        """Return a description of which batches these are, which differs for different orders. `seed` as for `batches`.
 
-        Of a sampler that is none of sluicegate's the type alone is told: nobody knows its order.
+        For a sampler that is not one of sluicegate's, only the type is named, because its order is unknown.
         """
         of = type(self.sampler).__name__
         if isinstance(self.sampler, Positional):
@@ -95,17 +96,17 @@ class BatchSampler(data.BatchSampler):
         return f"BatchSampler({of}, {self.batch_size}, {self.drop_last})"
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, how many of its batches were yielded, and what they were drawn from: plain JSON."""
-        # A sampler that draws a seed for the pass has to go on with it.
+        """Return the epoch, how many of its batches were yielded, and the seed they were drawn from: plain JSON."""
+        # A sampler that drew a seed for this pass has to resume with it.
         drawn = self.sampler._drawn if isinstance(self.sampler, Positional) else None
         return sampler_state(self, self._seed_of_both(), drawn)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Lets the next iteration go on where `state_dict` was taken.
+        """Make the next iteration resume where `state_dict` was taken.
 
         Raises:
-            ValueError: it does not say how many batches were yielded, or a negative number; it is of another seed, or
-                of batches of something else.
+            ValueError: the number of yielded batches is missing or negative, or the state has a different seed or is of
+                different batches.
         """
         epoch, self.next_yielded, drawn = checked_state(self, self._seed_of_both(), state_dict)
         self.set_epoch(epoch)
@@ -113,7 +114,7 @@ class BatchSampler(data.BatchSampler):
             self.sampler.draw_again(drawn)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Lists of Python ints. Nothing is drawn before the first is asked for."""
+        """Yield lists of Python ints. Nothing is drawn before the first one is requested."""
         self.yielded, self.next_yielded = self.next_yielded or 0, None
         return self._counted(self._from(self.yielded))
 
@@ -145,5 +146,5 @@ class BatchSampler(data.BatchSampler):
         return self.seed if own is None else own
 
     def _current_epoch(self) -> int:
-        # The epoch of the sampler underneath may have been set without this one's.
+        # The epoch of the underlying sampler may have been set directly.
         return self.sampler.epoch if isinstance(self.sampler, Positional) else self.epoch

@@ -1,4 +1,4 @@
-"""`BlockShuffleSampler`: whole blocks in random order, shuffled inside of windows of blocks."""
+"""`BlockShuffleSampler`: whole blocks in random order, shuffled within windows of blocks."""
 
 from __future__ import annotations
 
@@ -20,34 +20,37 @@ _Sizes: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class BlockShuffleSampler(Positional, data.Sampler[int]):
-    """Every index once: whole blocks of neighbours in random order, shuffled among `window` blocks at a time.
+    """Every index once: whole contiguous blocks in random order, shuffled among `window` blocks at a time.
 
-    For data that is read block by block: pages of a disk, row groups, compressed frames. A reader that keeps the blocks
-    of a window reads each block once an epoch. A window of all blocks is a full shuffle; in one of a single block the
+    For data that is read block by block: disk pages, row groups, compressed frames. A reader that keeps the blocks of a
+    window reads each block once per epoch. A window of all blocks is a full shuffle; with a window of one block,
     samples stay with their block.
 
-    Blocks may have one size, or each its own, as the row groups that a filter leaves, or archives. Of one size nothing
-    is stored, and any position costs some tens of nanoseconds; sizes that are all equal, but for a smaller last one,
-    are the same to it. Others are kept in 16 bytes a block, and 16 more in an epoch's order, which is made when the
-    epoch begins: some 20 ns a block (20 ms for 10^6). A position costs a search in it besides.
+    Blocks may have one size or individual sizes, such as the row groups left by a filter, or archives:
+
+    - With one size, nothing is stored, and any position costs some tens of nanoseconds. Sizes that are all equal,
+      except for a smaller last one, count as one size.
+    - Individual sizes take 16 bytes per block, and 16 more for an epoch's order, which is made when the epoch begins in
+      about 20 ns per block (20 ms for 10^6). Each position also costs a search in it.
 
     Args:
-        data_source: what has the samples; its length is asked when an epoch begins.
+        data_source: the dataset; its length is read when an epoch begins.
         block: the number of samples in a block, of which the last may have fewer; or the number of samples in each
-            block, a list, array or tensor of integers whose sum is the length. Empty blocks are passed over: they count
-            in no window. Default: the `block_sizes` of the dataset, which `ArrowDataset`, `MdsDataset`,
+            block, a list, array or tensor of integers whose sum is the length. Empty blocks are skipped: they do not
+            count in a window. Default: the `block_sizes` of the dataset, which `ArrowDataset`, `MdsDataset`,
             `ParquetDataset` and `TarDataset` have.
         window: the number of blocks whose samples are mixed.
-        generator: what a pass without `seed` draws its seed from, at the first `next`; by default torch's global one.
-        seed: seed mode: the order is a pure function of (seed, epoch, position).
+        generator: the source of the seed that a pass without `seed` draws at its first `next`; default: torch's global
+            generator.
+        seed: turns on seed mode: the order is a pure function of (seed, epoch, position).
 
     Attributes:
-        block: the number of samples in a block; of unequal blocks an int64 array, which can't be written to.
+        block: the number of samples in a block; for unequal blocks, a read-only int64 array.
 
     Raises:
-        ValueError: `block` or `window` is no positive int, or `seed` none of 64 bits; sizes of blocks are negative, or
-            their sum is not the length; no `block` is given, and the dataset says none.
-        TypeError: sizes of blocks are no integers.
+        ValueError: `block` or `window` is not a positive int, or `seed` is not an integer of 64 bits; block sizes are
+            negative, or their sum is not the length; no `block` is given, and the dataset does not have `block_sizes`.
+        TypeError: block sizes are not integers.
 
     Examples:
         >>> sampler = BlockShuffleSampler(range(1000), block=100, window=2, seed=7)
@@ -81,11 +84,11 @@ class BlockShuffleSampler(Positional, data.Sampler[int]):
         self.generator = generator
         self.seed = checked_seed(seed)
         if not isinstance(self.block, int):
-            self._make(0)  # What is refused, is refused now.
+            self._make(0)  # To raise argument errors now.
             self.block = _even_size(self.block) or self.block
 
     def __len__(self) -> int:
-        """The number of samples."""
+        """Return the number of samples."""
         return len(self.data_source)
 
     def _unseeded(self) -> Iterator[int]:
@@ -99,7 +102,7 @@ class BlockShuffleSampler(Positional, data.Sampler[int]):
         if isinstance(self.block, int):
             return _core.block_shuffle_sampler(length, self.block, self.window, seed)
         made = _core.uneven_block_shuffle_sampler(described(self.block), self.window, seed)
-        # None is negative, and they have a sum: the core has looked.
+        # The core has checked that no size is negative and that the sum does not overflow.
         if (samples := int(self.block.sum())) != length:
             raise ValueError(
                 f"block: the {len(self.block)} blocks have {samples} samples together, but the dataset has {length}"
@@ -108,14 +111,14 @@ class BlockShuffleSampler(Positional, data.Sampler[int]):
 
 
 def _sizes(block: Any) -> _Sizes:
-    """The sizes of blocks, in an array of their own."""
+    """Return the block sizes in an array of our own."""
     sizes = np.array(integers("block", block), np.int64)
     sizes.flags.writeable = False
     return sizes
 
 
 def _even_size(sizes: _Sizes) -> int | None:
-    """The size of all blocks, where they have one but for a smaller last one: the core takes it for the same."""
+    """Return the common size of all blocks, except for a smaller last one; None if there is none. Same in the core."""
     full = sizes[sizes > 0]
     if len(full) == 0:
         return 1

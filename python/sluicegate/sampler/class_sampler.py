@@ -1,4 +1,4 @@
-"""`ClassSampler`: the samples of one class, or of some."""
+"""`ClassSampler`: the samples of one or more classes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class ClassSampler(Positional, Sampler[int]):
     """The indices of the samples of some classes, each once: class by class, or shuffled.
 
     Args:
-        labels: the class of each sample: a list, array or tensor of integers, strings or whatever can be a dict's key;
-            or the `index` of another sampler, which is then shared.
+        labels: the class of each sample: a list, array or tensor of integers, strings or anything that can be a dict
+            key; or the `index` of another sampler, which is then shared.
         classes: a class, or a list of classes.
-        shuffle: a new random order every epoch. Default False: the classes in the sequence given, their samples
-            ascending.
-        seed: an integer from 0 to 2**64 - 1, for an order that is a function of it and the epoch (`set_epoch`). Default
-            None: drawn at the first `next` of each iteration.
-        generator: where it is drawn from instead of torch's global generator.
+        shuffle: True for a new random order every epoch. Default False: the classes in the given sequence, the samples
+            of each in ascending order.
+        seed: an integer from 0 to 2**64 - 1; the order is a function of it and the epoch (`set_epoch`). Default None:
+            drawn at the first `next` of each iteration.
+        generator: the source of the drawn seed, instead of torch's global generator.
 
     Raises:
-        KeyError: no sample is of such a class; the text names some of those that there are.
-        ValueError: a class comes twice; a seed out of range.
+        KeyError: a class has no samples; the message names some that do.
+        ValueError: a class comes twice, or `seed` is out of range.
 
     Examples:
         >>> labels = ["cat", "dog", "cat", "emu", "dog"]
@@ -55,10 +55,10 @@ class ClassSampler(Positional, Sampler[int]):
         self.seed = checked_seed(seed)
         self._places = [self.index.place_of(label) for label in self.classes]
         self._length = sum(self.index.counts[place] for place in self._places)
-        self._make(0)  # What the core refuses, it refuses now.
+        self._make(0)  # To raise the core's argument errors now.
 
     def __len__(self) -> int:
-        """The number of samples of these classes."""
+        """Return the number of samples of these classes."""
         return self._length
 
     def _is_random(self) -> bool:

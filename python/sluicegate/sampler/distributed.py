@@ -1,4 +1,4 @@
-"""`DistributedSampler`: what one rank reads."""
+"""`DistributedSampler`: the indices of one rank."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .positional import Positional
 
 
 class DistributedSampler(Positional, data.DistributedSampler[int]):
-    """What one rank of `num_replicas` reads: torch's `DistributedSampler`, with a state, and positions in seed mode.
+    """The indices of one rank: torch's `DistributedSampler`, with a state, and positions in seed mode.
 
-    Iterating gives what torch's sampler gives for the same `seed`, which is torch's: all ranks draw the permutation of
-    `seed` + epoch. The order of seed mode is asked for with a seed that is the loader's: `order(epoch, seed)`.
+    Iterating gives what torch's sampler gives for the same `seed`, which has torch's meaning: all ranks draw the
+    permutation of `seed` + epoch. The order of seed mode takes the loader's seed instead: `order(epoch, seed)`.
 
-    A state goes on in the epoch where it was taken, as that of torchdata's `StatefulDistributedSampler`.
+    A state resumes in the epoch in which it was taken, like that of torchdata's `StatefulDistributedSampler`.
 
     Args:
-        dataset: what has the samples.
-        num_replicas: the number of ranks; by default that of the process group.
-        rank: this process; by default as in the process group.
-        shuffle: whether the order is random.
-        seed: torch's seed of the shuffle, the same on every rank.
-        drop_last: whether the end that does not fill every rank is left out; else the order wraps around.
+        dataset: the dataset.
+        num_replicas: the number of ranks; default: that of the process group.
+        rank: the rank of this process; default: its rank in the process group.
+        shuffle: True for a random order.
+        seed: torch's shuffle seed, the same on every rank.
+        drop_last: True to drop the samples at the end that do not fill every rank; otherwise the order wraps around.
 
     Raises:
         ValueError: there is no such rank.
@@ -40,14 +40,14 @@ class DistributedSampler(Positional, data.DistributedSampler[int]):
     """
 
     seed: int
-    # What `index_at` answers from: what the order was made of, and the order.
+    # The cache of `index_at`: the inputs of the order, and the order.
     _listed: tuple[tuple[Any, ...], torch.Tensor] | None = None
 
     def index_at(self, position: int) -> int:
-        """The index at `position` of the current epoch, of those that iterating gives.
+        """Return the index at `position` of the current epoch, in the order that iterating gives.
 
-        The order is torch's, which no position can be had of alone: the first question in an epoch costs what iterating
-        costs, and 8 bytes a sample are kept.
+        The order is torch's, in which a single position cannot be computed alone: the first call in an epoch costs as
+        much as iterating, and 8 bytes per sample are kept.
 
         Raises:
             IndexError: there is no such position.
@@ -63,7 +63,7 @@ class DistributedSampler(Positional, data.DistributedSampler[int]):
         return super().__getstate__() | {"_listed": None}
 
     def _own_seed(self) -> int | None:
-        # Torch's seed is none of seed mode: it has a default, and its order is torch's.
+        # Torch's seed does not select seed mode: it has a default, and its order is torch's.
         return None
 
     def _is_random(self) -> bool:
@@ -73,7 +73,7 @@ class DistributedSampler(Positional, data.DistributedSampler[int]):
         return len(self.dataset), self.num_replicas, self.rank, self.shuffle, self.drop_last  # type: ignore[arg-type]
 
     def _facts_without_seed(self) -> tuple[Any, ...]:
-        # Without the rank: all of them may go on from a state that one has saved.
+        # Without the rank: every rank can resume from a state that one of them saved.
         return len(self.dataset), self.num_replicas, self.shuffle, self.drop_last, self.seed  # type: ignore[arg-type]
 
     def _make(self, seed: int) -> _core.Sampler:

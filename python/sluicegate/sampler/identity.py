@@ -1,4 +1,4 @@
-"""What samplers are called in states, so that one of another order is recognised."""
+"""The identity of samplers in states, by which a different order is recognized."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-# Of more than these only a digest is said.
+# Longer sequences are represented by a digest.
 _FEW = 8
 
 
 class Identified(Protocol):
-    """A sampler that says in words which orders it gives."""
+    """A sampler that can describe its orders."""
 
     def identity(self, seed: int | None = None) -> str:
-        """Samplers whose orders differ differ in it."""
+        """Return a description that differs between samplers whose orders differ."""
 
 
 def identity_of(sampler: Identified, seed: int | None = None) -> str | None:
-    """The `identity` of a sampler; None where no order can be made of it, as its iteration will say."""
+    """Return the `identity` of a sampler; None if it cannot make an order, which iterating will report."""
     try:
         return sampler.identity(seed)
     except (TypeError, ValueError):
@@ -29,10 +29,10 @@ def identity_of(sampler: Identified, seed: int | None = None) -> str | None:
 
 
 def check_identity(sampler: Identified, state: Mapping[str, Any]) -> None:
-    """Refuses the state of a sampler that was made of something else; older states do not say of what.
+    """Refuse the state of a sampler that was made from something else; older states do not say from what.
 
     Raises:
-        ValueError: both identities.
+        ValueError: the identities differ; the message names both.
     """
     there, here = state.get("order"), identity_of(sampler)
     if None not in (there, here) and there != here:
@@ -44,9 +44,9 @@ def check_identity(sampler: Identified, state: Mapping[str, Any]) -> None:
 
 
 def word(fact: Any) -> str:
-    """The same text in every process for what shapes orders alike: of many numbers what tells them from others.
+    """Return the same text in every process for inputs that give the same order; many numbers become a digest.
 
-    Of an object that says nothing of itself it is the type: an address would be another one in each process.
+    For an object without an `identity` it is the type, because an address differs between processes.
     """
     if isinstance(fact, (bool, int, float, str, range, type(None))):
         return repr(fact)
@@ -64,7 +64,7 @@ def word(fact: Any) -> str:
 def _digest_of_many(facts: list[Any] | tuple[Any, ...]) -> str:
     try:
         numbers = np.asarray(facts)
-    except ValueError:  # Lists of several lengths, say.
+    except ValueError:  # For example, lists of several lengths.
         numbers = np.empty(0, dtype=object)
     if numbers.dtype.kind in "biuf":
         return _digest(numbers)
@@ -72,6 +72,6 @@ def _digest_of_many(facts: list[Any] | tuple[Any, ...]) -> str:
 
 
 def _digest(numbers: np.ndarray[Any, np.dtype[Any]]) -> str:
-    # In one dtype: a list, an array and a tensor of the same numbers give the same order.
+    # In one dtype, because a list, an array and a tensor of the same numbers give the same order.
     plain = np.ascontiguousarray(numbers, dtype="<f8" if numbers.dtype.kind == "f" else "<i8")
     return hashlib.blake2b(plain.tobytes() if plain.ndim == 0 else plain.data, digest_size=8).hexdigest()

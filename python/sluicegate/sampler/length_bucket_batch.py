@@ -1,4 +1,4 @@
-"""`LengthBucketBatchSampler`: batches of samples of like length."""
+"""`LengthBucketBatchSampler`: batches of samples of similar length."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ from sluicegate.class_index import described, integers
 from .core_batch import positive
 from .lengths_batch import LengthsBatchSampler
 
-# Batches that are sorted together: enough for hardly any padding, and few enough for the order to be random.
+# Batches that are sorted together: enough for hardly any padding, few enough for the order to be random.
 _BATCHES_PER_WINDOW = 100
 
 
 class LengthBucketBatchSampler(LengthsBatchSampler):
-    """Batches of samples of like length: hardly any padding, and random all the same. Each sample comes once an epoch.
+    """Batches of samples of similar length: hardly any padding, and still random. Each sample comes once per epoch.
 
-    The samples are shuffled, sorted by length inside windows, cut into batches, and the batches are shuffled. An epoch
-    is prepared when it begins, in about 100 ns and 4 bytes a sample.
+    The samples are shuffled, sorted by length within windows and cut into batches, and the batches are shuffled. An
+    epoch is prepared when it begins, in about 100 ns and 4 bytes per sample.
 
-    With a loader's `shard`, ranks take one batch each at a step, and wait for the one with the most to do. With
-    `balance=8` eight batches of like length stay side by side while they are shuffled, so 1, 2, 4 or 8 ranks have like
-    batches at every step. The order does not depend on how many ranks there are: a state goes on with another number.
+    With a loader's `shard`, ranks take one batch each per step and wait for the one with the most work. With
+    `balance=8`, eight batches of similar length stay together in the shuffle, so 1, 2, 4 or 8 ranks have similar
+    batches at every step. The order does not depend on the number of ranks: a state can be resumed with a different
+    number.
 
     Args:
         lengths: the length of each sample, such as its number of tokens: a list, array or tensor of integers.
         batch_size: samples per batch. Either this or `max_tokens`.
-        max_tokens: the most that a batch may have when all its samples are padded to the longest. How many batches an
-            epoch has depends on its order then, so `len` needs a seed.
-        drop_last: leaves out the batch that was cut last when it is not full. Default False.
+        max_tokens: the maximum size of a batch when all its samples are padded to the longest. The number of batches in
+            an epoch then depends on its order, so `len` needs a seed.
+        drop_last: True to drop the batch that was cut last if it is not full. Default False.
         shuffle: False for all samples sorted by length, the longest first, in every epoch. Default True.
-        window: samples that are sorted together: the more, the less padding, and the less random. Default: 100 batches,
-            or 100 times `balance`.
-        balance: shuffles so many batches of like length at a time: a multiple of the number of ranks. Those that are
-            left over come last. Default 1.
-        seed: an integer from 0 to 2**64 - 1, for batches that are a function of it and the epoch (`set_epoch`). Default
+        window: samples that are sorted together: a larger window gives less padding and less randomness. Default: 100
+            batches, or 100 times `balance`.
+        balance: how many batches of similar length are kept together in the shuffle: a multiple of the number of ranks.
+            Leftover batches come last. Default 1.
+        seed: an integer from 0 to 2**64 - 1; the batches are a function of it and the epoch (`set_epoch`). Default
             None: drawn at the first `next` of each iteration.
-        generator: where it is drawn from instead of torch's global generator.
+        generator: the source of the drawn seed, instead of torch's global generator.
 
     Raises:
-        ValueError: both limits or none, a number that is not positive, a negative length, a sample longer than
-            `max_tokens` (the text names it), or a seed out of range.
-        TypeError: lengths that are no integers; while asked for its length: `max_tokens` without a seed.
+        ValueError: both limits or neither are given, a number is not positive, a length is negative, a sample is longer
+            than `max_tokens` (the message names it), or `seed` is out of range.
+        TypeError: lengths are not integers. From `len`: `max_tokens` without a seed.
 
     Examples:
         >>> lengths = [3, 90, 4, 91, 2, 88]
@@ -81,7 +82,7 @@ class LengthBucketBatchSampler(LengthsBatchSampler):
         self.shuffle = bool(shuffle)
         self.balance = positive("balance", balance)
         self.window = self._default_window() if window is None else positive("window", window)
-        self._make(0)  # What the core refuses, it refuses now.
+        self._make(0)  # To raise the core's argument errors now.
 
     def _default_window(self) -> int:
         batches = _BATCHES_PER_WINDOW * self.balance

@@ -1,4 +1,4 @@
-"""`LengthsBatchSampler`: what the batch samplers that go by lengths have in common."""
+"""`LengthsBatchSampler`: the base class of batch samplers that depend on lengths."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from .core_batch import CoreBatchSampler
 
 
 class LengthsBatchSampler(CoreBatchSampler):
-    """Batches as large as the lengths of their samples allow: how many there are may depend on the order.
+    """Batches as large as the lengths of their samples allow; their number may depend on the order.
 
-    A subclass says how many there are where it knows without an order (`_known_len`), and what to say where nobody does
-    (`_UNKNOWN`).
+    A subclass returns the number of batches if it is known without an order (`_known_len`), and gives the error text
+    for when it is not (`_UNKNOWN`).
     """
 
     _UNKNOWN: str
 
     def __init__(self, seed: int | None, generator: torch.Generator | None) -> None:
         super().__init__(seed, generator)
-        # That of the last epoch that was made.
+        # The number of batches in the last epoch that was made.
         self._length: int | None = None
 
     def _known_len(self) -> int | None:
         raise NotImplementedError
 
     def batches(self, epoch: int, seed: int | None = None) -> _core.Batches:
-        """The batches of `epoch`; without shuffling they need no seed."""
+        """Return the batches of `epoch`; without shuffling they need no seed."""
         batches = super().batches(epoch, seed) if self.shuffle else super().batches(0, 0 if seed is None else seed)
         self._length = len(batches)
         return batches
 
     def __len__(self) -> int:
-        """The number of batches in the current epoch.
+        """Return the number of batches in the current epoch.
 
         Raises:
             TypeError: it depends on an order that has not been drawn yet.

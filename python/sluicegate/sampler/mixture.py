@@ -13,12 +13,12 @@ from sluicegate import _core
 from .positional import Positional, ints
 from .seed import checked_seed
 
-# How often a function of weights is asked in an epoch.
+# How many times per epoch a function of weights is called.
 _TABULATED = 1024
 
 
 class StopCriteria:
-    """When an epoch of a mixture ends: the names, and the values, of `torchdata.nodes.StopCriteria`.
+    """When an epoch of a mixture ends: the names and values of `torchdata.nodes.StopCriteria`.
 
     Examples:
         >>> [len(MixtureSampler([90, 10], [1, 1], stop=rule)) for rule in (
@@ -27,41 +27,42 @@ class StopCriteria:
         [100, 20]
     """
 
-    # With the sample that completes the last part; parts that are through start again.
+    # Ends with the sample that completes the last part; exhausted parts start again.
     CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED = "CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED"
-    # When every sample was read, each once; a part that is through leaves its share to the others.
+    # Ends when every sample was read once; an exhausted part leaves its share to the others.
     ALL_DATASETS_EXHAUSTED = "ALL_DATASETS_EXHAUSTED"
-    # With the sample that completes the first part.
+    # Ends with the sample that completes the first part.
     FIRST_DATASET_EXHAUSTED = "FIRST_DATASET_EXHAUSTED"
-    # After `num_samples`; parts that are through start again.
+    # Ends after `num_samples`; exhausted parts start again.
     CYCLE_FOREVER = "CYCLE_FOREVER"
 
 
 class MixtureSampler(Positional, data.Sampler[int]):
-    """The parts of a `ConcatDataset` in proportion to weights, each part in a random order of its own.
+    """The parts of a `ConcatDataset` in proportion to weights, each part in its own random order.
 
-    How often each part has come by some position is arithmetic, within one or two of what the weights demand; which
+    How often each part has come by a given position is computed, within one or two of what the weights require. Which
     positions those are is shuffled, 1024 at a time. So any position of any epoch costs a fraction of a microsecond, a
-    rare part comes as often as it should, and every epoch has the same length. A part that starts again does so in
-    another order.
+    rare part comes as often as it should, and every epoch has the same length. A part that starts again does so in a
+    different order.
 
     Args:
         data_source: a `ConcatDataset`, or the lengths of its parts.
-        weights: one for each part, which need not sum to one. Or a schedule: pairs of (step, weights), ascending. Or a
-            function from a step to weights, which is asked 1024 times an epoch and needs `num_samples`.
+        weights: one for each part; they need not sum to one. Or a schedule: pairs of (step, weights), in ascending
+            order. Or a function from a step to weights, which is called 1024 times per epoch and needs `num_samples`.
         stop: when an epoch ends, one of `StopCriteria`.
-        num_samples: the length of an epoch under CYCLE_FOREVER; otherwise epochs end there at the latest.
-        samples_per_step: how many samples a schedule's step is: the batch size, times the number of ranks. Steps count
-            from the beginning of each epoch.
-        linear: whether a schedule's weights go over evenly from one step to the next, instead of jumping there. (What a
-            function gives always does.)
-        generator: what a pass without `seed` draws its seed from, at the first `next`; by default torch's global one.
-        seed: seed mode: the order is a pure function of (seed, epoch, position).
+        num_samples: the length of an epoch under CYCLE_FOREVER; otherwise the maximum length of an epoch.
+        samples_per_step: how many samples make up one step of a schedule: the batch size times the number of ranks.
+            Steps count from the beginning of each epoch.
+        linear: True to interpolate a schedule's weights linearly between steps instead of jumping. (The weights of a
+            function are always interpolated.)
+        generator: the source of the seed that a pass without `seed` draws at its first `next`; default: torch's global
+            generator.
+        seed: turns on seed mode: the order is a pure function of (seed, epoch, position).
 
     Raises:
-        ValueError: a weight is negative or no number, there is not one for each part, all are zero, a part without
-            samples has one, steps do not ascend, the epoch would never end, `stop` is no rule, or CYCLE_FOREVER has no
-            `num_samples`.
+        ValueError: a weight is negative or not a number, the number of weights is not that of the parts, all weights
+            are zero, a part without samples has a weight, steps do not ascend, the epoch would never end, `stop` is
+            unknown, or CYCLE_FOREVER has no `num_samples`.
 
     Examples:
         >>> sampler = MixtureSampler([1000, 10], [3.0, 1.0], seed=7)
@@ -102,11 +103,11 @@ class MixtureSampler(Positional, data.Sampler[int]):
         self.generator = generator
         self.seed = checked_seed(seed)
         self.breakpoints = self._breakpoints()
-        # What can't work is said here, not in the first epoch.
+        # To raise errors here and not in the first epoch.
         self._length = len(self._make(0).order(0))
 
     def __len__(self) -> int:
-        """How many indices an epoch has; the same in every epoch."""
+        """Return how many indices an epoch has; the same in every epoch."""
         return self._length
 
     def _lengths(self) -> list[int]:
@@ -115,7 +116,7 @@ class MixtureSampler(Positional, data.Sampler[int]):
         return list(self.data_source)
 
     def _breakpoints(self) -> list[tuple[int, list[float]]]:
-        """The weights as (position, weights), whichever way they were given."""
+        """Return the weights as (position, weights), in whichever form they were given."""
         weights = self.weights
         if callable(weights):
             if self.num_samples is None:

@@ -1,4 +1,4 @@
-"""`PackedBatchSampler`: batches of rows that documents are packed into."""
+"""`PackedBatchSampler`: batches of rows into which documents are packed."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ STRATEGIES = ("concat", "first_fit", "best_fit")
 
 
 class PackedBatchSampler(LengthsBatchSampler):
-    """Batches of rows of `length` tokens, into which documents are packed. Every token comes once an epoch.
+    """Batches of rows of `length` tokens, into which documents are packed. Every token comes once per epoch.
 
-    What it yields are indices of `pieces(documents)`, a dataset over yours, and `collate` makes the batch of them:
+    It yields indices of `pieces(documents)`, a dataset over your documents, and `collate` makes the batch from those:
 
         loader = DataLoader(sampler.pieces(documents), batch_sampler=sampler, collate_fn=sampler.collate)
 
     Rows of a `TokenDocumentsDataset`, and of native datasets whose samples are mappings, are made in Rust, on threads
-    where there are workers.
+    if there are workers.
 
-    - `"concat"`: documents stand one after the other, and what does not fit into a row goes on in the next. Nothing but
-      the end of the last row is padding.
+    - `"concat"`: documents follow one another, and what does not fit into a row continues in the next. Only the end of
+      the last row is padding.
     - `"first_fit"`: each document goes into the first row that has room for it.
     - `"best_fit"`: the longest first, each into the row that it fills best: hardly any padding.
 
-    The fits cut a document only where it is longer than a row: into pieces of `length` tokens from its start on, and
-    what is left. Documents without tokens are in no row. Full rows come in random order, so that all batches have
-    nearly as many tokens, and with the loader's `shard` every rank gets as many batches.
+    The two fits cut only documents that are longer than a row: into pieces of `length` tokens from the start, and the
+    remainder. Documents without tokens are in no row. Full rows come in random order, so that all batches have nearly
+    the same number of tokens, and with the loader's `shard` every rank gets the same number of batches.
 
-    Batches are a function of (seed, epoch, number of the batch), as those of `LengthBucketBatchSampler`, and resume
-    alike. An epoch is prepared when it begins: the fits take some 400 ns and 4 bytes a document.
+    Batches are a function of (seed, epoch, batch number), like those of `LengthBucketBatchSampler`, and resume in the
+    same way. An epoch is prepared when it begins: the fits take about 400 ns and 4 bytes per document.
 
     Args:
         lengths: the number of tokens of each document: a list, array or tensor of integers, such as
             `TokenDocumentsDataset.lengths`.
         length: tokens in a row.
-        rows_per_batch: rows in a batch, which has `length * rows_per_batch` tokens, padding included. Default 1.
-        strategy: how documents come into rows, see above. Default `"best_fit"`.
+        rows_per_batch: rows in a batch, which has `length * rows_per_batch` tokens, including padding. Default 1.
+        strategy: how documents are packed into rows, see above. Default `"best_fit"`.
         shuffle: False for the same rows in every epoch, packed from the documents in their order. Default True.
-        window: documents that the fits pack together: the more, the less padding. Default 65,536.
-        drop_last: leaves out the last batch when it has fewer rows, or its last row is not full under `"concat"`.
+        window: documents that the fits pack together; a larger window gives less padding. Default 65,536.
+        drop_last: True to drop the last batch if it has fewer rows, or if its last row is not full under `"concat"`.
             Default False.
-        seed: an integer from 0 to 2**64 - 1, for batches that are a function of it and the epoch (`set_epoch`). Default
+        seed: an integer from 0 to 2**64 - 1; the batches are a function of it and the epoch (`set_epoch`). Default
             None: drawn at the first `next` of each iteration.
-        generator: where it is drawn from instead of torch's global generator.
+        generator: the source of the drawn seed, instead of torch's global generator.
 
     Raises:
-        ValueError: an unknown strategy, a number that is not positive, a negative length (the text names the document),
-            or a seed out of range.
-        TypeError: lengths that are no integers; while asked for its length: a fit that is shuffled without a seed.
+        ValueError: an unknown strategy, a number that is not positive, a negative length (the message names the
+            document), or `seed` is out of range.
+        TypeError: lengths are not integers. From `len`: a fit that is shuffled without a seed.
 
     Examples:
         >>> from sluicegate import DataLoader
@@ -92,40 +92,41 @@ class PackedBatchSampler(LengthsBatchSampler):
         self.shuffle = bool(shuffle)
         self.window = positive("window", window)
         self.drop_last = bool(drop_last)
-        self._make(0)  # What the core refuses, it refuses now.
+        self._make(0)  # To raise the core's argument errors now.
 
     @property
     def collate(self) -> PackCollate:
-        """The collate function for its batches; `PackCollate` has more choices."""
+        """The collate function for these batches; `PackCollate` has more options."""
         return PackCollate(self.length)
 
     def pieces(self, documents: Any, fields: Iterable[str] = ()) -> DocumentPieces:
-        """Returns the dataset that the indices are of: pieces of `documents`.
+        """Return the dataset that the indices refer to: pieces of `documents`.
 
         Args:
-            documents: each a one-dimensional sequence of tokens, or a mapping with `input_ids` and perhaps `labels`,
+            documents: each a one-dimensional sequence of tokens, or a mapping with `input_ids` and optionally `labels`,
                 which are packed next to the tokens.
             fields: other fields of a mapping to pack, such as loss weights: one value, or row of values, for each
-                token. Default: none; the other fields of a mapping are left out.
+                token. Default: none; the other fields of a mapping are omitted.
 
         Raises:
-            ValueError: `fields` of documents that are not mappings, or a name that a batch uses itself.
+            ValueError: `fields` are given for documents that are not mappings, or a field has a name that a batch uses
+                itself.
         """
         return DocumentPieces(documents, self.lengths, self.length, fields)
 
     def padding_share(self, epoch: int | None = None, seed: int | None = None) -> float:
-        """How much of all rows is padding, from 0 to 1.
+        """Return the share of padding in all rows, from 0 to 1.
 
         Args:
-            epoch: default: the current one.
-            seed: the loader's, used when the sampler has none of its own.
+            epoch: which epoch. Default: the current one.
+            seed: the loader's seed, used if the sampler has none.
 
         Raises:
             ValueError: the epoch is shuffled, and neither has a seed.
         """
         batches = self.batches(self.epoch if epoch is None else epoch, seed)
         lengths = np.asarray(self.lengths, dtype=np.int64)
-        # All batches but the last have all their rows, and unless one is dropped all tokens are in some row.
+        # All batches except the last have all their rows, and unless one is dropped, all tokens are in some row.
         rows, tokens = self.rows_per_batch * len(batches), int(lengths.sum())
         if not self.drop_last and len(batches):
             _, _, begins_row = self._decoded(batches, len(batches) - 1)

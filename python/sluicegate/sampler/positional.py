@@ -1,4 +1,4 @@
-"""`Positional`: what every sampler of samples has beyond torch's."""
+"""`Positional`: what the samplers of samples add to torch's."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from .identity import word
 from .sampler_state import checked_state, sampler_state
 from .seed import checked_seed, drawn_seed
 
-# How many indices become Python's at a time: enough that the crossing costs nothing, few enough for the cache.
+# How many indices are converted at a time: enough to amortize the call, few enough for the cache.
 _AT_ONCE = 4096
 
 
 class Positional:
-    """A sampler with positions: any of them can be asked for, in any epoch, and iteration can be resumed anywhere.
+    """A sampler with positions: any position of any epoch can be computed, and iteration can be resumed anywhere.
 
-    In seed mode (with a `seed` of its own, or one of the loader's) the order is a pure function of (seed, epoch,
-    position). Without a seed iterating is what torch does, draw for draw. The epoch changes by `set_epoch` alone.
+    In seed mode (with its own `seed` or the loader's) the order is a pure function of (seed, epoch, position). Without
+    a seed, iterating does what torch does, draw for draw. The epoch changes only through `set_epoch`.
     """
 
     seed: int | None
     epoch: int = 0
-    # How many indices the iterator that was used last has yielded, and how many the next one is to pass over.
+    # How many indices the last used iterator has yielded, and how many the next one skips.
     yielded: int = 0
     next_yielded: int | None = None
-    # What a sampler that torch does not have drew as the seed of the pass.
+    # The seed that a sampler unknown to torch has drawn for this pass.
     _drawn: int | None = None
-    # The core's sampler, with what it was made of, and the order that `index_at` asked last.
+    # Caches: the core's sampler with the inputs it was made from, and the last order used by `index_at`.
     _made: tuple[tuple[Any, ...], _core.Sampler] | None = None
     _asked: tuple[_core.Sampler, int, _core.Order] | None = None
-    # What the core's sampler is called, and what one without a seed is: saying so may take as long as making it.
+    # Caches: the identity of the core's sampler, and of one without a seed; these may take as long as making it.
     _called: tuple[_core.Sampler, str] | None = None
     _told: tuple[tuple[Any, ...], list[Any], str] | None = None
 
     def order(self, epoch: int, seed: int | None = None) -> _core.Order:
-        """The order of `epoch`, of which any position can be asked for.
+        """Return the order of `epoch`, with random access to its positions.
 
         Args:
             epoch: counted from 0.
-            seed: the loader's, for a sampler that was given none.
+            seed: the loader's seed, for a sampler without one.
 
         Raises:
             ValueError: neither has a seed.
@@ -53,7 +53,7 @@ class Positional:
         return self.core(seed).order(epoch)
 
     def core(self, seed: int | None = None) -> _core.Sampler:
-        """The core's sampler that gives the orders; `seed` as for `order`."""
+        """Return the core's sampler that makes the orders; `seed` as for `order`."""
         own = self._own_seed()
         facts = (checked_seed(seed) if own is None else own, *self._facts())
         if self._made is None or not _are_same(self._made[0], facts):
@@ -66,10 +66,10 @@ class Positional:
         return self._made[1]
 
     def identity(self, seed: int | None = None) -> str:
-        """In words, which orders these are: samplers whose orders differ differ in it. `seed` as for `order`.
+        """Return a description that differs between samplers with different orders. `seed` as for `order`.
 
-        States hold it, so that one of another order is not gone on with. Where nobody has a seed, it says what the
-        sampler was made of.
+        States hold it, so that a different order is not resumed. If there is no seed, it describes what the sampler was
+        made from.
         """
         if seed is None and not self._has_seed():
             facts = self._facts_without_seed()
@@ -83,7 +83,7 @@ class Positional:
         return self._called[1]
 
     def index_at(self, position: int) -> int:
-        """The index at `position` of the current epoch, in seed mode.
+        """Return the index at `position` of the current epoch, in seed mode.
 
         Raises:
             IndexError: there is no such position.
@@ -95,28 +95,28 @@ class Positional:
         return self._asked[2].index_at(position)
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch that the next iteration reads."""
+        """Set the epoch of the next iteration."""
         self.epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, how many of its indices were yielded, and what they were drawn from: plain JSON."""
+        """Return the epoch, how many of its indices were yielded, and the seed they were drawn from: plain JSON."""
         return sampler_state(self, self._own_seed(), self._drawn)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Lets the next iteration go on where `state_dict` was taken.
+        """Make the next iteration resume where `state_dict` was taken.
 
         Raises:
-            ValueError: it does not say how many indices were yielded, or a negative number; it is of another seed, or
-                of a sampler made of something else.
+            ValueError: the number of yielded indices is missing or negative, or the state has a different seed or is of
+                a sampler made from something else.
         """
         self.epoch, self.next_yielded, self._drawn = checked_state(self, self._own_seed(), state_dict)
 
     def draw_again(self, drawn_seed: int) -> None:
-        """Lets the next iteration, without a seed, begin with one that was drawn before."""
+        """Make the next iteration, without a seed of its own, begin with a seed that was drawn before."""
         self.next_yielded, self._drawn = 0, drawn_seed
 
     def __iter__(self) -> Iterator[int]:
-        """Python ints, in the order of this moment's epoch. Nothing is drawn before the first is asked for."""
+        """Return an iterator of Python ints over the current epoch. Nothing is drawn before the first is requested."""
         if self.next_yielded is None:
             self._drawn = None
         self.yielded, self.next_yielded = self.next_yielded or 0, None
@@ -144,26 +144,26 @@ class Positional:
         return self.seed
 
     def _is_random(self) -> bool:
-        """Whether an order takes a seed."""
+        """Return True if an order needs a seed."""
         return True
 
     def _unseeded(self) -> Iterator[int]:
-        """One pass without a seed, which draws nothing before the first index is asked for: torch's own."""
+        """Return one pass without a seed, torch's own; nothing is drawn before the first index is requested."""
         iterator: Iterator[int] = super().__iter__()  # type: ignore[misc]
         return iterator
 
     def _seed_of_pass(self, generator: torch.Generator | None) -> int:
-        """The seed of this pass, for samplers that have none and that torch does not have; that of a resumed pass."""
+        """Return the seed drawn for this pass, or for a resumed one; for unseeded samplers that torch lacks."""
         if self._drawn is None:
             self._drawn = drawn_seed(generator)
         return self._drawn
 
     def _facts(self) -> tuple[Any, ...]:
-        """What the core's sampler is made of, apart from the seed. Numbers are compared, other objects looked at."""
+        """Return the inputs of the core's sampler except the seed; all but numbers and text compare by identity."""
         raise NotImplementedError
 
     def _facts_without_seed(self) -> tuple[Any, ...]:
-        """What shapes the orders where nobody has a seed; the same for every rank."""
+        """Return the inputs that determine the orders if there is no seed; the same for every rank."""
         return self._facts()
 
     def _make(self, seed: int) -> _core.Sampler:
@@ -171,29 +171,29 @@ class Positional:
 
 
 def ints(order: _core.Order, start: int) -> Iterator[int]:
-    """The indices from position `start` on."""
+    """Yield the indices from position `start` on."""
     for first in range(start, len(order), _AT_ONCE):
         yield from array(order.indices(first, min(first + _AT_ONCE, len(order)))).tolist()
 
 
 def array(indices: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The core's indices as an int64 array that can't be written to."""
+    """Return the core's indices as a read-only int64 array."""
     return np.frombuffer(indices, np.int64)
 
 
 def described(tensor: torch.Tensor) -> tuple[str, str, int, tuple[int, ...], tuple[int, ...], object]:
-    """A flat tensor of 64-bit numbers as the core reads one: by its address, without a copy."""
+    """Describe a flat tensor of 64-bit numbers for the core, which reads it at its address, without a copy."""
     name = "int64" if tensor.dtype is torch.int64 else "float64"
     return "", name, tensor.data_ptr(), (len(tensor),), (8,), tensor
 
 
 def core_of(sampler: Any, seed: int | None) -> _core.Sampler:
-    """The core's sampler behind one of ours, or of torch's.
+    """Return the core's sampler for one of our samplers or of torch's.
 
     Raises:
-        ValueError: it is neither, or has no seed and is given none.
+        ValueError: it is neither, or there is no seed.
     """
-    from .translation import translated  # It is made of samplers that are made of this.
+    from .translation import translated  # Here, because translation imports modules that import this one.
 
     own = sampler if isinstance(sampler, Positional) else translated(sampler)
     if own is None:

@@ -17,20 +17,20 @@ from .seed import checked_seed
 class RandomSampler(Positional, data.RandomSampler):
     """Random indices: torch's `RandomSampler`, and with a seed an order that is computed and takes no memory.
 
-    Without `seed` iterating gives what torch's sampler gives, and leaves the generators as torch does. With one, any
+    Without `seed`, iterating gives what torch's sampler gives, and leaves the generators as torch does. With it, any
     position of any epoch costs nanoseconds, for 10^10 samples as for ten.
 
     Args:
-        data_source: what has the samples; its length is asked when an epoch begins.
-        replacement: whether draws are independent of each other.
-        num_samples: draws an epoch; by default as many as there are samples. More of them, without replacement, are
-            one whole order after the other.
-        generator: what is drawn from without `seed`; by default torch's global generator.
-        seed: seed mode: the order is a pure function of (seed, epoch, position).
+        data_source: the dataset; its length is read when an epoch begins.
+        replacement: True to draw independently, with replacement.
+        num_samples: draws per epoch; default: the number of samples. If larger, without replacement, whole orders
+            follow one another.
+        generator: the generator to draw from without `seed`; default: torch's global generator.
+        seed: turns on seed mode: the order is a pure function of (seed, epoch, position).
 
     Raises:
-        TypeError: `replacement` is no bool.
-        ValueError: `num_samples` is no positive int, or `seed` none of 64 bits.
+        TypeError: `replacement` is not a bool.
+        ValueError: `num_samples` is not a positive int, or `seed` is not an integer of 64 bits.
 
     Examples:
         >>> sampler = RandomSampler(range(10**10), seed=7)

@@ -1,4 +1,4 @@
-"""`RepeatSampler`: what another sampler gives, several times."""
+"""`RepeatSampler`: another sampler's indices, repeated."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from .seed import checked_seed
 
 
 class RepeatSampler(Positional, data.Sampler[int]):
-    """What another sampler gives, `times` times an epoch: whole passes, or each index several times in a row.
+    """Another sampler's indices, `times` times per epoch: whole passes, or each index several times in a row.
 
-    Whole passes make short epochs longer: each pass has an order of its own. In seed mode pass k of epoch e is the
-    sampler's own epoch e * times + k. Repetitions in a row are those of repeated augmentation (Hoffer et al., "Augment
-    your batch", CVPR 2020): with `num_samples=len(dataset)` an epoch has as many samples as without, as in timm's
-    `RepeatAugSampler`; ranks that read in turns (`shard=` of the loader) get repetitions of one sample side by side.
+    Whole passes make short epochs longer: each pass has its own order. In seed mode, pass k of epoch e is the sampler's
+    epoch e * times + k.
+
+    Repetitions in a row are those of repeated augmentation (Hoffer et al., "Augment your batch", CVPR 2020). With
+    `num_samples=len(dataset)`, an epoch has as many samples as without repetition, as in timm's `RepeatAugSampler`.
+    Ranks that read in turns (the loader's `shard=`) get repetitions of one sample at the same time.
 
     Args:
-        sampler: any iterable of indices that can be iterated more than once; in seed mode one of sluicegate's.
-        times: how often, from 0.
-        interleaved: whether each index is repeated right behind itself, as `torch.repeat_interleave` does it.
-        num_samples: where epochs end; by default after the last repetition.
-        seed: seed mode, for a sampler that was given no seed.
+        sampler: any iterable of indices that can be iterated more than once; in seed mode, one of sluicegate's.
+        times: the number of repetitions, at least 0.
+        interleaved: True to repeat each index directly after itself, like `torch.repeat_interleave`.
+        num_samples: the maximum length of an epoch; default: no limit.
+        seed: turns on seed mode, for a sampler without a seed.
 
     Raises:
-        ValueError: `times` or `num_samples` is negative or no int, or `seed` is none of 64 bits.
+        ValueError: `times` or `num_samples` is negative or not an int, or `seed` is not an integer of 64 bits.
 
     Examples:
         >>> list(RepeatSampler(range(3), 2))
@@ -60,12 +62,12 @@ class RepeatSampler(Positional, data.Sampler[int]):
         self.seed = checked_seed(seed)
 
     def __len__(self) -> int:
-        """How many indices an epoch has."""
+        """Return how many indices an epoch has."""
         whole = self.times * len(self.sampler)
         return whole if self.num_samples is None else min(whole, self.num_samples)
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch that the next iteration reads, the sampler's own too if it has one."""
+        """Set the epoch of the next iteration, and the inner sampler's too if it has one."""
         super().set_epoch(epoch)
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
@@ -73,7 +75,7 @@ class RepeatSampler(Positional, data.Sampler[int]):
     def _unseeded(self) -> Iterator[int]:
         sampler = self.sampler
         if getattr(sampler, "generator", self) is None:
-            # One draw for all passes: a later one would come wherever what is fetched meanwhile has left the generator.
+            # One draw for all passes: by the time of a later one, fetching may have moved the generator.
             sampler = copy.copy(sampler)
             sampler.generator = torch.Generator().manual_seed(self._seed_of_pass(None))
         if self.interleaved:
@@ -86,17 +88,17 @@ class RepeatSampler(Positional, data.Sampler[int]):
         return self.seed is not None or (isinstance(self.sampler, Positional) and self.sampler._has_seed())
 
     def _is_random(self) -> bool:
-        # Its sampler says so itself.
+        # The inner sampler reports this itself.
         return False
 
     def _facts(self) -> tuple[Any, ...]:
         return self.times, self.interleaved, self.num_samples, self.sampler
 
     def core(self, seed: int | None = None) -> _core.Sampler:
-        """The core's sampler that gives the orders; `seed` as for `order`."""
+        """Return the core's sampler that makes the orders; `seed` as for `order`."""
         inner = core_of(self.sampler, self.seed if self.seed is not None else seed)
         made = self._made
-        # The sampler underneath changes with its dataset.
+        # The inner core sampler changes with its dataset.
         if made is None or made[0][0] is not inner or made[0][1:] != self._facts():
             core = _core.repeat_sampler(inner, self.times, self.interleaved, self.num_samples)
             self._made = made = (inner, *self._facts()), core

@@ -1,4 +1,4 @@
-"""The state that a sampler has on its own: where its iteration stands, and in which order."""
+"""A sampler's own state: the position of its iteration, and in which order."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .seed import checked_seed
 class Counted(Protocol):
     """A sampler that counts what it has yielded."""
 
-    # Of the next iteration.
+    # The epoch of the next iteration.
     epoch: int
-    # How many indices or batches the running iteration has yielded, or the last one had; where the next one begins.
+    # How many indices or batches the running or last iteration has yielded, and where the next one begins.
     yielded: int
     next_yielded: int | None
 
     def identity(self, seed: int | None = None) -> str:
-        """Samplers whose orders differ differ in it."""
+        """Return a description that differs between samplers whose orders differ."""
 
 
 def sampler_state(sampler: Counted, seed: int | None, drawn_seed: int | None) -> dict[str, Any]:
-    """The epoch, how much of it was yielded, and what it was drawn from: plain JSON.
+    """Return the epoch, how much of it was yielded, and the seed it was drawn from: plain JSON.
 
     Args:
-        sampler: whose state it is.
-        seed: the one that it was given.
-        drawn_seed: the one that it has drawn for this pass, where it was given none.
+        sampler: the sampler.
+        seed: the seed that it was given.
+        drawn_seed: the seed that it drew for this pass, if it was given none.
     """
     yielded = sampler.yielded if sampler.next_yielded is None else sampler.next_yielded
     state = {"epoch": sampler.epoch, "yielded": yielded, "seed": seed, "drawn_seed": drawn_seed}
@@ -37,11 +37,11 @@ def sampler_state(sampler: Counted, seed: int | None, drawn_seed: int | None) ->
 
 
 def checked_state(sampler: Counted, seed: int | None, state: Mapping[str, Any]) -> tuple[int, int, int | None]:
-    """The epoch, what was yielded and the drawn seed of `state`, which is to be loaded into `sampler`, of this seed.
+    """Return the epoch, the yielded count and the drawn seed of `state`, to be loaded into `sampler`, which has `seed`.
 
     Raises:
-        ValueError: it does not say how much was yielded, or a negative number; it is of another seed, or of a sampler
-            made of something else.
+        ValueError: the number of yielded items is missing or negative, or the state has a different seed or is of a
+            sampler made from something else.
     """
     yielded: Any = state.get("yielded")
     if not hasattr(yielded, "__index__") or yielded < 0:
@@ -60,11 +60,11 @@ def checked_state(sampler: Counted, seed: int | None, state: Mapping[str, Any]) 
 
 
 def checked_epoch(epoch: Any) -> int:
-    """`epoch` as an int, when it is a number from 0.
+    """Return `epoch` as an int.
 
     Raises:
-        TypeError: it is no integer.
-        ValueError: it is negative.
+        TypeError: `epoch` is not an integer.
+        ValueError: `epoch` is negative.
     """
     number = int(operator.index(epoch))
     if number < 0:

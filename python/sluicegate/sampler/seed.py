@@ -1,4 +1,4 @@
-"""Seeds: which are legal, and where one comes from when none was given."""
+"""Seeds: which are valid, and where one comes from if none was given."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 
 
 def checked_seed(seed: Any) -> int | None:
-    """`seed` as an int, or None.
+    """Return `seed` as an int, or None.
 
     Raises:
-        ValueError: no integer, or one below 0 or of more than 64 bits.
+        ValueError: `seed` is not an integer from 0 to 2**64 - 1.
 
     Examples:
         >>> checked_seed(7), checked_seed(None)
@@ -26,12 +26,12 @@ def checked_seed(seed: Any) -> int | None:
 
 
 def drawn_seed(generator: torch.Generator | None) -> int:
-    """A seed from `generator`, or from torch's global generator: one draw, as torch's `RandomSampler` makes it."""
+    """Draw a seed from `generator` or torch's global generator: one draw, like torch's `RandomSampler`."""
     return int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator).item())
 
 
 def missing_seed(name: str) -> ValueError:
-    """What to raise when an order was asked for and nobody gave a seed."""
+    """Return the error for when an order is requested and there is no seed."""
     return ValueError(
         f"{name} has no seed, so its order is drawn when it is iterated and can't be asked for: give seed= to the "
         "sampler, or to the loader"

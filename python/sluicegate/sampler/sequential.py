@@ -17,11 +17,11 @@ class SequentialSampler(Positional, data.SequentialSampler):
     """Every index once, in ascending order: torch's `SequentialSampler`, with positions and a state.
 
     Args:
-        data_source: what has the samples; its length is asked when an epoch begins.
-        seed: without effect, and taken because every sampler takes one.
+        data_source: the dataset; its length is read when an epoch begins.
+        seed: has no effect; accepted because every sampler takes one.
 
     Raises:
-        ValueError: `seed` is none of 64 bits.
+        ValueError: `seed` is not an integer of 64 bits.
 
     Examples:
         >>> sampler = SequentialSampler(range(10))

@@ -1,4 +1,4 @@
-"""`StratifiedBatchSampler`: the proportions of the dataset in every batch."""
+"""`StratifiedBatchSampler`: the class proportions of the dataset in every batch."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .core_batch import CoreBatchSampler, positive
 class StratifiedBatchSampler(CoreBatchSampler):
     """Batches with the classes in the proportions of the dataset, as closely as integers allow.
 
-    Each sample comes once an epoch. A class with c of the n samples has `batch_size * c / n` of them in every batch,
-    rounded up or down, in the last and smaller batch likewise. What `drop_last` leaves out is another choice each
-    epoch. Inside a batch the samples come in random sequence.
+    Each sample comes once per epoch. A class with c of the n samples has `batch_size * c / n` samples in every batch,
+    rounded up or down; the same holds for a smaller last batch. `drop_last` drops different samples each epoch. Within
+    a batch, the samples come in random order.
 
     Args:
-        labels: the class of each sample: a list, array or tensor of integers, strings or whatever can be a dict's key;
-            or the `index` of another sampler, which is then shared.
+        labels: the class of each sample: a list, array or tensor of integers, strings or anything that can be a dict
+            key; or the `index` of another sampler, which is then shared.
         batch_size: samples per batch.
-        drop_last: leaves out the last batch when it is smaller. Default False.
-        seed: an integer from 0 to 2**64 - 1, for batches that are a function of it and the epoch (`set_epoch`). Default
+        drop_last: True to drop the last batch if it is smaller. Default False.
+        seed: an integer from 0 to 2**64 - 1; the batches are a function of it and the epoch (`set_epoch`). Default
             None: drawn at the first `next` of each iteration.
-        generator: where it is drawn from instead of torch's global generator.
+        generator: the source of the drawn seed, instead of torch's global generator.
 
     Raises:
-        ValueError: a batch size that is not positive, or a seed out of range.
+        ValueError: `batch_size` is not positive, or `seed` is out of range.
 
     Examples:
         >>> labels = [0, 0, 0, 0, 0, 0, 1, 1, 1]
@@ -57,6 +57,6 @@ class StratifiedBatchSampler(CoreBatchSampler):
         return _core.stratified_batch_sampler(self.index.core, self.batch_size, self.drop_last, seed)
 
     def __len__(self) -> int:
-        """The number of batches in an epoch."""
+        """Return the number of batches in an epoch."""
         full, rest = divmod(len(self.index), self.batch_size)
         return full + (rest > 0 and not self.drop_last)

@@ -18,16 +18,17 @@ from .seed import checked_seed
 class SubsetRandomSampler(Positional, data.SubsetRandomSampler):
     """Each of the given indices once, in random order: torch's `SubsetRandomSampler`, with positions in seed mode.
 
-    In seed mode the core keeps its own copy of the indices (4 bytes each, 8 where one needs more than 32 bits), made
-    when an order is first asked for: assign another sequence to `indices` to change them. They are not negative then.
+    In seed mode the core keeps its own copy of the indices (4 bytes each, 8 if one needs more than 32 bits), made when
+    an order is first requested. Assign another sequence to `indices` to change them. Negative indices are not allowed
+    in seed mode.
 
     Args:
-        indices: the indices; ranges, lists, arrays and tensors.
-        generator: what is drawn from without `seed`; by default torch's global generator.
-        seed: seed mode: the order is a pure function of (seed, epoch, position).
+        indices: the indices: a range, list, array or tensor.
+        generator: the generator to draw from without `seed`; default: torch's global generator.
+        seed: turns on seed mode: the order is a pure function of (seed, epoch, position).
 
     Raises:
-        ValueError: `seed` is none of 64 bits; in seed mode, when an order is asked for, an index is negative.
+        ValueError: `seed` is not an integer of 64 bits. In seed mode, when an order is requested: an index is negative.
 
     Examples:
         >>> sampler = SubsetRandomSampler([30, 10, 20], seed=7)
@@ -55,5 +56,5 @@ def _int64(indices: Any) -> torch.Tensor:
     if found.ndim != 1 or (found.dtype.kind not in "iu" and len(found)):
         raise ValueError(f"indices should be a flat sequence of integers, but are {found.dtype} of shape {found.shape}")
     array = np.ascontiguousarray(found, dtype=np.int64)
-    # The core copies them: memory of the user's that is only read is good enough, unless torch would warn of it.
+    # The core copies them, so read-only user memory would do, but torch warns about it.
     return torch.from_numpy(array if array.flags.writeable else array.copy())

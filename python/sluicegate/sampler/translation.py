@@ -1,4 +1,4 @@
-"""Torch's samplers as ours: what stands for them where an order is asked for by position."""
+"""Torch's samplers as ours: the equivalents used when an order is accessed by position."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .weighted_random import WeightedRandomSampler
 
 
 def translated(sampler: Any) -> Positional | None:
-    """Ours with the arguments of `sampler`, when that is exactly one of torch's and iterates as torch wrote it.
+    """Return our equivalent of `sampler` if that is exactly one of torch's and its `__iter__` is torch's own.
 
-    A generator that somebody gave it, a trainer perhaps, is not asked: the order comes from the seed.
+    A generator that the sampler was given, perhaps by a trainer, is not used: the order comes from the seed.
     """
     cls = type(sampler)
     if not _torch.is_torchs_own(cls.__dict__.get("__iter__")):
@@ -33,13 +33,13 @@ def translated(sampler: Any) -> Positional | None:
     return _weighted(sampler) if cls is data.WeightedRandomSampler else None
 
 
-# By a sampler of torch's: the tensor of its weights and which version of it, and ours, which has a table of them.
+# By torch sampler: its weights tensor, the tensor's version, and our sampler, which has a table of the weights.
 _tables: weakref.WeakKeyDictionary[Any, tuple[Any, int | None, WeightedRandomSampler]] = weakref.WeakKeyDictionary()
 
 
 def _weighted(sampler: data.WeightedRandomSampler) -> WeightedRandomSampler:
     weights: Any = sampler.weights
-    # Somebody may have put a list there.
+    # A list may have been assigned, which has no version.
     version = getattr(weights, "_version", None)
     known = _tables.get(sampler)
     if known is None or known[0] is not weights or known[1] != version:

@@ -15,24 +15,28 @@ from .seed import checked_seed
 
 
 class WeightedRandomSampler(Positional, data.WeightedRandomSampler):
-    """Indices drawn in proportion to weights: torch's `WeightedRandomSampler`, and in seed mode for up to 2^32 of them.
+    """Indices drawn in proportion to weights: torch's `WeightedRandomSampler`, and in seed mode up to 2^32 weights.
 
-    Torch refuses more than 2^24 weights. In seed mode the draws follow the same law, with and without replacement. With
-    replacement they come from an alias table of 8 bytes a weight (Walker, ACM TOMS 3, 1977), which is made when an
-    order is first asked for, 10^8 weights in seconds; any position of any epoch then costs nanoseconds. Without
-    replacement an epoch's order is made when it starts. Assign another tensor to `weights` to change them.
+    Torch refuses more than 2^24 weights. In seed mode the draws follow the same distribution, with and without
+    replacement:
+
+    - With replacement, they come from an alias table of 8 bytes per weight (Walker, ACM TOMS 3, 1977), which is made
+      when an order is first requested, 10^8 weights in seconds. Any position of any epoch then costs nanoseconds.
+    - Without replacement, an epoch's order is made when it starts.
+
+    Assign another tensor to `weights` to change them.
 
     Args:
         weights: one for each sample, flat, not negative; they need not sum to one.
-        num_samples: draws an epoch.
-        replacement: whether a sample can be drawn again.
-        generator: what is drawn from without `seed`; by default torch's global generator.
-        seed: seed mode: the order is a pure function of (seed, epoch, position).
+        num_samples: draws per epoch.
+        replacement: True to draw with replacement.
+        generator: the generator to draw from without `seed`; default: torch's global generator.
+        seed: turns on seed mode: the order is a pure function of (seed, epoch, position).
 
     Raises:
-        ValueError: an argument is none that torch takes, or `seed` none of 64 bits. When an order is asked for: a
-            weight is negative, infinite or not a number, all are zero, or fewer are positive than are to be drawn
-            without replacement.
+        ValueError: an argument is one that torch refuses, or `seed` is not an integer of 64 bits. When an order is
+            requested: a weight is negative, infinite or not a number, all are zero, or fewer are positive than are to
+            be drawn without replacement.
 
     Examples:
         >>> sampler = WeightedRandomSampler([0.0, 1.0, 3.0], 1000, seed=7)
