@@ -1,4 +1,4 @@
-"""`Accelerator`: what is used of a device that has streams."""
+"""`Accelerator`: the features used of a device that has streams."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .pin_memory import PinnedMemory, current_device
 
 
 class _SideStream:
-    """A stream of ours.
+    """A stream that this package created.
 
     Attributes:
         stream: torch's.
-        hides_tensors: whether tensors were handed over that nobody could tell torch's allocator of: inside of objects.
+        hides_tensors: whether tensors inside of objects were handed over, which torch's allocator could not be told of.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -24,13 +24,13 @@ class _SideStream:
         self.hides_tensors = False
 
 
-# By device. The memory of a device belongs to the stream that it was allocated for: with one for each epoch, that of
-# the epoch before would lie unused.
+# By device. Device memory belongs to the stream that it was allocated for: with a new stream for each epoch, the memory
+# of the previous one would stay unused.
 _streams: dict[torch.device, _SideStream] = {}
 
 
 class Accelerator:
-    """A device with streams, and the stream of ours on which copies to it run.
+    """A device with streams, and our own stream, on which copies to it run.
 
     Args:
         device: with its index.
@@ -48,15 +48,15 @@ class Accelerator:
 
     @contextlib.contextmanager
     def side_stream(self) -> Iterator[None]:
-        """Within it, what is done on the device is done on the stream of ours."""
-        # With the device around it: alone, a stream's end goes back to the device before by setting it, and begins to
-        # use one that nobody has named.
+        """Run the device's work on our own stream within this context."""
+        # Sets the device, too: the stream's context alone returns to the previous device by setting it, and so begins
+        # to use a device that was never requested.
         with self._module.device(self.device), self._module.stream(self._stream):
             yield
 
     @property
     def hides_tensors(self) -> bool:
-        """Whether there may be tensors of this stream's memory that only the consumer knows of."""
+        """True if there may be tensors in this stream's memory that only the consumer knows of."""
         return self._side.hides_tensors
 
     @hides_tensors.setter
@@ -64,42 +64,42 @@ class Accelerator:
         self._side.hides_tensors = hides_tensors
 
     def wait_for_consumer(self) -> None:
-        """Has the stream of ours wait for what the consumer has asked the device for so far."""
+        """Make our own stream wait for everything that the consumer has queued on the device so far."""
         self._stream.wait_stream(self._module.current_stream(self.device))
 
     def empty(self, size: int) -> torch.Tensor:
-        """So many bytes on the device, as a tensor."""
+        """Return `size` bytes on the device, as a tensor."""
         return torch.empty(size, dtype=torch.uint8, device=self.device)
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Begins to copy `tensor` to the device; at once for the host."""
+        """Begin to copy `tensor` to the device; the host does not wait."""
         return tensor.to(self.device, non_blocking=True)
 
     def copy_into(self, there: torch.Tensor, here: torch.Tensor) -> None:
-        """Begins to copy the bytes of `here`, which are pinned, to those of `there`."""
+        """Begin to copy the bytes of `here`, which are pinned, to those of `there`."""
         there.copy_(here, non_blocking=True)
 
     def copied(self) -> Any:
-        """An event: what was asked of the stream of ours so far is done."""
+        """Return an event that occurs when everything queued on our own stream so far is done."""
         event = self._module.Event()
         event.record(self._stream)
         return event
 
     def hand_over(self, event: Any, tensors: list[torch.Tensor]) -> None:
-        """Has the consumer's stream wait for `event`, and keeps the memory of `tensors` until it is done with them."""
+        """Make the consumer's stream wait for `event`, and keep the memory of `tensors` until it is done with them."""
         consumer = self._module.current_stream(self.device)
         consumer.wait_event(event)
         for tensor in tensors:
             tensor.record_stream(consumer)
 
     def is_capturing(self) -> bool:
-        """Whether the consumer's stream is being captured into a graph."""
+        """Return True if the consumer's stream is being captured into a graph."""
         capturing = getattr(self._module, "is_current_stream_capturing", None)
         return capturing is not None and bool(capturing())
 
 
 def accelerator_of(device: torch.device) -> Accelerator | None:
-    """The streams of `device`; None where torch has none for it."""
+    """Return the streams of `device`; None if torch has none for it."""
     module = torch.get_device_module(device)
     needs = ("Stream", "Event", "stream", "current_stream", "device", "current_device")
     if any(not hasattr(module, name) for name in needs):

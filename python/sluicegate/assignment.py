@@ -1,4 +1,4 @@
-"""Which worker fetches which batch."""
+"""`Assignment`: which worker fetches which batch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 
 class Assignment:
-    """Assigns batches to workers exactly as torch does: in turns, and to those alone that still have work.
+    """Assigns batches to workers exactly as torch does: in turns, and only to workers that still have work.
 
     Args:
         num_workers: the number of workers.
         prefetch_factor: batches under way per worker.
-        in_order: False to pass over a worker that is behind.
+        in_order: False to skip a worker that has fallen behind.
         first: the worker whose turn it is.
 
     Examples:
@@ -28,18 +28,18 @@ class Assignment:
         self._prefetch_factor = prefetch_factor
         self.capacity = num_workers * prefetch_factor
         self.in_order = in_order
-        # Whether a worker's stream goes on; those of map-style datasets always do.
+        # Whether a worker's stream continues; those of map-style datasets always do.
         self.active = [True] * num_workers
         self.under_way = [0] * num_workers
         self._turns: Iterator[int] = itertools.cycle([*range(first, num_workers), *range(first)])
 
     def share(self, parties: int) -> None:
-        """Takes note that the workers fetch for so many iterators: each has so much less under way, but something."""
+        """Divide the capacity by the `parties` iterators that the workers fetch for, but keep a minimum."""
         least = 1 if self.in_order else len(self.active)
         self.capacity = max(self.capacity // parties, least)
 
     def next_worker(self) -> int | None:
-        """The worker for the next batch; None when all have ended, or are behind."""
+        """Return the worker for the next batch; None if all have ended or have fallen behind."""
         for _ in self.active:
             worker = next(self._turns)
             if self.active[worker] and (self.in_order or self.under_way[worker] < self.capacity // sum(self.active)):
@@ -49,16 +49,17 @@ class Assignment:
 
     @property
     def ahead(self) -> int:
-        """How many batches are under way, as long as there are more to fetch.
+        """The number of batches under way as long as there are more to fetch.
 
-        A worker's end is answered with one request to the others: from the first end on it is one more than theirs.
+        When a worker ends, one more request goes to the others: from the first end on, it is one more than
+        `prefetch_factor` per active worker.
         """
         return self.capacity if all(self.active) else sum(self.active) * self._prefetch_factor + 1
 
     def done(self, worker: int) -> None:
-        """Takes note that `worker` is done with a batch."""
+        """Record that `worker` is done with a batch."""
         self.under_way[worker] -= 1
 
     def end(self, worker: int) -> None:
-        """Takes note that the stream of `worker` has ended."""
+        """Record that the stream of `worker` has ended."""
         self.active[worker] = False

@@ -1,4 +1,4 @@
-"""How large a batch is that Python made."""
+"""`bytes_of`: the size of a batch that Python made."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import torch
 
 from . import _torch
 
-# Of a container with more parts than this some are looked at, evenly spread over it, and stand for the others.
+# Of a container with more parts than this, an evenly spread sample is examined and stands for the others.
 _MOST_PARTS = 256
-# And no more objects than this altogether: a batch may be nested without end.
+# The most objects examined altogether: a batch may be nested without end.
 _MOST_OBJECTS = 4096
 # More than any machine has.
 _MOST_BYTES = 2**62
 
 
 def bytes_of(batch: Any) -> int:
-    """About how many bytes `batch` takes: exact for the tensors, arrays and byte strings in tuples, lists and dicts.
+    """Estimate the bytes that `batch` takes: exact for tensors, arrays and byte strings in tuples, lists and dicts.
 
-    Of other objects the attributes are looked at. A view counts as what is to be seen of it. Never raises, and runs no
-    code of `batch` but the iteration of containers that were derived from Python's own.
+    Of other objects, the attributes are examined. A view counts only the bytes that it shows. Never raises. Runs no
+    code of `batch` except the iteration of containers derived from Python's own.
 
     Examples:
         >>> import torch
@@ -41,13 +41,13 @@ def bytes_of(batch: Any) -> int:
             if parts:
                 step = -(-len(parts) // _MOST_PARTS)
                 waiting.extend((part, times * step) for part in itertools.islice(parts, 0, None, step))
-    except Exception:  # The batch is what counts, not how large somebody's container says that it is.
+    except Exception:  # A wrong size is no reason to fail: a user-defined container may report anything.
         pass
     return min(total, _MOST_BYTES)
 
 
 def _taken_apart(item: Any) -> tuple[int, Collection[Any]]:
-    """The bytes of `item` itself, and what else is in it."""
+    """Return the bytes of `item` itself, and its parts."""
     if isinstance(item, torch.Tensor):
         return (item.numel() * item.element_size() if _torch.tensor_is_dense(item) else 0), ()
     if isinstance(item, np.ndarray):

@@ -1,4 +1,4 @@
-"""Which batches the core can make by itself: of samples that it reads, of rows that it packs, and of lists it pads."""
+"""The batches that the core can make by itself: of samples that it reads, rows that it packs, and lists it pads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BatchSource = Source | PackedSource | CollatedSource
 
 
 def batch_source(dataset: Any, collate_fn: Callable[[Any], Any], *, in_worker: bool) -> BatchSource | None:
-    """The batches that `collate_fn` makes of `dataset`, as the core makes them; None when that is for Python to do.
+    """Return the batches that `collate_fn` makes of `dataset`, as the core makes them; None if Python must make them.
 
     Args:
         dataset: any map-style dataset.
@@ -27,16 +27,16 @@ def batch_source(dataset: Any, collate_fn: Callable[[Any], Any], *, in_worker: b
 
 
 def lacks_seed(source: BatchSource, seed: int | None) -> bool:
-    """Returns whether only Python can draw what is random in `source` for a loader without a `seed`."""
+    """Return True if `source` is random in a way that only Python can draw for a loader without a `seed`."""
     return source.is_random and seed is None and not source.draws_in_order
 
 
 def draws_from_seed(source: BatchSource, seed: int | None) -> bool:
-    """Returns whether a collate function draws from generators that a `seed` sets, which is for Python to do."""
+    """Return True if a collate function draws from generators that a `seed` sets, which Python must do."""
     return source.draws_on_delivery and seed is not None
 
 
 def lacks_order(source: BatchSource, seed: int | None, *, in_order: bool) -> bool:
-    """Returns whether what batches draw could depend on one that fails only after they were delivered."""
+    """Return True if a batch's draws could depend on one that fails only after they were delivered."""
     draws = source.draws_in_order or source.draws_on_delivery
     return not in_order and seed is None and source.falls_back and draws

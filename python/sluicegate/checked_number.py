@@ -1,4 +1,4 @@
-"""`checked_number`: an argument that counts something."""
+"""`checked_number`: checks an argument that is a count."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 
 def checked_number(name: str, number: Any, least: int = 0) -> int:
-    """`number`, if the core can take it.
+    """Return `number` as an int if the core can take it.
 
     Raises:
-        TypeError: `number` is no integer.
-        ValueError: `number` is below `least`, or 2^64 and more.
+        TypeError: `number` is not an integer.
+        ValueError: `number` is below `least`, or 2^64 or more.
     """
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{name} should be an integer, but got {number!r}")

@@ -1,4 +1,4 @@
-"""Batches that the core makes of Hugging Face's tables as collate functions of `transformers` make them."""
+"""Batches that the core makes of Hugging Face tables as collate functions of `transformers` make them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class CollatedSource:
         rows: the samples.
         collator: what the collate function does.
         collate: the loader's collate function.
-        used: what makes batches or masks in Python: it, or a copy of it as it was when the epoch began.
-        is_captured: True if it goes by what the collate function was when the epoch began, as worker processes do.
+        used: what makes batches or masks in Python: the collate function, or a copy of it from when the epoch began.
+        is_captured: True if it uses the collate function as it was when the epoch began, as worker processes do.
     """
 
     rows: Source
@@ -40,12 +40,12 @@ class CollatedSource:
     used: Any
     is_captured: bool
 
-    # What the core fails at, such as a row that is too long, is left to Python.
+    # Batches at which the core fails, such as one with a row that is too long, are left to Python.
     is_random = draws_in_order = False
     falls_back = True
 
     def is_current(self, collate_fn: Any) -> bool:
-        """Returns whether the core may still read: nothing has been changed or replaced since."""
+        """Return True if the core may still read: nothing has been changed or replaced since."""
         return (
             collate_fn is self.collate
             and all(check() for check in self.rows.checks)
@@ -53,26 +53,26 @@ class CollatedSource:
         )
 
     def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:
-        """Returns a window on its batches, as they are before anything is drawn for them."""
+        """Return a window on its batches, as they are before anything is drawn for them."""
         return _core.Prefetch(engine, self.rows.dataset, _hand_over(self.rows, self.collator), in_order, seed)
 
     @property
     def draws_on_delivery(self) -> bool:
-        """True if `drawn` is to be called for each batch, with the generator that the collate function draws from."""
+        """True if `drawn` must be called for each batch, with the generator that the collate function draws from."""
         return self.collator.masks
 
     def drawn(self, batch: Any) -> Any:
-        """Returns `batch` with what is drawn for it, in the order of delivery."""
+        """Return `batch` with what is drawn for it, in the order of delivery."""
         return self.collator.masked(self.used, batch)
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Returns what makes the same batch of samples that Python has fetched."""
+        """Return what makes the same batch of samples that Python has fetched."""
         used: Callable[[Any], Any] = self.used
         return used
 
 
 def collated_source(dataset: Any, collate_fn: Any, *, in_worker: bool) -> CollatedSource | None:
-    """Returns the batches that `collate_fn` makes of `dataset`, as the core makes them; None where Python does that.
+    """Return the batches that `collate_fn` makes of `dataset`, as the core makes them; None if Python must make them.
 
     Args:
         dataset: any map-style dataset.
@@ -91,7 +91,7 @@ def collated_source(dataset: Any, collate_fn: Any, *, in_worker: bool) -> Collat
 
 
 def uncollated_reason(dataset: Any, collate_fn: Any) -> str | None:
-    """Returns why Python calls `collate_fn`, where it is one of `transformers`; None where it is not."""
+    """Return why Python calls `collate_fn`, if that is from `transformers`; None otherwise."""
     collator = collator_of(collate_fn)
     if not isinstance(collator, Collator):
         return collator
@@ -100,14 +100,14 @@ def uncollated_reason(dataset: Any, collate_fn: Any) -> str | None:
 
 
 def _rows(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
-    """The samples as the core reads them for `collator`, or a text that says why it does not."""
+    """Return the samples as the core reads them for `collator`, or a text that says why it does not."""
     if type(dataset) is Subset and is_untouched(dataset):
         inner = _rows(dataset.dataset, collator, collate_fn)
         if isinstance(inner, str):
             return inner
         return subset_source(dataset, inner) or "Subset has indices that the core does not read"
     if type(dataset).__module__ == "datasets.arrow_dataset":
-        from . import hugging_face  # Not before the package is there that it is about.
+        from . import hugging_face  # Not until the package that it is about is imported.
 
         if hugging_face.is_dataset(dataset):
             return _of_table(dataset, collator, collate_fn)
@@ -122,7 +122,7 @@ def _of_table(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str
     if known is None or not hugging_face.is_same(known[0], state) or known[1] != collator:
         try:
             found = _read(dataset, collator, collate_fn)
-        except Exception as error:  # Of another version of a package, or of the first samples: Python raises it.
+        except Exception as error:  # Raised again by Python: another package version, or bad samples.
             found = f"the first samples can't be compared: {type(error).__name__}"
         known = _KNOWN[dataset] = (state, collator, found)
     return known[2]
@@ -172,7 +172,7 @@ def _read(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
     )
     last = len(dataset) - 1
     for places in ([0], [0, last // 2, last]):
-        # Another version of the package may pad otherwise.
+        # Another version of the package may pad differently.
         ours = _core.Reader(core, _hand_over(source, collator)).batch(places)
         if collator.masks:
             ours = collator.masked(_twin(collate_fn, collator), ours)
@@ -182,7 +182,7 @@ def _read(dataset: Any, collator: Collator, collate_fn: Any) -> Source | str:
 
 
 def _twin(collate_fn: Any, collator: Collator) -> Any:
-    """The collate function, or a copy that draws from a generator of its own: nothing may move that of the user."""
+    """Return the collate function, or a copy with its own generator: the user's must not advance."""
     if not collator.masks:
         return collate_fn
     twin = copy.copy(collate_fn)
@@ -216,7 +216,7 @@ def _is_list(types: Any, values: Any) -> bool:
 
 
 def _is_readable(types: Any, values: Any, part: Part) -> bool:
-    """Returns whether the core reads a column of the type `values` as `part` says."""
+    """Return True if the core reads a column of the type `values` as `part` requires."""
     if part.padding is not None:
         return _is_list(types, values) and types.is_integer(values.value_type)
     if part.takes == "number":

@@ -1,4 +1,4 @@
-"""A state of the Rust crate's `DataLoader` as one of ours: both have the same orders, by the same arithmetic."""
+"""Converts a state of the Rust crate's `DataLoader` to one of ours: both compute the same orders."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from .state_checks import check_list, check_number
 if TYPE_CHECKING:
     from .dataloader import DataLoader
 
-# What every state of the crate's has, and none of ours.
+# The keys of every state of the crate, and of no state of ours.
 _KEYS = {"dataset_len", "batch_size", "rank", "world_size"}
 
 
 def is_crate_state(state: Any) -> bool:
-    """Whether `state` is what the crate's `LoaderState::to_json` wrote."""
+    """Return True if `state` was written by the crate's `LoaderState::to_json`."""
     return isinstance(state, Mapping) and set(state) >= _KEYS and isinstance(state.get("version"), int)
 
 
 def of_crate(loader: DataLoader[Any], state: Mapping[str, Any], fingerprint: dict[str, Any]) -> dict[str, Any]:
-    """What `loader` can go on from, but for the version.
+    """Return what `loader` can resume from, without the version.
 
     Args:
-        loader: who goes on.
+        loader: the loader that resumes.
         state: the crate's.
-        fingerprint: that of `loader`: what the crate does not say of an order is not known to differ.
+        fingerprint: of `loader`. Parts of it that the crate's state lacks are assumed to be equal.
 
     Raises:
         ValueError: the loader's order does not follow from seeds, or the state was changed.

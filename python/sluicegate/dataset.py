@@ -1,10 +1,16 @@
 """Which datasets the core can read by itself, and how.
 
-A dataset is *native* when reading it in Rust can't be told from outside: it is exactly a plain CPU tensor, a NumPy
-array, a `TensorDataset`, one of our formats, a dataset of Hugging Face's in torch's format, one of torchvision's with
-its images in memory, or torch's `Subset`, `ConcatDataset` or `StackDataset` over native ones. A subclass may override
-anything, so it is a Python dataset, as is everything that torch would treat in a way of its own (tensors that require
-grad, arrays of strings, parts of unequal type).
+A dataset is *native* if reading it in Rust gives the same results as reading it in Python. It is exactly one of these:
+
+- a plain CPU tensor or a NumPy array;
+- a `TensorDataset`;
+- one of our formats;
+- a Hugging Face dataset in torch's format;
+- a torchvision dataset with its images in memory;
+- torch's `Subset`, `ConcatDataset` or `StackDataset` over native datasets.
+
+A subclass may override anything, so it is a Python dataset. So is everything that torch treats in a special way
+(tensors that require grad, arrays of strings, parts of unequal type).
 """
 
 from __future__ import annotations
@@ -34,11 +40,12 @@ from .native_dataset import (
 
 TENSOR_DTYPES = frozenset(_torch.DTYPE_NAMES.values())
 
-# What torch makes tensors of. Elements of a one-dimensional array are NumPy scalars, of which it refuses uint64.
+# The dtypes that torch makes tensors of. Elements of a one-dimensional array are NumPy scalars, of which torch refuses
+# uint64.
 ARRAY_DTYPES = TENSOR_DTYPES - {"bfloat16", "complex32", *VIEWED}
 SCALAR_DTYPES = ARRAY_DTYPES - {"uint64"}
 
-# Somebody may replace a method of torch's classes: then they are no longer the classes that the core stands in for.
+# If a method of torch's classes is replaced, they are no longer the classes that the core stands in for.
 _METHODS: dict[tuple[type, str], Any] = {
     (cls, name): function
     for cls in (TensorDataset, Subset, ConcatDataset, StackDataset)
@@ -54,11 +61,12 @@ class Source:
     Attributes:
         dataset: the core's dataset.
         structure: how its fields are nested in a batch: field numbers in lists and dicts.
-        kinds: by field, what it is in Python: as `NativeDataset` has it, or "array" or "scalar" for what NumPy shows.
-            Torch collates each otherwise.
-        checks: each tells whether a tensor still has the memory that the core reads.
+        kinds: by field, its type in Python: as in `NativeDataset`, or "array" or "scalar" for NumPy's. Torch collates
+            each of them differently.
+        checks: each returns True if a tensor still has the memory that the core reads.
         is_captured: True if it is the dataset as it was when the epoch began, as worker processes have it.
-        falls_back: True if Python makes a batch that the core fails at: it may not fail there, or with another error.
+        falls_back: True if Python makes a batch at which the core fails: Python may succeed, or raise a different
+            error.
     """
 
     dataset: _core.Dataset
@@ -68,47 +76,48 @@ class Source:
     is_captured: bool = False
     falls_back: bool = False
 
-    # What is random about samples is drawn before they are read.
+    # Random values of samples are drawn before they are read.
     draws_on_delivery = False
 
     @property
     def draws_in_order(self) -> bool:
-        """True if samples are random, and can draw one after the other from one generator, as torch's do."""
+        """True if samples are random and can draw in sequence from one generator, as torch's do."""
         return _core.draws_in_order(self.dataset)
 
     @property
     def is_random(self) -> bool:
-        """Whether a sample is another one in each epoch: what is drawn for it follows from a seed."""
+        """True if a sample is different in each epoch: its random values follow from a seed."""
         return self.dataset.is_random
 
     def is_current(self, collate_fn: Callable[[Any], Any]) -> bool:
-        """Whether the core may still read: nobody has resized a tensor since, or replaced anything."""
+        """Return True if the core may still read: no tensor was resized since, and nothing was replaced."""
         return _torch.collate_is_default(collate_fn) and all(check() for check in self.checks)
 
     def window(self, engine: _core.Engine, in_order: bool, seed: int | None) -> _core.Prefetch:
-        """A window on its batches; what is random is drawn from `seed`."""
+        """Return a window on its batches; random values are drawn from `seed`."""
         how = hand_over(self.dataset, self.structure, self.kinds)
         return _core.Prefetch(engine, self.dataset, how, in_order, seed)
 
     def collate_fn(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """What makes the same batch of samples that Python has fetched: `default`, where that can."""
+        """Return what makes the same batch of samples that Python has fetched: `default` if that can."""
         if not has_own_batches(self.kinds):
             return default
         return functools.partial(collate, structure=self.structure, kinds=self.kinds)
 
 
 def native_source(dataset: Any, *, in_worker: bool) -> Source | None:
-    """`dataset` as the core reads it, or None when it is a Python dataset.
+    """Return `dataset` as the core reads it, or None if it is a Python dataset.
 
     Args:
         dataset: any map-style dataset.
-        in_worker: whether torch would collate in worker processes, where it stacks into C order whatever the rows have.
+        in_worker: whether torch would collate in worker processes, where it stacks into C order whatever the strides of
+            rows.
     """
     if _torch.modes_are_active():
         return None
     try:
         return _read_natively(dataset, in_worker)
-    except AttributeError:  # One of torch's own datasets without its parts: for torch to complain of.
+    except AttributeError:  # One of torch's own datasets without its parts: torch raises the error.
         return None
 
 
@@ -142,7 +151,7 @@ def _read_natively(dataset: Any, in_worker: bool) -> Source | None:
 
 
 def _hugging_face(dataset: Any) -> Source | None:
-    from . import hugging_face  # Not before the package is there that it is about.
+    from . import hugging_face  # Not until the package that it is about is imported.
 
     found = hugging_face.native_parts(dataset) if hugging_face.is_dataset(dataset) else None
     if found is None:
@@ -161,13 +170,13 @@ def _torchvision(dataset: Any, in_worker: bool) -> Source | None:
 
 
 def is_untouched(dataset: Any) -> bool:
-    """Whether class and object have the methods that they were born with. Other special methods are the class's."""
+    """Return True if class and object have their original methods. Other special methods are always the class's."""
     is_format = isinstance(dataset, NativeDataset)
     return has_methods(dataset, FORMAT_METHODS) if is_format else has_methods(dataset, _METHODS)
 
 
 def _attribute_check(dataset: Any, name: str) -> Callable[[], bool]:
-    """Whether `dataset` is what it was: its class, its part called `name`, its methods."""
+    """Return a function that is True if `dataset` is unchanged: its class, its part called `name`, its methods."""
     cls, part = type(dataset), getattr(dataset, name)
 
     def is_same() -> bool:
@@ -194,8 +203,8 @@ def _tensors(
         if not (in_worker or _stacks_in_c_order(shape[1:], strides[1:])):
             return None
         item = tensor.element_size()
-        # The storage owns the memory: the tensor may be given another one while threads still read this one. Nobody can
-        # hold memory that the storage itself gives up, by `resize_`: the checks see that before the next batch.
+        # The storage owns the memory: the tensor may get another storage while threads still read this one. Memory that
+        # the storage itself releases, by `resize_`, can't be kept alive: the checks detect that before the next batch.
         owner = tensor.untyped_storage()
         arrays.append((str(field), dtype, address, shape, tuple(stride * item for stride in strides), owner))
         memory_checks.append(_memory_check(tensor, address))
@@ -246,7 +255,7 @@ def _array_facts(array: np.ndarray[Any, Any]) -> tuple[int, tuple[int, ...], tup
 
 
 def _collates_plainly(array: np.ndarray[Any, Any]) -> bool:
-    """Whether this version of torch makes a tensor of the same data type of a row. Torch's warnings come with it."""
+    """Return True if this version of torch makes a tensor of the same dtype of a row. Includes torch's warnings."""
     if len(array) == 0:
         return False
     try:
@@ -257,7 +266,7 @@ def _collates_plainly(array: np.ndarray[Any, Any]) -> bool:
 
 
 def subset_source(dataset: Subset[Any], inner: Source) -> Source | None:
-    """Returns the samples of `inner`, what the core reads of `dataset.dataset`, that are in `dataset`."""
+    """Return the samples of `inner`, what the core reads of `dataset.dataset`, that are in `dataset`."""
     indices: Any = dataset.indices
     if type(indices) is tuple:
         indices = list(indices)
@@ -277,7 +286,7 @@ def subset_source(dataset: Subset[Any], inner: Source) -> Source | None:
 
 
 def int64_array(indices: Any) -> torch.Tensor | None:
-    """Returns the integers of an array, tensor or range as contiguous int64, perhaps their memory; None for others."""
+    """Return the integers of an array, tensor or range as contiguous int64, perhaps their memory; otherwise None."""
     if type(indices) is range:
         return torch.arange(indices.start, indices.stop, indices.step, device="cpu")
     if type(indices) is np.ndarray and indices.ndim == 1 and indices.dtype.kind == "i":
@@ -295,7 +304,7 @@ def _concat(dataset: ConcatDataset[Any], in_worker: bool) -> Source | None:
         return None
     first = sources[0]
     for source in sources[1:]:
-        # Torch promotes unequal types and refuses unequal shapes, batch by batch: that is for torch to do.
+        # Torch promotes unequal types and refuses unequal shapes, batch by batch, so torch has to do this.
         if (source.structure, source.kinds) != (first.structure, first.kinds):
             return None
         if not source.dataset.stacks_with(first.dataset):
@@ -323,7 +332,7 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
         if source is None or len(source.dataset) != len(dataset):
             return None
         if source.is_random and any(part.is_random for part in sources.values()):
-            return None  # In Python the second one draws what comes behind the draws of the first.
+            return None  # In Python the second one draws after the first.
         sources[name] = source
         structures[name] = _renumber(source.structure, fields)
         fields += len(source.kinds)
@@ -341,13 +350,13 @@ def _stack(dataset: StackDataset[Any], in_worker: bool) -> Source | None:
 
 
 def _named_parts(dataset: StackDataset[Any]) -> dict[str, Any]:
-    """The parts by their names, or by their places where they have none."""
+    """Return the parts by name, or by position if they have no names."""
     parts: Any = dataset.datasets
     return parts if isinstance(parts, dict) else {str(place): part for place, part in enumerate(parts)}
 
 
 def _parts_check(parts: Callable[[], Sequence[Any]]) -> Callable[[], bool]:
-    """Whether nobody has put another dataset into the place of a part."""
+    """Return a function that is True if no part was replaced by another dataset."""
     known = list(parts())
 
     def is_same() -> bool:
@@ -358,7 +367,7 @@ def _parts_check(parts: Callable[[], Sequence[Any]]) -> Callable[[], bool]:
 
 
 def _renumber(structure: Any, first: int) -> Any:
-    """`structure` with its fields counted from `first`."""
+    """Return `structure` with its fields numbered from `first`."""
     if isinstance(structure, dict):
         return {key: _renumber(part, first) for key, part in structure.items()}
     if isinstance(structure, list):
@@ -367,11 +376,11 @@ def _renumber(structure: Any, first: int) -> Any:
 
 
 def _stacks_in_c_order(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether torch stacks rows of this shape and these strides into C order.
+    """Return True if torch stacks rows of this shape and these strides into C order.
 
-    It does, but for rows of four or five axes that lie in memory as channels-last, whose layout the batch takes over.
-    The test is that of c10's `is_channels_last_strides_2d` and `_3d` (`c10/core/MemoryFormat.h`), which is about the
-    order of the strides alone.
+    It does, except for rows of four or five axes in channels-last layout, which the batch takes over. The test is that
+    of c10's `is_channels_last_strides_2d` and `_3d` (`c10/core/MemoryFormat.h`), which only considers the order of the
+    strides.
     """
     if len(shape) not in (4, 5):
         return True

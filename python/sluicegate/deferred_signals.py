@@ -1,4 +1,4 @@
-"""Keeps what a signal handler raises from being lost in a finalizer."""
+"""`DeferredSignals`: keeps exceptions of signal handlers from being lost in a finalizer."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-# A wait that these interrupt is cut short.
+# Signals that cut a wait short.
 _HURRIES = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
 class DeferredSignals:
-    """Defers the handlers of signals until the function that holds this object has returned.
+    """Defers signal handlers until the function that holds this object has returned.
 
-    Python drops what is raised in `__del__`: a `KeyboardInterrupt` that arrives while a finalizer waits would be lost,
-    and so would the `SystemExit` of a handler of SIGTERM. While this object is active its own handlers note which
-    signals arrive. They arrive once more after `restore`, when the last reference to this object is gone: kept in a
-    local variable of `__del__`, that is after `__del__`.
+    Python drops exceptions raised in `__del__`: a `KeyboardInterrupt` that arrives while a finalizer waits would be
+    lost, and so would the `SystemExit` of a SIGTERM handler. While this object is active, its own handlers record which
+    signals arrive. After `restore`, the signals arrive again as soon as the last reference to this object is gone. If
+    it is kept in a local variable of `__del__`, that is after `__del__`.
 
-    Does nothing outside of the main thread, where no handler ever runs.
+    Does nothing outside the main thread, where no handler ever runs.
 
     Examples:
         >>> before = signal.signal(signal.SIGUSR2, lambda number, frame: print("handled"))
@@ -61,7 +61,7 @@ class DeferredSignals:
         return not _HURRIES.isdisjoint(self._arrived)
 
     def restore(self) -> None:
-        """Puts the handlers back; the signals that came arrive again when this object is gone."""
+        """Restore the handlers. The signals that came arrive again when this object is gone."""
         while self._handlers:
             number, handler = self._handlers.popitem()
             signal.signal(number, handler)
@@ -71,9 +71,9 @@ class DeferredSignals:
 
 
 class _Late(weakref.ref["DeferredSignals"]):
-    """Has a signal arrive when an object is gone.
+    """Makes a signal arrive when an object is gone.
 
-    It runs no Python code: the interpreter would handle the signal there, in the finalizer still.
+    It runs no Python code: otherwise the interpreter would handle the signal there, still in the finalizer.
     """
 
     def __new__(cls, owner: DeferredSignals, number: int) -> _Late:

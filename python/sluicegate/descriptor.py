@@ -1,4 +1,4 @@
-"""Which file a descriptor is open on."""
+"""`identity_of`: which file a descriptor refers to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["identity_of"]
 
 
 def identity_of(descriptor: int) -> tuple[int, int] | None:
-    """Returns the device and the inode of the file that `descriptor` is open on; None if it is closed.
+    """Return the device and the inode of the file that `descriptor` is open on; None if it is closed.
 
-    A descriptor's number is used again after it was closed, so the number alone does not say which file it is.
+    A descriptor's number is reused after it was closed, so the number alone does not identify the file.
 
     Examples:
         >>> import os

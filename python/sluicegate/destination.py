@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 
 class Destination:
-    """Batches as they are; the last thing that is done to one before the consumer gets it.
+    """Leaves batches where they are. A destination is the last step before the consumer gets a batch.
 
     Args:
-        transform: what is done to every batch.
+        transform: applied to every batch.
+        memory: provides pinned blocks, if batches are to be made in them.
 
     Attributes:
-        ahead: how many batches are begun with before it is their turn.
-        memory: what gives pinned blocks, where batches are to be made in such.
-        key: iterators with equal ones may share what fetches for them.
+        ahead: the number of batches to begin before their turn.
+        memory: provides pinned blocks, if batches are to be made in them.
+        key: iterators with equal keys may share what fetches for them.
     """
 
     ahead = 0
@@ -39,58 +40,58 @@ class Destination:
 
     @property
     def key(self) -> object:
-        """What iterators agree in that share workers."""
+        """What iterators that share workers must have in common."""
         return None if self.memory is None else self.memory.device
 
     def check(self) -> None:
-        """Raises when no batch can be delivered now; it is asked before one is taken."""
+        """Raise an error if no batch can be delivered now. Called before a batch is taken."""
 
     def begin(self, batch: Any) -> Any:
-        """What `deliver` takes later; errors are kept for it."""
+        """Return what `deliver` takes later; errors are kept for it."""
         return batch
 
     def deliver(self, batch: Any) -> Any:
-        """The batch as the consumer gets it, of a batch as it was made, or of what `begin` made of it."""
+        """Return the batch for the consumer, given a batch as it was made or the result of `begin`."""
         return batch if self._transform is None else self._transform(batch)
 
 
 class PinnedDestination(Destination):
-    """Batches in pinned memory, as `pin_memory=True` asks for."""
+    """Puts batches into pinned memory, as `pin_memory=True` requests."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(memory=PinnedMemory(current_device(kind)))
         self._kind = kind
 
     def deliver(self, batch: Any) -> Any:
-        """The batch, of which torch pins what is not pinned yet."""
+        """Return the batch, with torch pinning what is not pinned yet."""
         return _torch.pin_memory(batch, self._kind)
 
 
 class PlainDeviceDestination(Destination):
-    """Batches on a device without streams: a copy begins when it is its turn, and torch orders what follows."""
+    """Puts batches on a device without streams: a copy begins at the batch's turn, and torch orders what follows."""
 
     def __init__(self, device: torch.device, transform: Callable[[Any], Any] | None) -> None:
         super().__init__(transform)
         self._device = device
 
     def deliver(self, batch: Any) -> Any:
-        """The batch on the device."""
+        """Return the batch on the device."""
         return super().deliver(moved(batch, self._move, lambda each: move_object(each, self._device)))
 
     def _move(self, tensor: torch.Tensor) -> torch.Tensor:
-        if self._device.type != "mps":  # Torch's loader does not pin there either.
+        if self._device.type != "mps":  # Torch's loader does not pin there, either.
             with contextlib.suppress(RuntimeError, NotImplementedError):
                 return tensor.pin_memory().to(self._device, non_blocking=True)
-        # What is not pinned may be ours, and used again while it is read: the host waits.
+        # Memory that is not pinned may be a slot that is reused during the copy, so the host waits.
         return tensor.to(self._device)
 
 
 class DeviceDestination(Destination):
-    """Batches on a device with streams, copied ahead of their turn.
+    """Puts batches on a device with streams, copied ahead of their turn.
 
     Args:
-        copies: copies them.
-        ahead: how many batches ahead.
+        copies: copies the batches.
+        ahead: the number of batches to copy ahead.
     """
 
     def __init__(self, copies: DeviceCopies, ahead: int) -> None:
@@ -99,7 +100,7 @@ class DeviceDestination(Destination):
         self.ahead = ahead
 
     def check(self) -> None:
-        """Refuses to deliver while a graph is captured: copies would become part of it, or end the capture."""
+        """Refuse to deliver during a graph capture: copies would become part of the graph or end the capture."""
         if self._copies.accelerator.is_capturing():
             raise RuntimeError(
                 "a batch was asked for while a graph is captured on this stream: copies of a DataLoader with device= "
@@ -107,16 +108,16 @@ class DeviceDestination(Destination):
             )
 
     def begin(self, batch: Any) -> Copying:
-        """The copy of the batch, begun."""
+        """Begin the copy of the batch, and return it."""
         return self._copies.begin(batch)
 
     def deliver(self, batch: Any) -> Any:
-        """The batch on the device, which the consumer's stream waits for."""
+        """Return the batch on the device; the consumer's stream waits for it."""
         return (batch if isinstance(batch, Copying) else self._copies.begin(batch)).finish()
 
 
 def _pinned_for(kind: str | None) -> str:
-    """The type of the accelerator, where the installed torch does not say it, or says a device."""
+    """Return the accelerator's type, if the installed torch does not say it or gives a device."""
     if kind is None:
         accelerator = torch.accelerator.current_accelerator()
         return "cuda" if accelerator is None else accelerator.type
@@ -124,11 +125,11 @@ def _pinned_for(kind: str | None) -> str:
 
 
 def destination_of(loader: DataLoader[Any], pins: bool, kind: str | None) -> Destination:
-    """Where the batches of `loader` go now.
+    """Return where the batches of `loader` go now.
 
     Args:
-        loader: where `device` and what belongs to it are read.
-        pins: whether batches are to be pinned, and there is an accelerator.
+        loader: where `device` and related arguments are read.
+        pins: whether batches are to be pinned and there is an accelerator.
         kind: the type of the accelerator that they are pinned for.
 
     Raises:

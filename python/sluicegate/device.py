@@ -1,4 +1,4 @@
-"""The device that batches are to arrive on."""
+"""Checks and finds the device that batches are to arrive on."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 
 
 def checked_device(device: Any) -> torch.device | str | None:
-    """`device` as a `torch.device`, "auto", or None.
+    """Return `device` as a `torch.device`, "auto", or None.
 
     Raises:
-        RuntimeError: no device, in torch's words.
+        RuntimeError: not a device; the message is torch's.
         TypeError: neither a device nor the name of one.
     """
     if device is None or device == "auto":
@@ -22,10 +22,10 @@ def checked_device(device: Any) -> torch.device | str | None:
 
 
 def checked_device_prefetch(device_prefetch: Any) -> int:
-    """`device_prefetch`, if it is a number of batches.
+    """Return `device_prefetch` if it is a number of batches.
 
     Raises:
-        ValueError: it is no integer, or negative.
+        ValueError: not an integer, or negative.
     """
     is_number = hasattr(device_prefetch, "__index__") and type(device_prefetch) is not bool
     if not is_number or device_prefetch < 0:
@@ -34,10 +34,10 @@ def checked_device_prefetch(device_prefetch: Any) -> int:
 
 
 def checked_device_transform(transform: Any, device: torch.device | str | None) -> Any:
-    """`transform`, if it can be called and there is a device.
+    """Return `transform` if it can be called and there is a device.
 
     Raises:
-        TypeError: it is no function.
+        TypeError: not a function.
         ValueError: there is no device.
     """
     if transform is not None and not callable(transform):
@@ -50,7 +50,7 @@ def checked_device_transform(transform: Any, device: torch.device | str | None) 
 
 
 def device_now(device: torch.device | str | None) -> torch.device | None:
-    """The device that is meant, as torch knows it now; None where batches stay where they are made.
+    """Return the device as torch knows it now; None if batches stay where they are made.
 
     Raises:
         RuntimeError: there is no such device here.
@@ -58,7 +58,7 @@ def device_now(device: torch.device | str | None) -> torch.device | None:
     if device is None:
         return None
     if isinstance(device, str):
-        # "auto"; where there is none, batches stay on the CPU.
+        # "auto": without an accelerator, batches stay on the CPU.
         return torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     if device.type in ("cpu", "meta"):
         return None if device.type == "cpu" else device

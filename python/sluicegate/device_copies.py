@@ -1,4 +1,4 @@
-"""`DeviceCopies`: batches on their way to a device, on a stream of their own."""
+"""`DeviceCopies`: copies batches to a device on a separate stream."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .accelerator import Accelerator
 from .moved_batch import hides_tensors, is_one_block, move_object, moved, tensors_of
 from .pin_memory import tensor_within
 
-# Tensors of up to so many bytes are copied together: each copy costs as much as some 64 KiB of one.
+# Tensors of up to this many bytes are copied together: the overhead of a copy equals about 64 KiB.
 _SMALL = 16 << 10
-# And so many bytes of them at a time.
+# The most bytes copied together at a time.
 _TOGETHER = 128 << 10
-# Where tensors begin that are copied together: the alignment of torch's own allocator.
+# The alignment of tensors that are copied together: that of torch's own allocator.
 _ALIGNMENT = 64
 
 
 class Copying:
-    """A batch that is being copied, or what went wrong with it."""
+    """A batch that is being copied, or the error that occurred."""
 
     __slots__ = ("_accelerator", "_batch", "_error", "_event", "_tensors")
 
@@ -32,10 +32,10 @@ class Copying:
         self._tensors = [each for each in tensors_of(batch) if each.device.type == kind and is_one_block(each)]
 
     def finish(self) -> Any:
-        """The batch, for the stream that is current now: that one waits for it, and the host does not.
+        """Return the batch for the current stream, which waits for the copy; the host does not.
 
         Raises:
-            Exception: what went wrong when it was begun.
+            Exception: the error that occurred at the beginning of the copy.
         """
         if self._error is not None:
             raise self._error
@@ -46,27 +46,27 @@ class Copying:
 class DeviceCopies:
     """Copies batches to a device, from pinned memory and ahead of the consumer. One thread at a time.
 
-    What copies are made from may be let go at once: torch's allocator waits for them. What is on the device is kept by
+    The source of a copy may be released at once: torch's allocator waits for the copy. Memory on the device is kept by
     its allocator until the stream that got it is done.
 
     Args:
         accelerator: the device.
-        transform: what is done to every batch there.
+        transform: applied to every batch on the device.
     """
 
     def __init__(self, accelerator: Accelerator, transform: Callable[[Any], Any] | None) -> None:
         self.accelerator = accelerator
         self._transform = transform
-        # What a transform reads was perhaps made just now, on the consumer's stream.
+        # What a transform reads may just have been made, on the consumer's stream.
         self._is_first = True
 
     def begin(self, batch: Any) -> Copying:
-        """Begins to copy `batch`. What goes wrong is kept for its turn."""
+        """Begin to copy `batch`. An error is kept for the batch's turn."""
         accelerator = self.accelerator
         try:
             tensors = list(tensors_of(batch))
-            # Of tensors inside of objects nobody knows when the consumer is done with their memory: when this stream is
-            # behind it, in any case.
+            # For tensors inside of objects it is unknown when the consumer is done with their memory. It is surely done
+            # when this stream has waited for the consumer's.
             if self._is_first or accelerator.hides_tensors or any(each.device.type != "cpu" for each in tensors):
                 accelerator.wait_for_consumer()
             self._is_first = False
@@ -95,7 +95,7 @@ class DeviceCopies:
 
 
 def _small_size(tensor: torch.Tensor) -> int:
-    """The bytes of a tensor that is copied together with others, up to where the next one begins; 0 for one alone."""
+    """Return the padded size in bytes of a tensor that is copied together with others; 0 if it is copied alone."""
     if not _torch.tensor_is_plain(tensor) or not tensor.is_contiguous() or tensor.nbytes > _SMALL:
         return 0
     return -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
@@ -105,8 +105,8 @@ class _Together:
     """Small tensors of one batch, which are copied together.
 
     Args:
-        accelerator: where to.
-        size: the bytes that they have altogether; who keeps one of them keeps no more than that.
+        accelerator: where to copy them.
+        size: their total size in bytes, which limits what keeping one of them keeps alive.
     """
 
     def __init__(self, accelerator: Accelerator, size: int) -> None:
@@ -117,7 +117,7 @@ class _Together:
         self._there: torch.Tensor | None = None
 
     def add(self, tensor: torch.Tensor) -> torch.Tensor:
-        """`tensor` on the device, where it is after `send`."""
+        """Return `tensor` on the device; its content is there after `send`."""
         size = _small_size(tensor)
         if self._there is not None and self._used + size > self._there.numel():
             self.send()
@@ -131,7 +131,7 @@ class _Together:
         return tensor_within(self._there, tensor.dtype, start, tensor.shape)
 
     def send(self) -> None:
-        """Begins to copy what was added."""
+        """Begin to copy what was added."""
         if self._here is not None and self._there is not None:
             self._accelerator.copy_into(self._there[: self._used], self._here[: self._used])
         self._used, self._here, self._there = 0, None, None

@@ -1,8 +1,11 @@
-"""What travels from a worker process beside the tensors of a batch: how they are nested, strings, numbers, objects.
+"""The envelope: everything in a worker process's batch except tensor data: nesting, strings, numbers, objects.
 
 The envelope is a pickle in which every tensor and array is replaced by the number of its *leaf*; their bytes lie in the
-shared segment. Tensors arrive as they do from torch's workers: those that share a storage share one again, leaves that
-need a gradient need one, sparse, quantised and nested tensors and subclasses are rebuilt from their storages.
+shared segment. Tensors arrive as they do from torch's workers:
+
+- tensors that share a storage share one again;
+- leaves that require a gradient still require one;
+- sparse, quantized and nested tensors and subclasses are rebuilt from their storages.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import torch.utils.hooks
 
 from . import _core, _torch
 
-# A storage much larger than what a batch shows of it (rows of a whole dataset, perhaps) is not carried whole.
+# A storage much larger than the part that a batch uses (rows of a whole dataset, perhaps) is not copied whole.
 _LARGEST_WASTE = 4
 _SMALL = 64 << 10
 
@@ -50,7 +53,8 @@ def write(batch: Any, end: _core.WorkerEnd) -> bytes:
         end: where to write.
 
     Raises:
-        RuntimeError: a tensor that needs a gradient and is no leaf, in torch's words; no room for the batch.
+        RuntimeError: a tensor requires a gradient and is not a leaf (torch's message), or there is no room for the
+            batch.
         Exception: what pickle raises for an object that can't be pickled.
     """
     stream = io.BytesIO()
@@ -66,7 +70,7 @@ def write(batch: Any, end: _core.WorkerEnd) -> bytes:
 
 
 def read(envelope: bytes, tensors: list[torch.Tensor]) -> Any:
-    """The batch: the envelope's content with `tensors`, which lie in the segment, in their places."""
+    """Return the batch: the envelope's content with `tensors`, which lie in the segment, in their places."""
     leaves: list[Any] = tensors
     content = memoryview(envelope)[1:]
     if envelope[0]:
@@ -97,7 +101,7 @@ def _storage(number: int, dtype: torch.dtype | None) -> Any:
 
 
 def _sparse(layout: torch.layout, parts: tuple[Any, ...]) -> torch.Tensor:
-    """What torch rebuilds a sparse tensor with, which keeps it for a validation by `torch.load`: for ever, that is."""
+    """Rebuild a sparse tensor without torch's helper, which keeps each one for `torch.load` to validate: forever."""
     if layout is torch.sparse_coo:
         indices, values, size, is_coalesced = parts
         return torch.sparse_coo_tensor(indices, values, size, check_invariants=False, is_coalesced=is_coalesced)
@@ -113,10 +117,9 @@ def _build(view: _View, tensors: list[torch.Tensor]) -> torch.Tensor:
 
 
 class _Pickler(ForkingPickler):
-    """Pickles a batch, and collects its tensors, arrays and storages.
+    """Pickles a batch and collects its tensors, arrays and storages.
 
-    Derived from the pickler of `multiprocessing`: reductions that users registered there are used, as torch's loader
-    uses them.
+    Derived from multiprocessing's pickler so that reductions that users registered there apply, as in torch's loader.
     """
 
     def __init__(self, stream: io.BytesIO, placed: int) -> None:
@@ -132,14 +135,14 @@ class _Pickler(ForkingPickler):
             _refuse_graph(item)
             if _torch.tensor_is_dense(item):
                 return _leaf, (self._add(item),)
-            # Torch shares the memory of these by handles of its own: on a device, the only way.
+            # Torch shares the memory of these through its own handles: on a device, the only way.
             if item.device.type not in ("cpu", "meta"):
                 return NotImplemented
             rebuild, arguments, *rest = item.__reduce_ex__(self.proto)
             return (_sparse if rebuild is _torch.rebuild_sparse_tensor else rebuild, arguments, *rest)
         if kind is np.ndarray:
             if item.dtype.hasobject or item.nbytes == 0 or not item.dtype.isnative:
-                # The way of older protocols, which torch's loader has them take: elements become native on it.
+                # The way of older pickle protocols, which torch's loader uses: it makes elements native.
                 return item.__reduce__()
             order = "F" if item.flags.f_contiguous and not item.flags.c_contiguous else "C"
             return _array, (self._add(item), item.dtype, item.shape, order)
@@ -159,10 +162,10 @@ class _Pickler(ForkingPickler):
         return self.placed + len(self.leaves) - 1
 
     def place(self, end: _core.WorkerEnd) -> list[int | _View] | None:
-        """Copy the leaves into the segment. What the reader has to know of them; None when they are as they lie."""
+        """Copy the leaves into the segment. Return what the reader needs to know of them; None if they lie plainly."""
         views: list[Any] = [*range(self.placed), *(None for _ in self.leaves)]
         by_storage: dict[int, list[int]] = defaultdict(list)
-        held = []  # A storage's identity is its own only as long as somebody has it.
+        held = []  # Keeps storages alive: the identity of a freed storage could be reused.
         for number, item in enumerate(self.leaves, self.placed):
             if isinstance(item, np.ndarray):
                 views[number] = _copy_array(item, end)
@@ -192,8 +195,8 @@ def _refuse_graph(tensor: torch.Tensor) -> None:
 
 
 def _lies_plainly(tensor: torch.Tensor) -> bool:
-    """Whether the tensor is all that can be told of its storage."""
-    # `is_contiguous` overlooks the strides of axes of size 1, which are carried too.
+    """Return True if the tensor covers its storage plainly: offset 0, C order, no gradient required."""
+    # `is_contiguous` ignores the strides of axes of size 1, which are preserved, too.
     return bool(tensor.storage_offset() == 0) and not tensor.requires_grad and tensor.stride() == _c_strides(tensor)
 
 
@@ -206,7 +209,7 @@ def _copy(tensor: torch.Tensor, end: _core.WorkerEnd) -> int:
 def _copy_array(array: np.ndarray[Any, Any], end: _core.WorkerEnd) -> int:
     field, room = end.place("uint8", (array.nbytes,))
     into = room.numpy()
-    if array.flags.c_contiguous:  # With what lies between the fields of a structure.
+    if array.flags.c_contiguous:  # Including the padding between the fields of a structure.
         np.copyto(into, array.reshape(-1).view(np.uint8))
     elif array.flags.f_contiguous:
         np.copyto(into, array.T.reshape(-1).view(np.uint8))
@@ -217,11 +220,11 @@ def _copy_array(array: np.ndarray[Any, Any], end: _core.WorkerEnd) -> int:
 
 
 def _copy_storage(items: list[Any], end: _core.WorkerEnd) -> list[int | _View]:
-    """Copy what `items`, tensors over one storage and perhaps the storage itself, show of it."""
+    """Copy the part of a storage that `items` use: tensors over that storage and perhaps the storage itself."""
     storages = [item for item in items if isinstance(item, torch.UntypedStorage)]
     tensors = [item for item in items if isinstance(item, torch.Tensor)]
     storage = storages[0] if storages else tensors[0].untyped_storage()
-    # Empty tensors show nothing, wherever they are said to begin.
+    # Empty tensors use no bytes, whatever their offset.
     ranges = [_byte_range(tensor) for tensor in tensors if tensor.numel()]
     ranges += [(0, each.nbytes()) for each in storages] or [(0, 0)] * (not ranges)
     shown = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
@@ -233,9 +236,9 @@ def _copy_storage(items: list[Any], end: _core.WorkerEnd) -> list[int | _View]:
     if storages or stop <= _LARGEST_WASTE * shown + _SMALL:
         start = 0
     elif stop - start > _LARGEST_WASTE * shown + _SMALL:
-        # Columns of a large table, perhaps: their rows lie far apart. They are compacted, and no longer share memory.
+        # Columns of a large table, perhaps, whose rows lie far apart. They are compacted and no longer share memory.
         return [_compacted(tensor, end) for tensor in tensors]
-    start -= start % 16  # the largest element
+    start -= start % 16  # The largest element has 16 bytes.
     source = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage, start, (stop - start,), (1,))
     field = _copy(source, end)
     return [

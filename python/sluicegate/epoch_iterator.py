@@ -1,4 +1,4 @@
-"""What the iterators of all kinds have in common: the requests of an epoch, and how far the consumer is."""
+"""`EpochIterator`: what all iterators have in common: the requests of an epoch, and the consumer's progress."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from .whole_stream import answering
 if TYPE_CHECKING:
     from .dataloader import DataLoader
 
-# Which "sample" the workers of a seeded loader draw their own seeds for: no dataset has one of this number.
+# The "sample" whose key seeds the workers of a seeded loader: no dataset has a sample with this number.
 _WORKERS = 2**64 - 1
-# And DataPipes what they shuffle by; below it are those of streams.
+# The first "sample" whose key seeds the shuffling of DataPipes; streams use the numbers below it.
 _PIPES = 2**63
 
 
-# How many forks lie between the process that loaded this module and this one. Asking for the process's number at
-# every batch would cost more than the lock. A `WeakSet` of iterators would run Python code, and with it signal
-# handlers, where one is dropped.
+# The number of forks between the process that loaded this module and this one. Getting the process id for every batch
+# would cost more than the lock. A `WeakSet` of iterators would run Python code, and with it signal handlers, when one
+# is dropped.
 _generation = 0
 
 
@@ -53,13 +53,13 @@ os.register_at_fork(after_in_child=_enter_child)
 
 
 class EpochIterator(_torch.BaseDataLoaderIter):
-    """An iterator of torch's whose batches are asked for by `BatchIds`, and counted when they are received.
+    """A torch iterator that requests batches by `BatchIds` and counts them when they are received.
 
     Args:
-        loader: where the arguments are read, now.
+        loader: where the arguments are read, at construction.
     """
 
-    # Whether the sampler is not to be asked yet.
+    # True while the sampler must not be asked yet.
     _is_asked_later = False
     # True if a resumed epoch, which was drawn before, is drawn again at the first `next`.
     _is_drawn_late = False
@@ -72,46 +72,52 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if loader.seed is not None:
             self._seeding = SampleSeeding(loader.seed, loader.seed_samples)
         self._seed, self._seed_samples = loader.seed, loader.seed_samples
-        # How many samples of a native stream in a row belong to one worker: with a seed those of a batch, and batches
-        # are the same for any number of workers; without one they are torch's.
+        # The number of consecutive samples of a native stream that belong to one worker. With a seed, a batch's:
+        # batches are then the same for any number of workers. Without a seed, 1, as in torch.
         self._run = 1 if loader.seed is None else int(loader.batch_size or 1)
         self._sample_id = loader._loader_sample_id
         self._ordering = Ordering.of(loader, index_sampler)
         self._requests: Iterator[BatchIds] = iter(())
-        # Torch asks for the rank of every loader, but shards only DataPipes by it.
+        # Torch asks every loader for its rank, but shards only DataPipes by it.
         with self._drawing(), answering():
             super().__init__(loader)
         self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
         resumed = self._progress.resumed
         if resumed is not None and loader.seed is None:
             if not resumed["begins_iterator"] and resumed["draws"] is not None:
-                # Persistent workers had their seed from an earlier epoch: this one's order is drawn without another.
+                # Persistent workers got their seed in an earlier epoch, so this epoch's order is drawn without another
+                # one.
                 draws.put(loader, resumed["draws"])
             if resumed["base_seed"] is not None:
                 self._base_seed = resumed["base_seed"]
         if loader.seed is not None:
-            # One that the epoch has no part in: it is not known yet, and persistent workers see many.
+            # Independent of the epoch: it is not known yet, and persistent workers see many epochs.
             self._base_seed = _core.sample_key(loader.seed, 0, _WORKERS) >> 1
             self._seed_pipe()
         self._tell_base_seed()
         self._progress.draws_after_iter = self._progress.take_draws()
 
     def __next__(self) -> Any:
-        """Returns the next batch; threads that share the iterator take turns, and each batch goes to one of them."""
+        """Return the next batch. Threads that share the iterator take turns, and each batch goes to one of them."""
         with self._taking_turns():
             if _torch.profiler_enabled() or self._IterableDataset_len_called is not None:
                 return super().__next__()
-            # What torch does, without its `record_function`, which costs more than the rest and is only for profilers.
+            # As torch does, but without its `record_function`, which costs more than the rest and is only for
+            # profilers.
             batch = self._next_data()
             self._num_yielded += 1
             return batch
 
     def _next_data(self) -> Any:
-        """Returns the next batch. Raises StopIteration at the end of the epoch."""
+        """Return the next batch.
+
+        Raises:
+            StopIteration: the epoch has ended.
+        """
         raise NotImplementedError
 
     def _taking_turns(self) -> contextlib.AbstractContextManager[Any]:
-        """Returns the lock that a thread holds while it asks for a batch. Reentrant: a signal handler may ask, too."""
+        """Return the lock that a thread holds while it asks for a batch. Reentrant: a signal handler may ask, too."""
         if self._next_generation != _generation:
             # The thread that held it was not forked.
             self._next_lock, self._next_generation = threading.RLock(), _generation
@@ -119,7 +125,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     @contextlib.contextmanager
     def _drawing(self) -> Iterator[None]:
-        """Around torch's draws: in seed mode nothing comes of them, and the generator is left where it was."""
+        """Surround torch's draws. In seed mode they have no effect, and the generator is left unchanged."""
         if self._seed is None:
             yield
             return
@@ -132,10 +138,10 @@ class EpochIterator(_torch.BaseDataLoaderIter):
 
     @property
     def _index_sampler(self) -> Any:
-        """The loader's batch sampler, or its sampler when batches are not made.
+        """The loader's batch sampler, or its sampler if there are no batches.
 
-        Torch asks it for an iterator at once. What a sampler draws there would not follow from the seed, so in seed
-        mode it is asked when the first batch is, and torch finds nothing here.
+        Torch asks it for an iterator at once. What a sampler draws there would not follow from the seed. So in seed
+        mode the sampler is asked when the first batch is, and torch gets an empty tuple here.
         """
         return () if self._is_asked_later else self._loaders_index_sampler
 
@@ -144,7 +150,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         self._loaders_index_sampler = sampler
 
     def _seed_pipe(self) -> None:
-        """Has a DataPipe shuffle by the loader's seed, and not by what torch has drawn."""
+        """Make a DataPipe shuffle by the loader's seed instead of by what torch has drawn."""
         if isinstance(self._dataset, IterDataPipe) and self._seed is not None:
             generator = torch.Generator()
             self._shared_seed = _core.sample_key(self._seed, self._progress.epoch, _PIPES) >> 1
@@ -156,7 +162,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             self._progress.base_seed = int(self._base_seed)
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
-        """Begins another epoch: what torch calls on the iterator of persistent workers."""
+        """Begin another epoch. Torch calls this on the iterator of persistent workers."""
         if not first_iter:
             index_sampler = loader._index_sampler
             self._progress = _begun(loader, index_sampler)
@@ -172,11 +178,11 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         self._progress.draws_after_iter = self._progress.take_draws()
 
     def _open(self, engine: _core.Engine) -> None:
-        """Makes the requests of the epoch. The sampler is asked for the first one when that is asked for here."""
+        """Make the requests of the epoch. The sampler is asked for the first one when that is requested here."""
         progress = self._progress
         self._is_drawn_late = False
         is_drawn = progress.resumed is not None and bool(progress.resumed["drawn"])
-        # Functions, and no methods: a generator of this iterator's own would keep it, and its workers, alive.
+        # Functions, not methods: a generator that belongs to this iterator would keep it, and its workers, alive.
         if self._ordering is not None:
             self._requests = planned(progress, self._seeding, self._ordering)
         elif self._dataset_kind == _torch.DatasetKind.Iterable:
@@ -193,22 +199,26 @@ class EpochIterator(_torch.BaseDataLoaderIter):
                 is_drawn,
             )
         if is_drawn and waits_for_epoch(self._index_sampler):
-            # Lightning calls `iter`, then `sampler.set_epoch`, then `next`: only then the sampler knows its epoch.
+            # Lightning calls `iter`, then `sampler.set_epoch`, then `next`: only then does the sampler know its epoch.
             self._is_drawn_late = True
             self._requests = _begun_late(self._requests, global_state() if self._seed is None else None)
         elif is_drawn:
             self._requests = _begun_requests(self._requests)
 
     def _tells_epoch(self) -> bool:
-        """Whether the dataset is told which epoch begins: torch's loader does not, so not where it would matter."""
+        """Return True if the dataset's `set_epoch` is to be called.
+
+        Torch's loader never calls it. So it is called only with a seed, if the epoch was set, or for a
+        `ResumableStream`.
+        """
         is_told = self._seed is not None or self._progress.is_epoch_set or isinstance(self._dataset, ResumableStream)
         return is_told and hasattr(self._dataset, "set_epoch")
 
     def _stream_places(self, resumed: dict[str, Any]) -> list[Any]:
-        """By worker: where it goes on in its stream, as far as is known.
+        """Return, by worker, where it resumes in its stream, as far as known.
 
         Raises:
-            AssertionError: there were other workers, and the stream can't be split anew.
+            AssertionError: the number of workers was different, and the stream can't be split again.
         """
         there, places = resumed["num_workers"], resumed["workers"]
         if isinstance(self._dataset, ResumableStream) and self._dataset.splits_anew:
@@ -217,11 +227,11 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             return list(places)
         if resumed["in_epoch"]:
             raise AssertionError(self._other_workers(there))
-        # Who reads in this process has the dataset that the first one has told of.
+        # Reading in this process uses the dataset that the first worker has reported on.
         return [] if self._num_workers else list(places)
 
     def _places_anew(self, stream: ResumableStream[Any], places: list[Any], there: int, in_epoch: bool) -> list[Any]:
-        # Of those who have begun this epoch, what they say of where they are.
+        # The reported positions of the workers that have begun this epoch.
         begun = [place if place is not None and _has_begun(place) else None for place in places]
         states = [None if place is None else place["state"]["thing"] for place in begun]
         known = [state for state in states if state is not None]
@@ -245,7 +255,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         )
 
     def _warn_of_reading(self, places: list[dict[str, Any] | None]) -> None:
-        """Says what it costs to go on in a stream that does not know its state."""
+        """Warn about the cost of resuming a stream that does not know its state."""
         samples = sum(place["samples"] - place["at"] for place in places if place is not None and not place["state"])
         if samples and self._dataset_kind == _torch.DatasetKind.Iterable:
             warnings.warn(
@@ -256,18 +266,18 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             )
 
     def _count_ready(self) -> None:
-        """Counts what workers have made since somebody last heard of them."""
+        """Count what workers have made since they were last heard."""
 
     def _shutdown_workers(self) -> None:
-        """Ends what works for this iterator; what trainers call to end it early."""
+        """End what works for this iterator. Trainers call this to end it early."""
 
     def _settle(self, ask_ahead: Callable[[], None] | None = None) -> None:
-        """Puts the global generators to where they were when the state was taken; last of all that a resume does.
+        """Restore the global generators to the state that was saved. The last step of resuming.
 
         Args:
-            ask_ahead: asks the sampler for what workers fetch ahead. What it draws lies before that place, but not
-                where the state was taken by a loader that had asked for nothing yet, nor where what that had asked for
-                was drawn again: then it goes on from there.
+            ask_ahead: asks the sampler for what workers fetch ahead. Its draws come before the saved state of the
+                generators, with two exceptions, in which they continue from that state: the state was saved by a loader
+                that had not requested anything yet, or what that loader had requested was drawn again.
         """
         resumed, outer = self._progress.resumed, self._progress.outer
         is_drawn_again = outer is None and resumed is not None and resumed.get("requests_drawn") is not None
@@ -283,14 +293,14 @@ class EpochIterator(_torch.BaseDataLoaderIter):
             ask_ahead()
 
     def _waits_for_epoch(self) -> bool:
-        """Whether trainers may yet set the epoch between `iter` and `next`: not of one that had begun."""
+        """Return True if trainers may still set the epoch between `iter` and `next`: not if it had begun."""
         if self._progress.is_drawn:
             return self._is_drawn_late
         return self._seed is not None or self._ordering is not None or waits_for_epoch(self._index_sampler)
 
 
 def _begun_requests(requests: Iterator[BatchIds]) -> Iterator[BatchIds]:
-    """Draws what had been drawn when the state was taken; returns the requests after that."""
+    """Draw what had been drawn when the state was saved; return the requests after that."""
     first = next(requests, None)
     if first is BEGUN:
         return requests
@@ -298,7 +308,7 @@ def _begun_requests(requests: Iterator[BatchIds]) -> Iterator[BatchIds]:
 
 
 def _begun_late(requests: Iterator[BatchIds], generators: dict[str, str] | None) -> Iterator[BatchIds]:
-    """As `_begun_requests`, at the first `next`; from global `generators`, which are then put back."""
+    """Do as `_begun_requests` at the first `next`, drawing from global `generators`, and then undo their changes."""
     if generators is None:
         yield from _begun_requests(requests)
         return
@@ -313,17 +323,18 @@ def _has_begun(place: dict[str, Any]) -> bool:
 
 
 def _begun(loader: DataLoader[Any], index_sampler: Any) -> Progress:
-    """The progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch.
+    """Return the progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch.
 
     Args:
-        loader: whose iterator it is.
-        index_sampler: what the iterator asks for indices; another one that the loader is given later is for the next.
+        loader: the iterator's loader.
+        index_sampler: what the iterator asks for indices. A sampler that the loader is given later is for the next
+            iterator.
     """
     pending, loader._loader_pending = loader._loader_pending, None
     outer = None
     if pending is not None and loader.seed is None and pending["draws"] is not None:
         if pending["rng"] is None:
-            outer = global_state()  # Of one rank among many: the generators of this one stay as they are.
+            outer = global_state()  # From one rank of many: this rank's generators stay unchanged.
         elif not pending["in_epoch"]:
             set_global_state(pending["rng"])
         draws.put(loader, pending["draws"])
@@ -343,14 +354,14 @@ def _begun(loader: DataLoader[Any], index_sampler: Any) -> Progress:
                 progress.sampler_before = lambda: left
         if before.finished:
             progress.sampler_before = before.sampler_state
-        # Else each would keep all that came before it.
+        # Otherwise each would keep all that came before it alive.
         before.sampler_before = before.sampler_stream = None
     loader._loader_progress = progress
     return progress
 
 
 def refuse_timeout(loader: DataLoader[Any]) -> None:
-    """Says that there is no worker to wait for, in torch's words.
+    """Refuse a timeout, because there is no worker to wait for; the message is torch's.
 
     Raises:
         AssertionError: `timeout` is set.

@@ -1,4 +1,4 @@
-"""`add_note`: what an error says beside its own text."""
+"""`add_note`: adds to an error without changing its message."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import contextlib
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add a note to `error`, where Python has notes; once, though the same error may be raised again."""
-    with contextlib.suppress(Exception):  # One that takes none, as a frozen dataclass, is raised without.
+    """Add a note to `error`, only once even if the same error is raised again."""
+    with contextlib.suppress(Exception):  # An error that accepts none (a frozen dataclass) is raised without it.
         if note not in getattr(error, "__notes__", ()):
             if hasattr(error, "add_note"):
                 error.add_note(note)
-            else:  # Python 3.10 shows none, but whoever looks finds it.
+            else:  # Python 3.10 does not show notes, but they can be looked up.
                 error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Exceptions taken to pieces, and put together again without a call of their constructors."""
+"""`ExceptionParts`: an exception taken apart, and rebuilt without calling its constructors."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 # `type.__flags__` has this bit for classes made by a `class` statement, not for those written in C.
 _MADE_IN_PYTHON = 1 << 9
 
-# Of the classes written in C: what is carried in another way, and an AttributeError's `obj`, which may be a whole
-# dataset and which Python's own pickling leaves out too.
+# Fields of classes written in C to skip: those that are carried in another way, and an AttributeError's `obj`, which
+# may be a whole dataset and which Python's own pickling leaves out, too.
 _NOT_FIELDS = frozenset(["args", "exceptions", "obj"])
 
 _MISSING = object()
 
 
 class ExceptionParts:
-    """One exception as its class's names and everything in it, each part pickled by itself.
+    """One exception as the names of its classes and everything in it, each part pickled separately.
 
-    Made by `of`, in the process that has the exception. Each part that doesn't survive pickling is there as its `repr`.
+    Made by `of`, in the process that has the exception. A part that can't be pickled is replaced by its `repr`.
 
     Examples:
         >>> class Odd(ValueError):
@@ -44,7 +44,7 @@ class ExceptionParts:
 
     @classmethod
     def of(cls, error: BaseException) -> ExceptionParts:
-        """Take `error` to pieces. Calls code of the user's only as far as pickling and printing it do."""
+        """Take `error` apart. Runs user code only as far as pickling and printing the exception do."""
         parts = cls()
         parts.classes = [
             (base.__module__, base.__qualname__, _found(base.__module__, base.__qualname__) is base, id(base))
@@ -59,7 +59,7 @@ class ExceptionParts:
         return parts
 
     def rebuilt(self) -> BaseException:
-        """The exception, of the same class or of a new one by its name."""
+        """Return the exception, of the same class or of a new class with the same name."""
         kind = self._class()
         arguments = [_loaded(argument) for argument in self.arguments]
         if self.members is None:
@@ -67,18 +67,18 @@ class ExceptionParts:
         else:
             arguments.append([member.rebuilt() for member in self.members])
             error = _made(kind, [_loaded(self.fields["message"]), arguments[-1]])
-        # A class may refuse to be assigned to (a frozen dataclass).
+        # A class may refuse assignment (a frozen dataclass).
         object.__setattr__(error, "args", tuple(arguments))
         _attributes(error).update({name: _loaded(value) for name, value in self.attributes.items()})
         self.complete(error)
         return error
 
     def complete(self, error: BaseException) -> None:
-        """Set those fields that `error` lacks: pickle forgets slots, and some that classes written in C keep."""
+        """Set those fields that `error` lacks: pickle drops slots, and some fields of classes written in C."""
         for name, pickled in self.fields.items():
             with suppress(Exception):
                 present = getattr(error, name, _MISSING)
-                # None is not put over None: an OSError whose `filename` was ever set has it in its text.
+                # None does not replace None: once `filename` of an OSError is set, even to None, it shows in the text.
                 if (present is None or present is _MISSING) and (value := _loaded(pickled)) is not present:
                     object.__setattr__(error, name, value)
 
@@ -90,7 +90,7 @@ class ExceptionParts:
             if kind is not None and place == 0:
                 return kind
             if kind is not None:
-                with suppress(Exception):  # A metaclass with ideas of its own.
+                with suppress(Exception):  # A metaclass may raise anything.
                     return self._derived(kind)
         return RuntimeError
 
@@ -99,7 +99,7 @@ class ExceptionParts:
         namespace = {
             "__module__": module,
             "__qualname__": name,
-            # Texts are often made by a method, which is as far away as the class.
+            # Texts are often made by a method, which is as unavailable as the class.
             "__str__": lambda _: self.text,
         }
         metaclass: Any = type(base)
@@ -108,16 +108,16 @@ class ExceptionParts:
 
 
 def as_text(error: BaseException) -> str:
-    """What `str` gives, or a stand-in for it: that method may be the user's, and may raise."""
+    """Return what `str` returns, or a placeholder: that method may be user code, and may raise."""
     try:
-        # A subclass of str could be one that can't be pickled.
+        # A subclass of str might not be picklable.
         return str.__str__(str(error))
     except BaseException:
         return f"<{type(error).__name__} whose text can't be made>"
 
 
 def is_group(error: BaseException) -> bool:
-    """Whether `error` is one of Python's own groups, of 3.11 and newer; the package for 3.10 makes ordinary ones."""
+    """Return True if `error` is a built-in group (Python 3.11 and newer). The package for 3.10 makes ordinary ones."""
     return any(base.__name__ == "BaseExceptionGroup" and base.__module__ == "builtins" for base in type(error).__mro__)
 
 
@@ -125,10 +125,10 @@ def _made(kind: type[BaseException], arguments: list[Any]) -> BaseException:
     native: Any = next(base for base in kind.__mro__ if not base.__flags__ & _MADE_IN_PYTHON)
     try:
         error: BaseException = native.__new__(kind, *arguments)
-    except Exception:  # A group whose members are not what it wants, say.
+    except Exception:  # A group whose members are not what it requires, for example.
         native = BaseException
         error = native.__new__(kind, *arguments)
-    # Those written in C keep their fields from here: the numbers of an OSError, the place in a UnicodeError.
+    # Classes written in C set their fields here: the numbers of an OSError, the place in a UnicodeError.
     with suppress(Exception):
         native.__init__(error, *arguments)
     return error
@@ -140,7 +140,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 
 
 def _fields(error: BaseException) -> Iterator[tuple[str, Any]]:
-    """What `error` keeps outside of its `__dict__`: slots, and the fields of classes written in C."""
+    """Yield what `error` keeps outside of its `__dict__`: slots, and the fields of classes written in C."""
     for base in type(error).__mro__:
         for name, descriptor in vars(base).items():
             if isinstance(descriptor, (MemberDescriptorType, GetSetDescriptorType)):
@@ -165,7 +165,7 @@ def _pickled(value: Any) -> bytes:
 def _loaded(pickled: bytes) -> Any:
     try:
         return pickle.loads(pickled)
-    except Exception as error:  # Of a class that only the worker has.
+    except Exception as error:  # The class exists only in the worker.
         return f"<object that can't be unpickled here: {as_text(error)}>"
 
 
@@ -176,12 +176,13 @@ def _found(module: str, name: str) -> Any:
 
 
 def _living(names: list[tuple[str, str]], address: int) -> type[BaseException] | None:
-    """A class that no name leads to, such as one made in a function: under fork the consumer has it too."""
+    """Find a class that no name leads to, such as one made in a function: under fork the consumer has it, too."""
     found, waiting, seen = None, [BaseException], {BaseException}
     while waiting:
         kind = waiting.pop()
         if (kind.__module__, kind.__qualname__) == names[0] and _names(kind) == names:
-            # Each call of the function makes one of the same name. What was there before the fork has its old address.
+            # Each call of the function makes a class of the same name. One from before the fork has the same address
+            # here.
             if id(kind) == address:
                 return kind
             found = kind

@@ -1,4 +1,4 @@
-"""`make_fetcher`: what fetches batches in Python, with torch's semantics.
+"""`make_fetcher`: makes what fetches batches in Python, with torch's semantics.
 
 The same fetchers run on the calling thread, in worker processes and in worker threads.
 """
@@ -28,21 +28,21 @@ def make_fetcher(
     every: int = 1,
     run: int = 1,
 ) -> MapFetcher | StreamFetcher:
-    """What fetches from `dataset`; `iter()` of a stream is called here.
+    """Return what fetches from `dataset`; `iter()` of a stream is called here.
 
     Args:
         kind: torch's kind of dataset, map-style or iterable-style.
         dataset: the dataset.
         auto_collation: whether a request is a batch of indices, or the index of one ready-made batch.
         collate_fn: makes a batch of samples.
-        drop_last: whether a stream's last batch is left out when it is smaller.
+        drop_last: whether a stream's last batch is left out if it is smaller.
         sampler: the name of the sampler, for messages.
         seeding: sets the generators for each sample.
-        resumed: what `place.state()` of such a fetcher returned once, to go on from there.
-        sample_id: what identifies a sample: a function of it, or the name or place of a field.
-        before: where the last epoch of a stream was left, if that is known.
-        every: after how many batches a stream may be asked for its state; 0 for once an epoch.
-        run: how many samples in a row belong to one worker, of a stream that the core reads.
+        resumed: an earlier result of `place.state()` of such a fetcher, to resume from.
+        sample_id: what identifies a sample: a function of it, or the name or position of a field.
+        before: where the last epoch of a stream was left, if known.
+        every: the number of batches after which a stream may be asked for its state; 0 for once an epoch.
+        run: for a stream that the core reads, how many consecutive samples belong to one worker.
     """
     if kind == _torch.DatasetKind.Map:
         return MapFetcher(dataset, sampler, auto_collation, collate_fn, seeding, resumed, sample_id)

@@ -1,7 +1,7 @@
-"""States of random number generators as bytes that are the same on every machine, by the libraries' public ways.
+"""States of random number generators as bytes that are the same on every machine, through the libraries' public APIs.
 
-Each way has the methods that the core calls where it can't reach a generator's words itself: `seed(state)` and
-`put(state)` set the generator, `take()` gives its state; a state is what the core's own way makes of it, byte for byte.
+Each class has the methods that the core calls if it can't reach a generator's words itself: `seed(state)` and
+`put(state)` set the generator, `take()` returns its state. The bytes are the same as those of the core's own access.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import torch
 from . import _core
 
 _WORDS = 624
-# The words, the position, whether a normal deviate is kept, and which.
+# The words, the position, whether a normal deviate is stored, and its value.
 _MERSENNE = struct.Struct(f"<{_WORDS}IIId")
-# The words, the position, how many are left, the seed, two kept deviates, and which of them there are.
+# The words, the position, how many are left, the seed, two stored deviates, and flags for which of them are present.
 _TORCH = np.dtype(
     [
         ("words", "<u4", (_WORDS,)),
@@ -31,7 +31,7 @@ _TORCH = np.dtype(
         ("kept", "<u4"),
     ]
 )
-# Torch's own form, which has not changed since the days of Lua: its checkpoints hold it.
+# Torch's own format, unchanged since the days of Lua: its checkpoints contain it.
 _TORCH_FORM = np.dtype(
     [
         ("seed", "=u8"),
@@ -53,18 +53,22 @@ TORCH_FORM_BYTES = _TORCH_FORM.itemsize
 
 
 class PythonWay:
-    """The public way to a `random.Random`."""
+    """Access to a `random.Random` through its public API."""
 
     def __init__(self, generator: random.Random) -> None:
         self._generator = generator
 
     def take(self) -> bytes:
-        """The state."""
+        """Return the state."""
         _, numbers, gauss = self._generator.getstate()
         return _MERSENNE.pack(*numbers, gauss is not None, gauss or 0.0)
 
     def put(self, state: bytes) -> None:
-        """Sets the state; ValueError for what is none."""
+        """Set the state.
+
+        Raises:
+            ValueError: not a state.
+        """
         *numbers, has_gauss, gauss = _unpacked(state)
         self._generator.setstate((3, tuple(numbers), gauss if has_gauss else None))
 
@@ -72,19 +76,23 @@ class PythonWay:
 
 
 class NumpyWay:
-    """The public way to a `RandomState` that draws from a Mersenne Twister."""
+    """Access to a `RandomState` that draws from a Mersenne Twister through its public API."""
 
     def __init__(self, generator: np.random.RandomState) -> None:
         self._generator = generator
 
     def take(self) -> bytes:
-        """The state."""
+        """Return the state."""
         state: Any = self._generator.get_state(legacy=False)
         gauss = state["gauss"] if state["has_gauss"] else 0.0
         return _MERSENNE.pack(*state["state"]["key"].tolist(), state["state"]["pos"], state["has_gauss"], gauss)
 
     def put(self, state: bytes) -> None:
-        """Sets the state; ValueError for what is none."""
+        """Set the state.
+
+        Raises:
+            ValueError: not a state.
+        """
         *words, position, has_gauss, gauss = _unpacked(state)
         if position > _WORDS:
             raise ValueError(f"position {position} of {_WORDS} words: no state")
@@ -94,9 +102,9 @@ class NumpyWay:
 
 
 class OtherNumpyWay:
-    """The way to a `RandomState` that draws from another bit generator, set by `numpy.random.set_bit_generator`.
+    """Access to a `RandomState` with a different bit generator, set by `numpy.random.set_bit_generator`.
 
-    It is seeded as its class seeds itself, from the first words of the state, which takes some 100 microseconds.
+    It is seeded as its class seeds itself, from the first words of the state, which takes about 100 microseconds.
     """
 
     def __init__(self, generator: np.random.RandomState, bit_generator: Any) -> None:
@@ -104,16 +112,20 @@ class OtherNumpyWay:
         self._bit_generator = bit_generator
 
     def seed(self, state: bytes) -> None:
-        """Seeds the generator from a state of a Mersenne Twister."""
+        """Seed the generator from a state of a Mersenne Twister."""
         fresh = type(self._bit_generator)(np.random.SeedSequence(_unpacked(state)[:8]))
         self._generator.set_state({**fresh.state, "has_gauss": 0, "gauss": 0.0})
 
     def take(self) -> bytes:
-        """The state, as JSON."""
+        """Return the state as JSON."""
         return json.dumps(self._generator.get_state(legacy=False), default=_listed).encode()
 
     def put(self, state: bytes) -> None:
-        """Sets the state; ValueError for what is none."""
+        """Set the state.
+
+        Raises:
+            ValueError: not a state.
+        """
         name = type(self._bit_generator).__name__
         try:
             found = json.loads(state, object_hook=_unlisted)
@@ -125,13 +137,13 @@ class OtherNumpyWay:
 
 
 class TorchWay:
-    """The public way to a `torch.Generator` of the CPU."""
+    """Access to a CPU `torch.Generator` through its public API."""
 
     def __init__(self, generator: torch.Generator) -> None:
         self._generator = generator
 
     def take(self) -> bytes:
-        """The state."""
+        """Return the state."""
         form: Any = self._generator.get_state().numpy().view(_TORCH_FORM)[0]
         state: Any = np.zeros((), _TORCH)
         for name in ("words", "next", "left", "seed"):
@@ -143,11 +155,15 @@ class TorchWay:
         return bytes(state.tobytes())
 
     def put(self, state: bytes) -> None:
-        """Sets the state; ValueError for what is none."""
+        """Set the state.
+
+        Raises:
+            ValueError: not a state.
+        """
         _check_length(state, _TORCH.itemsize)
         given: Any = np.frombuffer(state, _TORCH)[0]
         position, left, kept = int(given["next"]), int(given["left"]), int(given["kept"])
-        # Torch reads as many words as it is told are left, wherever they are.
+        # Torch reads as many words as the state says are left, even outside the words.
         if position > _WORDS or not 1 <= left <= _WORDS or (left > 1 and position + left > _WORDS + 1) or kept > 3:
             raise ValueError(f"position {position} with {left} of {_WORDS} words left: no state of a torch.Generator")
         form: Any = np.zeros(1, _TORCH_FORM)
@@ -160,22 +176,26 @@ class TorchWay:
 
 
 class OtherTorchWay:
-    """The way to a `torch.Generator` whose form of the state is unknown: of another device, or another version."""
+    """Access to a `torch.Generator` whose state has an unknown format: of another device, or another version."""
 
     def __init__(self, generator: torch.Generator) -> None:
         self._generator = generator
 
     def seed(self, state: bytes) -> None:
-        """Seeds the generator from a state of a `torch.Generator` of the CPU."""
+        """Seed the generator from a state of a CPU `torch.Generator`."""
         _check_length(state, _TORCH.itemsize)
         self._generator.manual_seed(int.from_bytes(state[:8], "little", signed=True))
 
     def take(self) -> bytes:
-        """The state, as torch gives it."""
+        """Return the state as torch returns it."""
         return self._generator.get_state().numpy().tobytes()
 
     def put(self, state: bytes) -> None:
-        """Sets the state; ValueError for what is none."""
+        """Set the state.
+
+        Raises:
+            ValueError: not a state.
+        """
         try:
             self._generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
         except (RuntimeError, TypeError, ValueError) as error:
@@ -183,19 +203,20 @@ class OtherTorchWay:
 
 
 def torch_way(generator: torch.Generator) -> TorchWay | OtherTorchWay:
-    """The public way to `generator`."""
+    """Return access to `generator` through its public API."""
     if generator.device.type == "cpu" and generator.get_state().numel() == TORCH_FORM_BYTES:
         return TorchWay(generator)
     return OtherTorchWay(generator)
 
 
 def generator_of_key(key: int) -> torch.Generator:
-    """The generator of torch that belongs to the sample with this key."""
+    """Return torch's generator for the sample with this key."""
     generator = torch.Generator("cpu")
     try:
         generator.set_state(torch.frombuffer(_core.torch_state(key), dtype=torch.uint8))
     except RuntimeError:
-        # A version with another form of the state. `manual_seed` uses 32 bits of a seed: not all samples differ.
+        # A version with another state format. `manual_seed` uses only 32 bits of a seed, so some samples get the same
+        # draws.
         generator.manual_seed(key)
     return generator
 
@@ -211,7 +232,7 @@ def _check_length(state: bytes, size: int) -> None:
 
 
 def _listed(value: Any) -> Any:
-    """What JSON makes of NumPy's part of a state."""
+    """Return the JSON form of NumPy's part of a state."""
     if isinstance(value, np.ndarray):
         return {"dtype": value.dtype.name, "values": value.tolist()}
     return value.item()

@@ -1,10 +1,10 @@
-"""The global random number generators of Python, NumPy and torch, and the fastest way to each that is found to work.
+"""The global random number generators of Python, NumPy and torch, each by the fastest access that is found to work.
 
-Python and NumPy show a state only as Python integers, in tens of microseconds, which is more than many a sample costs.
-So the core writes to their words, at places that are not declared for others: where they are is looked up in generators
-made for it, by searching them for known words, and the core's writing is tried on these before the global ones are
-touched. Where anything differs (another interpreter, a later layout, no GIL) the public way is taken: the same states,
-set more slowly.
+Python and NumPy expose a state only as Python integers, which takes tens of microseconds; many samples cost less. So
+the core writes to the generators' words directly, at places that are not part of the public API. The places are found
+by searching generators made for this purpose for known words, and the core's writing is tested on these before the
+global ones are touched. If anything differs (another interpreter, a later layout, no GIL), the public API is used: the
+same states, set more slowly.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ __all__ = [
     "torch_door",
 ]
 
-# In the order in which the core has them.
+# In the core's order.
 LIBRARIES = ("python", "numpy", "torch")
 
 _WORDS = 624
 _KEY = 0x0123_4567_89AB_CDEF
 _GAUSS = 0.728_394_650_1
 
-# The generators, and the bit generator of NumPy that they were made for.
+# The generators, and the NumPy bit generator that they were made for.
 _made: tuple[_core.GlobalGenerators, Any] | None = None
 
 
 def global_generators() -> _core.GlobalGenerators:
-    """The global generators of this process: the same object until somebody sets another bit generator in NumPy.
+    """Return the global generators of this process: the same object until another bit generator is set in NumPy.
 
-    Any thread may use them, and a forked child too. Generators that were made before NumPy's bit generator was changed
-    go on setting the old one: ask again at the start of each batch.
+    Any thread may use them, and so may a forked child. Generators that were made before NumPy's bit generator was
+    changed still set the old one: call this again at the start of each batch.
     """
     global _made
     bit_generator = np.random.mtrand.get_bit_generator()
@@ -69,7 +69,7 @@ def global_generators() -> _core.GlobalGenerators:
 
 
 def global_state(libraries: Collection[str] = LIBRARIES) -> dict[str, str]:
-    """Returns the states of the global generators (torch's of the CPU), each as text that JSON can hold.
+    """Return the states of the global generators (torch's of the CPU), each as text that JSON can hold.
 
     Args:
         libraries: which of the three.
@@ -86,10 +86,10 @@ def global_state(libraries: Collection[str] = LIBRARIES) -> dict[str, str]:
 
 
 def set_global_state(states: Mapping[str, str]) -> None:
-    """Sets the three global generators to what `global_state` gave, in whichever process.
+    """Set the three global generators to a result of `global_state`, in any process.
 
     Raises:
-        ValueError: a state is missing or is none of this library's generator; nothing is set then.
+        ValueError: a state is missing or does not fit its library's generator; nothing is set then.
     """
     generators = global_generators()
     missing = [library for library in LIBRARIES if library not in states]
@@ -99,7 +99,7 @@ def set_global_state(states: Mapping[str, str]) -> None:
     given = {library: _bytes(states[library], library) for library in LIBRARIES}
     now = dict(zip(LIBRARIES, before, strict=True))
     for library in LIBRARIES:
-        # One by one, so that an error says whose it is.
+        # One by one, so that an error names the library.
         now[library] = given[library]
         try:
             generators.put((now["python"], now["numpy"], now["torch"]))
@@ -109,7 +109,7 @@ def set_global_state(states: Mapping[str, str]) -> None:
 
 
 def generator_state(generator: torch.Generator) -> str:
-    """The state of `generator` as text that JSON can hold: 3,372 letters for one of the CPU.
+    """Return the state of `generator` as text that JSON can hold: 3,372 characters for one of the CPU.
 
     Examples:
         >>> generator = torch.Generator().manual_seed(7)
@@ -123,7 +123,11 @@ def generator_state(generator: torch.Generator) -> str:
 
 
 def set_generator_state(generator: torch.Generator, state: str) -> None:
-    """Sets `generator` to what `generator_state` gave, in whichever process; ValueError when it is no such state."""
+    """Set `generator` to a result of `generator_state`, in any process.
+
+    Raises:
+        ValueError: not such a state.
+    """
     given = _bytes(state, "torch.Generator")
     try:
         torch_way(generator).put(given)
@@ -132,7 +136,7 @@ def set_generator_state(generator: torch.Generator, state: str) -> None:
 
 
 def as_text(states: tuple[bytes, bytes, bytes], libraries: Collection[str] = LIBRARIES) -> dict[str, str]:
-    """What `GlobalGenerators.take` gave, as `global_state` gives it."""
+    """Return a result of `GlobalGenerators.take` in the form of `global_state`."""
     return {
         library: state_text(state) for library, state in zip(LIBRARIES, states, strict=True) if library in libraries
     }
@@ -140,7 +144,7 @@ def as_text(states: tuple[bytes, bytes, bytes], libraries: Collection[str] = LIB
 
 @contextlib.contextmanager
 def keeping_generators() -> Iterator[None]:
-    """Around what draws and nobody may notice: the global generators are put back."""
+    """Surround draws that must leave no trace: the global generators are restored afterwards."""
     generators = global_generators()
     states = generators.take()
     try:
@@ -150,7 +154,7 @@ def keeping_generators() -> Iterator[None]:
 
 
 def state_text(state: bytes) -> str:
-    """Returns the state of a generator as text that JSON can hold."""
+    """Return the state of a generator as text that JSON can hold."""
     return base64.b64encode(state).decode("ascii")
 
 
@@ -162,7 +166,7 @@ def _bytes(text: str, owner: str) -> bytes:
 
 
 def torch_door(generator: torch.Generator) -> object:
-    """The way to `generator`, one of the CPU, that the core takes to draw from it: the fastest that works."""
+    """Return the core's access to `generator`, a CPU generator, to draw from it: the fastest that works."""
     return _torch_places(generator) if _torch_is_fast() else torch_way(generator)
 
 
@@ -172,7 +176,7 @@ def _torch_is_fast() -> bool:
 
 
 def _is_fast() -> bool:
-    # A thread without a GIL would draw while the core writes.
+    # Without a GIL, another thread could draw while the core writes.
     has_gil: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
     return has_gil and sys.implementation.name == "cpython"
 
@@ -227,11 +231,11 @@ def _torch_door(is_fast: bool) -> object:
 
 
 def _python_places() -> Callable[[random.Random], tuple[Any, ...]] | None:
-    """Where a `random.Random` has its words: the position is the word before them."""
+    """Return where a `random.Random` has its words: the position is the word before them."""
     scratch = random.Random(0)
     words = _known_words()
     scratch.setstate((3, (*words, 137), None))
-    # No more than the object's own memory.
+    # Not more than the object's own memory.
     memory = ctypes.string_at(id(scratch), random.Random.__basicsize__)
     at = memory.find(words.tobytes())
     if at < 4 or memory[at - 4 : at] != struct.pack("=i", 137):
@@ -240,9 +244,10 @@ def _python_places() -> Callable[[random.Random], tuple[Any, ...]] | None:
 
 
 def _numpy_places() -> Callable[[np.random.RandomState, Any], tuple[Any, ...]] | None:
-    """Where a `RandomState` and its bit generator have their words: the position, an int, is behind them.
+    """Return where a `RandomState` and its bit generator have their words: the position, an int, is after them.
 
-    The bit generator tells where its state is; the kept normal deviate is in the `RandomState`, a flag before it.
+    The bit generator reports where its state is. The stored normal deviate is in the `RandomState`, with a flag before
+    it.
     """
     bit_generator = np.random.MT19937(0)
     scratch = np.random.RandomState(bit_generator)
@@ -271,7 +276,7 @@ def _torch_places(generator: torch.Generator) -> tuple[Any, ...]:
 
 
 def _known_words() -> array[int]:
-    """Words that no memory has by chance; array's integers are 32 bits wide wherever torch runs."""
+    """Return words that no memory has by chance. Integers of `array` have 32 bits wherever torch runs."""
     words = array("I", _core.generator_words(_KEY, "sample python"))
     if sys.byteorder == "big":
         words.byteswap()
@@ -279,9 +284,9 @@ def _known_words() -> array[int]:
 
 
 def _works(library: str, places: tuple[Any, ...], public: Any, draw_normal: Callable[[], object]) -> bool:
-    """Whether the core, at these places of a generator made for it, writes and reads what the public way does.
+    """Return True if the core's access to a generator made for this test gives the same results as the public API.
 
-    `draw_normal` has that generator keep a normal deviate.
+    `draw_normal` makes that generator store a normal deviate.
     """
     try:
         fast, slow = (_core.GlobalGenerators(**{library: way}) for way in (places, public))
@@ -291,18 +296,18 @@ def _works(library: str, places: tuple[Any, ...], public: Any, draw_normal: Call
         states = [fresh, slow.take()]
         for state in states:
             for write, read in ((fast, slow), (slow, fast)):
-                # Something else first, that must be gone.
+                # Something else first, which must be gone afterwards.
                 slow.put(states[0] if state is states[1] else states[1])
                 write.put(state)
                 if read.take() != state or write.take() != state:
                     return False
         fast.seed(_KEY)
         return slow.take() == fresh
-    except Exception:  # Whatever it is, the way does not work here.
+    except Exception:  # Whatever it is, this access does not work here.
         return False
 
 
 def _reads(library: str, places: tuple[Any, ...], public: Any) -> bool:
-    """Whether the core reads at these places of the global generator what the public way does."""
+    """Return True if the core's access to the global generator reads the same as the public API."""
     fast, slow = (_core.GlobalGenerators(**{library: way}) for way in (places, public))
     return fast.take() == slow.take()

@@ -1,9 +1,9 @@
-"""Hugging Face's datasets, as the core reads them: by the Arrow table that each of them is.
+"""Hugging Face datasets as the core reads them: by the Arrow table inside each.
 
-The core reads one only if nobody can tell: with torch's format, and samples of numbers, texts and byte strings, and of
-structs and lists of them (`messages`, `choices`). Any other one is a Python dataset, as is one with a transform of its
-own, with nulls, or with lists whose lengths differ from row to row, which torch's default collate refuses. Imported
-only when the package `datasets` is.
+The core reads a dataset only if the results are the same: with torch's format, and samples of numbers, texts and byte
+strings, and of structs and lists of them (`messages`, `choices`). Any other dataset is a Python dataset, as is one with
+its own transform, with nulls, or with lists whose lengths differ from row to row, which torch's default collate
+refuses. Imported only when the package `datasets` is.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torch.utils.data import default_collate
 from . import _core
 from .native_dataset import Kind, hand_over
 
-# What makes samples of a dataset's table. Somebody may replace one of these.
+# The methods that make samples of a dataset's table. One of them may be replaced.
 _METHODS = ("__getitem__", "__getitems__", "_getitem", "__len__")
-# What is asked for when a sample is read: `set_format` changes some of it in place.
+# The attributes used when a sample is read: `set_format` changes some of them in place.
 _STATE = (
     "_data",
     "_indices",
@@ -32,38 +32,38 @@ _STATE = (
     "_info",
 )
 
-# By format: the module of its formatter, and the methods of that which make samples.
+# By format: the module of its formatter, and that formatter's methods that make samples.
 _FORMATTERS: dict[str | None, tuple[str, tuple[str, ...]]] = {
     "torch": ("datasets.formatting.torch_formatter", ("__call__", "format_batch", "recursive_tensorize")),
     None: ("datasets.formatting.formatting", ("__call__", "format_row", "format_batch")),
 }
 
-# So many pieces of columns are looked at and held, one object each: a table of more is left to Python.
+# The most pieces of columns, which are examined and held as one object each: a table with more is left to Python.
 _MOST_PIECES = 2_000_000
 
-# A list of texts or structs is a field for each item and each of its parts: a table of more is left to Python.
+# A list of texts or structs is a field for each item and each of its parts: a table with more is left to Python.
 _MOST_FIELDS = 256
 
-# By dataset: its state, and what it was found to be. Nothing of it holds the dataset itself.
+# By dataset: its state, and the result found for it. Nothing in it holds the dataset itself.
 _KNOWN: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Any]] = weakref.WeakKeyDictionary()
 
 Parts = tuple[_core.Dataset, Any, tuple[Kind, ...]]
 
-# Names of parts, and places of items of lists.
+# Names of parts, and positions of items in lists.
 Path = list[str | int]
 
 
 def is_dataset(dataset: Any) -> bool:
-    """Whether `dataset` is a map-style dataset of Hugging Face's, and not one of a subclass."""
+    """Return True if `dataset` is a map-style Hugging Face dataset, and not of a subclass."""
     module = sys.modules.get("datasets.arrow_dataset")
     return module is not None and type(dataset) is getattr(module, "Dataset", None)
 
 
 def native_parts(dataset: Any) -> tuple[Parts, Callable[[], bool]] | None:
-    """The core's dataset, structure and kinds of `dataset`, and whether they are still those of it.
+    """Return the core's dataset, structure and kinds of `dataset`, and a check that they still apply.
 
     Args:
-        dataset: what `is_dataset` is true of.
+        dataset: one for which `is_dataset` is True.
     """
     if not is_plain("torch"):
         return None
@@ -72,7 +72,7 @@ def native_parts(dataset: Any) -> tuple[Parts, Callable[[], bool]] | None:
     if known is None or not is_same(known[0], state):
         try:
             parts = _parts(dataset)
-        except Exception:  # A version of the package that is another inside: it reads its datasets itself.
+        except Exception:  # A version of the package with different internals, which then reads its datasets itself.
             parts = None
         known = (state, parts)
         _KNOWN[dataset] = known
@@ -83,7 +83,7 @@ def native_parts(dataset: Any) -> tuple[Parts, Callable[[], bool]] | None:
 
 
 def state_of(dataset: Any) -> tuple[Any, ...]:
-    """Returns what decides the samples of `dataset`, for `is_same`."""
+    """Return what determines the samples of `dataset`, for `is_same`."""
     attributes = vars(dataset)
     columns, kwargs = attributes.get("_format_columns"), attributes.get("_format_kwargs")
     inside = (tuple(columns) if isinstance(columns, list) else columns, None if not kwargs else object())
@@ -92,19 +92,19 @@ def state_of(dataset: Any) -> tuple[Any, ...]:
 
 
 def is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Returns whether two results of `state_of` are of the same samples."""
+    """Return True if two results of `state_of` stand for the same samples."""
     *objects, columns, own = one
     *now, columns_now, own_now = other
     return all(map(_is, objects, now)) and columns == columns_now and own == own_now
 
 
 def _is(one: Any, other: Any) -> bool:
-    # Lists of columns are compared by what is in them: `set_format` may get the same one, changed.
+    # Lists of columns are compared by content: `set_format` may get the same list, changed.
     return one is other
 
 
 def is_plain(format_type: str | None) -> bool:
-    """Returns whether methods of the package and defaults of torch are those that the core stands in for.
+    """Return True if the package's methods and torch's defaults are those that the core stands in for.
 
     Args:
         format_type: that of the dataset: "torch", or None for Python's own objects.
@@ -124,7 +124,7 @@ def is_plain(format_type: str | None) -> bool:
 
 
 def has_own_methods(dataset: Any) -> bool:
-    """Returns whether methods that make samples were replaced on `dataset` itself."""
+    """Return True if methods that make samples were replaced on `dataset` itself."""
     return any(name in vars(dataset) for name in _METHODS)
 
 
@@ -133,7 +133,7 @@ def _is_the_packages(function: Any) -> bool:
 
 
 def _parts(dataset: Any) -> Parts | None:
-    """What the core reads in place of `dataset`; None where it can't."""
+    """Return what the core reads in place of `dataset`; None if it can't."""
     attributes = vars(dataset)
     if attributes["_format_type"] != "torch" or attributes["_format_kwargs"] or not len(dataset):
         return None
@@ -160,12 +160,12 @@ def _parts(dataset: Any) -> Parts | None:
 
 
 def read_columns(dataset: Any, table: Any, fields: list[tuple[str, Path, str]]) -> _core.Dataset | None:
-    """Returns the samples of `dataset` with these fields of its `table`; None where the core does not read them.
+    """Return the samples of `dataset` with these fields of its `table`; None if the core does not read them.
 
     Args:
-        dataset: what `is_dataset` is true of.
-        table: the columns of its table that the fields lie in.
-        fields: the name of each, where it lies, and what it is: as `_core.Dataset.arrow_table` takes them.
+        dataset: one for which `is_dataset` is True.
+        table: the columns of its table that contain the fields.
+        fields: the name, the path and the type of each, as `_core.Dataset.arrow_table` takes them.
     """
     if sum(table.column(path[0]).num_chunks for _, path, _ in fields) > _MOST_PIECES:
         return None
@@ -180,7 +180,7 @@ def read_columns(dataset: Any, table: Any, fields: list[tuple[str, Path, str]]) 
 
 
 def columns_of(dataset: Any, table: Any) -> list[str] | None:
-    """The columns that make up a sample, in order; None where others come with them in another format."""
+    """Return the columns of a sample, in order; None if others are included in another format."""
     names: list[str] = table.column_names
     if len(set(names)) != len(names):
         return None
@@ -195,10 +195,10 @@ def columns_of(dataset: Any, table: Any) -> list[str] | None:
 def _column(
     values: Any, feature: Any, first: Any, path: Path, fields: list[tuple[str, Path, str]], kinds: list[Kind]
 ) -> Any:
-    """How the column at `path` is nested, whose parts are put behind `fields` and `kinds`; None if it is not read.
+    """Return how the column at `path` is nested; None if it is not read.
 
-    `values` is its type, and `feature` what the package takes it for. `first` is its value in the first row, whose
-    lists are as long as those of all others, or the core does not read them.
+    Its parts are appended to `fields` and `kinds`. `values` is its type, and `feature` the package's description of it.
+    `first` is its value in the first row: lists must have the same length in all rows, or the core does not read them.
     """
     pyarrow: Any = sys.modules["pyarrow"]
     types = pyarrow.types
@@ -260,9 +260,9 @@ def _form(types: Any, values: Any, path: Path) -> tuple[str, Kind] | None:
     if is_text or types.is_binary(values) or types.is_large_binary(values) or types.is_fixed_size_binary(values):
         kind = "str" if is_text else "bytes"
         if len(path) == 1:
-            # They go through an array of NumPy's, which drops zeros at the end; others are Python's objects.
+            # They go through a NumPy array, which drops trailing zeros; others are Python objects.
             return "bytes without zeros", kind
-        # Of lists the default collate makes lists of tuples.
+        # From lists, the default collate makes lists of tuples.
         return "bytes", f"{kind} tuple" if isinstance(path[-1], int) else kind
     values = _innermost(types, values)
     if types.is_float16(values) and len(path) > 1:
@@ -271,7 +271,7 @@ def _form(types: Any, values: Any, path: Path) -> tuple[str, Kind] | None:
 
 
 def _gives_the_same(dataset: Any, parts: Parts) -> bool:
-    """Whether the first samples, and the last one, are the same by both ways: other versions may do otherwise."""
+    """Return True if the first samples and the last one are equal both ways: other versions may behave differently."""
     last = len(dataset) - 1
     for places in ([0], [0, last // 2, last]):
         reader = _core.Reader(parts[0], hand_over(*parts))
@@ -281,7 +281,7 @@ def _gives_the_same(dataset: Any, parts: Parts) -> bool:
 
 
 def is_equal(ours: Any, theirs: Any) -> bool:
-    """Returns whether two batches have the same types, keys, in the same order, and values."""
+    """Return True if two batches have the same types, keys in the same order, and values."""
     if type(ours) is not type(theirs):
         return False
     if isinstance(ours, Mapping):

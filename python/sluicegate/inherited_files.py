@@ -1,4 +1,4 @@
-"""Gives a worker process its own offsets in the files that were open before it was forked."""
+"""`InheritedFiles`: gives a worker process its own offsets in the files that were open before the fork."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .descriptor import identity_of
 _DESCRIPTORS = "/proc/self/fd"
 # Standard input, output and error: a worker has its own input, and the others are only appended to.
 _STANDARD = 3
-# Opening `/proc/self/fd/N` follows a link, whatever the file itself was opened with.
+# Opening `/proc/self/fd/N` follows a link, whatever flags the file itself was opened with.
 _NOT_REPEATED = os.O_NOFOLLOW | os.O_CREAT | os.O_EXCL | os.O_TRUNC
-# Where there is no list of descriptors, the search ends here.
+# If the descriptors cannot be listed, the search ends here.
 _HIGHEST_DESCRIPTOR = 65_536
 
 
 @dataclass(frozen=True)
 class _SharedFile:
-    """A file whose offset other processes move, too."""
+    """A file whose offset other processes can move, too."""
 
     descriptor: int
     device: int
@@ -33,7 +33,7 @@ class _SharedFile:
     reason: str
 
     def has_moved(self) -> bool:
-        """True if the descriptor is still this file and its offset has changed."""
+        """Return True if the descriptor is still this file and its offset has changed."""
         try:
             found = os.fstat(self.descriptor)
             is_same = (found.st_dev, found.st_ino) == (self.device, self.inode)
@@ -43,18 +43,20 @@ class _SharedFile:
 
 
 class InheritedFiles:
-    """The files that this process inherited open, each with its own offset where that is possible.
+    """The files that this process inherited open, each with its own offset if possible.
 
     A fork copies descriptors but not the offsets behind them: a `seek` and `read` in one worker moves the file for its
-    siblings and for the training process, which then read from wrong places. So the constructor opens every regular
-    file that is open for reading once more, through `/proc/self/fd` (deleted files included), under the same number,
-    at the same offset. Buffers of Python's file objects are copied by the fork and stay valid.
+    siblings and for the training process, which then read from wrong places. So the constructor reopens every regular
+    file that is open for reading, through `/proc/self/fd` (deleted files included), under the same number, at the same
+    offset. Buffers of Python's file objects are copied by the fork and stay valid.
 
-    Files that are open for writing, too, keep the shared offset: processes that write one file depend on it. So do
-    files that can't be opened again, and block devices. `check` tells when the offset of one of them moves, which
-    means that a worker or the training process reads or writes at it. Positional reads (`os.pread`, memory maps,
-    SQLite, HDF5) don't move offsets. Files that are only written or appended to (logs), and standard output and
-    error, are left alone. Descriptors that were copied with `os.dup` no longer share an offset with each other.
+    Files that are also open for writing keep the shared offset: processes that write one file depend on it. So do files
+    that can't be reopened, and block devices. `check` reports when the offset of one of them moves, which means that a
+    worker or the training process reads or writes at it.
+
+    Positional reads (`os.pread`, memory maps, SQLite, HDF5) don't move offsets. Files that are only written or appended
+    to (logs), and standard output and error, are left alone. Descriptors that were copied with `os.dup` no longer share
+    an offset with each other.
 
     To be made in a new process before any other thread runs. Not thread-safe.
 
@@ -74,14 +76,14 @@ class InheritedFiles:
             descriptors = range(min(limit, _HIGHEST_DESCRIPTOR))
             reason = f"it can't be opened again without {_DESCRIPTORS}"
         except OSError:
-            return  # Too many open files: a worker that can't open one fails for that next.
+            return  # Too many open files: the worker will fail when it tries to open one.
         output = {identity_of(descriptor) for descriptor in range(1, _STANDARD)}
         for descriptor in descriptors:
-            with contextlib.suppress(OSError):  # What listed the descriptors is closed.
+            with contextlib.suppress(OSError):  # The descriptor that listed the others is closed.
                 self._separate(descriptor, reason, output)
 
     def _separate(self, descriptor: int, reason: str, output: set[tuple[int, int] | None]) -> None:
-        """Gives `descriptor` its own offset, or adds it to those that share one."""
+        """Give `descriptor` its own offset, or record it as sharing one."""
         found = os.fstat(descriptor)
         is_block_device = stat.S_ISBLK(found.st_mode)
         if not (stat.S_ISREG(found.st_mode) or is_block_device):
@@ -106,9 +108,9 @@ class InheritedFiles:
         self._shared.append(_SharedFile(descriptor, found.st_dev, found.st_ino, offset, reason))
 
     def check(self) -> str | None:
-        """Returns a warning, once, of files whose shared offset has moved; to be called after each batch.
+        """Return a warning, once, about files whose shared offset has moved. To be called after each batch.
 
-        It looks after 1, 2, 4, 8, ... calls.
+        It checks only at calls 1, 2, 4, 8, ...
         """
         if not self._shared:
             return None
@@ -128,7 +130,7 @@ class InheritedFiles:
 
 
 def _is_in_memory(descriptor: int) -> bool:
-    """True for shared memory, which is mapped rather than read."""
+    """Return True for shared memory, which is mapped rather than read."""
     return _path(descriptor).startswith(("/memfd:", "/dev/shm/"))
 
 

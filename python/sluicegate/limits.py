@@ -1,4 +1,4 @@
-"""What limits this process, for messages about what ran out."""
+"""The limits of this process, for messages about exhausted resources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .exception_parts import as_text
 
 
 def limits_in_words() -> str:
-    """The limits of this process that loading may run into, and how much of them is used.
+    """Return the limits of this process that loading may run into, and how much of each is used.
 
     Examples:
         >>> "ulimit -n" in limits_in_words()
@@ -30,7 +30,7 @@ def limits_in_words() -> str:
 def _open_files() -> str:
     try:
         return str(len(os.listdir("/proc/self/fd")))
-    except OSError:  # No file can be opened: then all are taken.
+    except OSError:  # No file can be opened, so all are taken.
         return "all"
 
 
@@ -44,7 +44,7 @@ def _address_space() -> int:
 
 @contextlib.contextmanager
 def descriptor_limit_named(count: int) -> Iterator[None]:
-    """Has the error for too many open files say what `count` workers take, and what to change."""
+    """Make the error for too many open files say what `count` workers take, and what to change."""
     try:
         yield
     except (OSError, RuntimeError) as error:

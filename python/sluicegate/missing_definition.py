@@ -1,23 +1,23 @@
-"""Says why a worker does not find a class or function of the main module."""
+"""`explain_missing`: says why a worker does not find a class or function of the main module."""
 
 from __future__ import annotations
 
 import re
 
-# As pickle words it, with the module's name in its `repr`.
+# Pickle's message, with the module's name in its `repr`.
 _MISSING = re.compile(r"Can't get attribute '(?P<name>[^']+)' on <module '(?P<module>__main__|__mp_main__)'")
 
 
 def explain_missing(error: AttributeError) -> None:
-    """Adds to the text of `error`, which unpickling raised in a worker, why the name is missing, and what to do.
+    """Add to the message of `error`, which unpickling raised in a worker, why the name is missing and what to do.
 
-    Leaves other errors as they are.
+    Other errors are left unchanged.
     """
     found = _MISSING.search(str(error))
     if found is None:
         return
     name = found["name"]
-    # multiprocessing imports the main module's file under this name, if there is one.
+    # multiprocessing imports the main module's file, if there is one, under this name.
     if found["module"] == "__mp_main__":
         why = (
             f"the main module defines {name!r} only where it runs as a script, so a worker that imports it does not "

@@ -1,4 +1,4 @@
-"""How a batch of any structure goes to a device: its tensors, and what else can be moved."""
+"""`moved`: how a batch of any structure goes to a device: its tensors, and other parts that can be moved."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 
 
 def moved(data: Any, move_tensor: Callable[[torch.Tensor], Any], move_object: Callable[[Any], Any]) -> Any:
-    """`data` with its tensors moved, in containers as torch's `pin_memory` makes them.
+    """Return `data` with its tensors moved, in containers like those that torch's `pin_memory` makes.
 
     Args:
         data: a batch: tensors, mappings, sequences, named tuples, dataclasses, and anything in them.
         move_tensor: moves one tensor.
-        move_object: moves what has a method `pin_memory` or `to`, and is no container without the former.
+        move_object: moves an object with a method `pin_memory`, or a non-container with a method `to`.
     """
 
     def again(item: Any) -> Any:
@@ -75,7 +75,7 @@ def _sequence(data: Sequence[Any], again: Callable[[Any], Any]) -> Any:
 
 
 def _parts(data: Any) -> Iterable[Any] | None:
-    """What is in `data`, where it is a container that `moved` takes apart."""
+    """Return the parts of `data` if it is a container that `moved` takes apart."""
     if isinstance(data, Mapping):
         return data.values()
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
@@ -86,7 +86,7 @@ def _parts(data: Any) -> Iterable[Any] | None:
 
 
 def tensors_of(data: Any) -> Iterator[torch.Tensor]:
-    """The tensors in the containers that `moved` takes apart."""
+    """Yield the tensors in the containers that `moved` takes apart."""
     if isinstance(data, torch.Tensor):
         yield data
     elif (parts := _parts(data)) is not None:
@@ -95,12 +95,12 @@ def tensors_of(data: Any) -> Iterator[torch.Tensor]:
 
 
 def is_one_block(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` has one block of memory, of which torch's allocator can be told who uses it."""
+    """Return True if `tensor` has one block of memory, whose users torch's allocator can be told of."""
     return tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_quantized
 
 
 def hides_tensors(data: Any) -> bool:
-    """Whether there is something in `data` that may have tensors which `tensors_of` does not see."""
+    """Return True if something in `data` may contain tensors that `tensors_of` does not find."""
     if isinstance(data, torch.Tensor):
         return not is_one_block(data)
     if data is None or isinstance(data, (str, bytes, int, float, complex)):
@@ -110,12 +110,12 @@ def hides_tensors(data: Any) -> bool:
 
 
 def move_object(data: Any, device: torch.device) -> Any:
-    """What has methods of its own for it, on `device`."""
+    """Return an object on `device`, moved by its own methods."""
     if hasattr(data, "pin_memory"):
         data = data.pin_memory()
     if not hasattr(data, "to"):
         return data
     try:
         return data.to(device, non_blocking=True)
-    except TypeError:  # It knows of no such argument.
+    except TypeError:  # It does not accept this argument.
         return data.to(device)

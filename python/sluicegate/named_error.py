@@ -4,9 +4,10 @@ from __future__ import annotations
 
 
 def named_error(name: str, error: TypeError | ValueError) -> TypeError | ValueError:
-    """The same complaint, beginning with `name`.
+    """Return the same error with a message that begins with `name`.
 
-    It is a plain TypeError or ValueError: a UnicodeEncodeError, say, is made of more than a text.
+    It is a plain TypeError or ValueError, because some subclasses, such as UnicodeEncodeError, need more than a
+    message.
     """
     kind = TypeError if isinstance(error, TypeError) else ValueError
     return kind(f"{name}: {error}")

@@ -1,4 +1,4 @@
-"""The iterator over a dataset that the core reads."""
+"""`NativeIterator`: the iterator over a dataset that the core reads."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 class NativeIterator(EpochIterator):
     """One epoch of a dataset that the core reads; with workers, that many threads run ahead of the consumer.
 
-    A request that the core does not take (an index of another kind, or out of range) is fetched in Python, so that it
-    means what it means to torch, and fails as it fails there.
+    A request that the core does not take (an index of another type, or out of range) is fetched in Python, so that it
+    means what it means to torch and fails as it fails there.
     """
 
     def __init__(self, loader: DataLoader[Any], source: BatchSource, engine: _core.Engine) -> None:
         super().__init__(loader)
-        # Nothing that draws is run in Python, but for what the core does not take of a dataset that is random.
+        # Nothing that draws runs in Python, except what the core does not take of a random dataset.
         seeding, self._seeding = self._seeding, None
         self._fetch_seeding = seeding if source.is_random else None
         if self._num_workers == 0:
             refuse_timeout(loader)
         self._worker_init_fn = loader.worker_init_fn
-        # What the random samples of batches draw from, where torch's workers would draw.
+        # What the random samples of batches draw from, if torch's workers would draw.
         self._worker_draws: WorkerDraws | None = None
         self._engine = engine
         self._in_order = bool(loader.in_order)
         self._ahead = 0
-        # Its part of what may be ahead in bytes; nothing when there is nothing to come.
+        # Its share of what may be ahead in bytes; None if nothing more will come.
         self._party: _core.Party | None = None
         if self._num_workers > 0:
             factor: Any = loader.prefetch_factor
@@ -57,21 +57,21 @@ class NativeIterator(EpochIterator):
         # Trainers look here for processes to watch: there are none.
         self._workers: list[Any] = []
         if self._num_workers > 0:
-            # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
+            # Torch's loader with workers begins its first epoch twice, and makes the draws of that twice.
             super()._reset(loader, True)
         self._begin(source)
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
-        """Begins another epoch: what torch calls on the iterator of persistent workers."""
+        """Begin another epoch. Torch calls this on the iterator of persistent workers."""
         self._finish_draws()
         super()._reset(loader, first_iter)
         source = self._source
-        # Workers that persist have the dataset of their first epoch.
+        # Persistent workers have the dataset of their first epoch.
         is_kept = source is not None and source.is_captured and source.is_current(self._collate_fn)
         self._begin(source if is_kept else self._native_source())
 
     def _finish_draws(self) -> None:
-        """Waits for what was asked for in an epoch that was left: what fails has drawn less than was assumed."""
+        """Wait for what was requested in an epoch that was left: a batch that fails has drawn less than was assumed."""
         if self._worker_draws is not None and self._source is not None and self._source.falls_back:
             while self._under_way:
                 self._take()
@@ -89,16 +89,16 @@ class NativeIterator(EpochIterator):
             self._dataset, sampler_name(self._index_sampler), True, self._collate_fn, self._fetch_seeding
         )
         self._asked = 0
-        # What is under way, by the order it was asked for in; and which of it Python will fetch.
+        # What is under way, by the order of the requests, and which of it Python will fetch.
         self._under_way: dict[int, BatchIds] = {}
         self._for_python: list[int] = []
-        # What Python has fetched already, so that draws are made in their order.
+        # What Python has fetched already, so that draws are made in order.
         self._made: dict[int, Any] = {}
         self._begin_draws(source)
-        # The number of a batch that the core has failed at, and the global generator before the last one asked for.
+        # The number of a batch at which the core has failed, and the global generator before the last request.
         self._left_to_python: int | None = None
         self._before: torch.Tensor | None = None
-        # What was taken before its turn, for a device.
+        # Batches that were taken before their turn, for a device.
         self._begun: deque[tuple[BatchIds, Any, _core.Held]] = deque()
         if self._num_workers > 0:
             self._party = self._engine.bytes_ahead.join()
@@ -106,7 +106,7 @@ class NativeIterator(EpochIterator):
         self._settle(None if self._num_workers == 0 or self._waits_for_epoch() else self._ask_ahead)
 
     def _begin_draws(self, source: BatchSource | None) -> None:
-        """Has the generators of torch's workers where batches draw from them, as this epoch begins."""
+        """Set up the generators of torch's workers, as this epoch begins, if batches draw from them."""
         draws = source is not None and (source.draws_in_order or source.draws_on_delivery)
         is_drawn = draws and self._seed is None and self._num_workers > 0
         if not is_drawn and self._worker_draws is None:
@@ -129,13 +129,13 @@ class NativeIterator(EpochIterator):
         self._progress.fetching = self._worker_draws.state
 
     def _take_over(self, source: BatchSource | None) -> None:
-        """Reads from `source` from now on, what is under way included; in Python where there is none."""
+        """Read from `source` from now on, including what is under way; in Python if it is None."""
         self._source = source
         self._window: _core.Prefetch | None = None
         if source is not None:
             self._window = source.window(self._engine, self._in_order, self._seed)
             if self._num_workers == 0:
-                # What torch's own operations may use on this thread, such as those of transforms.
+                # As many threads as torch's own operations may use on this thread, such as those of transforms.
                 self._window.set_helpers(torch.get_num_threads() - 1)
             if self._destination.memory is not None:
                 self._window.pin(self._destination.memory, self._ahead + 1)
@@ -158,7 +158,7 @@ class NativeIterator(EpochIterator):
         if ids is not None:
             self._ask_for(ids)
         elif self._num_workers > 0:
-            # Of a sampler that waits for its epoch nothing was asked for in `iter()`.
+            # If a sampler waits for its epoch, nothing was requested in `iter()`.
             self._ask_ahead()
         left_out = self._progress.left_out
         while self._begun or self._under_way:
@@ -166,7 +166,7 @@ class NativeIterator(EpochIterator):
                 ids, batch = self._begun.popleft()[:2] if self._begun else self._take()
             finally:
                 if self._num_workers > 0:
-                    self._ask_ahead()  # More than one, once the first has shown how large they are.
+                    self._ask_ahead()  # More than one, once the first has shown the size of batches.
             if left_out.is_something and (batch := self._without_left_out(ids, batch)) is None:
                 self._progress.pass_over(ids)
                 self._receive(ids)
@@ -190,7 +190,7 @@ class NativeIterator(EpochIterator):
             self._worker_draws.receive(ids.batch_index)
 
     def _begin_ahead(self) -> None:
-        """Begins with what is ready and whose turn comes next, as many batches as the destination wants."""
+        """Begin with ready batches whose turn comes next, as many as the destination wants."""
         while self._under_way and len(self._begun) < self._destination.ahead:
             window = self._window
             if window is None or (self._for_python and next(iter(self._under_way)) == self._for_python[0]):
@@ -208,13 +208,13 @@ class NativeIterator(EpochIterator):
             self._begun.append((ids, batch if is_error else self._destination.begin(batch), held))
 
     def _end(self) -> None:
-        """Lets go of what no batch will need."""
+        """Release what no batch will need."""
         self._party = None
         if self._destination.memory is not None:
             self._engine.withdraw()
 
     def _without_left_out(self, ids: BatchIds, batch: Any) -> Any:
-        """The batch without what was left out after it was asked for; None when that is all of it."""
+        """Return the batch without what was left out after the request; None if nothing remains."""
         left_out = self._progress.left_out
         if left_out.has_batch(ids.epoch, ids.batch_index):
             return None
@@ -229,7 +229,7 @@ class NativeIterator(EpochIterator):
             pass
 
     def _ask_for_one_more(self) -> bool:
-        """Asks for one batch ahead; False when there is no room, or no batch any more."""
+        """Ask for one batch ahead; return False if there is no room or no batch left."""
         under_way = len(self._under_way) + len(self._begun)
         if under_way < self._ahead and (self._party is None or under_way < self._party.room):
             for ids in self._requests:
@@ -239,14 +239,14 @@ class NativeIterator(EpochIterator):
 
     def _ask_for(self, ids: BatchIds) -> None:
         if self._ahead and type(ids.request) not in (range, Slice, Planned):
-            ids.request = copy.copy(ids.request)  # A sampler may use its list again before this batch is fetched.
+            ids.request = copy.copy(ids.request)  # A sampler may reuse its list before this batch is fetched.
         number = self._asked
         self._asked += 1
         self._under_way[number] = ids
         try:
             self._ask(number, ids)
         except Exception:
-            # Nobody fetches it, so nobody must wait for it: it is asked for again by who tries again.
+            # Nothing fetches it, so nothing may wait for it; the next attempt requests it again.
             del self._under_way[number]
             self._requests = itertools.chain((ids,), self._requests)
             raise
@@ -269,7 +269,7 @@ class NativeIterator(EpochIterator):
                     self._made[number] = error
 
     def _fetch(self, ids: BatchIds) -> Any:
-        """The batch, fetched in Python."""
+        """Return the batch, fetched in Python."""
         seeding, draws = self._fetch_seeding, self._worker_draws
         if draws is not None:
             with draws.drawing(ids.batch_index):
@@ -281,13 +281,13 @@ class NativeIterator(EpochIterator):
             return self._dataset_fetcher.fetch(indices_of(ids.request))
 
     def _is_for_python(self, batch: Any) -> bool:
-        """Returns whether the core has failed at a batch that Python makes, or fails at with the right error."""
+        """Return True if the core has failed at a batch for which Python gives the right batch or error."""
         return isinstance(batch, Exception) and self._source is not None and self._source.falls_back
 
     def _leave_to_python(self, ids: BatchIds) -> None:
-        """Has Python make a batch that the core has failed at, drawing from where the core began.
+        """Let Python make a batch at which the core has failed, drawing from where the core began.
 
-        Those after it are asked for again: where it fails, it draws less, and they draw from elsewhere.
+        The batches after it are requested again: if Python fails, it draws less, and they draw from elsewhere.
         """
         number = self._left_to_python = self._asked
         self._asked += 1
@@ -297,7 +297,7 @@ class NativeIterator(EpochIterator):
         self._take_over(self._source)
 
     def _shutdown_workers(self) -> None:
-        """Lets go of what is under way; what trainers call to end an iterator early."""
+        """Release what is under way. Trainers call this to end an iterator early."""
         self._requests = iter(())
         self._end()
         self._begun.clear()
@@ -305,7 +305,7 @@ class NativeIterator(EpochIterator):
         self._take_over(None)
 
     def _push(self, number: int, request: Any) -> bool:
-        """Asks the core for a batch; False when it does not take the request."""
+        """Ask the core for a batch; return False if it does not take the request."""
         window = self._window
         if window is None or number == self._left_to_python:
             return False
@@ -323,9 +323,9 @@ class NativeIterator(EpochIterator):
         return array is not None and len(array) > 0 and window.push(number, array.tolist())
 
     def _take(self) -> tuple[BatchIds, Any]:
-        """The next batch of those under way, or the exception in its place, and which one it is."""
+        """Return the ids of the next batch under way, and the batch or the exception in its place."""
         for_python = self._for_python
-        # Python's batches wait for their turn; where there are no turns they go first, for nobody else works on them.
+        # Python's batches wait for their turn. Without turns they go first, because nothing else works on them.
         if for_python and (not self._in_order or next(iter(self._under_way)) == for_python[0]):
             number = for_python.pop(0)
             ids = self._under_way.pop(number)
@@ -337,7 +337,7 @@ class NativeIterator(EpochIterator):
                 return ids, error
         window = self._window
         assert window is not None
-        # The core takes the number out of `_under_way` itself: a signal's exception can't come between the two.
+        # The core removes the number from `_under_way` itself: a signal handler cannot raise between the two.
         taken = window.pop(self._under_way, self._timeout if self._timeout > 0 else None)
         if taken is None:
             if len(window) == 0:  # Another thread took the last batch.
@@ -353,7 +353,7 @@ class NativeIterator(EpochIterator):
         return taken[0], self._drawn(*taken)
 
     def _drawn(self, ids: BatchIds, batch: Any) -> Any:
-        """The batch with what a collate function draws for it, or the exception that it raises."""
+        """Return the batch with what a collate function draws for it, or the exception that it raises."""
         source, draws = self._source, self._worker_draws
         if not isinstance(source, CollatedSource) or not source.draws_on_delivery or isinstance(batch, Exception):
             return batch

@@ -1,4 +1,4 @@
-"""`NumberFunction`: a function of the user's whose value for a number can depend on that number alone."""
+"""`NumberFunction`: a user-defined function whose value for a number can depend only on that number."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 from .transforms.recognise import NotRecognizedError
 
-# Instructions that only read their operands, where these are numbers, texts, and containers of them. Their names differ
-# between versions of Python; with one that is not here, a function is not recognized. Loops and methods are not here.
+# Instructions that only read their operands, if these are numbers, texts, and containers of them. Their names differ
+# between versions of Python; a function with one that is missing here is not recognized. Loops and methods are not
+# included.
 _READING = frozenset(
     (
         *("BINARY_ADD", "BINARY_AND", "BINARY_FLOOR_DIVIDE", "BINARY_MODULO", "BINARY_MULTIPLY"),
@@ -27,22 +28,27 @@ _READING = frozenset(
         *("UNARY_INVERT", "UNARY_NEGATIVE", "UNARY_NOT"),
     )
 )
-# `BINARY_OP` by its sign. One that works in place would change a list.
+# Allowed `BINARY_OP` instructions, by sign. One that works in place would change a list.
 _SIGNS = ("+", "-", "*", "/", "//", "%", "&", "|", "^", "[]")
 _CALLED = {each.__name__: each for each in (abs, bool, float, int, len, max, min, range)}
 _PLAIN = (int, float, bool, str, type(None))
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 _CONSTANTS = (*_PLAIN, bytes, tuple, frozenset)
-# They are compared before each batch.
+# The values are compared before each batch.
 _MOST_VALUES = 1 << 14
 
 
 class NumberFunction:
-    """A function of one number that calls nothing that could do anything else than compute.
+    """A function of one number that calls only what computes.
 
-    It is one of `dict.get`, `dict.__getitem__` and `list.__getitem__`, bound to its object; or `int` or `float`; or a
-    function in Python made of arithmetic, comparisons, conditions and look-ups alone, in numbers and texts and
-    containers of them. What it reads outside of its argument is remembered, to tell whether that is still the same.
+    It is one of these:
+
+    - `dict.get`, `dict.__getitem__` or `list.__getitem__`, bound to its object;
+    - `int` or `float`;
+    - a function in Python made only of arithmetic, comparisons, conditions and look-ups, in numbers and texts and
+      containers of them.
+
+    The values that it reads in addition to its argument are remembered, to check that they are still the same.
 
     Args:
         function: any object.
@@ -58,11 +64,11 @@ class NumberFunction:
         self._values = self._read()
 
     def __call__(self, number: int) -> Any:
-        """Returns what the function returns."""
+        """Return the function's result."""
         return self._function(number)
 
     def is_same(self) -> bool:
-        """Returns whether the function, and all that it reads, is what it was."""
+        """Return True if the function, and everything that it reads, is unchanged."""
         try:
             now = self._read()
         except Exception:  # Something of another type, or something changes in another thread.
@@ -73,7 +79,7 @@ class NumberFunction:
         return is_same and len(now) == len(self._values) and getattr(self._function, "__code__", None) is self._code
 
     def _read(self) -> list[tuple[Any, int]]:
-        """All values that the function reads, and how many are in each of them."""
+        """Return all values that the function reads, each with the number of its items."""
         function, found = self._function, list[tuple[Any, int]]()
         if type(function) is types.BuiltinMethodType:
             _gather(function.__self__, found)
@@ -95,10 +101,10 @@ class NumberFunction:
 
 
 def _names_read(function: Any) -> list[str]:
-    """The names of globals that a function reads.
+    """Return the names of globals that a function reads.
 
     Raises:
-        NotRecognizedError: it may do something else than compute.
+        NotRecognizedError: it may do something other than compute.
     """
     if type(function) is types.BuiltinMethodType:
         if type(function.__self__) in (dict, list) and function.__name__ in ("__getitem__", "get"):
@@ -125,10 +131,10 @@ def _names_read(function: Any) -> list[str]:
 
 
 def _gather(value: Any, found: list[tuple[Any, int]], name: str = "its object") -> None:
-    """Adds `value`, and all that is in it.
+    """Add `value` and everything in it to `found`.
 
     Raises:
-        NotRecognizedError: it is not made of numbers, texts and containers, or too large to be compared often.
+        NotRecognizedError: it is not made of numbers, texts and containers, or is too large to be compared often.
     """
     waiting = [value]
     while waiting:

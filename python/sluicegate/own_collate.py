@@ -1,4 +1,4 @@
-"""`own_collate`: the batches of the core's datasets where Python reads them."""
+"""`own_collate`: collates the core's datasets when Python reads them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .native_dataset import FORMAT_METHODS, Kind, NativeDataset, collate, has_ow
 
 
 def own_collate(dataset: Any, collate_fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns what makes batches of the samples of `dataset` where its loader has torch's default collate.
+    """Return what makes batches of the samples of `dataset` if its loader has torch's default collate.
 
-    That can't stack tensors of any length, and transposes lists of texts and objects. Wherever a dataset with such is
-    read by Python (its images are random, and there is no seed; a part of it is a user's), its batches are those that
-    the core would make.
+    The default can't stack tensors of different lengths, and it transposes lists of texts and objects. If Python reads
+    a dataset with such fields (its images are random and there is no seed; a part of it is user-defined), its batches
+    are those that the core would make.
 
     Args:
         dataset: any dataset.
-        collate_fn: torch's default collate, or what stacks as it does.
+        collate_fn: torch's default collate, or a function that stacks as it does.
     """
     if type(dataset) is Subset:
         return own_collate(dataset.dataset, collate_fn)
@@ -39,7 +39,7 @@ def own_collate(dataset: Any, collate_fn: Callable[[Any], Any]) -> Callable[[Any
 
 
 def _has_samples_of_its_format(dataset: NativeDataset) -> bool:
-    """Returns False for a subclass, or an object, whose own methods may make any samples."""
+    """Return False for a subclass or an object with its own methods, which may make any samples."""
     format_cls = next((cls for cls in type(dataset).__mro__ if (cls, "__getitem__") in FORMAT_METHODS), None)
     return format_cls is not None and all(
         getattr(dataset, name, None) == FORMAT_METHODS[format_cls, name].__get__(dataset)

@@ -1,4 +1,4 @@
-"""Files beside the user's data that other users of the folder must not be able to redirect."""
+"""Files next to the user's data that other users of the folder must not be able to redirect."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def open_own(path: str) -> int:
-    """Returns a descriptor of the file at `path`, made where there is none, to read and write.
+    """Return a descriptor of the file at `path`, open to read and write; the file is created if missing.
 
     Raises:
-        OSError: something is there that this user has not made: a link, a FIFO, a file of someone else or one that has
-            another name too. Nothing is written to it, and opening it does not wait.
+        OSError: the path is something that this user has not made: a link, a FIFO, a file that another user owns or one
+            with more than one name. Nothing is written to it, and opening it does not wait.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _OWN, 0o666)
@@ -31,9 +31,9 @@ def open_own(path: str) -> int:
 
 
 def open_new(path: str) -> int:
-    """Returns a descriptor of a new, empty file at `path`, to write.
+    """Return a descriptor of a new, empty file at `path`, to write.
 
-    What is there is removed, and not written over: it may be a link to a file of someone else.
+    An existing file is removed rather than overwritten: it may be a link to another user's file.
 
     Raises:
         OSError: no file can be made there.
@@ -44,14 +44,14 @@ def open_new(path: str) -> int:
 
 
 def read_regular(path: str) -> str:
-    """Returns the text of the file at `path`.
+    """Return the text of the file at `path`.
 
     Raises:
         OSError: it can't be read, or is not a regular file: opening a FIFO does not wait for a writer.
         UnicodeDecodeError: it isn't UTF-8.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    # Before a file is made of it: for a folder that is an error which names the descriptor, and leaves it open.
+    # Before a file object is made: for a folder, that raises an error which names the descriptor, and leaves it open.
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "this is not a regular file; remove it", path)

@@ -1,7 +1,7 @@
 """`matches`: the paths that a pattern of names stands for.
 
-They are those of `glob.glob(pattern, recursive=True)`, but that leaves out what it could not look into: a process that
-has run out of file handles would get a shorter dataset, and hear of nothing.
+They are those of `glob.glob(pattern, recursive=True)`, except that glob silently skips folders that it could not read:
+a process that has run out of file descriptors would get a shorter dataset without any error.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import os
 from collections.abc import Iterator
 from glob import has_magic
 
-# What a shell passes over, too: it is not there any more, no folder, or somebody else's.
+# Errors that a shell skips, too: the path is gone, not a folder, or not permitted.
 _PASSED_OVER = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 
 __all__ = ["has_magic", "matches"]
 
 
 def matches(pattern: str) -> Iterator[str]:
-    """The paths that match, in no order, some of them twice where `**` stands twice.
+    """Yield the paths that match, in no particular order, some of them twice if `**` occurs twice.
 
-    `*`, `?` and `[...]` stand for what is in one name, and `**` for any number of folders; a name that begins with a
-    dot has to be asked for with one. Folders that nobody may read are passed over.
+    `*`, `?` and `[...]` match within one name, and `**` matches any number of folders. A name that begins with a dot is
+    matched only by a pattern that begins with one. Folders without read permission are skipped.
 
     Raises:
-        OSError: a folder can't be read for another reason: there are no file handles left, or the disk is failing.
+        OSError: a folder can't be read for another reason: there are no file descriptors left, or the disk is failing.
     """
     start = os.sep if pattern.startswith(os.sep) else ""
     parts = pattern.split(os.sep)
-    # Slashes that stand side by side are one, but for the last: it asks for folders.
+    # Consecutive slashes count as one, except at the end: a slash there asks for folders.
     return _matches(start, [part for part in parts[:-1] if part] + parts[-1:], ())
 
 
@@ -46,7 +46,7 @@ def _matches(folder: str, parts: list[str], above: tuple[tuple[int, int], ...]) 
                 yield from _matches(path, rest, above)
     else:
         path = os.path.join(folder, part)
-        # With nothing behind the last slash it must be a folder, which a look at its inside says.
+        # With nothing after the last slash it must be a folder, which the `stat` shows.
         if rest:
             yield from _matches(path, rest, above)
         elif path and _looked_at(path) is not None:
@@ -55,7 +55,7 @@ def _matches(folder: str, parts: list[str], above: tuple[tuple[int, int], ...]) 
 
 def _at_any_depth(folder: str, rest: list[str], above: tuple[tuple[int, int], ...]) -> Iterator[str]:
     found = _looked_at(os.path.join(folder, ""))
-    # A link to a folder that it lies in would go round for ever.
+    # A link to a folder that contains it would recurse forever.
     if found is None or (place := (found.st_dev, found.st_ino)) in above:
         return
     if rest:
@@ -71,7 +71,7 @@ def _at_any_depth(folder: str, rest: list[str], above: tuple[tuple[int, int], ..
 
 
 def _entries(folder: str, part: str) -> Iterator[os.DirEntry[str]]:
-    """What is in the folder, and matches; all of it is read at once, so that one folder is open at a time."""
+    """Return the matching entries of the folder. All are read at once, so that only one folder is open at a time."""
     try:
         with os.scandir(folder or os.curdir) as entries:
             found = list(entries)
@@ -94,7 +94,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def _looked_at(path: str) -> os.stat_result | None:
     try:
-        # What is behind a link counts only where a folder is wanted.
+        # A link's target matters only if a folder is required.
         return os.stat(path or os.curdir) if path.endswith(os.sep) or not path else os.lstat(path)
     except ValueError:  # A null character: there is no such path.
         return None

@@ -20,7 +20,7 @@ _BRACES = re.compile(r"\{(?:(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([^{}]*,[^{}]*))\
 # The scheme of a URL; "file:" may be followed by one slash only.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(file):/")
 
-# What downloads a URL, and what writes its contents to standard output, by scheme.
+# By scheme: what downloads a URL, and what writes its contents to standard output.
 _DOWNLOADS = {"hf": "huggingface_hub.snapshot_download", "s3": "aws s3 cp", "gs": "gcloud storage cp"}
 _PROGRAMS = {
     "http": "curl -sfL",
@@ -29,26 +29,30 @@ _PROGRAMS = {
     "gs": "gcloud storage cat",
 }
 
-# A pattern that stands for more is a slip of the pen: no file system is asked for so many.
+# A pattern for more paths than this is a typo: the file system is not asked for so many.
 _MOST = 1_000_000
 
 
 def expand(paths: Paths) -> list[str]:
-    """The files that `paths` stand for, as absolute paths: never an empty list.
+    """Return the files that `paths` stand for, as absolute paths: never an empty list.
 
-    A path that exists is taken as it is, whatever is in its name. In any other, braces come first, as in a shell: a
-    range `{000..009}` (`{0..90..10}` in steps; with leading zeros all numbers get as many digits), alternatives
-    `{train,test}`. Then `*`, `?`, `[...]` and `**` stand for the files that match, sorted by name, character by
-    character: `10` comes before `2`. A path without such signs need not exist.
+    A path that exists is taken as it is, whatever its name contains. In any other, braces are expanded first, as in a
+    shell:
+
+    - a range `{000..009}` (`{0..90..10}` in steps; with leading zeros all numbers get the same number of digits);
+    - alternatives `{train,test}`.
+
+    Then `*`, `?`, `[...]` and `**` stand for the matching files, sorted by name, character by character: `10` comes
+    before `2`. A path without such characters need not exist.
 
     Args:
         paths: one path, or several, whose order is kept.
 
     Raises:
-        FileNotFoundError: no file matches a pattern, which the text names.
-        OSError: a folder on the way of a pattern can't be read, though it is there and nobody forbids it.
+        FileNotFoundError: no file matches a pattern, which the message names.
+        OSError: a folder along a pattern can't be read, although it exists and its permissions allow it.
         ValueError: an empty list; braces that stand for more than a million paths; a URL.
-        TypeError: what is no path.
+        TypeError: not a path.
 
     Examples:
         >>> [os.path.basename(path) for path in expand("shard-{08..10}.{bin,idx}")][:3]
@@ -64,10 +68,10 @@ def expand(paths: Paths) -> list[str]:
 
 
 def local(argument: str, path: Path) -> str:
-    """Returns `path` as an absolute path.
+    """Return `path` as an absolute path.
 
     Args:
-        argument: whose value it is, for messages.
+        argument: the name of the argument, for messages.
         path: a path that may not exist yet.
 
     Raises:
@@ -94,7 +98,7 @@ def _refuse_url(argument: str, path: str) -> None:
 
 
 def listed(paths: Sequence[str]) -> str:
-    """The paths as a constructor's call has them: one as it is, of several the first and their number."""
+    """Return the paths for a constructor's `repr`: a single path as it is, of several the first and their number."""
     return repr(paths[0]) if len(paths) == 1 else f"[{paths[0]!r}, ... {len(paths)} files]"
 
 
@@ -123,7 +127,7 @@ def _matching(path: str) -> Iterator[str]:
 
 
 def without_braces(pattern: str) -> Iterator[str]:
-    """The paths that `pattern` stands for by its braces, one after the other; itself, where it has none."""
+    """Yield the paths that `pattern` stands for by its braces; the pattern itself if it has none."""
     braces = _BRACES.search(pattern)
     if braces is None:
         yield pattern
@@ -145,7 +149,7 @@ def _numbers(first: str, last: str, step: str | None) -> Iterator[str]:
 
 
 def make_private_folder(path: str) -> None:
-    """Makes a folder and those above it, where they are missing, for this user alone: a cache may hold private data.
+    """Make a folder and missing folders above it, for this user alone, because a cache may hold private data.
 
     Raises:
         OSError: it can't be made.
@@ -157,7 +161,7 @@ def make_private_folder(path: str) -> None:
 
 
 def user_cache_folder() -> str:
-    """Where caches are kept that belong to nobody's data: `$SLUICEGATE_CACHE`, or a folder in that for caches."""
+    """Return the folder of caches not kept with any data: `$SLUICEGATE_CACHE`, or one in the user's cache folder."""
     if own := os.environ.get("SLUICEGATE_CACHE"):
         return own
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

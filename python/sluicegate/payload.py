@@ -1,4 +1,4 @@
-"""What worker processes need, carried to all of them: inherited by a fork, else pickled once and read by each."""
+"""`Payload`: objects for all worker processes: inherited by a fork, otherwise pickled once and read by each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from multiprocessing import context, reduction
 from typing import Any
 
-# Its import registers how tensors go to other processes: in shared memory.
+# Importing it registers how tensors go to other processes: in shared memory.
 import torch.multiprocessing.reductions
 
 from .missing_definition import explain_missing
@@ -19,20 +19,22 @@ from .unpicklable import explain
 
 
 class Payload:
-    """Objects for worker processes, by name: pass it in the `args` of each `Process`, and `load` it in there.
+    """Objects for worker processes, by name. Pass it in the `args` of each `Process`, and `load` it in the worker.
 
-    A forked worker has the objects already. For spawn and forkserver they are pickled during the first
+    A forked worker already has the objects. For spawn and forkserver they are pickled during the first
     `Process.start()`, all in one pickle, so that a dataset and a method bound to it stay one object. The pickle lies in
-    memory without a name, which each worker opens: `start()` has nothing long to write into a pipe whose other end is
-    still importing, so workers boot side by side. File descriptors in the objects (of tensors in shared memory, queues,
-    connections) are handed to each worker anew. Objects that only one process can take from a pickle are pickled for
-    each: tensors on a GPU, and all tensors under torch's sharing strategy "file_system".
+    anonymous memory, which each worker opens. `start()` therefore writes little into a pipe whose other end is still
+    importing, and workers boot in parallel.
+
+    File descriptors in the objects (of tensors in shared memory, queues, connections) are handed to each worker again.
+    Objects that only one process can take from a pickle are pickled for each worker: tensors on a GPU, and all tensors
+    under torch's sharing strategy "file_system".
 
     Args:
-        objects: the objects by name. A name is the beginning of the path in the error for what can't be pickled.
+        objects: the objects by name. The name begins the path in the error for an object that can't be pickled.
 
     Raises:
-        PicklingError: (or what pickle raises) from `Process.start()`; the text names the place in the objects.
+        PicklingError: (or what pickle raises) from `Process.start()`; the message gives the place in the objects.
 
     Examples:
         >>> payload = Payload({"dataset": [1, 2, 3], "collate_fn": sum})
@@ -54,7 +56,7 @@ class Payload:
         return payload
 
     def load(self) -> dict[str, Any]:
-        """The objects by name; in a worker that was not forked this unpickles them, and raises what that raises."""
+        """Return the objects by name. In a worker that was not forked this unpickles them; its errors are raised."""
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             try:
@@ -70,12 +72,12 @@ class Payload:
         return self._objects
 
     def close(self) -> None:
-        """Free the pickle and the descriptors held for it, once the last worker's `start()` has returned."""
+        """Free the pickle and its descriptors. To be called once the last worker's `start()` has returned."""
         while self._images:
             self._images.pop().close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The descriptor of the pickle, where multiprocessing carries one, else the objects themselves."""
+        """Reduce to the pickle's descriptor if multiprocessing can carry one, otherwise to the objects themselves."""
         popen = context.get_spawning_popen()
         if not hasattr(popen, "duplicate_for_child"):
             return Payload, (self.load(),)
@@ -85,18 +87,19 @@ class Payload:
 
 
 class _Image:
-    """One pickle of the objects, and the descriptors that it speaks of, in the order in which it does.
+    """One pickle of the objects, and the descriptors that it refers to, in order.
 
-    multiprocessing hands descriptors over while a process is being started, by a number that means something to that
-    child only: the descriptor's own number under spawn, its place among those handed over under forkserver. The pickle
-    holds these numbers, so it is good for another child if handing over the same descriptors gives the same numbers.
+    While a process is being started, multiprocessing hands descriptors over by a number that is valid only in that
+    child: under spawn the descriptor's own number, under forkserver its index among those handed over. The pickle
+    contains these numbers, so it can be used for another child if handing over the same descriptors gives the same
+    numbers.
 
     Args:
         objects: what to pickle.
         popen: the process that is being started.
     """
 
-    # For `__del__`, should there be no more memory to be had.
+    # For `__del__`, in case the constructor runs out of memory.
     descriptor = -1
 
     def __init__(self, objects: dict[str, Any], popen: Any) -> None:
@@ -115,18 +118,18 @@ class _Image:
             raise
         finally:
             context.set_spawning_popen(popen)
-            # It has the process object, which has the payload in its arguments.
+            # It holds the process object, which holds the payload in its arguments.
             del self.popen
 
     def __getattr__(self, name: str) -> Any:
-        """What reductions ask of the process that is being started, whose place this takes while it pickles."""
+        """Forward what reductions ask of the process being started, which this object replaces while it pickles."""
         if name == "popen":
             raise AttributeError(name)
         return getattr(self.popen, name)
 
     def duplicate_for_child(self, descriptor: int) -> Any:
         try:
-            # The owner may close its own before the last worker has started.
+            # The owner may close its own descriptor before the last worker has started.
             kept = os.dup(descriptor)
         except OSError:  # Too many are open.
             self.repeatable = False
@@ -136,7 +139,7 @@ class _Image:
         return number
 
     def hand_over_again(self, popen: Any) -> bool:
-        """Hand the same descriptors to one more child, and say whether the pickle means the same there."""
+        """Hand the same descriptors to another child; return True if the pickle is valid there."""
         if not self.repeatable or type(popen) is not self.popen_class:
             return False
         return all(popen.duplicate_for_child(kept) == number for kept, number in self.handed_over)
@@ -149,13 +152,13 @@ class _Image:
             self.descriptor = -1
 
     def __del__(self) -> None:
-        """Close what is still open: a start that failed has nobody who would."""
+        """Close what is still open: after a failed start nothing else would."""
         if hasattr(self, "handed_over"):
             self.close()
 
 
 class _ImagePickler(reduction.ForkingPickler):
-    """Pickles as multiprocessing does, and notices what can't be unpickled by more than one process."""
+    """Pickles as multiprocessing does, and detects objects that only one process can unpickle."""
 
     def __init__(self, file: Any, image: _Image) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -165,23 +168,23 @@ class _ImagePickler(reduction.ForkingPickler):
                 self.dispatch_table[kind] = partial(self._reduce_of_torch, reduce)
 
     def _reduce_of_torch(self, reduce: Callable[[Any], Any], reduced: Any) -> Any:
-        # Typed storages warn when they are asked for a device; the untyped one in each is reduced next.
+        # Typed storages warn when asked for their device; the untyped storage inside is reduced next.
         typed = isinstance(reduced, torch.storage.TypedStorage)
         device = "cpu" if typed else getattr(getattr(reduced, "device", None), "type", "cpu")
-        # Torch counts for each of these how many processes will take it, one for each time that it is pickled.
+        # For each of these, torch counts how many processes will take it: one per pickling.
         if device not in ("cpu", "meta") or torch.multiprocessing.get_sharing_strategy() == "file_system":
             self.image.repeatable = False
         return reduce(reduced)
 
 
 def preload() -> None:
-    """Have the fork server import torch and this package once, for all workers that it will ever fork.
+    """Make the fork server import torch and this package once, for all workers that it will fork.
 
-    Does nothing when the server runs already, or when the user has named modules of their own. The server searches the
-    interpreter's own path and `PYTHONPATH`: for a package found in another way the import fails there in silence, and
+    Does nothing if the server is running already or if the user has set a list of modules. The server searches the
+    interpreter's own path and `PYTHONPATH`: for a package found in another way the import fails there silently, and
     each worker imports it for itself.
     """
-    # multiprocessing has a way to set the list but none to ask for it or for whether the server runs.
+    # multiprocessing can set the list but cannot return it, nor say whether the server is running.
     server = multiprocessing.forkserver._forkserver
     running = getattr(server, "_forkserver_pid", None) is not None
     if not running and getattr(server, "_preload_modules", None) == ["__main__"]:

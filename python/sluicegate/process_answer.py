@@ -1,4 +1,4 @@
-"""What a worker process answered for one batch."""
+"""`ProcessAnswer`: a worker process's answer for one batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ProcessAnswer:
-    """What a worker process answered for one batch; counted among what is ahead as long as it lives."""
+    """A worker process's answer for one batch; counted as a batch ahead as long as it exists."""
 
     __slots__ = ("_begun", "_content", "_held", "_tensors", "ended", "epoch", "failed", "number", "worker")
 
@@ -35,32 +35,32 @@ class ProcessAnswer:
 
     @property
     def size(self) -> int:
-        """The bytes of the batch; 0 where there is none."""
+        """The bytes of the batch; 0 if there is none."""
         return 0 if self._held is None else self._held.bytes
 
     @property
     def report(self) -> Report | None:
-        """What the worker says beside the batch; None when it says nothing."""
+        """What the worker reports along with the batch; None if it reports nothing."""
         return attachment(self._content)
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is a batch, all of which is in the memory where it is to be."""
+        """True if there is a batch and all of it is in the memory where it should be."""
         if self.failed or self.ended:
             return False
         return isinstance(self._tensors, list) or self._tensors.is_done
 
     def begin(self, destination: Destination) -> None:
-        """Has `destination` begin with the batch, which is ready, before its turn."""
+        """Make `destination` begin with the batch, which is ready, before its turn."""
         if self._begun is None:
             try:
                 batch = self.batch()
-            except Exception:  # It will say so in its turn.
+            except Exception:  # Raised again in its turn, by `batch`.
                 return
             self._begun, self._tensors = destination.begin(batch), []
 
     def batch(self) -> Any:
-        """The batch, or what a destination has made of it; raises the exception that the worker met."""
+        """Return the batch, or what a destination has made of it; raise the worker's exception if there was one."""
         if self.failed:
             raise worker_error.unpack(self._content)
         if self._begun is not None:

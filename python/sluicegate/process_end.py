@@ -7,22 +7,22 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-# The longest sleep between two looks at a process whose end is not reported.
+# The longest sleep between two checks of a process whose end is not reported.
 _LOOK_SECONDS = 0.05
-# And the shortest, where its descriptor is ready for something else.
+# The shortest, if its descriptor is ready for another reason.
 _PAUSE_SECONDS = 0.005
 
 
 def wait_for_end(process: Any, deadline: float, is_hurried: Callable[[], bool] | None = None) -> bool:
-    """Waits until a child process has ended; False when `deadline` comes first, or `is_hurried` says so.
+    """Wait until a child process has ended; return False at the deadline or if `is_hurried` returns True.
 
-    `Process.join(timeout)` asks the process's sentinel, and waits forever without it: where other code has closed that
-    descriptor, or opened another file under its number.
+    `Process.join(timeout)` relies on the process's sentinel, and waits forever if other code has closed that descriptor
+    or opened another file under its number.
 
     Args:
         process: a `multiprocessing.Process` that was started by this process.
         deadline: in seconds of `time.monotonic()`.
-        is_hurried: asked about 20 times a second.
+        is_hurried: called about 20 times a second.
     """
     while process.is_alive():
         left = deadline - time.monotonic()
@@ -39,13 +39,13 @@ def joined(
     interrupts: list[BaseException],
     is_hurried: Callable[[], bool] | None = None,
 ) -> list[Any]:
-    """Waits for the end of all `processes`, and returns those that have not ended.
+    """Wait for the end of all `processes`, and return those that have not ended.
 
     Args:
-        processes: as `wait_for_end` takes them.
-        seconds: to wait at most.
-        interrupts: what a signal handler raises ends the wait, and is added here.
-        is_hurried: as `wait_for_end` takes it.
+        processes: as for `wait_for_end`.
+        seconds: the longest wait.
+        interrupts: an exception of a signal handler ends the wait, and is appended here.
+        is_hurried: as for `wait_for_end`.
     """
     deadline = time.monotonic() + seconds
     try:
@@ -57,8 +57,8 @@ def joined(
 
 
 def events(descriptors: Sequence[int | None]) -> dict[int, int]:
-    """By position: the events of those pidfds that have any, `select.POLLNVAL` for one that was closed."""
-    # Of this call alone: a poll object can't be used by two threads at once.
+    """Return, by position, the events of those pidfds that have any; `select.POLLNVAL` for one that was closed."""
+    # For this call only: a poll object can't be used by two threads at once.
     poll = select.poll()
     for descriptor in descriptors:
         if descriptor is not None:
@@ -66,7 +66,7 @@ def events(descriptors: Sequence[int | None]) -> dict[int, int]:
     try:
         found = dict(poll.poll(0))
     except OSError:
-        # More processes than files may be open, since that limit was lowered.
+        # There are more processes than files may be open, because that limit was lowered.
         found = dict(_each(descriptors))
     if not found:
         return {}

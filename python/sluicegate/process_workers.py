@@ -1,4 +1,4 @@
-"""Worker processes, as the consumer sees them: started, asked, heard, watched and ended."""
+"""`ProcessWorkers`: the consumer's side of worker processes: starting, asking, receiving, watching and ending them."""
 
 from __future__ import annotations
 
@@ -35,42 +35,44 @@ if TYPE_CHECKING:
     from .dataloader import DataLoader
     from .worker_iterator import WorkerIterator
 
-# Which iterator an answer is for, of those that share workers, is told by its epoch: above these bits.
+# When iterators share workers, the bits of an answer's epoch above these say which iterator it belongs to.
 EPOCH_BITS = 32
 
 
-# What `receive` of the core returns for an answer, and when a descriptor was closed.
+# What the core's `receive` returns for an answer, and for a descriptor that was closed.
 _HEARD, _CLOSED = -1, -2
 
 
 class ProcessWorkers:
-    """N processes that fetch for one iterator, and the memory that they write batches to.
+    """N processes that fetch for one iterator, and the shared memory that they write batches to.
 
     Args:
         iterator: the iterator, with the base seed that was drawn for it.
-        loader: where the arguments are read, now.
+        loader: where the arguments are read, at construction.
     """
 
     def __init__(self, iterator: WorkerIterator, loader: DataLoader[Any]) -> None:
         self.closed = False
-        # Which epoch an iterator counts first, and whose turn it is; of workers that serve one iterator alone.
+        # The first epoch that an iterator counts, and the worker whose turn it is. For workers that serve a single
+        # iterator.
         self.first_epoch = self.first_worker = 0
         self.parties = 1
         self._reusable = True
         self.workers: list[Any] = []
         self.inbox: deque[ProcessAnswer] = deque()
-        # As the core tells it: a function of C keeps it, so that no signal's exception comes before it is kept.
+        # Answers as the core returns them. A C function appends them, so that a signal handler's exception cannot lose
+        # one.
         self._heard: deque[Any] = deque()
         self._owner = os.getpid()
         self._pidfds: list[int | None] = []
-        # Workers that have answered.
+        # Workers that have answered at least once.
         self._begun: set[int] = set()
         self._method = ""
         count = loader.num_workers
         self._requests: list[deque[tuple[int, int, Any]]] = [deque() for _ in range(count)]
         under_way = count * iterator._prefetch_factor
         self._loader = weakref.ref(loader)
-        # The samples of a map-style dataset are seeded by epoch: then it is told with every batch.
+        # Samples of a map-style dataset are seeded by epoch, so the epoch is sent with every batch.
         self.tells_epoch = loader.seed is not None and iterator._dataset_kind == _torch.DatasetKind.Map
         with descriptor_limit_named(count):
             self._memory = lend(loader, count, under_way, iterator._bytes_ahead)
@@ -81,7 +83,8 @@ class ProcessWorkers:
             with descriptor_limit_named(count):
                 self._start(iterator, loader)
         except BaseException:
-            # A process may have started that nobody knows of: its memory is never used again, and says stop for ever.
+            # A process may have started that is not tracked. Its memory is therefore never reused and says "stop"
+            # forever.
             self._reusable = False
             self.close()
             raise
@@ -118,14 +121,14 @@ class ProcessWorkers:
             os.close(own)
 
     def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
-        """Asks `worker` for one batch; returns at once."""
+        """Ask `worker` for one batch; return at once."""
         request = portable(ids.request)
         request = pickled_request((ids.epoch, request) if self.tells_epoch else request)
         self._requests[worker].append((epoch, number, ids.request))
         try:
             self._memory.send(worker, "fetch", epoch, number, request)
         except BaseException:
-            self._requests[worker].pop()  # Nobody answers what was not asked.
+            self._requests[worker].pop()  # The request was not sent, so no answer will come.
             raise
 
     def resume(
@@ -137,18 +140,18 @@ class ProcessWorkers:
         wait: Callable[[int], None],
         note: Callable[[Any], None],
     ) -> None:
-        """Tells all workers that another epoch begins, once they are done with what is left of the last one.
+        """Tell all workers that another epoch begins, once they have finished what is left of the last one.
 
         Args:
-            epoch: which one since the workers started.
-            shared_seed: what DataPipes are seeded with.
-            number: which one of the loader.
-            tells_number: whether the dataset is told of it.
+            epoch: the number of the epoch since the workers started.
+            shared_seed: the seed for DataPipes.
+            number: the loader's number of the epoch.
+            tells_number: whether to call the dataset's `set_epoch`.
             wait: waits for an answer of a worker.
-            note: is told of every answer that nobody will receive.
+            note: called with every answer that will not be delivered.
         """
         self.check()
-        # As in torch, where they are done with it too: a dataset may count, or draw, on every sample.
+        # As in torch, where workers finish the old epoch, too: a dataset may count or draw on every sample.
         while True:
             while self.inbox:
                 note(self.inbox.popleft())
@@ -158,17 +161,17 @@ class ProcessWorkers:
         self.begin(epoch, shared_seed, number, tells_number)
 
     def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
-        """Tells all workers that another epoch begins; the arguments are those of `resume`."""
+        """Tell all workers that another epoch begins. The arguments are those of `resume`."""
         content = pickle.dumps((shared_seed, number, tells_number))
         for worker in range(len(self.workers)):
             self._memory.send(worker, "resume", epoch, 0, content)
 
     def under_way(self, worker: int) -> int:
-        """How many batches `worker` was asked for that it has not answered."""
+        """Return the number of batches that `worker` was asked for and has not answered."""
         return len(self._requests[worker])
 
     def dismiss(self, worker: int) -> None:
-        """Lets `worker` end: there is no more work for it."""
+        """Let `worker` end: there is no more work for it."""
         descriptor = self._pidfds[worker]
         if descriptor is not None:
             self._memory.send(worker, "stop", 0, 0)
@@ -180,7 +183,7 @@ class ProcessWorkers:
             os.close(descriptor)
 
     def check(self) -> None:
-        """Raises when a worker has died, or when these workers are another process's."""
+        """Raise an error if a worker has died or if these workers belong to another process."""
         if self.closed:
             _stay_silent_at_exit()
             return
@@ -191,10 +194,10 @@ class ProcessWorkers:
             self._raise_death(worker)
 
     def receive(self, timeout: float | None) -> bool:
-        """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first.
+        """Wait until an answer is in the inbox; return False if `timeout` seconds pass first.
 
         Raises:
-            RuntimeError: a worker has died, in torch's words.
+            RuntimeError: a worker has died; the message is torch's.
         """
         self._unpack()
         while not self.inbox:
@@ -210,17 +213,17 @@ class ProcessWorkers:
         return True
 
     def gather(self) -> None:
-        """Takes in what has come, without waiting; whether a worker has died is for `receive` to find out."""
+        """Take in the answers that have come, without waiting. Does not detect dead workers; `receive` does."""
         while self._memory.receive([], 0.0, self._heard.append) == _HEARD:
             pass
         self._unpack()
 
     def listen(self) -> None:
-        """Counts the answers that have come among what is ahead."""
+        """Count the answers that have come as batches ahead."""
         self._memory.listen()
 
     def _unpack(self) -> None:
-        """Brings what was heard into the inbox. Should a signal's exception interrupt it, it is begun again."""
+        """Move received answers into the inbox. If a signal handler raises in between, call it again."""
         while self._heard:
             answer = ProcessAnswer(*self._heard[0])
             self._begun.add(answer.worker)
@@ -232,14 +235,14 @@ class ProcessWorkers:
             self._heard.popleft()
 
     def report(self, worker: int) -> str:
-        """What `worker` has been doing, and for how long; with its Python stack."""
+        """Return what `worker` has been doing, for how long, and its Python stack."""
         process, since = self.workers[worker], self._memory.busy_since(worker)
         told = f"worker {worker} (pid {process.pid})"
         if not since:
             return f"{told} has not begun with {self._working_on(worker)}"
         seconds = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - since) / 1e9
         text = f"{told} has been busy for {seconds:.1f} seconds with {self._working_on(worker)}"
-        # Only now: a process that has not begun has no handler for this signal, and would be ended by it.
+        # Only now: a process that has not begun has no handler for this signal and would be ended by it.
         stack = self._stack_of(worker)
         return f"{text}; its Python stack:\n{stack}\n{advice(stack, self._method)}" if stack else text
 
@@ -258,10 +261,10 @@ class ProcessWorkers:
         offset, size = self._memory.call_stack(worker)
         file = self._memory.descriptors[0]
         if identity_of(file) != self._memory_file:
-            return ""  # Closed by other code; another file may have its number.
+            return ""  # Closed by other code; another file may have its number now.
         with contextlib.suppress(OSError):
             os.pwrite(file, bytes(size), offset)
-            # The workers have this very file open, so they write where it stands.
+            # The workers share this open file description, so they write at its offset.
             os.lseek(file, offset, os.SEEK_SET)
             signal.pidfd_send_signal(descriptor, STACK_SIGNAL)
         deadline, stack, last = time.monotonic() + deadlines.STACK, b"", b"\0"
@@ -271,7 +274,7 @@ class ProcessWorkers:
         return stack.decode(errors="replace").rstrip()
 
     def _raise_death(self, worker: int) -> None:
-        if self.closed:  # By another thread.
+        if self.closed:  # Closed by another thread.
             _stay_silent_at_exit()
             raise StopIteration
         process = self.workers[worker]
@@ -286,11 +289,11 @@ class ProcessWorkers:
         raise RuntimeError(exited(process.pid, code, doing, has_begun, self._method))
 
     def _raise_closed(self) -> NoReturn:
-        """Ends the workers, which live, because nothing tells any more when one dies."""
-        if self.closed:  # By another thread, and so were the descriptors.
+        """End the workers, which are alive, because their deaths can no longer be detected."""
+        if self.closed:  # Closed by another thread, as were the descriptors.
             _stay_silent_at_exit()
             raise StopIteration
-        # The numbers may be other files' by now.
+        # The numbers may belong to other files by now.
         self._pidfds = [None] * len(self._pidfds)
         self._reusable = False
         self.close()
@@ -301,7 +304,7 @@ class ProcessWorkers:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether these workers are those of another process, of which this one is a fork."""
+        """True if this process is a fork of the one that owns these workers."""
         return os.getpid() != self._owner
 
     def _refuse_foreign(self) -> None:
@@ -312,13 +315,13 @@ class ProcessWorkers:
             )
 
     def close(self, patience: float | None = None, is_hurried: Callable[[], bool] | None = None) -> None:
-        """Ends the workers: in good order, and by force when they take too long. May be called again.
+        """End the workers: gracefully, or by force if they take too long. May be called more than once.
 
-        What interrupts it, as Ctrl-C does, has it wait no longer, and is raised when they have ended.
+        An interrupt such as Ctrl-C ends the waiting; it is raised after the workers have ended.
 
         Args:
-            patience: seconds to wait for what they are doing. Default `deadlines.GRACE`.
-            is_hurried: asked while it waits; True ends the patience.
+            patience: seconds to wait for what the workers are doing. Default `deadlines.GRACE`.
+            is_hurried: called during the wait; returning True ends the patience.
         """
         if self.closed:
             return
@@ -338,7 +341,7 @@ class ProcessWorkers:
             if descriptor is not None:
                 self._forget(worker, descriptor)
         self.inbox.clear()
-        if not left and self._reusable:  # Else somebody may still write there.
+        if not left and self._reusable:  # Otherwise a process may still write there.
             give_back(self._loader(), self._memory)
         for interrupt in interrupts:
             raise interrupt
@@ -348,7 +351,7 @@ _live: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()
 
 
 def _forget_parents_workers() -> None:
-    # A forked child has no workers: when it ends, multiprocessing would end its parent's.
+    # A forked child has no workers, but when it ends multiprocessing would end its parent's.
     for group in list(_live):
         for process in group.workers:
             multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
@@ -363,21 +366,21 @@ _exiting = threading.Event()
 
 @atexit.register
 def _close_all() -> None:
-    # Before multiprocessing's own handler, which would end the workers in the middle of what they do.
+    # Runs before multiprocessing's own handler, which would end the workers in the middle of their work.
     _exiting.set()
     for group in list(_live):
         group.close()
 
 
 def _stay_silent_at_exit() -> None:
-    """Does not return in a daemon thread while the interpreter ends: nobody is left to whom an error could be told."""
+    """Block forever in a daemon thread while the interpreter exits: an error could not be reported to anyone."""
     while _exiting.is_set() and threading.current_thread() is not threading.main_thread():
         time.sleep(60)
 
 
 @contextlib.contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Blocks Ctrl-C while a process starts, in it too: until it has a handler it would print a traceback."""
+    """Block Ctrl-C while a process starts, also in that process: without a handler it would print a traceback."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

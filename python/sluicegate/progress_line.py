@@ -1,4 +1,4 @@
-"""`ProgressLine`: how far a long task has come, on one line of the terminal."""
+"""`ProgressLine`: the progress of a long task, on one line of the terminal."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import sys
 import time
 from types import TracebackType
 
-# Seconds between two looks of the line.
+# Seconds between two updates of the line.
 _INTERVAL = 0.1
 
 
 class ProgressLine:
-    """A line on stderr that tells how far a task has come; nothing at all where stderr is no terminal.
+    """A line on stderr that shows the progress of a task; nothing if stderr is not a terminal.
 
     Args:
         what: the task, in a few words.
-        total: the number of steps; None where nobody knows it.
+        total: the number of steps; None if unknown.
 
     Examples:
         >>> with ProgressLine("counting", 3) as line:
@@ -31,7 +31,7 @@ class ProgressLine:
         self._started = self._last = time.monotonic()
 
     def advance(self, steps: int) -> None:
-        """Takes note of `steps` more that are done."""
+        """Record that `steps` more are done."""
         self.done += steps
         if self._shown and time.monotonic() - self._last >= _INTERVAL:
             self._show()
@@ -45,17 +45,17 @@ class ProgressLine:
             share = self.done / self.total if self.total else 1.0
             left = f", {elapsed / share - elapsed:.0f} s left" if 0 < share < 1 else ""
             text = f"{self.what}: {self.done:,} of {self.total:,} ({share:.0%}{left})"
-        # To the end of the line, over what was longer.
+        # Clears the rest of the line, which may have been longer.
         print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
 
     def __enter__(self) -> ProgressLine:
-        """Itself."""
+        """Return this line."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Leaves the line as it is last, and goes to the next."""
+        """Show the final progress, and go to the next line."""
         if self._shown:
             self._show()
             print(file=sys.stderr)

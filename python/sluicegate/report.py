@@ -1,4 +1,4 @@
-"""What a worker says beside a batch: which samples of its stream are in it, and where it is in its dataset."""
+"""`Reporter`: what a worker reports with a batch: which samples of its stream it has, and the dataset's position."""
 
 from __future__ import annotations
 
@@ -15,17 +15,21 @@ from .stream_fetcher import StreamFetcher
 
 _SIZE = struct.Struct("=I")
 
-# Of a stream: the ordinal of the first sample of the batch, how many it has, and what tells them. Then the state of the
-# dataset, pickled; the global generators; and what they were when the epoch began. Last, a warning for the user.
+# A tuple of five parts:
+# - for a stream: the ordinal of the batch's first sample, the number of its samples, and their ids;
+# - the pickled state of the dataset;
+# - the global generators;
+# - what they were when the epoch began;
+# - a warning for the user.
 Report: TypeAlias = tuple[tuple[int, int, "list[Any] | Untold | None"] | None, bytes | None, Any, Any, "str | None"]
 
 
 class Reporter:
-    """Makes the reports of one worker, each of what has changed since the one before.
+    """Makes the reports of one worker. Each report has what has changed since the previous one.
 
     Args:
-        every: after how many batches the dataset is asked for its state: torchdata's `snapshot_every_n_steps`.
-        watches_generators: whether to report the global generators, where somebody draws from them.
+        every: the number of batches between requests for the dataset's state: torchdata's `snapshot_every_n_steps`.
+        watches_generators: whether to report the global generators when values have been drawn from them.
     """
 
     def __init__(self, every: int, watches_generators: bool) -> None:
@@ -33,39 +37,40 @@ class Reporter:
         self._generators: _core.GlobalGenerators | None = global_generators() if watches_generators else None
         self._before: Any = None
         self._batches = 0
-        # What the dataset said last, and after how many samples of the stream.
+        # The dataset's last state, and the number of samples of the stream before it.
         self._told: dict[str, Any] | None = None
         self._start: Any = None
         # For the next report.
         self.warning: str | None = None
 
     def generators(self) -> Any:
-        """The global generators as they are; None where they are not watched."""
+        """Return the current state of the global generators; None if they are not watched."""
         return None if self._generators is None else self._generators.take()
 
     def begin(self, fetcher: MapFetcher | StreamFetcher | None, start: Any = None, before: Any = None) -> None:
-        """Takes note of where an epoch begins.
+        """Record where an epoch begins.
 
         Args:
-            fetcher: of the epoch.
-            start: what `generators` returned before it was made, unless the consumer knows that: a stream without a
-                state is read again from there.
-            before: what `generators` returned before it was made, of a stream.
+            fetcher: the epoch's fetcher.
+            start: what `generators` returned before the fetcher was made, unless the consumer knows it: a stream
+                without a state is read again from there.
+            before: for a stream, what `generators` returned before the fetcher was made.
         """
         is_told = isinstance(fetcher, StreamFetcher) and not fetcher.place.is_stateful
         self._start = start if is_told else None
         self._batches = 0
         self._told = None
-        # A lazy stream says nothing yet of the epoch that begins.
+        # A lazy stream has no state yet for the epoch that begins.
         if isinstance(fetcher, StreamFetcher) and self._every != 1 and not fetcher.place.is_lazy:
-            # It is kept over batches in which a dataset may go on changing the very objects that it returned.
+            # Copied because it is kept over several batches, in which the dataset may modify the objects that it
+            # returned.
             self._told = copy.deepcopy(fetcher.place.state())
         if self._generators is not None:
-            # What the stream drew in `iter` is news too.
+            # What the stream drew in `iter` has to be reported, too.
             self._before = self._generators.take() if before is None else before
 
     def report(self, fetcher: MapFetcher | StreamFetcher | None) -> Report | None:
-        """What there is to say after a batch, an error or the end of the stream; None when there is nothing."""
+        """Return the report after a batch, an error or the end of the stream; None if there is nothing to report."""
         self._batches += 1
         generators = None
         # Before the first epoch has begun there is nothing to compare with.
@@ -85,12 +90,12 @@ class Reporter:
         if isinstance(fetcher, MapFetcher):
             return fetcher.place.state()
         place = fetcher.place
-        # Only of what is exact can the rest be split among another number of workers.
+        # Only an exact position allows splitting the rest among a different number of workers.
         is_due = self._every == 1 or fetcher.is_native or (self._every > 0 and self._batches % self._every == 0)
         if place.is_lazy:
             return place.state() if is_due else place.marked()
         if is_due or not place.is_stateful:
-            # As above; where it is asked again after every batch, nothing is kept.
+            # Copied for the same reason as above, unless the dataset is asked after every batch and nothing is kept.
             self._told = place.state() if self._every == 1 else copy.deepcopy(place.state())
             return self._told
         assert self._told is not None
@@ -98,13 +103,13 @@ class Reporter:
 
 
 def attached(content: bytes, report: Report | None) -> bytes:
-    """`content` with a report behind it; whoever unpickles `content` does not see it."""
+    """Return `content` with a report appended, which unpickling `content` ignores."""
     text = b"" if report is None else _pickled(report)
     return b"".join((content, text, _SIZE.pack(len(text))))
 
 
 def attachment(content: bytes) -> Report | None:
-    """The report behind `content`."""
+    """Return the report appended to `content`."""
     end = len(content) - _SIZE.size
     (size,) = _SIZE.unpack_from(content, end)
     report: Report | None = pickle.loads(content[end - size : end]) if size else None
@@ -118,5 +123,5 @@ def _pickled(report: Report) -> bytes:
         last, *rest = report
         if last is None or last[2] is None:
             raise
-        # The rest has no objects of the user's. Whoever receives the batch hears why nobody knows its samples.
+        # The rest contains no user objects. The consumer gets the reason why the ids of the samples are unknown.
         return pickle.dumps(((*last[:2], Untold(f"{type(error).__name__}: {error}")), *rest))

@@ -1,4 +1,4 @@
-"""What workers said beside their batches, as far as the consumer has received them."""
+"""`Reports`: what workers reported with the batches that the consumer has received."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from .stateful import Untold, unpickled
 
 
 class Reports:
-    """By worker: where it was in its dataset when it had made the batch that was received from it last.
+    """By worker: its position in the dataset after the last batch that was received from it.
 
     Args:
         num_workers: the number of workers.
-        places: where each was when the state was taken that the epoch goes on from; empty when there is none.
-        next_worker: whose turn it is.
+        places: each worker's position in the state that the epoch resumes from; empty if there is none.
+        next_worker: the worker whose turn it is.
     """
 
     def __init__(self, num_workers: int, places: list[dict[str, Any] | None], next_worker: int) -> None:
         self._places = [*places, *[None] * (num_workers - len(places))]
         self._states: list[bytes | None] = [None] * num_workers
         self._generators: list[Any] = [None] * num_workers
-        # The generators when the worker began the epoch, of those that worked in one before.
+        # The generators at the beginning of the epoch, for workers that took part in an earlier epoch.
         self._starts: list[Any] = [None] * num_workers
         self._next = next_worker
-        # What a worker warns of, until the user is told.
+        # A worker's warning, until it is shown to the user.
         self.warning: str | None = None
-        # Those whose stream has ended, and who are not asked any more.
+        # Workers whose stream has ended and that get no more requests.
         self.retired = {worker for worker, place in enumerate(places) if place is not None and place.get("retired")}
 
     def deliver(self, worker: int, report: Report | None) -> tuple[int, int, list[Any] | Untold | None] | None:
-        """Takes note of a batch that is received, and returns which samples of its stream are in it."""
+        """Record a batch that was received, and return which samples of its stream are in it."""
         self._next = (worker + 1) % len(self._places)
         if report is None:
             return None
@@ -44,27 +44,27 @@ class Reports:
         return last
 
     def note(self, answer: Any) -> None:
-        """Takes note of what a worker said beside a batch that nobody receives."""
+        """Record the report of a batch that will not be delivered."""
         self.deliver(answer.worker, answer.report)
 
     def retire(self, worker: int, report: Report | None) -> None:
-        """Takes note of what a worker said when its turn came and its stream had ended."""
+        """Record the report of a worker whose stream had ended when its turn came."""
         turn = self._next
         self.deliver(worker, report)
         self._next = turn
         self.retired.add(worker)
 
     def state(self) -> dict[str, Any]:
-        """As a state keeps it, wherever the consumer is.
+        """Return the part of a loader's state that concerns workers.
 
         Raises:
-            RuntimeError: a worker's dataset could not say where it is.
+            RuntimeError: a worker's dataset could not provide its state.
         """
         places = self.places()
         return {"next_worker": self._next, "workers": places if any(place is not None for place in places) else []}
 
     def places(self) -> list[dict[str, Any] | None]:
-        """Where each worker is; None of those that have said nothing."""
+        """Return each worker's position; None for workers that have reported nothing."""
         return [self._place(worker) for worker in range(len(self._places))]
 
     def _place(self, worker: int) -> dict[str, Any] | None:

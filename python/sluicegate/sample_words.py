@@ -1,4 +1,4 @@
-"""How messages speak of samples: their indices, where those came from, and their shapes."""
+"""How messages describe samples: their indices, where those came from, and their shapes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from torch.utils.data import BatchSampler
 
 from .stateful import attribute
 
-# So many indices are named in a message; a batch may have thousands.
+# The most indices named in a message; a batch may have thousands.
 _NAMED_INDICES = 16
 
 
 def sampler_name(index_sampler: Any) -> str:
-    """The class that is to blame for an index: a BatchSampler only cuts what another sampler yields."""
+    """Return the class to blame for an index: a BatchSampler only groups what another sampler yields."""
     inner = attribute(index_sampler, "sampler") if isinstance(index_sampler, BatchSampler) else None
-    # Accelerate's batch samplers are subclasses that hold a batch sampler instead.
+    # Accelerate's batch samplers are subclasses that contain a batch sampler instead.
     return type(index_sampler if inner is None else inner).__name__
 
 
 def indices_in_words(index: Any) -> str:
-    """`index` for a message: all indices of a small batch, the first ones of a large one."""
+    """Return `index` for a message: all indices of a small batch, the first ones of a large one."""
     try:
         return _in_words(index)
-    except Exception:  # What is to be told of counts, not that the index can't be shown.
+    except Exception:  # The message matters, not that the index can't be shown.
         return f"<{type(index).__name__}>"
 
 
@@ -38,7 +38,7 @@ def _in_words(index: Any) -> str:
 
 
 def shapes_of(sample: Any) -> Any:
-    """The shapes of the tensors and arrays in a sample, nested as they are."""
+    """Return the shapes of the tensors and arrays in a sample, in the same nesting."""
     if isinstance(sample, dict):
         return {key: shapes_of(value) for key, value in sample.items()}
     if isinstance(sample, Sequence) and not isinstance(sample, (str, bytes)):
@@ -48,5 +48,5 @@ def shapes_of(sample: Any) -> Any:
 
 
 def shapes_in_words(shapes: Any) -> str:
-    """What `shapes_of` returned, for a message."""
+    """Return a result of `shapes_of` as text for a message."""
     return f"shape {shapes}" if isinstance(shapes, tuple) else f"shapes {shapes}"

@@ -23,28 +23,29 @@ if TYPE_CHECKING:
     from .dataloader import DataLoader
     from .worker_iterator import WorkerIterator
 
-# How often one who waits for another to hear looks whether that one still does.
+# How often a thread that waits for another one to receive checks that the other one is still alive.
 _LOOK_SECONDS = 1.0
 
-# By a loader: the workers that it has together with others. Beside it and not on it, as its slots are.
+# By loader: the workers that it shares with others. Kept outside the loader, like its slots.
 _shared: weakref.WeakKeyDictionary[Any, SharedWorkers] = weakref.WeakKeyDictionary()
 
 
 def share_workers(loader: DataLoader[Any], other: DataLoader[Any]) -> None:
-    """Lets iterators of `loader` and of `other` be served by one set of workers."""
+    """Let iterators of `loader` and of `other` be served by one set of workers."""
     _shared[loader] = _shared.setdefault(other, SharedWorkers())
 
 
 def shared_by(loader: DataLoader[Any]) -> SharedWorkers | None:
-    """The workers that `loader` shares with others."""
+    """Return the workers that `loader` shares with others; None if it shares none."""
     return _shared.get(loader)
 
 
 class SharedWorkers:
-    """The workers of several loaders: they start with the first iterator, and end with the last one.
+    """Workers of several loaders, which start with the first iterator and end with the last one.
 
-    Each iterator has a `WorkerShare`. A worker is asked for no more at a time than by a loader of its own; what is
-    more waits here, first come first served. Iterators may be used on different threads: whoever waits hears for all.
+    Each iterator has a `WorkerShare`. A worker never has more requests at a time than it would from a single loader;
+    further requests wait here, first come, first served. Iterators may be used on different threads: a thread that
+    waits receives for all of them.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class SharedWorkers:
 
     def _begin_anew(self) -> None:
         self._owner = os.getpid()
-        # Guards what follows.
+        # Guards everything below.
         self._lock = threading.RLock()
         self._hearer: threading.Thread | None = None
         self._group: ProcessWorkers | ThreadWorkers | None = None
@@ -60,20 +61,20 @@ class SharedWorkers:
         self._told: int | None = None
         self._numbers = itertools.count()
         self._shares: weakref.WeakValueDictionary[int, WorkerShare] = weakref.WeakValueDictionary()
-        # By worker: what it is still to be asked for.
+        # By worker: the requests that have not been sent yet.
         self._waiting: list[deque[tuple[int, int, BatchIds]]] = []
         self._limit = 0
-        # What was said of a worker that died: everybody is told.
+        # The error of a worker that died; every share raises it.
         self._death: RuntimeError | None = None
 
     def share(
         self, iterator: WorkerIterator, loader: DataLoader[Any], make: Callable[[], ProcessWorkers | ThreadWorkers]
     ) -> WorkerShare | None:
-        """A share for `iterator`; None for one whose workers must be told something else than these.
+        """Return a share for `iterator`; None if it needs workers with other settings than these.
 
         Args:
-            iterator: whose batches are to be fetched.
-            loader: where the arguments are read, now.
+            iterator: the iterator whose batches are to be fetched.
+            loader: where the arguments are read, at the call.
             make: starts workers.
         """
         if self._owner != os.getpid():
@@ -96,11 +97,11 @@ class SharedWorkers:
 
     @property
     def parties(self) -> int:
-        """For how many iterators the workers work."""
+        """The number of iterators that the workers serve."""
         return max(len(self._shares), 1)
 
     def ask(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
-        """Asks `worker` for one batch, at once or when it has time."""
+        """Ask `worker` for one batch, at once or when it has time."""
         with self._lock:
             self._waiting[worker].append((epoch, number, ids))
             self._send_waiting()
@@ -110,23 +111,23 @@ class SharedWorkers:
             return
         for worker, waiting in enumerate(self._waiting):
             while waiting and self._group.under_way(worker) < self._limit:
-                # Nobody waits any more for what a share has left behind.
+                # Requests of a share that has left are no longer needed.
                 if waiting[0][0] >> EPOCH_BITS in self._shares:
                     self._group.fetch(worker, *waiting[0])
                 waiting.popleft()
 
     def tell_epoch(self, shared_seed: int | None, number: int, is_told: bool) -> None:
-        """Has the workers tell the dataset which epoch it is, where that is not told with every batch."""
+        """Make the workers call the dataset's `set_epoch`, unless the epoch is sent with every batch."""
         with self._lock:
             if is_told and self._told != number and self._group is not None and not self._group.tells_epoch:
                 self._group.begin(0, shared_seed, number, is_told)
             self._told = number
 
     def receive(self, share: WorkerShare, timeout: float | None) -> bool:
-        """Waits until there is something in the inbox of `share`; False when `timeout` seconds pass first.
+        """Wait until an answer is in the inbox of `share`; return False if `timeout` seconds pass first.
 
         Raises:
-            RuntimeError: a worker has died; whoever it worked for is told.
+            RuntimeError: a worker has died; every iterator that it served gets this error.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         is_silent = False
@@ -141,7 +142,7 @@ class SharedWorkers:
                         return False
                     self.check(share)
                     if not self._is_heard(is_silent):
-                        # In this order: should a signal's exception come from here on, it is taken back.
+                        # In this order: if a signal handler raises from here on, the `finally` clause undoes this.
                         is_hearing, self._hearer = True, threading.current_thread()
                 if is_hearing:
                     self._hear(share, left)
@@ -158,10 +159,11 @@ class SharedWorkers:
                 share.heard.ring()
 
     def _is_heard(self, is_silent: bool) -> bool:
-        """Returns True if another thread hears for all.
+        """Return True if another thread receives for all.
 
-        A second exception of a signal may have kept the last one from saying that it left. If nothing was heard for a
-        while, it is checked that the thread is alive; not always, for the reason in `ThreadWorkers.receive`.
+        A second signal handler's exception may have kept the last receiver from saying that it left. So if nothing was
+        received for a while, this checks that the thread is alive. It does not check every time, for the reason in
+        `ThreadWorkers.receive`.
         """
         hearer = self._hearer
         if hearer is None or hearer is threading.current_thread():
@@ -183,12 +185,12 @@ class SharedWorkers:
             share = self._shares.get(answer.epoch >> EPOCH_BITS)
             if share is not None:
                 share.take(answer)
-            # Last of all: should a signal's exception come before, the answer is handed out once more.
+            # Last: if a signal handler raises before this, the answer is handed out once more.
             inbox.popleft()
         self._send_waiting()
 
     def check(self, share: WorkerShare) -> None:
-        """Raises when a worker has died, or when these workers are another process's."""
+        """Raise an error if a worker has died or if these workers belong to another process."""
         group = share.group
         with self._lock, self._death_noted(share):
             group.check()
@@ -202,27 +204,27 @@ class SharedWorkers:
         except RuntimeError as error:
             if share.group.closed and share.group is self._group:
                 self._death = error
-                share.has_left = True  # As of workers of one's own: it is said once, and then there is nothing more.
+                share.has_left = True  # As with unshared workers: the error is raised once, then nothing more comes.
             raise
 
     def leave(self, share: WorkerShare, is_hurried: Callable[[], bool] | None) -> None:
-        """Ends the wait of `share`, which no longer uses the workers; the last one ends them, as their `close` does."""
+        """End the use of the workers by `share`. The last share to leave ends them, as their `close` does."""
         with self._lock:
             self._shares.pop(share.number, None)
             is_last = share.group is self._group and not self._shares
             if is_last:
-                self._group = None  # Whoever comes while they end has others.
+                self._group = None  # Iterators that come while they end get new workers.
         if is_last:
             share.group.close(is_hurried=is_hurried)
 
 
 class WorkerShare:
-    """What one iterator sees of workers that it shares: as if they were its own.
+    """One iterator's view of shared workers: it can be used as if they were its own.
 
     Args:
-        shared: whose share it is.
+        shared: the workers and all their shares.
         group: the workers.
-        number: which share.
+        number: the number of this share.
     """
 
     def __init__(self, shared: SharedWorkers, group: ProcessWorkers | ThreadWorkers, number: int) -> None:
@@ -231,32 +233,32 @@ class WorkerShare:
         self.number = number
         self.has_left = False
         self.inbox: deque[ProcessAnswer | ThreadAnswer] = deque()
-        # Rung when another share has heard for all.
+        # Rung when another share has received for all.
         self.heard = Bell()
         self.workers: list[Any] = group.workers
         self.first_epoch = number << EPOCH_BITS
-        # The iterators begin with different workers: else all would wait for one.
+        # Iterators begin with different workers; otherwise all would wait for the same one.
         self.first_worker = number % len(group.workers)
-        # By epoch and number: the worker of what was asked for and has not come.
+        # By epoch and number: the worker of each batch that was requested and has not come.
         self._under_way: dict[tuple[int, int], int] = {}
 
     @property
     def closed(self) -> bool:
-        """Whether nothing comes any more."""
+        """True if no more answers will come."""
         return self.has_left or self.group.closed
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the workers are those of another process, of which this one is a fork."""
+        """True if this process is a fork of the one that owns the workers."""
         return self.group.is_foreign
 
     @property
     def parties(self) -> int:
-        """For how many iterators the workers work."""
+        """The number of iterators that the workers serve."""
         return self._shared.parties
 
     def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
-        """Asks `worker` for one batch; returns at once."""
+        """Ask `worker` for one batch; return at once."""
         self._under_way[epoch, number] = worker
         try:
             self._shared.ask(worker, epoch, number, ids)
@@ -265,7 +267,7 @@ class WorkerShare:
             raise
 
     def take(self, answer: ProcessAnswer | ThreadAnswer) -> None:
-        """Takes an answer in; it may come twice."""
+        """Take in an answer. The same answer may be passed twice."""
         if (answer.epoch, answer.number) in self._under_way:
             self.inbox.append(answer)
             del self._under_way[answer.epoch, answer.number]
@@ -279,7 +281,7 @@ class WorkerShare:
         wait: Callable[[int], None],
         note: Callable[[Any], None],
     ) -> None:
-        """Begins another epoch, once the workers are done with what is left of the last one."""
+        """Begin another epoch, once the workers have finished what is left of the last one."""
         self.check()
         while True:
             while self.inbox:
@@ -290,31 +292,31 @@ class WorkerShare:
         self._shared.tell_epoch(shared_seed, number, tells_number)
 
     def dismiss(self, worker: int) -> None:
-        """Nothing: others may need `worker`."""
+        """Do nothing: other shares may need `worker`."""
 
     def check(self) -> None:
-        """Raises when a worker has died, or when these workers are another process's."""
+        """Raise an error if a worker has died or if these workers belong to another process."""
         if self.is_foreign:
-            self.group.check()  # Without the lock, which somebody may have held who was not forked.
+            self.group.check()  # Without the lock, which a thread that was not forked may hold.
         self._shared.check(self)
 
     def receive(self, timeout: float | None) -> bool:
-        """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first."""
+        """Wait until an answer is in the inbox; return False if `timeout` seconds pass first."""
         return self._shared.receive(self, timeout)
 
     def gather(self) -> None:
-        """Nothing: whoever waits hears for all."""
+        """Do nothing: the thread that waits receives for all."""
 
     def listen(self) -> None:
-        """Counts the answers that have come, for whomever."""
+        """Count the answers that have come, for whichever share."""
         self.group.listen()
 
     def report(self, worker: int) -> str:
-        """What `worker` has been doing, and for how long; with its Python stack."""
+        """Return what `worker` has been doing, for how long, and its Python stack."""
         return self.group.report(worker)
 
     def close(self, is_hurried: Callable[[], bool] | None = None) -> None:
-        """Leaves the workers to the others; the last one ends them. May be called again."""
+        """Leave the workers to the other shares; the last one ends them. May be called more than once."""
         if self.has_left:
             return
         self.has_left = True
@@ -324,7 +326,7 @@ class WorkerShare:
 
 
 def _terms(iterator: WorkerIterator, loader: DataLoader[Any]) -> tuple[Any, ...]:
-    """What workers are told when they start: iterators that agree in it may share them."""
+    """Return the settings that workers get at their start: iterators that agree in them may share workers."""
     return (
         *(iterator._dataset_kind, id(iterator._dataset), iterator._auto_collation, iterator._collate_fn),
         *(loader.num_workers, iterator._prefetch_factor, loader.worker_type, loader.worker_init_fn),

@@ -1,4 +1,4 @@
-"""What `DataLoader.state_dict` returns, and what `load_state_dict` makes of it."""
+"""What `DataLoader.state_dict` returns, and how `load_state_dict` reads it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from .dataloader import DataLoader
     from .progress import Progress
 
-# The version of the states that are written. A reader refuses a newer one.
+# The version of the states that are written. Newer versions are refused.
 VERSION = 1
 
-# What the lines of a fingerprint are called in an error.
+# The names of a fingerprint's entries in an error.
 _FINGERPRINT = {
     "kind": "kind of dataset",
     "dataset_len": "length of the dataset",
@@ -42,12 +42,12 @@ _FINGERPRINT = {
     "remainder": "remainder",
     "order": "order",
 }
-# Those that are not always known, or asked for: some samplers know their length only while they are iterated over, and
-# older states say less.
+# Entries that may be unknown: some samplers know their length only while they are iterated over, and older states have
+# fewer entries.
 _MAY_BE_UNKNOWN = {"sampler_len", "drop_last", "seed_samples", "remainder", "order"}
 
 
-# What every state of this version has.
+# The keys of every state of this version.
 _KEYS = {
     *("version", "fingerprint", "epoch", "batches_received", "received_ahead", "position", "drawn", "finished"),
     *("in_epoch", "layout", "left_out", "draws", "rng", "sampler", "sampler_is_over", "num_workers", "order"),
@@ -56,7 +56,7 @@ _KEYS = {
 
 
 def state_of(loader: DataLoader[Any]) -> dict[str, Any]:
-    """The state of `loader`: what its consumer has received."""
+    """Return the state of `loader` after the batches that its consumer has received."""
     return _packed(copy.deepcopy(loader._loader_pending) if loader._loader_pending is not None else _told(loader))
 
 
@@ -77,28 +77,28 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
             "finished": False,
             "in_epoch": True,
         }
-    # What a sampler of the user's, or a dataset, was told: the loader's own count says nothing to them.
+    # The epoch that a user-defined sampler or dataset was given: the loader's own count means nothing to them.
     state["epoch_told"] = loader._loader_epochs.told if progress is None or progress.finished else progress.epoch_told
     state["left_out"] = loader._loader_left_out.state()
-    # Of batches that were received out of turn, or that are to be left out, only their numbers are known: they mean the
-    # same in one layout alone.
+    # Batches that were received out of turn, or that are to be left out, are known only by number, which means the same
+    # only in one layout.
     state["layout"] = _layout(loader) if state["received_ahead"] or _leaves_out_batches(state) else None
     state["draws"] = state["rng"] = None
     if loader.seed is None:
         begun = progress is not None and not progress.finished
         taken = progress.draws if begun and progress is not None else draws.take(loader, loader._index_sampler)
         state["draws"] = None if taken is None else taken.as_text()
-        # The global generators belong to the process: what one rank says of them is not for another.
+        # The global generators belong to the process: one rank's are not for another.
         state["rng"] = None if is_one_of_many() else global_state()
     state |= _sampler_state(progress)
     state["num_workers"] = loader.num_workers
     state["order"] = None if progress is None or progress.finished else progress.order
-    # Between these and the received ones lies what was drawn ahead, before the generators came to where they are.
+    # The requests between those received and these were drawn ahead, before the generators reached their saved state.
     state["requests_drawn"] = None if progress is None or progress.finished else progress.requests_drawn
     state["base_seed"] = None if progress is None else progress.base_seed
     state["begins_iterator"] = progress is None or progress.begins_iterator
     if progress is not None and progress.finished:
-        # Persistent workers keep the seed that they were given; others get another with every iterator.
+        # Persistent workers keep their seed; other workers get a new one with every iterator.
         state["begins_iterator"] = not loader.persistent_workers
         state["base_seed"] = progress.base_seed if loader.persistent_workers else None
     state |= {"next_worker": 0, "workers": []} if progress is None else progress.fetching_state()
@@ -107,17 +107,17 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
     return state
 
 
-# What is known of a worker, in the sequence in which a state lists it. Behind that, under its name, what is known of
-# some: the generators at the epoch's start, where a stream is read again from them ("start"), and that its stream's end
-# was heard of, so that it is not asked any more ("retired").
+# The facts about a worker, in the order in which a state lists them. After them come named facts that only some workers
+# have: the generators at the start of the epoch, if a stream is read again from there ("start"), and that the end of
+# its stream was received, so that it gets no more requests ("retired").
 PLACE = ("state", "at", "samples", "ended", "rng", "over")
 
 
 def _packed(state: dict[str, Any]) -> dict[str, Any]:
-    """`state` with the same keys at any time.
+    """Return `state` in the form that is saved, which has the same keys at any time.
 
-    `torch.distributed.checkpoint` loads the keys that a fresh state has, and takes mappings, and lists that hold some,
-    apart. What user-defined objects say has any keys, so it is in tuples, which are kept whole.
+    `torch.distributed.checkpoint` loads the keys that a fresh state has. It takes apart mappings and lists that contain
+    mappings. The states of user-defined objects may have any keys, so they are put into tuples, which are kept whole.
     """
     workers: Any = [None if place is None else _packed_place(place) for place in state["workers"]]
     if any(place is not None and place["state"] for place in state["workers"]):
@@ -128,13 +128,16 @@ def _packed(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unpacked(state: dict[str, Any]) -> dict[str, Any]:
-    """What `_packed` was given."""
+    """Undo `_packed`."""
     workers = [None if packed is None else _unpacked_place(packed) for packed in state["workers"]]
     return state | {"workers": workers, "draws": _mapping(state["draws"]), "rng": _mapping(state["rng"])}
 
 
 def _unwrapped(state: Any) -> Any:
-    """`state` with what the sampler said; older states have no tuple, and in JSON a tuple is a list."""
+    """Return `state` with the sampler's state unwrapped.
+
+    Older states have no tuple, and JSON turns tuples into lists.
+    """
     if isinstance(state, Mapping) and isinstance(sampler := state.get("sampler"), (list, tuple)) and len(sampler) == 1:
         return {**state, "sampler": sampler[0]}
     return state
@@ -167,7 +170,7 @@ def _mapping(pairs: list[list[str]] | None) -> dict[str, str] | None:
 
 
 def _sampler_state(progress: Progress | None) -> dict[str, Any]:
-    """What a stateful sampler says; before the first batch of an epoch, what it said at the end of the one before."""
+    """Return a stateful sampler's state; before an epoch's first batch, its state at the end of the previous epoch."""
     if progress is None:
         return {"sampler": None, "sampler_is_over": False}
     told = progress.sampler_state()
@@ -178,23 +181,24 @@ def _sampler_state(progress: Progress | None) -> dict[str, Any]:
 
 
 def _leaves_out_batches(state: dict[str, Any]) -> bool:
-    """Whether batches are left out that are still to come."""
+    """Return True if there are batches to leave out that have not come yet."""
     here = (state["epoch"], state["batches_received"])
     return any((epoch, stop - 1) >= here for epoch, _, stop in state["left_out"]["batches"])
 
 
 def is_one_of_many() -> bool:
-    """Whether there are other ranks: what this one says of its global generators is not for them."""
+    """Return True if there are other ranks, for which this rank's global generators are not meant."""
     distributed = torch.distributed
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
 def fingerprint(loader: DataLoader[Any], progress: Progress | None = None) -> dict[str, Any]:
-    """What shapes the order of `loader`: a state goes on only where all of it is the same.
+    """Return what determines the order of `loader`: a state can be resumed only if all of it is the same.
 
     Args:
-        loader: where the arguments are read, now.
-        progress: the epoch that runs, which keeps the name of its order: of many numbers it takes time to say.
+        loader: where the arguments are read, at the call.
+        progress: the running epoch, which caches the identity of its order: for an order of many numbers it takes time
+            to compute.
     """
     sampler = loader._index_sampler
     shape: dict[str, Any] = {
@@ -217,8 +221,8 @@ def fingerprint(loader: DataLoader[Any], progress: Progress | None = None) -> di
         progress.identity = identity
     shape |= {"dataset_len": _length(loader.dataset), "order": identity}
     if Ordering.of(loader) is not None:
-        # The state says how many samples were read, by all ranks: from there on batches may have another size, and
-        # there may be other ranks.
+        # The state counts the samples that all ranks have read, so from there on the batch size and the number of ranks
+        # may differ.
         del shape["batch_size"]
         inner = whole.sampler
         shape["remainder"] = whole.remainder if whole.shard is not None else None
@@ -234,7 +238,7 @@ def _layout(loader: DataLoader[Any]) -> list[int | None]:
 
 
 def _length_of(sampler: Any, seed: int | None) -> int | None:
-    # Without a seed the number of its batches follows from what it draws.
+    # Without a seed, the number of its batches depends on what it draws.
     is_drawn = isinstance(sampler, CoreBatchSampler) and sampler.seed is None and seed is None
     return None if is_drawn else _length(sampler)
 
@@ -247,10 +251,10 @@ def _length(dataset: Any) -> int | None:
 
 
 def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
-    """`state`, checked and copied, as `loader` goes on from it.
+    """Return a checked copy of `state`, ready for `loader` to resume from.
 
     Raises:
-        ValueError: it is no state of ours or torchdata's, one of a newer version, or of another loader.
+        ValueError: not a state of this package or of torchdata, a newer version, or saved by a different loader.
     """
     if is_crate_state(state):
         state = _packed({"version": state["version"], **of_crate(loader, state, fingerprint(loader))})
@@ -282,7 +286,7 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
         and not (name in _MAY_BE_UNKNOWN and None in (there.get(name), here.get(name)))
     ]
     if len(different) > 1 and "order" in different:
-        different.remove("order")  # It follows from the others, and is the longest.
+        different.remove("order")  # It follows from the others and is the longest.
     differences = [
         f"{_FINGERPRINT[name]} {_shown(there.get(name))} there and {_shown(here.get(name))} here" for name in different
     ]
@@ -301,7 +305,7 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
             f"load_state_dict: batches {what} by a loader with (batch_size, ranks) = {tuple(state['layout'])}, and "
             f"this one has {tuple(here_layout)}: only their numbers are known, so both must be the same{way_out}"
         )
-    # Trainers that read a batch ahead say so when the last one was handed out.
+    # Trainers that read one batch ahead set this when the last batch was handed out.
     if state.pop("_iterator_finished", False) and state["in_epoch"]:
         state["is_at_end"] = True
     checked: dict[str, Any] = state
@@ -309,7 +313,7 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
 
 
 def _check_stream(loader: DataLoader[Any], state: dict[str, Any]) -> None:
-    """Refuses what a state says of the places in a stream, where that was changed."""
+    """Raise ValueError if the places in a stream contradict the rest of the state or the stream."""
     dataset, places = loader.dataset, [place for place in state["workers"] if place is not None]
     if state["fingerprint"].get("kind") != "iterable-style":
         return
@@ -323,17 +327,17 @@ def _check_stream(loader: DataLoader[Any], state: dict[str, Any]) -> None:
 
 
 def _lengths(loader: DataLoader[Any], shape: dict[str, Any], epoch: int) -> tuple[int | None, int | None]:
-    """How many batches `epoch` of `loader` has, and how far positions count in it; None of what nobody knows."""
+    """Return the number of batches in `epoch` of `loader`, and the highest position in it; None for what is unknown."""
     sampler, length = loader._index_sampler, shape["sampler_len"]
     ordering = Ordering.of(loader)
     if ordering is None:
         return (_length(sampler), length) if is_known(sampler) else (None, None)
     if Whole.of(ordering).sampler is sampler:
-        # A sampler of batches: how many there are depends on the epoch. Ranks that had it before need not have been as
-        # many as there are: one may have had the last of it.
+        # A batch sampler: the number of batches depends on the epoch. The number of ranks may have been different
+        # before, and one rank may have had the last batch.
         try:
             length = (planned_len(ordering, epoch) + 1) * resolved_shard(ordering.shard)[1]
-        except TypeError:  # It has no length, which is said when it is iterated over.
+        except TypeError:  # It has no length, which is reported when it is iterated over.
             length = None
-    # A batch of this rank is one position or more; there may have been other batch sizes.
+    # A batch of this rank covers at least one position. The batch size may have been different before.
     return length, length

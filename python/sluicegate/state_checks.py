@@ -1,4 +1,4 @@
-"""What is refused of a state that was changed: before anything is made of it, and in words that name the key."""
+"""Checks that a state was not changed, before it is used. Errors name the key."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 _LISTS = (list, tuple)
-# Beyond the known length of an epoch no set of numbers is made of ranges that have more of them than this.
+# Above the known length of an epoch, ranges with more numbers than this are not expanded to sets.
 _MOST_AHEAD, _MOST_LEFT_OUT = 2**20, 2**24
 _FLAGS = ("drawn", "finished", "in_epoch", "begins_iterator", "sampler_is_over")
 _COUNTERS = ("epoch", "batches_received", "position", "num_workers", "next_worker")
-# How many things a loader says of each worker; behind them are pairs of those that only some have.
+# The number of facts that a loader saves of each worker; after them come pairs that only some workers have.
 _PLACE_LENGTH = 6
 _OF_PLACE = {"start", "retired"}
 _OF_STREAM = {"thing", "iterator", "after"}
 
 
 def was_changed(name: str, value: Any, what: str) -> ValueError:
-    """What to raise where `name` is `value` in a state, and no loader says so."""
+    """Return the error for a state in which `name` is `value`, which no loader writes."""
     return ValueError(f"load_state_dict: the state was changed: `{name}` is {reprlib.repr(value)}, and {what}")
 
 
 def check_number(name: str, value: Any, below: int = 2**63, least: int = 0) -> int:
-    """`value`, if it counts something.
+    """Return `value` if it is an integer from `least` to `below` - 1.
 
     Raises:
-        ValueError: it is no integer, below `least`, or not below `below`.
+        ValueError: not an integer, below `least`, or not below `below`.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise was_changed(name, value, "should be an integer")
@@ -38,7 +38,7 @@ def check_number(name: str, value: Any, below: int = 2**63, least: int = 0) -> i
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """`value`, if it is True or False.
+    """Return `value` if it is True or False.
 
     Raises:
         ValueError: it is neither.
@@ -49,10 +49,10 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 def check_list(name: str, value: Any, lengths: Collection[int] | None = None) -> Any:
-    """`value`, if it is a list, or a tuple, of one of these lengths.
+    """Return `value` if it is a list or tuple with one of these lengths.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not.
     """
     if not isinstance(value, _LISTS):
         raise was_changed(name, value, "should be a list")
@@ -62,10 +62,10 @@ def check_list(name: str, value: Any, lengths: Collection[int] | None = None) ->
 
 
 def check_mapping(name: str, value: Any, needed: Collection[str] = ()) -> Mapping[str, Any]:
-    """`value`, if it is a mapping that has these keys.
+    """Return `value` if it is a mapping with these keys.
 
     Raises:
-        ValueError: it is none, or lacks one of them.
+        ValueError: not a mapping, or a key is missing.
     """
     if not isinstance(value, Mapping):
         raise was_changed(name, value, "should be a mapping")
@@ -75,10 +75,10 @@ def check_mapping(name: str, value: Any, needed: Collection[str] = ()) -> Mappin
 
 
 def check_pairs(name: str, value: Any) -> None:
-    """Refuses what are not states of generators, each with its name.
+    """Check that `value` has named states of generators.
 
     Raises:
-        ValueError: they are something else than None, or a list of pairs of strings.
+        ValueError: neither None nor a list of pairs of strings.
     """
     for pair in () if value is None else check_list(name, value):
         if not all(isinstance(part, str) for part in check_list(name, pair, [2])):
@@ -86,12 +86,12 @@ def check_pairs(name: str, value: Any) -> None:
 
 
 def check_loader_state(state: Mapping[str, Any]) -> None:
-    """Refuses a loader's state, as it was saved, whose parts no loader writes.
+    """Check the parts of a loader's state, as it was saved.
 
-    What datasets, iterators and samplers of the user's have returned is theirs, and is not looked at.
+    States that user-defined datasets, iterators and samplers have returned are not examined.
 
     Raises:
-        ValueError: one of its parts is of another kind, out of range, or contradicts another.
+        ValueError: a part has the wrong type, is out of range, or contradicts another.
     """
     check_number("version", state["version"], least=1)
     for name in _COUNTERS:
@@ -107,7 +107,7 @@ def check_loader_state(state: Mapping[str, Any]) -> None:
     for name in ("draws", "rng"):
         check_pairs(name, state[name])
     for name in ("base_seed", "epoch_told", "requests_drawn"):
-        if state.get(name) is not None:  # Older states do not say what was told, nor what was drawn ahead.
+        if state.get(name) is not None:  # Older states lack the epoch told and the requests drawn ahead.
             check_number(name, state[name])
     if (state.get("requests_drawn") or 0) - state["batches_received"] > _MOST_AHEAD:
         raise was_changed("requests_drawn", state["requests_drawn"], "no loader is so far ahead")
@@ -210,15 +210,15 @@ def _checked_range(name: str, pair: Any, least: int = 0) -> tuple[int, int]:
 
 
 def check_reached(state: Mapping[str, Any], batches: int | None, positions: int | None) -> None:
-    """Refuses a state, whose parts are checked, of a place that its epoch does not have.
+    """Check that the place of a state, whose parts are checked, exists in its epoch.
 
     Args:
         state: of a loader.
-        batches: how many batches an epoch has, at most; None where nobody knows.
-        positions: how far `position` counts; None where nobody knows.
+        batches: the most batches that the epoch can have; None if unknown.
+        positions: the highest value of `position`; None if unknown.
 
     Raises:
-        ValueError: the place lies behind the epoch's end.
+        ValueError: the place is after the epoch's end.
     """
     if positions is not None and state["position"] > positions:
         raise was_changed("position", state["position"], f"the epoch has {positions}")
@@ -231,15 +231,15 @@ def check_reached(state: Mapping[str, Any], batches: int | None, positions: int 
 
 
 def check_stream_state(state: Mapping[str, Any], needed: Collection[str], sources: int | None) -> None:
-    """Refuses a state of a `ResumableStream` whose parts no stream writes.
+    """Check the parts of the state of a `ResumableStream`.
 
     Args:
         state: of the stream.
         needed: the keys that it must have.
-        sources: how many are read, by a stream of a format; None of one that reads another iterable.
+        sources: the number of sources of a stream that reads a format; None for one that reads another iterable.
 
     Raises:
-        ValueError: one of its parts is of another kind, out of range, or contradicts another.
+        ValueError: a part has the wrong type, is out of range, or contradicts another.
     """
     check_mapping("state", state, needed)
     check_number("epoch", state["epoch"], below=2**64)

@@ -1,4 +1,4 @@
-"""Objects of the user's that know their own state: datasets, iterators and samplers."""
+"""User-defined objects that know their own state: datasets, iterators and samplers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .global_generators import keeping_generators
 
 
 def is_stateful(item: Any) -> bool:
-    """Whether `item` has both `state_dict` and `load_state_dict`; no base class is asked for."""
+    """Return True if `item` has both `state_dict` and `load_state_dict`; no base class is required."""
     return attribute(item, "state_dict") is not None and attribute(item, "load_state_dict") is not None
 
 
 def attribute(item: Any, name: str) -> Any:
-    """`item.name`; None where there is none, whatever `item` raises then: torch does not ask for it."""
+    """Return `item.name`, or None if that fails with any error: torch does not ask for these attributes."""
     try:
         return getattr(item, name, None)
     except Exception:
@@ -30,22 +30,23 @@ def attribute(item: Any, name: str) -> Any:
 
 
 def is_lazy(iterator: Any) -> bool:
-    """Whether `iterator` may do nothing at all before it is asked for the first time.
+    """Return True if `iterator` may do nothing at all until the first sample is requested.
 
-    Generators do; so may `map`, `filter` and what `itertools` makes, for there may be a generator inside.
+    Generators do nothing until then. So may `map`, `filter` and the objects of `itertools`, as there may be a generator
+    inside.
     """
     return type(iterator).__module__ in ("builtins", "itertools") and not is_stateful(iterator)
 
 
 def restore(item: Any, state: Any) -> None:
-    """Gives `item` its state back: a copy, for some keep what they are given, and go on changing it."""
+    """Restore the state of `item` from a copy, because some objects keep the state that they get and modify it."""
     item.load_state_dict(copy.deepcopy(state))
 
 
 def iter_restored(item: Any) -> Iterator[Any]:
-    """`iter(item)`, of what was given its state back: the state is for this iterator, and for none after it.
+    """Return `iter(item)` for an item whose state was restored. The state applies to this iterator only.
 
-    A stream of Hugging Face's keeps the state that it was given, and would begin every later iteration there too.
+    A Hugging Face stream keeps the state that it was given, and would begin every later iteration there, too.
     """
     iterator: Iterator[Any] = iter(item)
     return _forgetting(item, iterator) if _keeps_what_it_is_given(item) else iterator
@@ -58,25 +59,26 @@ def _keeps_what_it_is_given(item: Any) -> bool:
 
 
 def _forgetting(item: Any, iterator: Iterator[Any]) -> Iterator[Any]:
-    # A generator as `iterator` is one: nothing happens before it is asked, and it is left where this one is.
+    # A generator if `iterator` is one: nothing happens before the first sample is requested, and both are closed
+    # together.
     try:
         first = next(iterator, _END)
     finally:
-        item._starting_state_dict = None  # It is taken up when the first sample is asked for.
+        item._starting_state_dict = None  # It is applied when the first sample is requested.
     if first is not _END:
         yield first
-        del first  # No longer than the caller holds it.
+        del first  # So that it lives no longer than the caller holds it.
         yield from iterator
 
 
 class Untold(NamedTuple):
-    """In the place of a state that could not be told, or not be pickled."""
+    """Stands in for a state that could not be obtained or pickled."""
 
     reason: str
 
 
 def pickled(tell: Callable[[], Any]) -> bytes:
-    """The state that `tell` tells, as it is now; where that fails, why: whoever asks for it hears, and nobody else."""
+    """Return the pickled result of `tell`; if that fails, the pickled reason, which only `unpickled` raises."""
     try:
         return pickle.dumps(tell())
     except Exception as error:
@@ -84,10 +86,10 @@ def pickled(tell: Callable[[], Any]) -> bytes:
 
 
 def unpickled(state: bytes, owner: str) -> Any:
-    """What `pickled` has kept.
+    """Return the state that `pickled` has kept.
 
     Raises:
-        RuntimeError: `owner` could not tell its state.
+        RuntimeError: the state of `owner` could not be obtained.
     """
     told = pickle.loads(state)
     if isinstance(told, Untold):
@@ -96,21 +98,22 @@ def unpickled(state: bytes, owner: str) -> Any:
 
 
 class Pair:
-    """Something that is iterated over and its running iterator, of which either may know its state.
+    """An iterable and its running iterator, either of which may be stateful.
 
-    What is its own iterator has one state. The state of the thing is restored before `iter` is called, that of the
-    iterator after: each needs what the other way round would undo.
+    An iterable that is its own iterator has one state. The state of the iterable is restored before `iter` is called
+    and that of the iterator after it: in the other order each would be undone.
 
     Args:
         thing: what to iterate over.
-        state: what `state` returned once, to go on from there. Default: from the beginning.
-        iterator: `iter(thing)`, where somebody has called it; only without `state`.
+        state: an earlier result of `state`, to resume from. Default: from the beginning.
+        iterator: the result of `iter(thing)`, if it was called already; only without `state`.
     """
 
     def __init__(self, thing: Any, state: dict[str, Any] | None = None, iterator: Iterator[Any] | None = None) -> None:
         state = state or {}
         self.thing = thing
-        # What the thing said before it was given that state: to see what it does when it is left, one begins it there.
+        # The state of the thing before it was given the new one. To see what the thing does when it is left, it is
+        # begun there.
         self._before: Any = None
         if "thing" in state:
             if not is_stateful(thing):
@@ -130,27 +133,27 @@ class Pair:
             restore(self.iterator, state["iterator"])
 
     def see_end(self, state: dict[str, Any]) -> None:
-        """Brings what has read to its end, as `state` says, to that end: it may have to see it to begin anew.
+        """Bring an iterator that has read everything to its end, as in `state`.
 
-        What has begun anew by itself goes on as `state` says.
+        It may need to see the end to start over. An iterator that has started over by itself resumes from `state`.
         """
         if next(self.iterator, _END) is _END:
             return
         if is_lazy(self.iterator):
-            self.iterator = iter(())  # Closed before that: a generator may do something then.
+            self.iterator = iter(())  # Closes the old one first: a generator may act then.
         if _keeps_what_it_is_given(self.thing):
-            return  # It would begin there again, and it does not go on.
+            return  # It would begin there again, and it does not continue.
         if "thing" in state:
             restore(self.thing, state["thing"])
         if "iterator" in state:
             restore(self.iterator, state["iterator"])
 
     def begin_and_leave(self, state: dict[str, Any]) -> None:
-        """Brings a lazy thing, which was given `state`, to where it was when it had begun and was left in that state.
+        """Bring a lazy thing, which was given `state`, to where it was when it had begun and was left in that state.
 
-        What tells nothing of a state that it was given takes it up with its first sample, and what begins anew when it
-        is closed has to have begun: so one more sample is read, and the thing is left behind it. If neither is so, the
-        thing goes on from `state` itself, and is given it again.
+        If the thing does not report a state that it was given, it applies the state with its first sample. If it starts
+        over when it is closed, it must have begun. For both, one more sample is read, and the thing is left after it.
+        If neither is the case, the thing continues from `state` itself, which is restored again.
         """
         thing: Any = self.thing
         takes_up_later = not _are_alike(thing.state_dict(), state["thing"])
@@ -158,7 +161,7 @@ class Pair:
         if takes_up_later or _keeps_what_it_is_given(thing):
             return
         if has_ended:
-            # There was no sample behind which it could be left, and what it does at its end it may do only there.
+            # There was no sample after which it could be left, and what it does at its end it may do only there.
             ended = copy.deepcopy(thing.state_dict())
             begins_anew = self._begins_anew_where_it_was_before()
             if begins_anew:
@@ -166,7 +169,7 @@ class Pair:
         if not begins_anew:
             restore(thing, state["thing"])
         if has_ended or not begins_anew:
-            iter(thing)  # Some take it up here.
+            iter(thing)  # Some things apply the state here.
 
     def _begins_anew_where_it_was_before(self) -> bool:
         if self._before is None:
@@ -177,28 +180,28 @@ class Pair:
         return begins_anew and not has_ended
 
     def _read_and_leave(self) -> tuple[bool, bool]:
-        """Reads one more sample; returns whether there was none, and whether the thing changes when it is left."""
+        """Read one more sample. Return whether there was none, and whether the thing changes when it is left."""
         thing: Any = self.thing
         has_ended = False
         with keeping_generators(), contextlib.suppress(Exception):
             has_ended = next(self.iterator, _END) is _END
-        # Its own objects, perhaps, which it goes on changing.
+        # Copied because they may be its own objects, which it modifies later.
         running = copy.deepcopy(thing.state_dict())
-        self.iterator = iter(())  # Closed before that: a generator may do something then.
+        self.iterator = iter(())  # Closes the old one first: a generator may act then.
         return has_ended, not _are_alike(thing.state_dict(), running)
 
     @property
     def is_lazy(self) -> bool:
-        """Whether the thing says nothing of its running iterator before that was asked for the first time."""
+        """True if the thing does not report on its running iterator before the first sample was requested."""
         return is_stateful(self.thing) and is_lazy(self.iterator)
 
     @property
     def is_stateful(self) -> bool:
-        """Whether either of them is."""
+        """True if the iterable or the iterator is stateful."""
         return is_stateful(self.thing) or is_stateful(self.iterator)
 
     def state(self) -> dict[str, Any]:
-        """The states, each under its name; empty when there are none."""
+        """Return the states by name; empty if there are none."""
         state = {}
         if is_stateful(self.thing) and self.iterator is not self.thing:
             state["thing"] = self.thing.state_dict()
@@ -211,7 +214,7 @@ _END = object()
 
 
 def _are_alike(told: Any, other: Any) -> bool:
-    """Whether two states are equal; JSON may have made lists of the tuples of one."""
+    """Return True if two states are equal. JSON may have turned the tuples of one into lists."""
     if isinstance(told, dict) and isinstance(other, dict):
         return told.keys() == other.keys() and all(_are_alike(value, other[name]) for name, value in told.items())
     if isinstance(told, (list, tuple)) and isinstance(other, (list, tuple)):
@@ -222,15 +225,15 @@ def _are_alike(told: Any, other: Any) -> bool:
 
 
 class Place:
-    """Where the fetcher of a map-style dataset is, with what the dataset says of itself.
+    """The position of a map-style dataset's fetcher, with the dataset's own state.
 
     Args:
-        tell: what the dataset says of itself; None when it says nothing.
+        tell: returns the dataset's state; None if it has none.
     """
 
     def __init__(self, tell: Callable[[], dict[str, Any]] | None) -> None:
         self.tell = tell
 
     def state(self) -> dict[str, Any]:
-        """As a state keeps it."""
+        """Return the position in the form that a state keeps."""
         return {"state": {} if self.tell is None else self.tell(), "at": 0, "samples": 0, "ended": False}

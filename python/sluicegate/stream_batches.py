@@ -1,4 +1,4 @@
-"""Batches of native streams that the core makes, where nobody can tell."""
+"""Batches of native streams that the core makes, if the result is the same as in Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from .stream_images import DecodesImages, StreamImages
 def native_batches(
     iterator: Any, collate_fn: Callable[[Any], Any]
 ) -> tuple[Callable[[int], tuple[Any, int] | None] | None, Callable[[Any], Any]]:
-    """What makes batches of `iterator` without Python, where nobody can tell; and what to collate by.
+    """Return what makes batches of `iterator` without Python, and what to collate by.
+
+    The former is None unless the result is the same as in Python.
 
     Args:
         iterator: of a stream.
@@ -34,19 +36,19 @@ def native_batches(
 
 
 class _ImageBatches:
-    """Batches of samples with images, all of which are decoded in one go."""
+    """Batches of samples with images, which are all decoded together."""
 
     def __init__(self, iterator: DecodesImages[Any], images: StreamImages) -> None:
         self._iterator = iterator
         self._images = images
 
     def next(self, samples: int) -> tuple[Any, int] | None:
-        """The batch of the next `samples` samples, or of fewer at the end, and how many it has; None at the end."""
-        self._iterator.take_images()  # Now, when it is known that nobody asks for single samples.
+        """Return the batch of the next `samples` samples and how many it has: fewer at the end, then None."""
+        self._iterator.take_images()  # Only now is it known that single samples are not requested.
         return self._images.next_batch(self._iterator, samples)
 
 
 def _collate(stream: NativeStream, collate_fn: Callable[[Any], Any], samples: Any) -> Any:
-    """As the core makes it: torch's default can't stack tensors of any length."""
+    """Collate as the core does: torch's default can't stack tensors of different lengths."""
     kinds = () if stream._shape is None else stream._shape[1]
     return stream.collate(samples) if has_own_batches(kinds) else collate_fn(samples)

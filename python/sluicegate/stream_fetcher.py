@@ -21,17 +21,17 @@ class StreamFetcher:
     """Fetches the next samples of an iterable-style dataset and collates them, on the calling thread.
 
     Args:
-        dataset: anything with `__iter__`, which is called now.
+        dataset: anything with `__iter__`, which is called by the constructor.
         auto_collation: whether a request stands for a batch of as many samples, or for one ready-made batch.
         collate_fn: makes a batch of the samples.
-        drop_last: whether the last batch is left out when it is smaller.
+        drop_last: whether the last batch is left out if it is smaller.
         seeding: sets the generators for each sample.
-        resumed: what `place.state()` returned once. A stream that knows its state is put there; any other is read, and
-            its samples dropped.
-        sample_id: what tells a sample: a function of it, or the name or place of a field.
-        before: where the last epoch was left, if that is known.
-        every: after how many batches a stream may be asked for its state; 0 for once an epoch.
-        run: how many samples in a row belong to one worker, of a stream that the core reads.
+        resumed: an earlier result of `place.state()`. A stateful stream is restored; any other stream is read, and its
+            samples are dropped.
+        sample_id: what identifies a sample: a function of it, or the name or position of a field.
+        before: where the last epoch was left, if known.
+        every: the number of batches after which a stream may be asked for its state; 0 for once an epoch.
+        run: for a stream that the core reads, how many consecutive samples belong to one worker.
     """
 
     def __init__(
@@ -51,36 +51,36 @@ class StreamFetcher:
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
         self.drop_last = drop_last
-        # Whether it says where it is at no cost, as the core's streams do.
+        # Whether it reports its position at no cost, as the core's streams do.
         self.is_native = isinstance(dataset, NativeStream) and dataset.splits_anew
-        # One that reads a native stream itself shares it out as it likes.
+        # A dataset that reads a native stream itself splits it as it likes.
         with in_runs(run if self.is_native else 1):
             self.place = StreamPlace(dataset, resumed, before, every, None if seeding is None else seeding.sample)
         self.dataset_iter = self.place.take_iterator()
-        # What makes whole batches; only where nobody asks for the samples themselves.
+        # Makes whole batches; only if the samples themselves are not needed.
         self._native, self.collate_fn = native_batches(self.dataset_iter, collate_fn)
-        # Samples that were read again came through Python, which holds what a shuffle buffer kept of them, and what was
-        # read with them: the core does not have those, and would go on without them.
+        # Samples that were read again came through Python, which holds what a shuffle buffer kept of them and what was
+        # read with them. The core does not have those, and would continue without them.
         was_read_again = resumed is not None and resumed["at"] < resumed["samples"]
         if sample_id is not None or not auto_collation or was_read_again:
             self._native = None
         self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
         if callable(sample_id):
             self._sample_id = sample_id
-        # The ordinal of the first sample of the last batch, how many it has, and what tells them.
+        # The ordinal of the first sample of the last batch, the number of its samples, and their ids.
         self.last: tuple[int, int, list[Any] | None] = (0, 0, None)
-        # What went wrong behind the last batch; it is the answer to the next request.
+        # The error that occurred after the last batch; it is the answer to the next request.
         self._failure: Exception | None = None
-        # Of these all that draws is what they read, each sample from generators of its own.
+        # In these, only the datasets that they read draw, each sample from its own generators.
         reads_only = isinstance(seeding, StreamSeeding) and type(dataset) in (ShuffleBuffer, ShardedIterable)
         self._ahead: Callable[[], Any] = seeding.ahead if reads_only else contextlib.nullcontext  # type: ignore[union-attr]
 
     def fetch(self, index: Any) -> Any:
-        """The next batch; `index` says how many samples.
+        """Return the next batch; `index` says how many samples.
 
         Raises:
             StopIteration: the stream has ended.
-            Exception: what the dataset or `collate_fn` raises; a note says where in the stream.
+            Exception: what the dataset or `collate_fn` raises; a note gives the place in the stream.
         """
         place = self.place
         if place.ended:
@@ -119,7 +119,7 @@ class StreamFetcher:
         batch, count = self._asked(batches, size) or (None, 0)
         place.samples += count
         if 0 < count < size:
-            # Behind it is the end, or an error, which is told to nobody who does not ask.
+            # After it comes the end or an error, which shows only at the next request.
             try:
                 if self._asked(batches, size) is not None:
                     raise AssertionError("there are samples behind a batch that was not full")

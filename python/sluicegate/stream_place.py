@@ -1,4 +1,4 @@
-"""`StreamPlace`: where a pass over a stream is, or over a sampler, and what the pass after it will find."""
+"""`StreamPlace`: where a pass over a stream or a sampler is, and what the next pass will find."""
 
 from __future__ import annotations
 
@@ -9,32 +9,34 @@ from typing import Any
 
 from .stateful import Pair
 
-# So many epochs in a row, each left after its first sample, are read again; of those before them, what they said is
-# believed.
+# At most this many consecutive epochs, each left after its first sample, are read again. For those before them, the
+# states that they reported are used.
 _MOST_EPOCHS = 8
 
 
 class StreamPlace(Iterator[Any]):
-    """Where a pass over a stream is, with what the stream says of itself; the indices of a sampler are one too.
+    """The place of a pass over a stream, with the stream's own state. The indices of a sampler are a stream, too.
 
-    A stream whose iterator is *lazy* (a generator, or what Python makes of one) says nothing of an epoch before its
-    first sample was read, and takes up a state that it was given only then. So where such an epoch was left in its
-    middle, its state does not tell what the next one will find: some begin anew, others go on. It is told by a *mark*
-    instead, a state that lies a little before: to get there, one goes on from it and reads what was read since, and
-    leaves. A mark is taken where a sample is asked for next, so there is always something to be read.
+    A stream whose iterator is *lazy* (a generator, or what Python makes of one) reports nothing about an epoch before
+    the first sample was read, and applies a restored state only then. So if such an epoch was left in the middle, its
+    state does not say what the next epoch will find: some streams start over, others continue.
+
+    Such a place is saved as a *mark* instead: a state from a little earlier. To get to the place, the stream is resumed
+    from the mark, the samples read since then are read again, and the stream is left. A mark is taken only when another
+    sample is about to be read, so there is always something to read again.
 
     Args:
-        stream: anything with `__iter__`, which is called now.
-        resumed: what `state` or `left` returned once, to go on from there. A stream that knows its state is put there;
-            any other is read, and its samples dropped.
-        before: what `left` returned of the epoch before, if anything is known of it.
-        every: after how many batches a mark is taken; 0 for once an epoch.
-        seed: is told the ordinal of every sample that is read again, before it is.
-        iterator: `iter(stream)`, where somebody has called it; only without `resumed`.
-        is_asked: False to leave alone what the stream could say of itself.
+        stream: anything with `__iter__`, which is called by the constructor.
+        resumed: an earlier result of `state` or `left`, to resume from. A stateful stream is restored; any other stream
+            is read, and its samples are dropped.
+        before: what `left` returned for the previous epoch, if known.
+        every: the number of batches between marks; 0 for one per epoch.
+        seed: called with the ordinal of each sample that is read again, before it is read.
+        iterator: the result of `iter(stream)`, if it was called already; only without `resumed`.
+        is_asked: False to ignore the stream's own state.
 
     Raises:
-        RuntimeError: the stream is shorter than it was when `resumed` was told.
+        RuntimeError: the stream is shorter than it was when `resumed` was saved.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class StreamPlace(Iterator[Any]):
         start = resumed or {"state": {}, "at": 0, "samples": 0, "ended": False}
         state = start["state"]
         if (after := state.get("after")) is not None:
-            StreamPlace(stream, after, seed=seed)  # And left.
+            StreamPlace(stream, after, seed=seed)  # Dropped at once, which leaves that epoch.
         pair = Pair(stream, {} if "after" in state else state, iterator)
         for ordinal in range(start["at"], start["samples"]):
             if seed is not None:
@@ -60,7 +62,7 @@ class StreamPlace(Iterator[Any]):
                 next(pair.iterator)
             except StopIteration:
                 if start.get("over"):
-                    break  # Of an epoch that is over as much is read as there is now.
+                    break  # A finished epoch is read again only as far as it goes now.
                 raise RuntimeError(
                     f"the stream ended after {ordinal} samples, but {start['samples']} had been read when its state "
                     "was taken: resume with the data that the state was made with"
@@ -80,7 +82,7 @@ class StreamPlace(Iterator[Any]):
         self._batches = 0
         if self.is_lazy:
             self._untouched = before if resumed is None else resumed
-            # Whether a sample was asked for: by then the stream knows what it was given.
+            # Whether a sample was requested: from then on the stream's state takes the restored one into account.
             self._has_begun = resumed is not None and (start["at"] < start["samples"] or self.ended)
             self._mark = {"state": state, "at": start["at"]}
             if resumed is None:
@@ -88,20 +90,20 @@ class StreamPlace(Iterator[Any]):
             self._is_due = False
 
     def take_iterator(self) -> Iterator[Any]:
-        """What gives the samples, for one who is to hold it: it ends with them, and this may be kept longer."""
+        """Return the iterator over the samples, for the caller to own: this object may be kept longer than that."""
         if self.is_lazy:
             return self
         iterator, self._untaken = self._untaken, iter(())
         return iterator
 
     def begin_batch(self) -> None:
-        """Takes note that a batch is fetched next."""
+        """Record that a batch is fetched next."""
         self._is_due = self._every > 0 and self._batches % self._every == 0
         self._batches += 1
 
     def __next__(self) -> Any:
-        """The next sample of a lazy stream."""
-        # The first one of an epoch tells what the epoch before can't be asked for.
+        """Return the next sample of a lazy stream."""
+        # The first mark of an epoch is needed because the previous epoch can no longer be asked.
         if self._has_begun and (self._is_due or (self.samples == 1 and self._mark["at"] == 0)):
             self._take_mark()
         self._is_due, self._has_begun = False, True
@@ -109,15 +111,16 @@ class StreamPlace(Iterator[Any]):
 
     def _take_mark(self) -> None:
         if self._mark["at"] != self.samples:
-            # Whoever asks for the state will hear what is wrong; the mark before this one leads here too.
+            # The error shows when the state is requested; the previous mark leads here, too.
             with contextlib.suppress(Exception):
-                # It is kept over batches in which a dataset may go on changing the very objects that it returned.
+                # Copied because it is kept over several batches, in which the dataset may modify the objects that it
+                # returned.
                 self._mark = {"state": copy.deepcopy(self._pair.state()), "at": self.samples}
 
     def state(self) -> dict[str, Any] | None:
-        """As a state keeps it: what the stream says, after how many samples it says so, and how many were read.
+        """Return the place: the stream's state, after how many samples it was taken, and how many samples were read.
 
-        None where nothing is known: of a lazy stream that was asked for nothing yet.
+        None if nothing is known: for a lazy stream of which nothing was requested yet.
         """
         if not self.is_stateful:
             return self._as_place({}, 0)
@@ -128,17 +131,20 @@ class StreamPlace(Iterator[Any]):
         return self._as_place(self._pair.state(), self.samples) | {"mark": self._mark}
 
     def marked(self) -> dict[str, Any] | None:
-        """As `state`, without asking a lazy stream: from the last mark on."""
+        """Return the place as `state` does, but starting from the last mark, without asking a lazy stream."""
         if not self._has_begun:
             return self._untouched
         return self._as_place(self._mark["state"], self._mark["at"]) | {"mark": self._mark}
 
     def left(self) -> dict[str, Any] | None:
-        """What the epoch after this one is to know of it: asked now, for the stream will soon speak of the next one."""
+        """Return what the next epoch needs to know of this one.
+
+        To be called before the next epoch begins, as the stream will then report on that one.
+        """
         try:
             place = self.state()
         except Exception:
-            # Where it can't say where it is, what it said before leads there too.
+            # If the stream cannot report its state, an earlier one leads there, too.
             place = self.marked() if self.is_lazy else None
         if self.is_lazy and not self._has_begun and place is not None and place is self._untouched:
             self._leave_untouched(place)
@@ -146,7 +152,7 @@ class StreamPlace(Iterator[Any]):
         return left
 
     def _leave_untouched(self, place: dict[str, Any]) -> None:
-        """Lets the stream begin where it was taken up, and nothing was read: it had begun when it was left there."""
+        """Let a stream begin that was resumed and then not read: when it was left there, it had begun."""
         if not place.get("over") and not place["ended"] and place["samples"] > 0:
             self._pair.begin_and_leave(place["state"])
 
@@ -155,7 +161,7 @@ class StreamPlace(Iterator[Any]):
 
 
 def over(place: dict[str, Any] | None) -> dict[str, Any] | None:
-    """`place` as that of an epoch that is over, be it ended or left: what the next one begins from."""
+    """Return `place` as that of an epoch that is over, ended or left: where the next epoch begins."""
     if place is None or place.get("over"):
         return place
     left = {name: value for name, value in place.items() if name not in ("mark", "start", "retired")} | {"over": True}
@@ -165,7 +171,7 @@ def over(place: dict[str, Any] | None) -> dict[str, Any] | None:
     if "after" not in mark["state"]:
         marked: dict[str, Any] = left | mark
         return marked
-    # Nothing is known to lie before what was read but the epoch before.
+    # Nothing earlier is known than the previous epoch.
     return _shortened(left | {"state": place["state"] | mark["state"], "at": 0}, _MOST_EPOCHS)
 
 

@@ -1,4 +1,4 @@
-"""Seeds for the samples of a stream, which have no index: they follow from seed, epoch, worker and ordinal."""
+"""Seeds for the samples of a stream, which have no index: computed from seed, epoch, worker and ordinal."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from . import _core
 from .global_generators import as_text, global_generators, keeping_generators, set_global_state
 from .rng import SampleSeeding, reading_ahead
 
-# Beyond every index of a dataset: one for each worker.
+# "Samples" beyond every index of a dataset: one for each worker.
 _STREAMS = 2**64 - 2
-# And of a stream's key: one for each of the readers inside of the stream.
+# "Samples" of a stream's key: one for each of the readers inside the stream.
 _READERS = 2**64 - 3
-# Of the loader's seed, behind every index: the streams with images, which are the same for all workers.
+# A "sample" of the loader's seed beyond every index: for streams with images, which are the same for all workers.
 _IMAGES = 2**63
-# In the place of a worker's number: what a sampler of the user's draws.
+# Stands in for a worker's number: for the draws of a user-defined sampler.
 _SAMPLER = 2**32
 
 
 class ImageSeeding(NamedTuple):
-    """What is random about the images of a native stream.
+    """The randomness of the images of a native stream.
 
     Attributes:
-        number: which stream it is, of those with images inside of a loader's.
+        number: the number of the stream among those with images inside a loader's stream.
         samples: sets the generators of each sample; None without a seed.
     """
 
@@ -34,7 +34,7 @@ class ImageSeeding(NamedTuple):
 
 
 class _Current(threading.local):
-    """Whose stream this thread is reading."""
+    """The seeding of the stream that this thread is reading."""
 
     seeding: StreamSeeding | None = None
 
@@ -43,14 +43,14 @@ _current = _Current()
 
 
 class StreamSeeding:
-    """The generators of one worker's stream: seeded once an epoch, for whatever the stream draws as it goes along.
+    """The generators of one worker's stream: seeded once an epoch, for everything that the stream draws.
 
     Args:
         seed: the loader's seed.
-        seed_globals: whether to set the global generators too.
-        worker: whose stream it is.
+        seed_globals: whether to set the global generators, too.
+        worker: the worker whose stream it is.
         epoch: the epoch.
-        state: what `state` returned once, to go on from there.
+        state: an earlier result of `state`, to resume from.
     """
 
     def __init__(
@@ -63,20 +63,20 @@ class StreamSeeding:
         self._seed_globals = seed_globals
         self._epoch = epoch
         self._resumed = state
-        # Where the stream left the generators.
+        # The state in which the stream left the generators.
         self._left: Any = None
         self._readers = 0
         self._with_images = 0
 
     def begin(self, epoch: int) -> None:
-        """Torch calls `iter` of a stream before anybody can set another epoch: it has begun already."""
+        """Do nothing: torch calls `iter` of a stream before another epoch can be set, so it has begun already."""
 
     def sample(self, ordinal: int) -> None:
-        """Sample `ordinal` of the stream is read next, by this thread."""
+        """Set the generators for sample `ordinal` of the stream, which this thread reads next."""
         self._samples.sample(ordinal)
 
     def take_over(self) -> None:
-        """Makes this the stream of this thread, from its start, until there is another: for a worker process."""
+        """Make this the stream of this thread, from its start, until another one takes over. For a worker process."""
         _current.seeding = self
         self._set_globals()
 
@@ -86,7 +86,7 @@ class StreamSeeding:
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
-        """Around what reads the stream: the global generators are the stream's, and then as they were."""
+        """Surround what reads the stream: the global generators are the stream's within, and restored after."""
         with self._samples.batch(), _reading(self):
             if not self._seed_globals:
                 yield
@@ -102,24 +102,24 @@ class StreamSeeding:
                     self._left = global_generators().take()
 
     def resume(self) -> None:
-        """Goes on from the given state, now that all that comes before the next sample is done."""
+        """Resume from the given state, now that everything before the next sample is done."""
         if self._resumed is not None:
             with keeping_generators():
                 set_global_state(self._resumed)
                 self._left = global_generators().take()
 
     def state(self) -> dict[str, str] | None:
-        """Where the stream left the global generators, as text."""
+        """Return the state in which the stream left the global generators, as text."""
         return None if self._left is None else as_text(self._left)
 
     def reader(self, number: int | None = None) -> tuple[int, SampleSeeding]:
-        """The generators of a reader inside of the stream, for each of its own samples, and the reader's number.
+        """Return the number of a reader inside the stream and its generators, which are set for each of its samples.
 
-        A reader reads ahead, and after a resume reads some samples again and others not: what they draw must not depend
-        on what was read before them.
+        A reader reads ahead, and after a resume it reads some samples again and others not. What they draw must not
+        depend on what was read before them.
 
         Args:
-            number: that of a reader that is taken up again. Default: the next one; they begin with 0 in every epoch.
+            number: that of a reader that is resumed. Default: the next one; numbers begin with 0 in every epoch.
         """
         number = self._readers if number is None else number
         self._readers = max(self._readers, number + 1)
@@ -128,7 +128,7 @@ class StreamSeeding:
         return number, seeding
 
     def images(self, sets_globals: bool, number: int | None) -> ImageSeeding:
-        """As `reader`, for the images of a native stream: the same for every worker, as its samples' ordinals are."""
+        """Do as `reader` for the images of a native stream: the same for every worker, like its samples' ordinals."""
         number = self._with_images if number is None else number
         self._with_images = max(self._with_images, number + 1)
         key = _core.sample_key(_core.sample_key(self._seed, 0, _IMAGES), 0, number)
@@ -137,11 +137,11 @@ class StreamSeeding:
         return ImageSeeding(number, seeding)
 
     def ahead(self) -> contextlib.AbstractContextManager[None]:
-        """Around what only asks a reader for samples, for a batch of them: the generators are put back once."""
+        """Surround what only asks a reader for the samples of one batch: the generators are restored once."""
         return reading_ahead() if self._seed_globals else contextlib.nullcontext()
 
     def before(self) -> StreamSeeding:
-        """That of the epoch before, if epochs were counted."""
+        """Return the seeding of the previous epoch, if epochs were counted."""
         return StreamSeeding(self._seed, self._seed_globals, self._worker, max(self._epoch - 1, 0))
 
 
@@ -155,28 +155,28 @@ def _reading(seeding: StreamSeeding | None) -> Iterator[None]:
 
 
 def sampler_seeding(seed: int, epoch: int) -> StreamSeeding:
-    """What a sampler of the user's draws from in `epoch` of a loader with this seed."""
+    """Return what a user-defined sampler draws from in `epoch` of a loader with this seed."""
     return StreamSeeding(seed, True, _SAMPLER, epoch)
 
 
 def current_stream() -> StreamSeeding | None:
-    """The stream that this thread is reading for a loader with a seed; None where there is none."""
+    """Return the stream that this thread is reading for a loader with a seed; None if there is none."""
     return _current.seeding
 
 
 def image_seeding(sets_globals: bool, number: int | None) -> ImageSeeding:
-    """What is random about the images of a native stream that this thread begins.
+    """Return the randomness of the images of a native stream that this thread begins.
 
     Args:
-        sets_globals: whether the global generators are set too, where the loader does that.
-        number: that of a stream that is taken up again. Default: the next one; they begin with 0 in every epoch.
+        sets_globals: whether the global generators are set, too, if the loader does that.
+        number: that of a stream that is resumed. Default: the next one; numbers begin with 0 in every epoch.
     """
     seeding = _current.seeding
     return ImageSeeding(number or 0, None) if seeding is None else seeding.images(sets_globals, number)
 
 
 def reading_epoch_before() -> contextlib.AbstractContextManager[None]:
-    """Around what is read again of the epoch before the running one."""
+    """Surround what is read again of the epoch before the current one."""
     seeding = _current.seeding
     return _reading(None if seeding is None else seeding.before())
 

@@ -1,4 +1,4 @@
-"""`ThreadAnswer`: what a worker thread has made of one request."""
+"""`ThreadAnswer`: a worker thread's answer for one batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ThreadAnswer:
-    """What a worker thread answered for one batch."""
+    """A worker thread's answer for one batch."""
 
     __slots__ = ("begun", "content", "ended", "epoch", "error", "held", "number", "report", "worker")
 
@@ -22,29 +22,29 @@ class ThreadAnswer:
         # What a destination has made of it.
         self.begun: Any = None
         self.error: BaseException | None = None
-        # What counts it among what is ahead.
+        # Counts it as a batch ahead.
         self.held: _core.Held | None = None
         self.ended = False
-        # What the worker says beside the batch.
+        # What the worker reports along with the batch.
         self.report: Report | None = None
 
     @property
     def size(self) -> int:
-        """The bytes of the batch; 0 where there is none."""
+        """The bytes of the batch; 0 if there is none."""
         return 0 if self.held is None else self.held.bytes
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is a batch."""
+        """True if there is a batch."""
         return self.error is None and not self.ended
 
     def begin(self, destination: Destination) -> None:
-        """Has `destination` begin with the batch, which is ready, before its turn."""
+        """Make `destination` begin with the batch, which is ready, before its turn."""
         if self.begun is None:
             self.begun, self.content = destination.begin(self.content), None
 
     def batch(self) -> Any:
-        """The batch, or what a destination has made of it; raises the exception that the worker met."""
+        """Return the batch, or what a destination has made of it; raise the worker's exception if there was one."""
         if self.error is not None:
             raise self.error
         return self.content if self.begun is None else self.begun

@@ -1,4 +1,4 @@
-"""Worker threads, as the consumer sees them: started, asked, heard and ended."""
+"""`ThreadWorkers`: the consumer's side of worker threads: starting, asking, receiving and ending them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .dataloader import DataLoader
     from .worker_iterator import WorkerIterator
 
-# How often a consumer that waits looks whether the threads are alive.
+# How often a waiting consumer checks that the threads are alive.
 _ALIVE_SECONDS = 1.0
 # The longest sleep of a wait that may be hurried.
 _LOOK_SECONDS = 0.05
@@ -44,32 +44,33 @@ _LOOK_SECONDS = 0.05
 class ThreadWorkers:
     """N threads of this process that fetch for one iterator.
 
-    They share the dataset, and the global random number generators, with each other and with everybody: no copy is
-    made, nothing is pickled, and nothing is seeded. Each runs `worker_init_fn`, and has its own answer of
+    They share the dataset and the global random number generators with each other and with the rest of the process:
+    nothing is copied, pickled or seeded. Each thread runs `worker_init_fn` and has its own result of
     `torch.utils.data.get_worker_info()`.
 
     Args:
         iterator: the iterator, with the base seed that was drawn for it.
-        loader: where the arguments are read, now.
+        loader: where the arguments are read, at construction.
         collate_fn: makes a batch of samples.
     """
 
     def __init__(self, iterator: WorkerIterator, loader: DataLoader[Any], collate_fn: Callable[[Any], Any]) -> None:
         self.closed = False
-        # Which epoch an iterator counts first, and whose turn it is; of workers that serve one iterator alone.
+        # The first epoch that an iterator counts, and the worker whose turn it is. For workers that serve a single
+        # iterator.
         self.first_epoch = self.first_worker = 0
         self.parties = 1
-        # Whether a dataset is told its epoch with every batch: not where all threads share it.
+        # Whether the epoch is sent with every batch. Never here, because all threads share the dataset.
         self.tells_epoch = False
         self.inbox: deque[ThreadAnswer] = deque()
         self.bytes_ahead = iterator._bytes_ahead
         self._owner = os.getpid()
-        # Guards the counts below, and that an answer is counted when it is in the inbox.
+        # Guards the counts below, and keeps them consistent with the inbox.
         self._lock = threading.Lock()
         # Rung when an answer has come, and when the workers are closed.
         self._come = Bell()
         self._stopping = False
-        # By worker: how many batches it was asked for that it has not answered.
+        # By worker: the number of batches that it was asked for and has not answered.
         self._unanswered = [0] * loader.num_workers
         self._lanes = [_Lane() for _ in range(loader.num_workers)]
         _torch.answer_per_thread()
@@ -96,7 +97,7 @@ class ThreadWorkers:
             self._tell_epoch(iterator._progress.epoch)
         place = next(iter(iterator._terms()["places"]), None)
         if place is not None and iterator._dataset_kind == _torch.DatasetKind.Map and "thing" in place["state"]:
-            # The threads share the dataset: it is put back once, before any of them reads it.
+            # The threads share the dataset, so it is restored once, before any of them reads it.
             restore(dataset, place["state"]["thing"])
         try:
             for thread in self.workers:
@@ -106,12 +107,12 @@ class ThreadWorkers:
             raise
 
     def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
-        """Asks `worker` for one batch; returns at once."""
-        # A sampler may use its list again before this batch is fetched.
+        """Ask `worker` for one batch; return at once."""
+        # A sampler may reuse its list before this batch is fetched.
         index = indices_of(copy.copy(ids.request))
         with self._lock:
             self._lanes[worker].ask((epoch, number, index, ids.epoch))
-            self._unanswered[worker] += 1  # Last: should a signal's exception come before, nobody waits for too many.
+            self._unanswered[worker] += 1  # Last: if a signal handler raises before this, the count is not too high.
 
     def resume(
         self,
@@ -122,18 +123,18 @@ class ThreadWorkers:
         wait: Callable[[int], None],
         note: Callable[[Any], None],
     ) -> None:
-        """Tells all workers that another epoch begins, once they are done with what is left of the last one.
+        """Tell all workers that another epoch begins, once they have finished what is left of the last one.
 
         Args:
-            epoch: which one since the workers started.
-            shared_seed: what DataPipes are seeded with; threads share those, and need not be told.
-            number: which one of the loader.
-            tells_number: whether the dataset is told of it.
+            epoch: the number of the epoch since the workers started.
+            shared_seed: the seed for DataPipes; unused, because threads share the DataPipes.
+            number: the loader's number of the epoch.
+            tells_number: whether to call the dataset's `set_epoch`.
             wait: waits for an answer of a worker.
-            note: is told of every answer that nobody will receive.
+            note: called with every answer that will not be delivered.
         """
         self.check()
-        # They share the dataset: its epoch must not change under them.
+        # The threads share the dataset: its epoch must not change while they read.
         while True:
             while self.inbox:
                 note(self.inbox.popleft())
@@ -146,31 +147,31 @@ class ThreadWorkers:
         self.begin(epoch, shared_seed, number, tells_number)
 
     def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
-        """Tells all workers that another epoch begins; the arguments are those of `resume`."""
+        """Tell all workers that another epoch begins. The arguments are those of `resume`."""
         if tells_number:
             self._tell_epoch(number)
         for lane in self._lanes:
             lane.ask(("resume", number))
 
     def under_way(self, worker: int) -> int:
-        """Nothing that would have to wait: a thread is asked for any number of batches."""
+        """Return 0: a thread can be asked for any number of batches, so no request has to wait."""
         return 0
 
     def _tell_epoch(self, epoch: int) -> None:
-        # The threads share the dataset.
+        # Once for all, because the threads share the dataset.
         self._dataset.set_epoch(epoch)
 
     def dismiss(self, worker: int) -> None:
-        """Lets `worker` end: there is no more work for it."""
+        """Let `worker` end: there is no more work for it."""
         self._lanes[worker].ask("stop")
 
     @property
     def is_foreign(self) -> bool:
-        """Whether these threads are those of another process, of which this one is a fork."""
+        """True if this process is a fork of the one that owns these threads."""
         return os.getpid() != self._owner
 
     def check(self) -> None:
-        """Raises when these threads are another process's."""
+        """Raise an error if these threads belong to another process."""
         if self.is_foreign:
             raise RuntimeError(
                 f"this iterator belongs to process {self._owner}, whose threads were not forked; this is a fork of it, "
@@ -178,7 +179,7 @@ class ThreadWorkers:
             )
 
     def receive(self, timeout: float | None) -> bool:
-        """Waits for an answer, which is in the inbox then; False when `timeout` seconds pass first.
+        """Wait until an answer is in the inbox; return False if `timeout` seconds pass first.
 
         Raises:
             StopIteration: another thread has ended the workers.
@@ -194,12 +195,12 @@ class ThreadWorkers:
             if left <= 0.0:
                 return False
             if not self._come.wait(min(left, _ALIVE_SECONDS)):
-                # Seldom: a signal's exception within `is_alive` has Python take the thread for ended.
+                # Rarely: if a signal handler raises inside `is_alive`, Python considers the thread ended.
                 self._check_alive()
 
     def _check_alive(self) -> None:
         for worker, thread in enumerate(self.workers):
-            # Nothing that a dataset does ends a thread, but other code can raise an exception in it from outside.
+            # A dataset cannot end a thread, but other code can raise an exception in it from outside.
             if self._unanswered[worker] > 0 and not thread.is_alive() and not self.inbox:
                 raise RuntimeError(
                     f"worker {worker} (thread {thread.name}) died without an answer: other code of this process ended "
@@ -207,13 +208,13 @@ class ThreadWorkers:
                 )
 
     def gather(self) -> None:
-        """Nothing: threads put what they have made into the inbox themselves."""
+        """Do nothing: threads put their answers into the inbox themselves."""
 
     def listen(self) -> None:
-        """Nothing: threads count what they have made themselves."""
+        """Do nothing: threads count their answers themselves."""
 
     def report(self, worker: int) -> str:
-        """What `worker` has been doing, and for how long; with its Python stack."""
+        """Return what `worker` has been doing, for how long, and its Python stack."""
         thread, lane = self.workers[worker], self._lanes[worker]
         told = f"worker {worker} (thread {thread.name})"
         if lane.since is None or lane.doing is None:
@@ -225,10 +226,10 @@ class ThreadWorkers:
         return f"{text}; its Python stack:\n{''.join(traceback.format_stack(frame))}" if frame else text
 
     def close(self, is_hurried: Callable[[], bool] | None = None) -> None:
-        """Ends the workers, after what they are doing. May be called again.
+        """End the workers after their current work. May be called more than once.
 
         Args:
-            is_hurried: asked while it waits for them; True ends the wait.
+            is_hurried: called during the wait for them; returning True ends the wait.
         """
         if self.closed:
             return
@@ -260,11 +261,11 @@ def _join(thread: threading.Thread, deadline: float, is_hurried: Callable[[], bo
 
 
 class _Lane:
-    """What one thread was asked, and what it is doing."""
+    """The tasks of one thread, and what it is doing."""
 
     def __init__(self) -> None:
-        # Not a deque and a semaphore: the exception of a signal handler between the two would leave a task that the
-        # thread is not woken for, and every later task would wake it for the one before.
+        # Not a deque and a semaphore: if a signal handler raised between the two, a task would be left that the thread
+        # is not woken for, and every later task would wake it for the one before.
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.doing: tuple[int, int, Any] | None = None
         self.since: float | None = None
@@ -279,12 +280,12 @@ class _Lane:
         self.tasks.put(task)
 
     def next(self) -> Any:
-        """Waits for the next task. The last one is "stop", which `close` asks for, also at the interpreter's exit."""
+        """Wait for the next task. The last one is "stop", which `close` sends, also at interpreter exit."""
         return self.tasks.get()
 
 
 class _Worker:
-    """What one thread runs: task by task, with the fetcher of the running epoch."""
+    """Runs in one thread: task after task, with the fetcher of the current epoch."""
 
     def __init__(self, group: ThreadWorkers, worker: int, arguments: Any, iterator: WorkerIterator) -> None:
         self.group = group
@@ -299,15 +300,15 @@ class _Worker:
         self.info = WorkerInfo(id=worker, num_workers=iterator._num_workers, seed=seed, dataset=iterator._dataset)
         self.seeding: SampleSeeding | StreamSeeding | None = None
         if self.terms["seed"] is not None and not self.is_stream:
-            # The global generators are the process's: side by side, nobody can set them for a sample.
+            # The global generators belong to the whole process: parallel threads cannot seed them per sample.
             self.seeding = SampleSeeding(self.terms["seed"], False)
         self.reporter = Reporter(self.terms["snapshot_every"], False)
         self.fetcher: Any = None
-        # Where the last epoch of a stream was left, if that is known.
+        # Where the last epoch of a stream stopped, if known.
         self.before: dict[str, Any] | None = None
-        # What went wrong before the first batch of an epoch; it is the answer to the next request.
+        # Error from before the first batch of an epoch; sent as the answer to the next request.
         self.failure: BaseException | None = None
-        # What of that lasts: this worker can't work at all.
+        # Setup failures are permanent: the worker is unusable.
         self.failure_of_set_up: BaseException | None = None
         self.ended = False
         self.is_set_up = False
@@ -320,11 +321,11 @@ class _Worker:
             if self.init_fn is not None:
                 self.init_fn(self.worker)
             self.is_set_up = True
-        except BaseException as error:  # Whatever it is, somebody waits for this worker.
+        except BaseException as error:  # Any exception: a consumer waits for this worker.
             self.failure = self.failure_of_set_up = error
         else:
             if resumed is not None and resumed["over"]:
-                # As it was left by the epoch that has ended; then the one that is asked for.
+                # First restore how the finished epoch left the dataset, then begin the requested epoch.
                 if resumed["state"]:
                     self._begin(resumed, max(epoch - 1, 0))
                 resumed, self.before = None, resumed
@@ -339,11 +340,11 @@ class _Worker:
                     self._begin(None, task[1])
             else:
                 self._answer(*task)
-            # Neither a batch nor its indices are kept while this thread waits.
+            # So that neither a batch nor its indices are kept while this thread waits.
             del task
 
     def _begin(self, resumed: dict[str, Any] | None, epoch: int) -> None:
-        self.fetcher = None  # What is left of another epoch must not be taken for this one's.
+        self.fetcher = None  # A fetcher left from another epoch must not be used for this one.
         if self.is_stream and self.terms["seed"] is not None:
             self.seeding = StreamSeeding(self.terms["seed"], False, self.worker, epoch)
         try:
@@ -353,7 +354,7 @@ class _Worker:
             with self.seeding.batch() if self.is_stream and self.seeding is not None else contextlib.nullcontext():
                 self.fetcher = make_fetcher(*arguments)
             self.reporter.begin(self.fetcher)
-        except BaseException as error:  # Whatever it is, somebody waits for this worker.
+        except BaseException as error:  # Any exception: a consumer waits for this worker.
             self.failure = error
 
     def _answer(self, epoch: int, number: int, index: Any, loader_epoch: int) -> None:
@@ -368,18 +369,18 @@ class _Worker:
             try:
                 answer.content = self._fetched(index, loader_epoch)
                 answer.held = self.group.bytes_ahead.hold(bytes_of(answer.content))
-            except BaseException as error:  # Whatever it is, somebody waits for this batch.
+            except BaseException as error:  # Any exception: a consumer waits for this batch.
                 if isinstance(error, StopIteration) and self.is_stream:
                     self.ended = answer.ended = True
                 else:
                     answer.error = error
             try:
                 answer.report = self.reporter.report(self.fetcher)
-            except BaseException as error:  # The state_dict of a dataset may raise anything, too.
+            except BaseException as error:  # A dataset's state_dict may raise anything, too.
                 answer.error = answer.error or error
             self.lane.end()
         self.group._answer(answer)
-        del answer  # The traceback of its error would keep it, and with it the samples.
+        del answer  # The traceback of its error would keep it alive, and with it the samples.
 
     def _fetched(self, index: Any, epoch: int) -> Any:
         if self.seeding is None:

@@ -1,4 +1,4 @@
-"""`RandomOrder`: how torchdata's `RandomSampler` draws, and what to draw its orders from again."""
+"""`RandomOrder`: how torchdata's `RandomSampler` draws, and how to draw its orders again."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from typing import Any
 
 import torch
 
-# The state of the sampler's iterator. Torchdata 0.11 writes these in this order, older versions in the other.
+# The keys of the iterator's state. Torchdata 0.11 writes them in this order, older versions in the reverse order.
 _KEYS = ["yielded", "generator"]
 
-# How many indices are drawn at once with replacement.
+# The number of indices drawn at once with replacement.
 _DRAWN_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
 class RandomOrder:
-    """What torchdata's `RandomSampler` made the order of an epoch from.
+    """The generator state from which torchdata's `RandomSampler` made the order of an epoch.
 
-    Torch's `RandomSampler` draws the same order from `generator()`: same length, `replacement` and `num_samples` given,
-    of which a state says nothing. It leaves the generator elsewhere, so the next epoch has `next_generator`.
+    Torch's `RandomSampler` draws the same order from `generator()`, given the same length, `replacement` and
+    `num_samples`, which are not in a state. It leaves the generator in a different state, so the next epoch uses
+    `next_generator`.
 
     Args:
         generator_state: of torch's CPU generator, before the first draw of the epoch's order.
         samples_drawn: samples of the order that were drawn at the snapshot.
         has_workers: whether the loader had workers: torchdata 0.11 then draws twice for each epoch.
-        is_lazy: True for torchdata before 0.11, which drew with torch's own sampler, when an index was asked for.
+        is_lazy: True for torchdata before 0.11, which drew with torch's own sampler when an index was requested.
     """
 
     generator_state: bytes
@@ -36,15 +37,15 @@ class RandomOrder:
 
     @property
     def may_be_late(self) -> bool:
-        """Whether the order was drawn later than `generator_state`, should the loader share the sampler's generator.
+        """True if the order was drawn later than `generator_state`, should the loader share the sampler's generator.
 
-        So it is with `generator=` and `shuffle=True` in torchdata before 0.11, without workers: the state does not tell
-        where the draws began. A loader that was given such a generator must refuse it.
+        This is the case with `generator=` and `shuffle=True` in torchdata before 0.11, without workers: the state does
+        not say where the draws began. A loader that was given such a generator must refuse the state.
         """
         return self.is_lazy and not self.has_workers
 
     def generator(self) -> torch.Generator:
-        """A new generator, about to draw the order."""
+        """Return a new generator, about to draw the order."""
         generator = torch.Generator()
         generator.set_state(torch.frombuffer(bytearray(self.generator_state), dtype=torch.uint8))
         return generator
@@ -58,15 +59,15 @@ class RandomOrder:
         persistent_workers: bool = False,
         shares_generator: bool = False,
     ) -> torch.Generator:
-        """A new generator, about to draw the next epoch's order, as in torchdata's loader if it had gone on.
+        """Return a new generator, about to draw the next epoch's order, as if torchdata's loader had continued.
 
         Args:
             length: of the dataset.
             num_samples: of the sampler. Default: `length`.
             replacement: of the sampler.
             persistent_workers: of the loader.
-            shares_generator: whether the loader was given the sampler's generator (`generator=`), and draws from it
-                what workers are seeded with.
+            shares_generator: whether the loader was given the sampler's generator (`generator=`) and draws the workers'
+                seed from it.
         """
         generator = self.generator()
         total, step = (length if num_samples is None else num_samples), (_DRAWN_AT_ONCE if replacement else length)
@@ -74,7 +75,7 @@ class RandomOrder:
             draws = [step] * (total // step) + [total % step]
         else:
             draws = [step] * -(-total // step)
-            # Torchdata asks its sampler for an iterator twice when it starts workers, and each draws at once.
+            # When it starts workers, torchdata asks its sampler for an iterator twice, and each one draws at once.
             draws += [step] if self.has_workers and not persistent_workers else []
         for size in draws:
             if replacement:
@@ -87,23 +88,23 @@ class RandomOrder:
 
 
 def is_random_order(state: Any) -> bool:
-    """Whether `state` looks like that of an iterator over torchdata's `RandomSampler`."""
+    """Return True if `state` looks like that of an iterator over torchdata's `RandomSampler`."""
     return isinstance(state, Mapping) and set(state) == set(_KEYS)
 
 
 def random_order(
     state: Mapping[str, Any], samples_drawn: int, base_seed: int | None, is_lazy: bool | None
 ) -> RandomOrder:
-    """Reads the state of the sampler's iterator.
+    """Read the state of the sampler's iterator.
 
     Args:
-        state: for which `is_random_order` holds.
+        state: one for which `is_random_order` is True.
         samples_drawn: samples drawn at the snapshot.
-        base_seed: of the loader's workers; None without.
-        is_lazy: as in `RandomOrder`; None to tell it from the order of the keys.
+        base_seed: of the loader's workers; None without workers.
+        is_lazy: as in `RandomOrder`; None to infer it from the order of the keys.
 
     Raises:
-        ValueError: there is no state of a CPU generator in it, or not the one from which the order was drawn.
+        ValueError: the state has no CPU generator, or not the one from which the order was drawn.
     """
     order = RandomOrder(
         generator_state=_bytes_of(state["generator"]),
@@ -115,8 +116,8 @@ def random_order(
         generator = order.generator()
     except RuntimeError as error:
         raise ValueError(f"the generator in the sampler's state is none of torch's CPU generators: {error}") from error
-    # A loader that shares its sampler's generator draws this between the state that is kept and a lazy order; but not
-    # one that was resumed itself, whose states look the same.
+    # A loader that shares its sampler's generator draws this between the saved state and a lazy order. One that was
+    # itself resumed does not, and its states look the same.
     if order.is_lazy and order.has_workers and _base_seed(generator) == base_seed:
         raise ValueError(
             "torchdata's loader was given generator= and shuffle=True: torchdata before 0.11 then keeps a state of the "
@@ -127,7 +128,7 @@ def random_order(
 
 
 def _base_seed(generator: torch.Generator) -> int:
-    """What torch's loaders draw for an epoch's workers."""
+    """Draw what torch's loaders draw for an epoch's workers."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 

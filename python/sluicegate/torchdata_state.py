@@ -1,4 +1,4 @@
-"""`from_torchdata`: what a state of torchdata's `StatefulDataLoader` says, in terms that a loader can go on from."""
+"""`from_torchdata`: reads a state of torchdata's `StatefulDataLoader` into facts that a loader can resume from."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any
 
 from .torchdata_order import RandomOrder, is_random_order, random_order
 
-# The two shapes of a state, and what nobody else's state has.
+# The two shapes of a state, by keys that only torchdata's states have.
 _OF_WORKERS = ("_snapshot", "_steps_since_snapshot")
 _OF_ONE_PROCESS = ("_num_yielded", "_sampler_iter_yielded")
 
-# What torchdata's `BatchSampler`, or its iterator, keeps; the last two only where sampler or iterator have a state.
+# The keys of torchdata's `BatchSampler` or its iterator; the last two only if the sampler or its iterator has a state.
 _BATCH_SAMPLER_KEYS = {"samples_yielded", "sampler_state", "sampler_iter_state"}
 
 
 @dataclass(frozen=True)
 class SamplerFacts:
-    """Where the order of an epoch was at the snapshot. States are those of the user's objects, as they were given.
+    """The progress of an epoch's order at the snapshot. States of user objects are passed on unchanged.
 
     Args:
-        batches_drawn: what the sampler of batches (or, without batches, of samples) had yielded: the batches received
-            by then, and those that failed.
-        samples_drawn: samples that the sampler inside torchdata's `BatchSampler` had yielded; None where the loader had
-            a `batch_sampler` of another kind or `batch_size=None`. For streams, samples that were asked for. As many as
-            the sampler's length are the end of the epoch, whatever `state` says: it may be that of a new epoch by then.
-        state: of the sampler inside `BatchSampler`; None when it has none.
-        iterator_state: of that sampler's iterator; None when it has none.
-        outer_state: of the `batch_sampler`, or of the sampler with `batch_size=None`; None when it has none.
-        outer_iterator_state: of its iterator; None when it has none.
-        random_order: the order, where the iterator was that of torchdata's `RandomSampler` (`shuffle=True`).
+        batches_drawn: what the batch sampler (or, without batches, the sampler) had yielded: the batches received by
+            then and those that failed.
+        samples_drawn: samples that the sampler inside torchdata's `BatchSampler` had yielded; None if the loader had
+            another kind of `batch_sampler` or `batch_size=None`. For streams, samples that were requested. If it equals
+            the sampler's length, the epoch has ended, whatever `state` is: it may belong to a new epoch by then.
+        state: of the sampler inside `BatchSampler`; None if it has none.
+        iterator_state: of that sampler's iterator; None if it has none.
+        outer_state: of the `batch_sampler`, or of the sampler with `batch_size=None`; None if it has none.
+        outer_iterator_state: of its iterator; None if it has none.
+        random_order: the order, if the iterator was that of torchdata's `RandomSampler` (`shuffle=True`).
     """
 
     batches_drawn: int
@@ -44,16 +44,16 @@ class SamplerFacts:
 
 @dataclass(frozen=True)
 class WorkerFacts:
-    """Where a worker was at the snapshot; the only one is the consumer's own process where there were no workers.
+    """The progress of a worker at the snapshot. Without workers, the only one is the consumer's own process.
 
     Args:
         worker: its number.
-        dataset_state: of its copy of the dataset; None when that has no state, or is its own iterator.
-        iterator_state: of its iterator over an iterable-style dataset; None when that has no state.
-        ended: True when its iterator is known to have ended: it gives nothing more in this epoch and must not be asked,
-            for its states may be those of a new one by now (torchdata asks, and with workers gets the epoch again).
-            False says nothing: an end is often noticed only when the next sample is asked for.
-        batches_fetched: its batches of the epoch; None where the state does not tell, as for streams with workers.
+        dataset_state: of its copy of the dataset; None if that has no state or is its own iterator.
+        iterator_state: of its iterator over an iterable-style dataset; None if that has no state.
+        ended: True if its iterator is known to have ended. It then yields nothing more in this epoch and must not be
+            asked, because its states may belong to a new epoch by now (torchdata does ask, and with workers gets the
+            epoch again). False has no meaning: an end is often noticed only when the next sample is requested.
+        batches_fetched: its batches of the epoch; None if the state does not say, as for streams with workers.
     """
 
     worker: int
@@ -65,30 +65,37 @@ class WorkerFacts:
 
 @dataclass(frozen=True)
 class TorchdataState:
-    """A state of torchdata's loader: a snapshot of everything, and how far the consumer had come since.
+    """A state of torchdata's loader: a snapshot of everything, and the consumer's progress since then.
 
-    To go on: bring sampler and workers to the snapshot, fetch and throw away `steps_since_snapshot` batches, deliver
-    the rest, beginning with `next_worker`; but begin a stream without any state (`is_stateless_stream`) anew, and throw
-    away `batches_received`. With `finished`, the rest is a whole new epoch. Nothing in a state names the
-    epoch, the dataset's length or the batch size, and none of the workers' random number generators is kept: torchdata
-    seeds them with `base_seed` plus their number again.
+    To resume:
 
-    Three things can't be seen in a state. A loader with `in_order=False` must refuse one that `assumes_in_order`, and
-    one with a `generator` of its own one whose `RandomOrder.may_be_late`. Nobody can tell that the saved loader had
-    itself been resumed in the middle of a stream without any state, whose batches torchdata then counts twice.
+    1. Bring the sampler and the workers to the snapshot.
+    2. Beginning with `next_worker`, fetch and discard `steps_since_snapshot` batches.
+    3. Deliver the rest.
+
+    A stream without any state (`is_stateless_stream`) starts from the beginning instead, and `batches_received` batches
+    are discarded. With `finished`, the rest is a whole new epoch.
+
+    A state does not contain the epoch, the dataset's length or the batch size, nor the workers' random number
+    generators: torchdata seeds them again with `base_seed` plus their number.
+
+    Three things can't be seen in a state. A loader with `in_order=False` must refuse a state that `assumes_in_order`. A
+    loader with its own `generator` must refuse one whose `RandomOrder.may_be_late`. And there is no sign that the saved
+    loader had itself been resumed in the middle of a stream without any state, whose batches torchdata then counts
+    twice.
 
     Args:
         batches_received: batches of the epoch that the consumer had received.
-        finished: whether the consumer had met the end of the epoch, not only its last batch.
+        finished: whether the consumer had reached the end of the epoch, not only its last batch.
         is_iterable: whether the dataset was iterable-style.
         num_workers: of the loader that was saved.
-        next_worker: whose turn it was at the snapshot, and whose again if it ended since. 0 without workers.
-        steps_since_snapshot: batches that were received after the snapshot. 0 without workers.
+        next_worker: whose turn it was at the snapshot, and is again if it has ended since. 0 without workers.
+        steps_since_snapshot: batches received after the snapshot. 0 without workers.
         sampler: of the snapshot.
-        workers: of the snapshot, by number; one when `num_workers` is 0.
+        workers: of the snapshot, by number; one if `num_workers` is 0.
         base_seed: what workers were seeded with; None without workers.
         shared_seed: what `IterDataPipe`s were seeded with; None for other datasets.
-        declared_len: `len(loader)`, for torch's warning, where somebody asked for it of a stream; else None.
+        declared_len: `len(loader)`, for torch's warning, if it was called for a stream; otherwise None.
     """
 
     batches_received: int
@@ -105,24 +112,24 @@ class TorchdataState:
 
     @property
     def batches_passed(self) -> int:
-        """Batches of the epoch's order that are done with: those received, and those that failed before one of them."""
+        """The batches of the epoch's order that are done: those received, and those that failed before one of them."""
         return self.sampler.batches_drawn + self.steps_since_snapshot
 
     @property
     def assumes_in_order(self) -> bool:
-        """Whether batches received since the snapshot are known only if they were delivered in order."""
+        """True if the batches received since the snapshot are known only if they were delivered in order."""
         return self.num_workers > 1 and self.steps_since_snapshot > 0
 
     @property
     def is_stateless_stream(self) -> bool:
-        """Whether the dataset has to be read from its beginning, since neither it nor its iterators have a state."""
+        """True if the dataset must be read from its beginning, because neither it nor its iterators have a state."""
         return self.is_iterable and all(
             worker.dataset_state is None and worker.iterator_state is None for worker in self.workers
         )
 
 
 def is_torchdata_state(state: object) -> bool:
-    """Whether `state` is one of torchdata's `StatefulDataLoader`.
+    """Return True if `state` is one of torchdata's `StatefulDataLoader`.
 
     Examples:
         >>> is_torchdata_state({"version": 1, "epoch": 3}), is_torchdata_state({})
@@ -134,14 +141,14 @@ def is_torchdata_state(state: object) -> bool:
 
 
 def from_torchdata(state: Mapping[str, Any]) -> TorchdataState:
-    """Reads a state of torchdata's `StatefulDataLoader`, versions 0.8 to 0.11, with or without workers.
+    """Read a state of torchdata's `StatefulDataLoader`, versions 0.8 to 0.11, with or without workers.
 
-    Nothing is unpickled: `state` is what `state_dict()` gave, or what came of it through JSON with the generator's
-    state as a list of its bytes. States of the user's objects are handed on as they are, not copied.
+    Nothing is unpickled. `state` is the result of `state_dict()`, perhaps after a round trip through JSON with the
+    generator's state as a list of its bytes. States of user objects are passed on unchanged, not copied.
 
     Raises:
-        ValueError: `state` is no such state, parts of it are missing or contradict each other, or what it says is not
-            enough to go on with the same order; the text says what to do instead.
+        ValueError: not such a state, parts are missing or contradict each other, or it does not say enough to resume in
+            the same order; the message says what to do instead.
 
     Examples:
         >>> sequential = {"_index_sampler_state": None, "_sampler_iter_state": {"samples_yielded": 6},
@@ -193,7 +200,7 @@ def _of_workers(state: Mapping[str, Any]) -> TorchdataState:
     if last >= num_workers:
         raise ValueError(f"_last_yielded_worker_id is {last} in a state with {num_workers} workers")
     next_worker = (last + 1) % num_workers
-    # In turns, unless an end or a delivery out of order has shifted them.
+    # Workers take turns, unless an end or a delivery out of order has shifted them.
     drawn, in_turns = sampler.batches_drawn, not is_iterable and next_worker == sampler.batches_drawn % num_workers
     return TorchdataState(
         batches_received=step + steps_since,
@@ -236,7 +243,7 @@ def _check_received(received: int, sampler: SamplerFacts) -> None:
 def _sampler(state: Mapping[str, Any], *, is_iterable: bool, base_seed: int | None) -> SamplerFacts:
     drawn = _count(state, "_sampler_iter_yielded")
     outer, outer_iterator = _entry(state, "_index_sampler_state"), _entry(state, "_sampler_iter_state")
-    # Torchdata 0.11 keeps the samples' order in the iterator of its batch sampler, those before in the batch sampler.
+    # Torchdata 0.11 keeps the samples' order in the iterator of its batch sampler, older versions in the batch sampler.
     inner = next((one for one in (outer_iterator, outer) if _is_batch_samplers(one)), None)
     if inner is not None:
         iterator, samples, is_lazy = inner.get("sampler_iter_state"), _count(inner, "samples_yielded"), inner is outer
@@ -261,7 +268,7 @@ def _sampler(state: Mapping[str, Any], *, is_iterable: bool, base_seed: int | No
 
 
 def _checked_samples(samples: int, drawn: int, iterator: Any) -> int:
-    """`samples`, or what it should have been: torchdata before 0.11 counts late around the first batch of a loop."""
+    """Return the right number of samples: torchdata before 0.11 counts late around the first batch of a loop."""
     if drawn == 0 and samples > 0 and iterator is not None:
         raise ValueError(
             "torchdata's loader was at the start of a later epoch, where torchdata before 0.11 still gives the "

@@ -1,4 +1,4 @@
-"""A state of torchdata's `StatefulDataLoader` as one of ours."""
+"""Converts a state of torchdata's `StatefulDataLoader` to one of ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def translated(loader: DataLoader[Any], facts: TorchdataState) -> dict[str, Any]:
-    """What `loader` can go on from, but for version and fingerprint: the rest of the epoch as torchdata's would be.
+    """Return what `loader` can resume from, without version and fingerprint.
+
+    The rest of the epoch is the same as torchdata's would be.
 
     Raises:
         ValueError: the loader's order can't be that of the state.
@@ -40,7 +42,7 @@ def translated(loader: DataLoader[Any], facts: TorchdataState) -> dict[str, Any]
     own = getattr(loader._index_sampler, "sampler", loader._index_sampler)
     state = _known(thing=thing, iterator=None if order is not None else iterator)
     if state and sampler.samples_drawn is not None and sampler.samples_drawn >= len(own):
-        # A sampler that starts anew at its end says so with a last batch that is smaller.
+        # A sampler that starts over at its end shows that by a smaller last batch.
         state["has_ended"] = True
     return {
         "epoch": loader._loader_epochs.next,
@@ -68,7 +70,10 @@ def translated(loader: DataLoader[Any], facts: TorchdataState) -> dict[str, Any]
 
 
 def _generator(loader: DataLoader[Any], sampler: Any, order: RandomOrder, is_over: bool) -> torch.Generator:
-    """What the order of the epoch that comes is drawn from: the saved one, or where that is over, the one after it."""
+    """Return the generator from which the next order is drawn.
+
+    It is the saved order, or the one after it if the saved one is over.
+    """
     if not is_over:
         return order.generator()
     return order.next_generator(
@@ -84,7 +89,7 @@ def _place(facts: TorchdataState, worker: Any) -> dict[str, Any] | None:
     state = _known(thing=worker.dataset_state, iterator=worker.iterator_state)
     if not state and not facts.is_iterable:
         return None
-    # How many samples were read torchdata does not say: they are counted from here on.
+    # Torchdata does not save how many samples were read, so they are counted from here.
     return {"state": state, "at": 0, "samples": 0, "ended": worker.ended, "rng": None, "over": facts.finished}
 
 

@@ -1,4 +1,4 @@
-"""Collate functions of `transformers`, and what they make of columns: users configure, replace, and patch them."""
+"""Collate functions of `transformers`, and what they make of columns. Users configure, replace and patch them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LABELS = ("label", "labels", "label_ids")
 
 @dataclass(frozen=True)
 class Padding:
-    """How lists are padded: with `fill`, before or after them, to a multiple of a number, or of `length`."""
+    """How lists are padded: with `fill`, on the left or right, to a multiple of `multiple` or to `length`."""
 
     fill: int
     is_left: bool
@@ -46,11 +46,11 @@ class Part:
     Attributes:
         key: its key.
         column: the column that it is made of.
-        padding: how the lists of integers in that column are padded; None where its values are stacked.
+        padding: how the lists of integers in that column are padded; None if its values are stacked.
         are_ones: True if it has a one for each item of the lists.
-        is_aligned: True if the lists must be as long as those of the tokens.
-        takes: the values that the column may have: "any", "number", or "list" for lists without a list in them; the
-            last two without bool.
+        is_aligned: True if the lists must have the same lengths as those of the tokens.
+        takes: the values that the column may have: "any", "number", or "list" for lists without nested lists; the last
+            two without bool.
     """
 
     key: str
@@ -63,15 +63,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Collator:
-    """What a collate function does, as it is configured.
+    """The behavior of a collate function, as it is configured.
 
     Attributes:
-        name: its class, or for a function its name.
+        name: the name of its class, or of the function.
         pads: by column: how `tokenizer.pad` pads it.
-        tokens: the column of tokens; None where nothing is padded.
-        makes_mask: True if `attention_mask` is made where it is missing.
-        labels: how labels are padded by the collate function itself, where it does that.
-        model: what makes `decoder_input_ids` of labels.
+        tokens: the column of tokens; None if nothing is padded.
+        makes_mask: True if `attention_mask` is made if it is missing.
+        labels: how labels are padded by the collate function itself, if it does that.
+        model: makes `decoder_input_ids` of labels.
         masks: True if it masks tokens that it draws from torch's global generator.
     """
 
@@ -84,11 +84,11 @@ class Collator:
     masks: bool = False
 
     def parts(self, columns: Sequence[str], is_text: Callable[[str], bool]) -> list[Part] | str:
-        """Returns the tensors of a batch, in order, or a text that says why Python makes the batch.
+        """Return the tensors of a batch, in order, or a text that says why Python makes the batch.
 
         Args:
             columns: those of a sample.
-            is_text: tells whether a column has texts.
+            is_text: returns whether a column has texts.
         """
         if self.tokens is None:
             return _default_parts(columns, is_text)
@@ -119,14 +119,14 @@ class Collator:
         return parts
 
     def masked(self, collate: Any, batch: Any) -> Any:
-        """Returns `batch` with the masks that `collate`, the collate function, draws for it."""
+        """Return `batch` with the masks that `collate`, the collate function, draws for it."""
         special = batch.pop("special_tokens_mask", None)
         drawn = collate.torch_mask_tokens(batch["input_ids"], special_tokens_mask=special, offset_mapping=None)
         batch["input_ids"], batch["labels"] = drawn
         return batch
 
     def finish(self) -> Callable[[dict[str, Any]], Any] | None:
-        """Returns what makes a batch of its tensors by key; None where these are the batch, except for masks."""
+        """Return what makes a batch of its tensors by key; None if these are the batch, except for masks."""
         if self.tokens is None:
             return None
         encoding: Any = sys.modules[_TOKENIZERS].BatchEncoding
@@ -164,7 +164,7 @@ def _default_parts(columns: Sequence[str], is_text: Callable[[str], bool]) -> li
 
 
 def collator_of(collate_fn: Any) -> Collator | str | None:
-    """Returns what `collate_fn` does, or a text that says why Python calls it; None if it is not of `transformers`."""
+    """Return what `collate_fn` does, or a text that says why Python calls it; None if it is not from `transformers`."""
     module: Any = sys.modules.get(_MODULE)
     if module is None:
         return None
@@ -186,7 +186,7 @@ def collator_of(collate_fn: Any) -> Collator | str | None:
 
 
 def copy_of(collate_fn: Any) -> Any:
-    """Returns a copy of a collate function of `transformers`, as a worker process has it: later changes are not seen.
+    """Return a copy of a collate function of `transformers`, as a worker process has it: later changes have no effect.
 
     Its tokenizer is copied, too, except for its vocabulary, which can be large.
     """
@@ -255,7 +255,10 @@ def _configured(name: str, collate: Any) -> Collator | str:
 
 
 def _length(padding: Any, max_length: Any) -> int | str | None:
-    """The length that lists are padded to, None for that of the longest, or a text that names what only Python does."""
+    """Return the length that lists are padded to.
+
+    None stands for the longest list's, and a text says what only Python does.
+    """
     strategy: Any = sys.modules[_TOKENIZERS].PaddingStrategy
     if (padding is True and max_length is None) or (padding is not True and padding == strategy.LONGEST):
         return None
@@ -265,7 +268,7 @@ def _length(padding: Any, max_length: Any) -> int | str | None:
 
 
 def _pads_plainly(tokenizer: Any) -> bool:
-    """Returns whether `tokenizer` pads as most do: some classes have columns of their own, such as boxes."""
+    """Return True if `tokenizer` pads as most do: some classes have special columns, such as boxes."""
     module: Any = sys.modules[_TOKENIZERS]
     base, cls = module.PreTrainedTokenizerBase, type(tokenizer)
     return (
@@ -278,5 +281,5 @@ def _pads_plainly(tokenizer: Any) -> bool:
 
 
 def _are_of(module: Any, functions: Sequence[Any]) -> bool:
-    """Returns whether all are functions that `module` defines: users replace them with their own."""
+    """Return True if all are functions that `module` defines: users may replace them with their own."""
     return all(getattr(function, "__globals__", None) is vars(module) for function in functions)

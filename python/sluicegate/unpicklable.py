@@ -1,4 +1,4 @@
-"""Says where in a worker's objects the one is that can't be pickled, what it is, and what to do about it."""
+"""`explain`: finds the object that can't be pickled for a worker, and says what it is and what to do about it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from multiprocessing.reduction import ForkingPickler
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MemberDescriptorType, MethodType
 from typing import Any
 
-# The search ends after this many seconds: an error without its place is better than one that is late.
+# The search ends after this many seconds: better an error without the place than a late one.
 _PATIENCE = 5.0
 
-# Containers longer than this are first pickled at C speed: most are fine, and need no look inside.
+# Containers longer than this are first pickled at C speed: most are fine and need no search inside.
 _LONG = 1000
 
 _ATOMS = frozenset([type(None), bool, int, float, complex, str, bytes])
@@ -26,16 +26,17 @@ _LONGEST_PATH = 300
 
 
 def explain(error: Exception, objects: dict[str, Any]) -> None:
-    """Add to the text of `error`, which pickling `objects` raised, the path to what it is about.
+    """Add the path to the culprit to the message of `error`, which pickling `objects` raised.
 
-    To be called while the process is being started, as some objects can be pickled only then. Pickles once more, in
-    slow motion. Whatever goes wrong with that, the error is left as it was; nothing is raised.
+    To be called while the process is being started, as some objects can be pickled only then. Pickles once more,
+    slowly, in Python. If that fails in any way, the error is left unchanged; nothing is raised.
 
     Args:
         error: changed in place; its type stays.
-        objects: what was pickled, by name. Names are the beginnings of paths.
+        objects: what was pickled, by name. Paths begin with the names.
     """
-    # Also what the slow motion itself may run into: users' code, and recursion that only Python's frames limit.
+    # Including what the slow pickling itself may run into: errors in user code, and recursion that only Python's frames
+    # limit.
     with suppress(Exception):
         tracer = _Tracer()
         try:
@@ -49,7 +50,7 @@ def explain(error: Exception, objects: dict[str, Any]) -> None:
 def _add(error: Exception, explanation: str) -> None:
     before, text = error.args, f"{error} ({explanation})"
     error.args = (text,)
-    if str(error) != text:  # A type that words its text itself.
+    if str(error) != text:  # A type that makes its own message.
         error.args = before
         if hasattr(error, "add_note"):  # Python 3.11 and newer
             error.add_note(explanation)
@@ -60,7 +61,7 @@ class _OutOfPatienceError(Exception):
 
 
 class _Link:
-    """An object that is being pickled, and what its `__reduce__` gave, if that was asked."""
+    """An object that is being pickled, and what its `__reduce__` returned, if that was called."""
 
     def __init__(self, pickled: Any) -> None:
         self.pickled = pickled
@@ -73,9 +74,9 @@ class _Sink(io.RawIOBase):
         return len(data)
 
 
-# Python's pickler calls `save` for each object where the one in C gives no sign: `pickle` has no public name for it.
+# Python's pickler calls `save` for each object; the C pickler has no such hook. `pickle` has no public name for it.
 class _Tracer(pickle._Pickler):
-    """Pickles to nowhere; when that raises, `chain` has all objects from the outermost to the one that raised."""
+    """Pickles to nowhere. When that raises, `chain` has all objects from the outermost to the one that raised."""
 
     def __init__(self) -> None:
         super().__init__(_Sink(), pickle.HIGHEST_PROTOCOL)
@@ -84,7 +85,7 @@ class _Tracer(pickle._Pickler):
         self.deadline = time.monotonic() + _PATIENCE
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
-        # Nobody reads what is written, so what pickles can be left out.
+        # The output is discarded, so objects that certainly pickle can be skipped.
         if type(obj) in _ATOMS:
             return
         if time.monotonic() > self.deadline:
@@ -140,13 +141,13 @@ def _described(culprit: Any) -> str:
 
 
 def _steps(chain: list[_Link]) -> Iterator[str]:
-    """The path along `chain`: what one would write in Python to get from each object to the next."""
+    """Yield the path along `chain`: the Python expression that leads from each object to the next."""
     attributes_follow = True  # The outermost names are written without brackets.
     arguments_of: Any = None
     for link, following in pairwise(chain):
         holder, child = link.pickled, following.pickled
         if link.reduced and child is link.state and isinstance(child, (dict, tuple)):
-            # The object's `__dict__`, or a pair of it and what lies in slots.
+            # The object's `__dict__`, or a pair of it and the values of slots.
             attributes_follow = True
         elif link.reduced and type(child) is tuple and _item(holder, child) is None:
             arguments_of = holder
@@ -177,7 +178,7 @@ def _item(holder: Any, child: Any) -> str | None:
 
 
 def _attribute(holder: Any, child: Any) -> str | None:
-    """The attribute of `holder` that is `child`, looked for without running code of the user's."""
+    """Return the attribute of `holder` that is `child`, found without running user code."""
     named: dict[str, Any] = {}
     if isinstance(holder, partial):
         named = {"func": holder.func, "args": holder.args, "keywords": holder.keywords}

@@ -1,4 +1,4 @@
-"""What a worker process runs."""
+"""`run_worker`: the main function of a worker process."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from .stream_fetcher import StreamFetcher
 from .stream_seeding import StreamSeeding
 from .whole_stream import WorkerInfo
 
-# Asks a worker for its Python stack: a real-time signal, which nothing else sends.
+# Signal that asks a worker for its Python stack. A real-time signal, because nothing else sends it.
 STACK_SIGNAL = signal.SIGRTMAX - 3
 
 
 @dataclass(frozen=True)
 class Duty:
-    """What all workers of one iterator have to know."""
+    """Settings that all workers of one iterator need."""
 
     dataset_kind: int
     auto_collation: bool
@@ -51,37 +51,37 @@ class Duty:
     num_workers: int
     shared_seed: int | None
     sampler: str
-    # Of the loader, in seed mode.
+    # The loader's arguments of these names; they apply in seed mode.
     seed: int | None
     seed_samples: bool
-    # The epoch that streams begin with, and whether the dataset is told of it.
+    # The epoch that streams begin with, and whether the dataset's `set_epoch` is called.
     epoch: int
     tells_epoch: bool
     snapshot_every: int
-    # How many samples in a row belong to one worker, of a stream that the core reads.
+    # For a stream that the core reads: how many consecutive samples belong to one worker.
     run: int
-    # By worker: where it was in its dataset when the state was taken that the epoch goes on from.
+    # By worker: its position in the dataset in the state that the epoch resumes from.
     places: Sequence[dict[str, Any] | None]
 
 
 @dataclass(frozen=True)
 class Channel:
-    """Where the consumer is, for a worker to find it: inherited by a fork, carried to a process that is started."""
+    """How a worker reaches the consumer: inherited by a forked process, handed over to a spawned one."""
 
     layout: tuple[int, int, int]
-    # Of the memory, of the consumer's doorbell, and of its process.
+    # Of the shared memory, of the consumer's doorbell and of the consumer's process.
     descriptors: tuple[int, int, int]
-    # In the consumer, and in its forks.
+    # Set only in the consumer and its forks.
     memory: _core.Workers | None = None
 
     def open(self, worker: int) -> _core.WorkerEnd:
-        """The end of `worker`, in its own process."""
+        """Return the worker's end of the channel. To be called in the worker's own process."""
         if self.memory is not None:
             return self.memory.end(worker)
         return _core.WorkerEnd(self.layout, self.descriptors[:2], worker, KINDS)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Carries the descriptors to a process that multiprocessing is starting."""
+        """Hand the descriptors over to a process that multiprocessing is starting."""
         assert context.get_spawning_popen() is not None
         return _arrived, (self.layout, tuple(map(reduction.DupFd, self.descriptors)))
 
@@ -92,35 +92,35 @@ def _arrived(layout: tuple[int, int, int], carriers: tuple[Any, Any, Any]) -> Ch
 
 
 def run_worker(payload: Payload, channel: Channel, duty: Duty, worker: int) -> None:
-    """Fetches batches until the consumer says stop, or is gone."""
-    # If a worker thread forked this process, its own info would hide that of this worker.
+    """Fetch batches until the consumer says stop or is gone."""
+    # If a worker thread forked this process, that thread's worker info would hide this worker's.
     _torch.set_worker_info_of_thread(None)
-    # Until there is a handler: else the signal would end the process.
+    # Ignored until there is a handler: the signal's default action would end the process.
     signal.signal(STACK_SIGNAL, signal.SIG_IGN)
-    # Before anything is read. Spawned workers share no files, but the server of a forkserver may have opened some.
+    # Before anything is read. Spawned workers share no open files, but a forkserver may have opened some.
     files = InheritedFiles()
-    # Before all that can fail: from now on whatever fails is told to the consumer.
+    # Before anything that can fail: from here on, every failure is reported to the consumer.
     end = channel.open(worker)
-    # Ctrl-C reaches every process of the terminal; it is the consumer who decides what becomes of it. A handler, and
-    # not SIG_IGN, which programs that the dataset runs would inherit.
+    # Ctrl-C reaches every process of the terminal, but the consumer decides how to react. This is a handler and not
+    # SIG_IGN because programs that the dataset runs would inherit SIG_IGN.
     signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         _Loop(payload, end, channel, duty, worker, files).run()
     except KeyboardInterrupt:
-        pass  # The user's code raised it; the consumer sees that this worker is gone.
+        pass  # Raised by user code; the consumer notices that this worker is gone.
     finally:
         _torch.set_worker_info(None)
 
 
 def _write_stack_on_demand(memory: int) -> None:
-    """Has `STACK_SIGNAL` write the Python stack to the shared memory, where the consumer has set the position."""
+    """Make `STACK_SIGNAL` write the Python stack to the shared memory, at the offset that the consumer has set."""
     with contextlib.suppress(OSError):
         faulthandler.register(STACK_SIGNAL, file=memory, all_threads=False)
 
 
 class _Loop:
-    """Task by task, with the fetcher of the running epoch."""
+    """Runs task after task with the fetcher of the current epoch."""
 
     def __init__(
         self,
@@ -136,25 +136,25 @@ class _Loop:
         self.duty = duty
         self.where = f"in DataLoader worker process {worker}"
         self.fetcher: MapFetcher | StreamFetcher | None = None
-        # Where the last epoch of a lazy stream was left.
+        # Where the last epoch stopped in a lazy stream.
         self.before: dict[str, Any] | None = None
-        # What went wrong before the first batch of an epoch; it is the answer to the next request.
+        # Error from before the first batch of an epoch; sent as the answer to the next request.
         self.failure: bytes | None = None
-        # What of that lasts: this worker can't work at all.
+        # Setup failures are permanent: the worker is unusable.
         self.failure_of_set_up: bytes | None = None
-        # Whether the generators are no longer as the consumer knows them to be when a worker starts.
+        # True once the generators may differ from the state that the consumer expects at a worker's start.
         self.has_begun = False
         self.ended = False
         self.shared_rng = torch.Generator()
         self.worker = worker
         self.tells_epoch = duty.tells_epoch
-        # Which one the dataset was told last.
+        # The last epoch passed to the dataset's `set_epoch`.
         self.epoch: int | None = None
         self.is_stream = duty.dataset_kind == _torch.DatasetKind.Iterable
         self.seeding: SampleSeeding | None = None
         if duty.seed is not None and not self.is_stream:
             self.seeding = SampleSeeding(duty.seed, duty.seed_samples)
-        # Generators that are set for each sample say nothing about what comes.
+        # Generators that are seeded for each sample carry no information about later samples.
         self.reporter = Reporter(duty.snapshot_every, self.seeding is None or not duty.seed_samples)
         try:
             self._set_up(payload, channel, worker)
@@ -165,7 +165,7 @@ class _Loop:
             self.is_set_up = True
             resumed = duty.places[worker] if worker < len(duty.places) else None
             if resumed is not None and resumed["over"]:
-                # As it was left by the epoch that has ended; then the one that is asked for.
+                # First restore how the finished epoch left the dataset, then begin the requested epoch.
                 if resumed["state"]:
                     self._begin(resumed, None)
                 self._put_back(resumed)
@@ -179,7 +179,7 @@ class _Loop:
         _core.WorkerEnd.keep_freed_memory()
         _torch.set_worker_signal_handlers()
         _torch.set_thread_name("pt_data_worker")
-        # Before anything else of torch's runs: OpenMP's threads were not forked.
+        # Before torch runs anything else: OpenMP's threads do not survive the fork.
         torch.set_num_threads(1)
         _write_stack_on_demand(memory)
         seed = self.duty.base_seed + worker
@@ -199,7 +199,7 @@ class _Loop:
             init_fn(worker)
 
     def _packed(self, error: Exception) -> bytes:
-        # Torch's allocator raises RuntimeError when it gets no memory.
+        # Torch's allocator raises RuntimeError when it is out of memory.
         if isinstance(error, (MemoryError, OSError)) or "allocate memory" in as_text(error):
             add_note(error, limits_in_words())
         return worker_error.pack(error, self.where)
@@ -212,12 +212,13 @@ class _Loop:
 
     def _begin(self, resumed: dict[str, Any] | None, epoch: int | None) -> None:
         duty = self.duty
-        # What is left of another epoch must not be taken for this one's. As in torch it is closed when this has begun.
+        # A fetcher left from another epoch must not be used for this one. As in torch, it is closed after the new epoch
+        # has begun.
         left, self.fetcher = self.fetcher, None
         collate_fn = placing(self.collate_fn, self.end) if duty.auto_collation else self.collate_fn
         seeding: SampleSeeding | StreamSeeding | None = self.seeding
         if duty.seed is not None and self.is_stream:
-            # What is read again of an epoch that is over draws as it did, if epochs were counted.
+            # A finished epoch that is read again draws what it drew before, provided epochs were counted.
             number = max(duty.epoch - 1, 0) if epoch is None else epoch
             seeding = StreamSeeding(duty.seed, duty.seed_samples, self.worker, number)
             seeding.take_over()
@@ -229,7 +230,7 @@ class _Loop:
             self.has_begun = True
             if epoch is not None:
                 if self.is_stream:
-                    self.epoch = None  # One that was left before its first batch begins again.
+                    self.epoch = None  # An epoch left before its first batch begins again.
                 self._tell_epoch(epoch)
             self.fetcher = make_fetcher(
                 duty.dataset_kind,
@@ -245,7 +246,7 @@ class _Loop:
                 duty.snapshot_every,
                 duty.run,
             )
-            # After all that draws: the next sample goes on from here.
+            # After everything that draws random numbers, so that the next sample continues from the restored state.
             self._put_back(resumed)
             self.reporter.begin(self.fetcher, start, before)
             del left
@@ -284,7 +285,7 @@ class _Loop:
                 self._fetch(content)
 
     def _answer(self, outcome: str, content: bytes) -> None:
-        # Once: it tells what is new since the one before.
+        # Once per answer: a report contains only what has changed since the previous one.
         report = self.reporter.report(self.fetcher)
         try:
             self.end.answer(outcome, attached(content, report))
@@ -296,7 +297,7 @@ class _Loop:
 
     def _fetch(self, content: bytes) -> None:
         if self.fetcher is None:
-            # What torch's worker says of a fetcher that could not be made; its reason was the answer before.
+            # Like torch's worker when its fetcher could not be made; the reason was the previous answer.
             error: Exception = RuntimeError("this worker could not begin: see the error of its first batch")
             self._answer("failed", self._packed(error))
             return

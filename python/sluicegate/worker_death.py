@@ -1,4 +1,4 @@
-"""Explains why a worker process ended or waits, as far as its consumer can tell."""
+"""Explains why a worker process ended or waits, as far as the consumer can tell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 
-# What usually ends a process by this signal.
+# The usual cause of each signal.
 _CAUSES: dict[int, str] = {
     signal.SIGKILL: "usually the kernel, because the machine or its cgroup ran out of memory: use fewer workers, "
     "a smaller batch_size or prefetch_factor, and see `dmesg` or `memory.events`",
@@ -23,10 +23,10 @@ _WAITS_FOR_THREAD = re.compile(r'File "[^"]*/(threading|queue)\.py", line \d+ in
 
 
 def killed(pid: int, code: int, doing: str) -> str:
-    """The error for a worker that a signal ended, with torch's first words.
+    """Return the error message for a worker that a signal ended. It begins with torch's words.
 
     Args:
-        pid: of the worker.
+        pid: the worker's process id.
         code: its exit code, below 0.
         doing: what it was working on, a sentence without a period.
     """
@@ -36,10 +36,10 @@ def killed(pid: int, code: int, doing: str) -> str:
 
 
 def exited(pid: int, code: int | None, doing: str, has_begun: bool, method: str) -> str:
-    """The error for a worker that ended by itself, with torch's first words.
+    """Return the error message for a worker that ended by itself. It begins with torch's words.
 
     Args:
-        pid: of the worker.
+        pid: the worker's process id.
         code: its exit code.
         doing: what it was working on, a sentence without a period.
         has_begun: whether it ran our code.
@@ -63,7 +63,7 @@ def exited(pid: int, code: int | None, doing: str, has_begun: bool, method: str)
 
 
 def advice(stack: str, method: str) -> str:
-    """What to do about a worker that is stuck with this Python stack, most recent call first; empty if unknown."""
+    """Return what to do about a worker stuck with this Python stack, most recent call first; empty if unknown."""
     calls = [line.strip() for line in stack.splitlines() if line.strip().startswith('File "')]
     if method != "fork" or not calls or _WAITS_FOR_THREAD.match(calls[0]) is None:
         return ""

@@ -17,10 +17,10 @@ from .worker_seeding import seeded_by
 
 
 class WorkerDraws:
-    """The generators of torch's worker processes, for threads that read in their place.
+    """The generators of torch's worker processes, for threads that read instead of them.
 
-    Worker w of torch's loader seeds its generators with the base seed plus w, and uses them in the order of its
-    batches, from one epoch to the next where it persists. Here the draws of a batch are made when it is asked for.
+    Worker w of torch's loader seeds its generators with the base seed plus w and uses them in the order of its batches;
+    if workers persist, from one epoch to the next. Here the draws of a batch are made when it is requested.
 
     Attributes:
         on_delivery: True if they are made when it is delivered instead, within `drawing`.
@@ -28,7 +28,7 @@ class WorkerDraws:
     Args:
         base_seed: the seed of worker 0.
         num_workers: the number of workers.
-        places: by worker, what a state says of it; empty where there is none.
+        places: by worker, its part of a state; empty if there is none.
         first: the worker that the first batch belongs to.
         init_fn: the `worker_init_fn`, which only seeds generators, or None.
 
@@ -63,17 +63,17 @@ class WorkerDraws:
         self.begin(first)
 
     def begin(self, first: int) -> None:
-        """Begins an epoch whose first batch belongs to worker `first`."""
+        """Begin an epoch whose first batch belongs to worker `first`."""
         self._next, self._next_asked = first, first
         for worker in self._workers.values():
-            self._has_drawn[worker] = True  # For batches that were asked for in an epoch that was left.
-        # By the number of a batch that was asked for and not received: its worker, and the state of the worker's
-        # generator before it.
+            self._has_drawn[worker] = True  # For batches that were requested in an epoch that was left.
+        # By number of a batch that was requested and not received: its worker, and the state of the worker's generator
+        # before it.
         self._workers = {}
         self._before: dict[int, torch.Tensor] = {}
 
     def ask(self, number: int) -> object:
-        """Returns the way to the generator that batch `number` of the epoch draws from; it is asked for now."""
+        """Return access to the generator from which batch `number` of the epoch, which is requested now, draws."""
         worker = self._workers.get(number)
         if worker is None:
             worker = self._workers[number] = self._next_asked
@@ -83,7 +83,7 @@ class WorkerDraws:
         return self._doors[worker]
 
     def receive(self, number: int) -> None:
-        """Takes note that the consumer received batch `number`, or that it is left out."""
+        """Record that the consumer received batch `number`, or that it is left out."""
         worker = self._workers.pop(number, None)
         if worker is not None:
             self._before.pop(number, None)
@@ -91,14 +91,14 @@ class WorkerDraws:
             self._next = (worker + 1) % self._num_workers
 
     def rewind(self, numbers: Iterable[int]) -> None:
-        """Sets the generators to where they were before these undelivered batches, to ask for them again."""
+        """Reset the generators to their states before these undelivered batches, which will be requested again."""
         again = {number: self._before.pop(number) for number in numbers if number in self._before}
         for number in sorted(again, reverse=True):
             self._generators[self._workers[number]].set_state(again[number])
 
     @contextlib.contextmanager
     def drawing(self, number: int) -> Iterator[None]:
-        """Around Python code that fetches batch `number`: torch's global generator is that of its worker."""
+        """Surround Python code that fetches batch `number`: torch's global generator is its worker's."""
         worker, default = self._generators[self._workers[number]], torch.default_generator
         before, state = default.get_state(), worker.get_state()
         if self.on_delivery:
@@ -111,7 +111,7 @@ class WorkerDraws:
             default.set_state(before)
 
     def state(self) -> dict[str, Any]:
-        """Where each worker is that has made a batch which was received, as a loader's state keeps it."""
+        """Return, as a loader's state has it, the place of each worker from which a batch was received."""
         earliest, scratch = self._earliest(), torch.Generator("cpu")
         places: list[dict[str, Any] | None] = []
         for worker, generator in enumerate(self._generators):
@@ -124,14 +124,14 @@ class WorkerDraws:
         return {"next_worker": self._next, "workers": places if any(self._has_drawn) else []}
 
     def _earliest(self) -> dict[int, torch.Tensor]:
-        """By worker: the state before the first batch that was asked for and not received."""
+        """Return, by worker, the state before the first batch that was requested and not received."""
         earliest: dict[int, torch.Tensor] = {}
         for number, state in self._before.items():
             earliest.setdefault(self._workers[number], state)
         return earliest
 
     def _of_other_libraries(self, worker: int) -> dict[str, str]:
-        """The generators of Python and NumPy, which nothing draws from, as torch's worker seeds them."""
+        """Return Python's and NumPy's generators as torch's worker seeds them; nothing draws from them."""
         if (known := self._others[worker]) is None:
             numpys = np.random.RandomState(_torch.numpy_seed(self._base_seed, worker))
             python = random.Random(self._base_seed + worker)

@@ -1,6 +1,6 @@
-"""A worker's exception, carried to the consumer: the same type and content, with the worker's traceback as its cause.
+"""A worker's exception, carried to the consumer: same type and content, with the worker's traceback as its cause.
 
-The format is private to one loader and its workers. It is pickle, so only for bytes that come from one's own processes.
+The format is private to one loader and its workers. It is a pickle, so load only bytes from our own processes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .exception_parts import ExceptionParts, as_text, is_group
 
 
 class WorkerTraceback(Exception):  # noqa: N818  (It is what its name says, and caught by nobody.)
-    """The traceback of an exception in a worker, as text: the cause of the exception that the consumer raises.
+    """The traceback of a worker's exception, as text: the cause of the exception that the consumer raises.
 
     Printed above the consumer's own traceback on every version of Python, in the words of torch's loader.
 
@@ -28,26 +28,27 @@ class WorkerTraceback(Exception):  # noqa: N818  (It is what its name says, and 
 
 
 def pack(error: BaseException, where: str, note: str | None = None) -> bytes:
-    """Bytes that `unpack` makes the exception of again; to be called in the worker. Raises nothing.
+    """Return bytes from which `unpack` rebuilds the exception. To be called in the worker. Never raises.
 
     Args:
-        error: the exception; is left as it is.
+        error: the exception; it is not changed.
         where: goes into the text of the traceback, such as "in DataLoader worker process 0".
-        note: what the worker was at, such as the index that it fetched.
+        note: what the worker was doing, such as the index that it was fetching.
     """
     text = f"Caught {type(error).__name__} {where}.\nOriginal {_formatted(error)}"
     try:
         return pickle.dumps((text, note, _surviving(error), ExceptionParts.of(error)), pickle.HIGHEST_PROTOCOL)
-    except BaseException:  # Out of memory, say: what is left to save is the text, which is known to be a str.
+    except BaseException:  # Out of memory, for example. The text can still be saved, as it is known to be a str.
         return pickle.dumps((text, note, None, None), pickle.HIGHEST_PROTOCOL)
 
 
 def unpack(data: bytes) -> BaseException:
-    """The exception that `pack` was given, for the consumer to raise. Raises nothing, whatever `data` says.
+    """Return the exception that was passed to `pack`, for the consumer to raise. Never raises, whatever `data` is.
 
-    Its class is the worker's, or where no class of that name can be found here (one that a worker made in a function,
-    say), a new one of that name derived from the nearest base that can. What of it could not be pickled is replaced
-    by its `repr`. `__cause__` is a `WorkerTraceback`; causes of its own are part of that text.
+    Its class is the worker's. If no class of that name can be found here (one that a worker made in a function, for
+    example), it is a new class of that name, derived from the nearest base that can be found. Parts that could not be
+    pickled are replaced by their `repr`. `__cause__` is a `WorkerTraceback`; causes of the original exception are part
+    of that text.
 
     Args:
         data: from `pack`.
@@ -69,13 +70,13 @@ def unpack(data: bytes) -> BaseException:
         unpacked = RuntimeError(text)
     if note is not None:
         text = _annotate(unpacked, note, text)
-    # A class may refuse to be assigned to (a frozen dataclass).
+    # A class may refuse assignment (a frozen dataclass).
     object.__setattr__(unpacked, "__cause__", WorkerTraceback(text))
     return unpacked
 
 
 def _surviving(error: BaseException) -> bytes | None:
-    """The pickle of `error`, if what comes out of it is the same."""
+    """Return the pickle of `error`, or None if unpickling it does not give an equal exception."""
     try:
         pickled = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
         # Some constructors take the pickle's arguments for something else, and only loading shows it.
@@ -83,7 +84,7 @@ def _surviving(error: BaseException) -> bytes | None:
         same = type(copy) is type(error) and str(copy) == str(error) and copy.args == error.args
     except BaseException:
         return None
-    # Whatever befalls a member of a group would befall the group.
+    # A group would suffer whatever its members suffer.
     return pickled if same and not is_group(error) else None
 
 
@@ -102,6 +103,6 @@ def _annotate(error: BaseException, note: str, text: str) -> str:
         return f"{text}\n{note}"
     try:
         error.add_note(note)
-    except Exception:  # The worker's code had put something else than a list there.
+    except Exception:  # The worker's code had put something other than a list there.
         return f"{text}\n{note}"
     return text

@@ -13,18 +13,18 @@ from .collate import KINDS
 if TYPE_CHECKING:
     from .dataloader import DataLoader
 
-# Slots kept free per worker, beyond those that are being filled: the batch in use, and the one before it.
+# Free slots per worker, in addition to those being filled: for the batch in use and the one before it.
 SPARE_SLOTS = 2
 
-# By the id of a loader: the loader, and its memory while no iterator uses it. Beside the loader and not on it, as the
-# engines of native datasets are.
+# By id of a loader: the loader, and its memory while no iterator uses it. Kept outside the loader, like the engines of
+# native datasets.
 _free: dict[int, tuple[weakref.ref[Any], _core.Workers]] = {}
-# Reentrant: while it is held, the collector may end an iterator that gives its memory back.
+# Reentrant: while it is held, garbage collection may end an iterator that gives its memory back.
 _lock = threading.RLock()
 
 
 def lend(loader: DataLoader[Any], workers: int, under_way: int, bytes_ahead: _core.BytesAhead) -> _core.Workers:
-    """Memory for one iterator over `loader`: what the one before it used, or fresh. `bytes_ahead` counts answers."""
+    """Return memory for one iterator over `loader`: the previous iterator's, or new. `bytes_ahead` counts answers."""
     with _lock:
         known, memory = _free.pop(id(loader), (None, None))
     if memory is not None and known is not None and known() is loader:
@@ -36,7 +36,7 @@ def lend(loader: DataLoader[Any], workers: int, under_way: int, bytes_ahead: _co
 
 
 def give_back(loader: Any, memory: _core.Workers) -> None:
-    """Keeps `memory`, which no worker uses any more, for the next iterator over `loader`, which may be gone."""
+    """Keep `memory`, which no worker uses any more, for the next iterator over `loader`, if that still exists."""
     if loader is None:
         return
     memory.forget()

@@ -1,4 +1,4 @@
-"""What a `worker_init_fn` makes of a worker's generators, where seeding them is all that it does."""
+"""What a `worker_init_fn` does to a worker's generators, if seeding them is all that it does."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import torch
 from . import _torch
 from .global_generators import generator_state, global_state, keeping_generators
 
-# Straight code that reads, calls and calculates. What stores anywhere but in a local variable is not among these, nor
-# what branches or makes functions; an instruction of a later Python is unknown, and its function is called in workers.
+# Straight-line code that reads, calls and calculates. Not included is what stores anywhere except in a local variable,
+# branches or makes functions. An instruction of a later Python is unknown, so its function is called in workers.
 _INSTRUCTIONS = ("LOAD_FAST", "STORE_FAST", "LOAD_CONST", "LOAD_SMALL_INT", "CALL", "PRECALL", "BINARY_", "RETURN_")
 _OTHER_INSTRUCTIONS = frozenset(
     (
@@ -30,7 +30,7 @@ _LIGHTNINGS = ("lightning.fabric.utilities.seed", "lightning_fabric.utilities.se
 
 
 class _Torch:
-    """Stands in for torch where a `worker_init_fn` runs in this process: `manual_seed` would seed the devices, too."""
+    """Stands in for torch while a `worker_init_fn` runs in this process: `manual_seed` would seed the devices, too."""
 
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator("cpu").manual_seed(seed)
@@ -47,10 +47,10 @@ class _Torch:
 
 
 def only_seeds(function: Any) -> bool:
-    """Returns True if all that `function` can do as `worker_init_fn` is to set the global generators of a worker.
+    """Return True if, as `worker_init_fn`, `function` can only set the global generators of a worker.
 
-    Such are the recipes of torch's documentation, and Lightning's `pl_worker_init_function`. The code is looked at, and
-    nothing is called: it must be straight, and use only the seeding functions of torch, NumPy and Python.
+    This holds for the recipes of torch's documentation and Lightning's `pl_worker_init_function`. The code is examined
+    and nothing is called: it must be straight-line, and use only the seeding functions of torch, NumPy and Python.
     """
     if isinstance(function, functools.partial):
         is_plain = not function.args and all(type(value) is int for value in function.keywords.values())
@@ -59,10 +59,10 @@ def only_seeds(function: Any) -> bool:
 
 
 def seeded_by(function: Any, base_seed: int, worker: int) -> dict[str, str]:
-    """Returns the states of the global generators, as `global_state` does, of a worker that has called `function`.
+    """Return the states of the global generators, as `global_state` does, of a worker that has called `function`.
 
     Args:
-        function: a `worker_init_fn` that `only_seeds`; it is called here, and the generators are put back.
+        function: a `worker_init_fn` that `only_seeds`; it is called here, and the generators are restored.
         base_seed: the seed of worker 0.
         worker: its number.
 
@@ -114,7 +114,7 @@ def _is_known_global(function: types.FunctionType, name: str) -> bool:
 
 
 def _standing_in(function: Any, stand_in: _Torch) -> Any:
-    """`function`, with `stand_in` wherever it uses torch."""
+    """Return `function` with `stand_in` wherever it uses torch."""
     if isinstance(function, functools.partial):
         return functools.partial(_standing_in(function.func, stand_in), **function.keywords)
     replaced: dict[int, Any] = {
