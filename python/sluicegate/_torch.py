@@ -71,7 +71,7 @@ __all__ = [
 # torch.from_dlpack without the Python wrapper, which asks for a device first: half of the time of a hand-over.
 from_dlpack = torch._C._from_dlpack
 
-# Whether somebody profiles: a `record_function` that nobody reads costs more than a whole hand-over.
+# True while a profiler runs: a `record_function` without one costs more than a whole hand-over.
 profiler_enabled: Callable[[], bool] = torch._C._autograd._profiler_enabled
 
 # What torch does to a batch when `pin_memory` is set: custom batch types are part of it.
@@ -81,34 +81,34 @@ _TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
 
 def is_torchs_own(function: Any) -> bool:
-    """Whether `function` is written in torch's files: users patch functions, some before this package is imported."""
+    """Return True if `function` is written in torch's files: users patch functions, some before this import."""
     return is_written_in(function, _TORCH_FOLDER)
 
 
 def is_written_in(function: Any, folder: str) -> bool:
-    """Returns whether `function` is written in Python, in a file below `folder`, which ends with a separator."""
+    """Return True if `function` is written in Python, in a file below `folder`, which ends with a separator."""
     return hasattr(function, "__code__") and function.__code__.co_filename.startswith(folder)
 
 
-# The functions that torch's default collate calls for tensors, NumPy arrays and scalars. Users may put others into the
-# map in place; then the default collate is no longer the stacking that the core does.
+# The functions that torch's default collate calls for tensors, NumPy arrays, and scalars. If a user replaces one in the
+# map, the default collate is no longer the stacking that the core does.
 COLLATE_MAP = {
     kind: function for kind, function in _utils.collate.default_collate_fn_map.items() if is_torchs_own(function)
 }
 
 
-# The default collate with a map to be given: torch documents it as the way to a collate function of one's own, but
-# leaves it out of `torch.utils.data`.
+# The default collate with a map as argument: torch documents it for custom collate functions, but does not export it
+# from `torch.utils.data`.
 collate = _utils.collate.collate
 
 
 def collate_is_default(collate_fn: object) -> bool:
-    """Whether `collate_fn` is torch's default collate, and does what it does in torch's files."""
+    """Return True if `collate_fn` is torch's default collate, and does what it does in torch's files."""
     return collate_fn is _utils.collate.default_collate and _utils.collate.default_collate_fn_map == COLLATE_MAP
 
 
 def tensor_is_plain(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` is dense CPU memory that means what its bytes say: the core may read it by its address."""
+    """Return True if `tensor` is dense CPU memory whose bytes are its values: the core may read it by its address."""
     return (
         type(tensor) is torch.Tensor
         and tensor.layout is torch.strided
@@ -126,35 +126,35 @@ def tensor_is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
-# Methods that say of a tensor of exactly torch's class, on the CPU, that it means something else than its bytes: lazily
-# negated ones, and named ones in the versions of torch that have them.
+# Methods that return True if the bytes of a plain CPU tensor are not its values: lazily negated tensors, and named ones
+# in the versions of torch that have them.
 TENSOR_FLAGS = ["is_neg", *(["has_names"] if hasattr(torch.Tensor, "has_names") else [])]
 
 
 def operations_are_plain() -> bool:
-    """Whether torch makes ordinary CPU tensors of ordinary values now, and nobody listens or looks for more in them.
+    """Return True if torch currently makes ordinary CPU tensors, with no mode that observes or extends them.
 
-    `modes_are_active` in a fifth of its time, for every batch; and more: a default device is a mode here, `torch.func`
-    wraps tensors, forward-mode differentiation hangs tangents on them.
+    Called for every batch, so it takes a fifth of the time of `modes_are_active`. It also covers a default device, the
+    wrapped tensors of `torch.func`, and the tangents of forward-mode differentiation.
     """
     return (
         torch._C._len_torch_function_stack() == 0
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
         and forward_ad._current_level < 0
-        # What `torch.set_default_tensor_type` sets, which is no mode.
+        # `torch.set_default_tensor_type` sets this without a mode.
         and torch._C._get_default_device() == "cpu"
     )
 
 
 def modules_have_global_hooks() -> bool:
-    """Returns whether something is called whenever any `torch.nn.Module` is."""
+    """Return True if there are hooks that run whenever any `torch.nn.Module` is called."""
     module = torch.nn.modules.module
     return bool(module._global_forward_hooks or module._global_forward_pre_hooks)
 
 
 def modes_are_active() -> bool:
-    """Whether a mode is on that may turn any call of torch into something else (fake tensors, tracing, logging)."""
+    """Return True if a mode is active that may change any call of torch (fake tensors, tracing, logging)."""
     functions = torch.overrides._get_current_function_mode_stack()
     # `torch.set_default_device` is such a mode too, but one that leaves operations on given tensors alone.
     if any(type(mode) is not DeviceContext for mode in functions):
@@ -163,9 +163,9 @@ def modes_are_active() -> bool:
 
 
 def memory_has_one_owner(tensor: torch.Tensor) -> bool:
-    """Return True if `tensor` is the only object that shows its memory; False where this version of torch can't tell.
+    """Return True if `tensor` is the only object that refers to its memory; False if this torch cannot tell.
 
-    Memory of another library's, of NumPy's for example, may be shown by objects that torch does not count.
+    Memory of another library, such as NumPy, may be used by objects that torch does not count.
     """
     alone = _counts_of_sole_owner()
     if alone is None:
@@ -175,14 +175,14 @@ def memory_has_one_owner(tensor: torch.Tensor) -> bool:
 
 
 def _owner_counts(tensor: torch.Tensor, storage: torch.UntypedStorage) -> tuple[int, ...]:
-    """How often C++ holds the tensor and its storage, and Python the object that stands for the storage."""
+    """Return the reference counts of the tensor and its storage, in C++ and in Python."""
     in_core = tensor._use_count(), torch._C._storage_Use_Count(storage._cdata)
     return *in_core, sys.getrefcount(storage), weakref.getweakrefcount(storage)
 
 
 @functools.cache
 def _counts_of_sole_owner() -> tuple[int, ...] | None:
-    """What the counts of a tensor are that nobody shares: what they include differs between versions of torch."""
+    """Return the counts of an unshared tensor; what they include differs between versions of torch."""
     if not (hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")):
         return None
     tensor = torch.empty(1, device="cpu")
@@ -202,7 +202,7 @@ def _counts_of_sole_owner() -> tuple[int, ...] | None:
 
 
 def tensor_is_dense(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` is a view of a CPU storage, and no more than that: its bytes can be copied."""
+    """Return True if `tensor` is a plain view of a CPU storage, whose bytes can be copied."""
     return (
         tensor.layout is torch.strided
         and tensor.device.type == "cpu"
@@ -226,31 +226,31 @@ DTYPE_NAMES = {
 }
 
 
-# The other way round.
+# The inverse.
 DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Torch's name for `dtype`, as the core has it."""
+    """Return torch's name for `dtype`, which is also the core's."""
     return DTYPE_NAMES[dtype]
 
 
-# What a pickled sparse tensor is rebuilt with: it adds it to a list of this thread that only `torch.load` clears.
+# Rebuilds a pickled sparse tensor. It adds the tensor to a list of this thread that only `torch.load` clears.
 rebuild_sparse_tensor: Callable[..., torch.Tensor] = torch._utils._rebuild_sparse_tensor
 
 
 def untyped(storage: Any) -> torch.UntypedStorage:
-    """The bytes behind a storage of either kind; the public way warns that typed storages are deprecated."""
+    """Return the bytes of a storage of either kind; the public way warns that typed storages are deprecated."""
     return storage._untyped_storage if isinstance(storage, torch.TypedStorage) else storage
 
 
 def identity(storage: torch.UntypedStorage) -> int:
-    """What two Python objects of one storage have in common: its address in memory may be another storage's too."""
+    """Return what identifies a storage in two Python objects: its address in memory may be reused by another."""
     return int(storage._cdata)
 
 
 def storage_of(tensor: torch.Tensor, dtype: torch.dtype | None) -> Any:
-    """The storage of `tensor`, of the kind that torch's own pickles hold: typed where there is a `dtype`."""
+    """Return the storage of `tensor`, of the kind that torch's own pickles hold: typed if there is a `dtype`."""
     storage = tensor.untyped_storage()
     if dtype is None:
         return storage
@@ -262,19 +262,19 @@ WorkerInfo: Any = _utils.worker.WorkerInfo
 
 
 def set_worker_info(info: Any) -> None:
-    """Sets what `get_worker_info` returns in this process."""
+    """Set what `get_worker_info` returns in this process."""
     _utils.worker._worker_info = info
 
 
 def is_worker_info_of_process(info: Any) -> bool:
-    """True if `info` is what `set_worker_info` replaces."""
+    """Return True if `info` is what `set_worker_info` replaces."""
     return getattr(_utils.worker, "_worker_info", None) is info
 
 
 def watch_rank(refuse: Callable[[], None]) -> None:
-    """Lets `torch.distributed.get_rank` call `refuse` first.
+    """Make `torch.distributed.get_rank` call `refuse` first.
 
-    Its code is replaced, not the function, as in `answer_per_thread`.
+    This replaces its code rather than the function, as in `answer_per_thread`.
     """
     if not torch.distributed.is_available():
         return
@@ -297,12 +297,12 @@ _infos = threading.local()
 
 
 def set_worker_info_of_thread(info: Any) -> None:
-    """Sets what `get_worker_info` returns in this thread, after `answer_per_thread`."""
+    """Set what `get_worker_info` returns in this thread, after `answer_per_thread`."""
     _infos.info = info
 
 
 def of_no_worker_thread(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` of torch's collate map, which stacks in shared memory in a worker: a thread's batches need none."""
+    """Return `function` of torch's collate map without its shared memory, which a worker thread does not need."""
 
     def call(samples: Any, *, collate_fn_map: Any = None) -> Any:
         info = getattr(_infos, "info", None)
@@ -318,9 +318,9 @@ def of_no_worker_thread(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def answer_per_thread() -> None:
-    """Lets `get_worker_info` answer per thread: it reads one global per process, and each would read everything.
+    """Make `get_worker_info` answer per thread: with its global per process, every thread would read everything.
 
-    Its code is replaced, not the function: users' modules hold the function itself.
+    This replaces its code rather than the function, because user modules hold the function itself.
     """
     module: Any = _utils.worker
     if not hasattr(module, "_sluicegate_infos"):
@@ -334,7 +334,7 @@ def _get_worker_info() -> Any:
     return _worker_info if info is None else info  # type: ignore[name-defined]  # noqa: F821
 
 
-# What a worker does with fatal signals: it says which one it was, and ends quietly when its consumer asks it to.
+# How a worker handles fatal signals: it reports which one it was, and ends quietly when its consumer asks it to.
 set_worker_signal_handlers: Callable[[], None] = torch._C._set_worker_signal_handlers
 
 # NumPy's seed in a worker, as torch mixes it.
@@ -342,11 +342,11 @@ numpy_seed: Callable[[int, int], list[int]] = _utils.worker._generate_state
 
 
 def set_thread_name(name: str) -> None:
-    """Names this thread, for `top` and its like, where torch can."""
+    """Name this thread, for tools such as `top`, if torch can."""
     if hasattr(torch.multiprocessing, "_set_thread_name"):
         torch.multiprocessing._set_thread_name(name)
 
 
 def sharding_init_fn(init_fn: Any, world_size: int, rank: int) -> Any:
-    """What shards a DataPipe by workers and ranks, and runs `init_fn` then."""
+    """Return a function that shards a DataPipe by workers and ranks, and then calls `init_fn`."""
     return functools.partial(torch.utils.data.dataloader._sharding_worker_init_fn, init_fn, world_size, rank)

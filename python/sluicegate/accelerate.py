@@ -31,7 +31,7 @@ class Accelerator(accelerate.Accelerator):  # type: ignore[misc]
     Without a seed each process gets the batches that it gets with torch's loader, `split_batches` and `even_batches`
     included. With `seed=` each gets its shard of the order, which `load_state` resumes with any number of processes.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from sluicegate import DataLoader
         >>> from sluicegate.accelerate import Accelerator
@@ -50,10 +50,10 @@ class Accelerator(accelerate.Accelerator):  # type: ignore[misc]
     def prepare_data_loader(
         self, data_loader: Any, device_placement: bool | None = None, slice_fn_for_dispatch: Any = None
     ) -> Any:
-        """Prepare a loader; one of ours remains one.
+        """Prepare a loader; a `sluicegate.DataLoader` remains one.
 
         Raises:
-            ValueError: a setting that our loader can't follow, or a loader of ours that can't be divided.
+            ValueError: a setting that our loader cannot follow, or a loader that cannot be divided.
             TypeError: a subclass of our loader.
         """
         if not isinstance(data_loader, DataLoader) or getattr(data_loader, "_is_accelerate_prepared", False):
@@ -102,7 +102,7 @@ class Accelerator(accelerate.Accelerator):  # type: ignore[misc]
 def keep_loaders(accelerator: accelerate.Accelerator) -> Accelerator:
     """Make an accelerator that other code has created keep our loaders from now on, and return it.
 
-    Example:
+    Examples:
         >>> import accelerate
         >>> from sluicegate.accelerate import keep_loaders
         >>> accelerator = keep_loaders(accelerate.Accelerator(cpu=True))
@@ -126,8 +126,8 @@ def keep_loaders(accelerator: accelerate.Accelerator) -> Accelerator:
 def skip_first_batches(dataloader: Any, num_batches: int = 0) -> Any:
     """Skip the first batches of the next epoch, or of the epoch that a loaded state resumes.
 
-    For a prepared loader of ours nothing is read, the loader itself is returned, and later epochs are whole. Batches
-    that were received before a loaded state was saved are not skipped a second time.
+    For a prepared `sluicegate.DataLoader`, nothing is read, the loader itself is returned, and later epochs are whole.
+    Batches that were received before a loaded state was saved are not skipped a second time.
     """
     if isinstance(dataloader, PreparedLoader):
         dataloader.skip(range(num_batches))

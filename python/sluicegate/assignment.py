@@ -28,7 +28,7 @@ class Assignment:
         self._prefetch_factor = prefetch_factor
         self.capacity = num_workers * prefetch_factor
         self.in_order = in_order
-        # Whether a worker's stream continues; those of map-style datasets always do.
+        # True while a worker's stream continues; those of map-style datasets always do.
         self.active = [True] * num_workers
         self.under_way = [0] * num_workers
         self._turns: Iterator[int] = itertools.cycle([*range(first, num_workers), *range(first)])

@@ -41,7 +41,7 @@ def bytes_of(batch: Any) -> int:
             if parts:
                 step = -(-len(parts) // _MOST_PARTS)
                 waiting.extend((part, times * step) for part in itertools.islice(parts, 0, None, step))
-    except Exception:  # A wrong size is no reason to fail: a user-defined container may report anything.
+    except Exception:  # A wrong size must not fail: a user-defined container may report anything.
         pass
     return min(total, _MOST_BYTES)
 

@@ -1,4 +1,4 @@
-"""Converts a state of the Rust crate's `DataLoader` to one of ours: both compute the same orders."""
+"""Converts a state of the Rust crate's `DataLoader` to our state: both compute the same orders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .state_checks import check_list, check_number
 if TYPE_CHECKING:
     from .dataloader import DataLoader
 
-# The keys of every state of the crate, and of no state of ours.
+# Keys that every state of the crate has and none of our states.
 _KEYS = {"dataset_len", "batch_size", "rank", "world_size"}
 
 

@@ -78,7 +78,7 @@ class ImageFolderDataset(NativeDataset):
             are excluded when the dataset is opened, from `len`, indices, ids and batches. The classes and their numbers
             are those of all files. This decodes each image once, on all cores; for 4 MiB or more the result is saved,
             and reused for each file until its size or modification time changes.
-        index_folder: where that result is saved, instead of the user's cache folder (`$SLUICEGATE_CACHE`,
+        index_folder: where that result is saved, instead of the default cache folder (`$SLUICEGATE_CACHE`,
             `$XDG_CACHE_HOME/sluicegate` or `~/.cache/sluicegate`).
 
     Attributes:

@@ -154,7 +154,7 @@ def _told(
     if resumed is not None and (here := progress()) is not None and here.last_ids is None and not here.finished:
         # A dataset may take up its state when it is asked for the first sample, and not know it before.
         return {"next_worker": 0, "workers": [copy.deepcopy(resumed)]}
-    # It may return the very objects that it goes on changing.
+    # It may return objects that it changes later.
     state = copy.deepcopy(place.state())
     if state is None:
         return {"next_worker": 0, "workers": []}

@@ -25,7 +25,7 @@ def _has_getitems(dataset: Any) -> bool:
 
 
 def _fetches_many(dataset: Any) -> bool:
-    """Whether a batch is fetched by code of the user's own: torch's combinators only pass on what they hold."""
+    """Return True if user code fetches a batch in one call: torch's combinators only pass on what they hold."""
     if type(dataset) is Subset:
         return _fetches_many(dataset.dataset)
     if type(dataset) is StackDataset:
@@ -37,14 +37,14 @@ def _fetches_many(dataset: Any) -> bool:
 
 
 def _is_subset(dataset: Any) -> bool:
-    """Returns True if `dataset` is torch's subset, or a subset of such a subset."""
+    """Return True if `dataset` is torch's subset, or a subset of such a subset."""
     if type(dataset) is not Subset or not is_untouched(dataset):
         return False
     return type(dataset.dataset) is not Subset or _is_subset(dataset.dataset)
 
 
 def _failed_in_words(batch: Any, index: Any) -> str:
-    """Says what could not be fetched: `index`, which is `batch` itself until single samples are fetched."""
+    """Describe what could not be fetched: `index`, which is `batch` itself until single samples are fetched."""
     if index is batch and isinstance(batch, (list, tuple)):
         return f"the batch at {indices_in_words(batch)}"
     return f"the sample at index {indices_in_words(index)}"
@@ -56,11 +56,11 @@ class MapFetcher:
     Args:
         dataset: anything with `__getitem__`; `__getitems__` is used where it has one.
         sampler: the name of the sampler that the requests come from, for messages.
-        auto_collation: whether a request is a batch of indices, or the index of one ready-made batch.
+        auto_collation: True if a request is a batch of indices, False if it is the index of a ready-made batch.
         collate_fn: makes a batch of the samples.
         seeding: sets the generators for each sample.
-        resumed: what `place.state()` returned once: the dataset is given its state back.
-        sample_id: what identifies a sample: a function of it, or the name or place of a field.
+        resumed: what `place.state()` returned: the dataset's state is restored from it.
+        sample_id: what identifies a sample: a function of it, or the name or position of a field.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class MapFetcher:
     ) -> None:
         self.dataset = dataset
         self._sample_id = sample_id if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
-        # As that of a stream, whose batches are numbered by who reads them: only what identifies the samples is news.
+        # The same shape as for streams; only the ids of the samples are used.
         self.last: tuple[int, int, list[Any] | None] | None = None
-        # What was being fetched when an error came: the whole batch, or one index of it.
+        # What was being fetched when an error occurred: the whole batch, or one index of it.
         self._failed: Any = None
         self.sampler = sampler
         self.auto_collation = auto_collation
@@ -89,11 +89,11 @@ class MapFetcher:
         self.seeding = seeding
         if resumed and "thing" in resumed["state"]:
             restore(dataset, resumed["state"]["thing"])
-        # No method of this fetcher, which the place would then keep.
+        # Not a method of this fetcher: the place would keep the fetcher alive.
         self.place = Place((lambda: {"thing": dataset.state_dict()}) if is_stateful(dataset) else None)
 
     def fetch(self, index: Any) -> Any:
-        """The batch at `index`.
+        """Return the batch at `index`.
 
         Raises:
             IndexError: (or what the dataset raises) the dataset has no such sample; the text names index and sampler.
@@ -120,8 +120,8 @@ class MapFetcher:
             raise RuntimeError(text) from error
 
     def _rows(self, index: Any) -> EarlyRows | None:
-        """What takes the samples as they arrive; None where that is not torch's collate, or they come all at once."""
-        # What identifies a sample is code of the user's, which must get the sample itself.
+        """Return what takes the samples as they arrive; None if torch does not collate, or samples come all at once."""
+        # The user's `sample_id` must get the sample itself.
         if self._stacking is None or self._sample_id is not None or type(index) is not list:
             return None
         return None if _fetches_many(self.dataset) else self._stacking.begin(len(index))
@@ -142,7 +142,7 @@ class MapFetcher:
             return self.dataset[index]
         index = list(index)
         if _fetches_many(self.dataset):
-            # It fetches them all in one call: they share the generators of the first one.
+            # One call fetches them all, so they share the generators of the first one.
             for first in index[:1]:
                 seed(first)
             return self.dataset.__getitems__(index)
@@ -162,13 +162,13 @@ class MapFetcher:
             return self._each(index, rows, [])
         if rows is None or not self._is_subset or any(type(each) is not int for each in index):
             return self.dataset.__getitems__(index)
-        # Torch's subset fetches one after the other, too, and is faster at it where nothing is large.
+        # Torch's subset also fetches one after the other, and is faster if nothing is large.
         samples = self._each(index[:1], rows, [])
         rest = index[1:]
         return self._each(rest, rows, samples) if rows.has_any else samples + self.dataset.__getitems__(rest)
 
     def _each(self, index: Any, rows: EarlyRows | None, samples: list[Any]) -> list[Any]:
-        """Adds the samples at `index` to `samples`, and returns them all."""
+        """Add the samples at `index` to `samples`, and return them all."""
         dataset = self.dataset
         each = index
         try:
@@ -182,7 +182,7 @@ class MapFetcher:
         return samples
 
     def _place(self, error: IndexError | ValueError, index: Any) -> str | None:
-        """What to say of `error`: which index of which sampler is out of range; None when it is something else."""
+        """Return a text for `error` that names the index out of range and its sampler; None for another error."""
         indices = index if isinstance(index, (list, tuple)) else [index]
         try:
             length = len(self.dataset)
@@ -197,7 +197,7 @@ class MapFetcher:
         )
 
     def _unequal_shapes(self, error: RuntimeError, index: Any, samples: Any) -> str | None:
-        """What to say of `error`: which two samples have unequal shapes; None when it is about something else."""
+        """Return a text for `error` that names two samples of unequal shapes; None for another error."""
         if type(error) is not RuntimeError or "stack expects each tensor to be equal size" not in str(error):
             return None
         indices = list(index) if isinstance(index, (list, tuple)) else None

@@ -166,7 +166,7 @@ class PackCollate:
     """Makes a batch from the pieces that a `PackedBatchSampler` requested: a dict of tensors.
 
     A `DataLoader` makes the batches in Rust, without calling it, for `DocumentPieces` of a `TokenDocumentsDataset`, or
-    of a native dataset whose samples are mappings (Parquet, Arrow, JSON Lines, MDS, a `StackDataset` of ours or of
+    of a native dataset whose samples are mappings (Parquet, Arrow, JSON Lines, MDS, a `StackDataset` of these or of
     tensors, ...) with tokens and labels that are integers. This requires that `length` and `pad_token` are an `int`,
     `shift_labels` is a `bool`, and `pad_values` does not change a data type.
 

@@ -12,7 +12,7 @@ from .collate import StackingCollate, stacking
 from .early_rows import EarlyRows
 from .envelope import Placed
 
-# What is collated in private memory first: samples in containers of the user's, whose code must not meet a `Placed`.
+# For samples in user-defined containers, whose code must not see a `Placed`: they are collated in private memory first.
 _PRIVATE_SLOTS = 2
 
 
@@ -78,12 +78,12 @@ def placing(collate_fn: Callable[[Any], Any], end: _core.WorkerEnd) -> Callable[
 
 
 def stacks_as_torch(collate_fn: Callable[[Any], Any]) -> bool:
-    """Whether `collate_fn` is torch's default collate, or what stands in for it here."""
+    """Return True if `collate_fn` is torch's default collate, or its replacement here."""
     return isinstance(collate_fn, (StackingCollate, PlacingCollate)) or _torch.collate_is_default(collate_fn)
 
 
 def _is_plain(sample: Any) -> bool:
-    """Whether the containers of `sample` are Python's own: torch makes the batch's containers of their classes."""
+    """Return True if the containers of `sample` are built-in: torch makes the batch's containers of their classes."""
     kind = type(sample)
     if kind is dict:
         return all(map(_is_plain, sample.values()))

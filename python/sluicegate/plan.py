@@ -256,7 +256,7 @@ def _own(each: Any) -> sampler.Positional | None:
 
 
 def is_random(each: Any) -> bool:
-    """Return True if `each` is one of torch's samplers that draw, or one of ours that does."""
+    """Return True if `each` is one of torch's samplers that draw, or our version of one."""
     if isinstance(each, sampler.Positional):
         return each._is_random()
     return isinstance(each, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler))

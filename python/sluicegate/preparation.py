@@ -65,7 +65,7 @@ def prepared(accelerator: accelerate.Accelerator, loader: DataLoader[Any], devic
 
 
 def _synchronizing(accelerator: accelerate.Accelerator, generator: torch.Generator | None) -> Callable[[], None]:
-    """Return what makes all processes draw alike: Accelerate's `rng_types` are followed."""
+    """Return what makes all processes draw the same values: Accelerate's `rng_types` are followed."""
     types = [each for each in map(RNGType, accelerator.rng_types) if each != RNGType.GENERATOR or generator is not None]
     return functools.partial(synchronize_rng_states, types, generator)
 

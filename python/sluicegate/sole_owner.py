@@ -21,7 +21,7 @@ def is_held_once(holder: Any, key: Any) -> bool:
 
     Args:
         holder: a list, tuple, or dict.
-        key: the position or key of the item. The item itself is no argument: a parameter is one more reference.
+        key: the position or key of the item. Not the item itself: a parameter would be one more reference.
     """
     return _count(holder, key) == _HELD_ONCE
 

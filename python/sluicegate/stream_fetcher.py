@@ -51,7 +51,7 @@ class StreamFetcher:
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
         self.drop_last = drop_last
-        # Whether it reports its position at no cost, as the core's streams do.
+        # True if it reports its position at no cost, as the core's streams do.
         self.is_native = isinstance(dataset, NativeStream) and dataset.splits_anew
         # A dataset that reads a native stream itself splits it as it likes.
         with in_runs(run if self.is_native else 1):

@@ -82,7 +82,7 @@ class StreamPlace(Iterator[Any]):
         self._batches = 0
         if self.is_lazy:
             self._untouched = before if resumed is None else resumed
-            # Whether a sample was requested: from then on the stream's state takes the restored one into account.
+            # True once a sample was requested: from then on the stream's state takes the restored one into account.
             self._has_begun = resumed is not None and (start["at"] < start["samples"] or self.ended)
             self._mark = {"state": state, "at": start["at"]}
             if resumed is None:

@@ -31,7 +31,7 @@ def request_of(loader: DataLoader[Any], batch_index: int, epoch: int | None) -> 
 
     Raises:
         IndexError: the epoch has no such batch, or nothing of it is left.
-        ValueError: an epoch whose order nobody can know, or a dataset without one.
+        ValueError: the order of that epoch cannot be known, or the dataset has none.
     """
     if loader._dataset_kind != _torch.DatasetKind.Map:
         raise ValueError("an IterableDataset has no order that could be looked at: only it knows what comes next")
@@ -99,7 +99,7 @@ def _drawn(loader: DataLoader[Any], batch_index: int, epoch: int) -> Any:
 
 
 def _is_given(sampler: Any) -> bool:
-    """Whether these are indices, or batches of them, that can be gone through at any time."""
+    """Return True if these are indices, or batches of them, that can be iterated at any time."""
     return isinstance(sampler, (list, tuple, range, np.ndarray, torch.Tensor))
 
 
@@ -123,7 +123,7 @@ def _only_it_knows(sampler: Any) -> ValueError:
 
 @contextlib.contextmanager
 def _undisturbed(loader: DataLoader[Any]) -> Iterator[None]:
-    """Around draws that nobody may notice: all generators are put back."""
+    """Restore all generators afterwards, so that draws inside have no effect."""
     given = draws.take(loader, loader._index_sampler).as_text()
     with keeping_generators():
         try:

@@ -60,7 +60,7 @@ class ThreadWorkers:
         # iterator.
         self.first_epoch = self.first_worker = 0
         self.parties = 1
-        # Whether the epoch is sent with every batch. Never here, because all threads share the dataset.
+        # True if the epoch is sent with every batch. Never here, because all threads share the dataset.
         self.tells_epoch = False
         self.inbox: deque[ThreadAnswer] = deque()
         self.bytes_ahead = iterator._bytes_ahead

@@ -1,4 +1,4 @@
-"""Converts a state of torchdata's `StatefulDataLoader` to one of ours."""
+"""Converts a state of torchdata's `StatefulDataLoader` to our state."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def _address(array: Any) -> int:
 
 
 def _is_equal(own: Any, copy: Any) -> bool:
-    """Whether an attribute is what was copied of it."""
+    """Return True if an attribute equals its copy."""
     if copy is None:
         return True
     if type(own) is not type(copy):
@@ -201,13 +201,13 @@ def _is_equal(own: Any, copy: Any) -> bool:
 
 
 def _memory_check(data: Any) -> Callable[[], bool]:
-    """Whether the memory of `data` is still where it was: nothing can hold a tensor's that is resized."""
+    """Return True if the memory of `data` is where it was: that of a resized tensor cannot be held."""
     facts = array_facts(data)
     return lambda: array_facts(data) == facts
 
 
 def _gives_the_same(dataset: Any, parts: Parts) -> bool:
-    """Whether three samples are the same by both ways, and leave the generator at the same place.
+    """Return True if three samples are the same both ways, and leave the generator in the same state.
 
     Of one that Python can't read nothing is known, and of files that the core fails at Python makes the batch.
     """

@@ -12,7 +12,7 @@ from contextlib import suppress
 from .exception_parts import ExceptionParts, as_text, is_group
 
 
-class WorkerTraceback(Exception):  # noqa: N818  (It is what its name says, and caught by nobody.)
+class WorkerTraceback(Exception):  # noqa: N818  (It is only a cause: no code catches it.)
     """The traceback of a worker's exception, as text: the cause of the exception that the consumer raises.
 
     Printed above the consumer's own traceback on every version of Python, in the words of torch's loader.

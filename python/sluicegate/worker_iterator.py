@@ -1,4 +1,4 @@
-"""The iterator over a dataset that runs Python in workers, be they processes or threads."""
+"""`WorkerIterator`: the iterator over a Python dataset in worker processes or threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class WorkerIterator(EpochIterator):
-    """Epochs of a dataset whose samples workers fetch: which worker makes which batch is torch's rule to the letter.
+    """Epochs of a dataset whose samples workers fetch; batches are assigned to workers exactly as in torch.
 
     The order of what is delivered does not depend on whether the workers are processes or threads.
     """
@@ -53,7 +53,7 @@ class WorkerIterator(EpochIterator):
             refuse_workers(self._dataset)
         self._epoch = 0
         self._warned_of: set[str] = set()
-        # Whether an epoch begins with the dataset as the last one left it: threads read that of this process.
+        # True if an epoch begins with the dataset as the last one left it: threads read that of this process.
         self._are_threads = loader.worker_type == "thread"
         self._goes_on = self._persistent_workers or self._are_threads
         self._places = self._resumed_places()
@@ -114,11 +114,11 @@ class WorkerIterator(EpochIterator):
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
         super()._reset(loader, first_iter)
         self._epoch += 1
-        # What was fetched ahead of an epoch that was left has moved the workers on, though nobody received it.
+        # Batches fetched ahead of an epoch that was left have advanced the workers, although they were never received.
         reports, self._places = self._reports, []
         for number in sorted(self._answers):
             reports.note(self._answers[number])
-        # Should the wait below be interrupted, there is no epoch, rather than one that nobody works on.
+        # If the wait below is interrupted, there must be no epoch rather than one without workers.
         self._begin_nothing()
         if self._group.closed or self._group.is_foreign:
             self._group = self._take_workers(loader)
@@ -126,8 +126,8 @@ class WorkerIterator(EpochIterator):
         else:
             number, is_told = self._progress.epoch, self._tells_epoch()
             self._group.resume(self._epoch, self._shared_seed, number, is_told, self._wait, reports.note)
-            # As they were left by the epoch before: what is told of them until they say more. Whoever could not say
-            # where it is will not be able to after the next batch either.
+            # The places where the previous epoch left them, until workers report new ones. A worker that could not
+            # report its place cannot after the next batch either.
             with contextlib.suppress(RuntimeError):
                 self._places = [over(place) for place in reports.places()]
         self._begin()
@@ -151,27 +151,27 @@ class WorkerIterator(EpochIterator):
         self._party = self._bytes_ahead.join()
         self._open(self._engine)
         self._exhausted = self._primed = False
-        # Threads share the global generators, so nobody seeds them for a sample; draws from them are noticed while the
-        # consumer waits for the first batch, and draws nothing itself.
+        # Threads share the global generators, which are therefore not seeded per sample. Draws from them are detected
+        # while the consumer waits for the first batch and draws nothing itself.
         self._watch: GlobalDrawWatch | None = None
         if self._seeding is not None and self._are_threads and self._seed_samples:
             self._watch = GlobalDrawWatch()
-        # Whoever watches for draws of threads must not take those of the consumer for theirs.
+        # The watch must not mistake draws of the consumer for draws of the threads.
         waits = self._waits_for_epoch() or self._watch is not None
         self._settle(None if waits else self._prime)
 
     def _begin_nothing(self) -> None:
         self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)
         self._asked = 0
-        # How many more would have been, had the bound in bytes had room for them.
+        # How many more are to be requested once the bound in bytes has room for them.
         self._owed = 0
         self._party = None
-        # The number of the batch that is delivered next, where they are delivered in order.
+        # The number of the next batch to deliver, if they are delivered in order.
         self._next_number = 0
-        # By the number of a batch that was asked for and not delivered: its worker, and which batch it is.
+        # By the number of a batch that was requested and not delivered: its worker, and its ids.
         self._under_way: dict[int, int] = {}
         self._ids: dict[int, BatchIds] = {}
-        # By number: what has come.
+        # The answers received, by number.
         self._answers: dict[int, Any] = {}
         self._exhausted = self._primed = True
 
@@ -184,12 +184,12 @@ class WorkerIterator(EpochIterator):
         self._primed = True
 
     def _ask_for_one_more(self) -> None:
-        """Asks for one more batch: now, or when there is room for it in bytes."""
+        """Request one more batch: now, or when there is room for it in bytes."""
         self._owed += 1
         self._ask_owed()
 
     def _ask_owed(self) -> bool:
-        """Asks for what was put off, as far as there is room for it now; whether there was any."""
+        """Request deferred batches as far as there is room for them; return True if there was any."""
         asked, party = self._asked, self._party
         while self._owed and (party is None or len(self._under_way) < party.room):
             self._owed -= 1
@@ -217,7 +217,7 @@ class WorkerIterator(EpochIterator):
         try:
             self._group.fetch(worker, self._epoch, number, ids)
         except BaseException:
-            # Nobody was asked, so nobody must be waited for.
+            # No worker was asked, so none must be waited for.
             self._under_way.pop(number, None)
             self._assignment.done(worker)
             raise
@@ -225,14 +225,14 @@ class WorkerIterator(EpochIterator):
     def _next_data(self) -> Any:
         self._group.check()
         if self._group.closed:
-            self._group.check()  # Just now, perhaps: a thread that the end of the interpreter finds here says nothing.
+            self._group.check()  # At the end of the interpreter, a thread here must report no error.
             raise StopIteration
         self._destination.check()
         if not self._primed:
-            # Not in `iter()`: trainers set the epoch of such a sampler between that and the first batch.
+            # Not in `iter()`: trainers set the epoch of such a sampler between that call and the first batch.
             self._prime()
         if self._dataset_kind == _torch.DatasetKind.Map:
-            # As many as ever, should an exception have come between taking a batch and asking for another.
+            # Restore the full number if an exception came between taking a batch and requesting another.
             while len(self._under_way) + self._owed < self._assignment.capacity and not self._exhausted:
                 self._ask_for_one_more()
         while True:
@@ -243,18 +243,18 @@ class WorkerIterator(EpochIterator):
             if self._answers[number].ended:
                 self._end_stream(number)
                 continue
-            # In this order: should a signal's exception come in between, a batch is lost, and nobody waits for it.
+            # In this order: if a signal handler raises in between, a batch is lost, but is not waited for.
             if self._watch is not None:
                 self._warn_of_draws(self._watch)
             worker = self._under_way.pop(number)
             answer = self._answers.pop(number)
             self._assignment.done(worker)
             if answer.size:
-                # Not before it is its turn: how far the others read ahead must not depend on time.
+                # Only when it is its turn: how far other workers read ahead must not depend on timing.
                 self._bytes_ahead.learn(answer.size)
             ids = self._ids.pop(number)
             is_left_out = self._is_left_out(number, worker, ids)
-            if number not in self._under_way:  # Else what is left of the batch has its room.
+            if number not in self._under_way:  # Otherwise the rest of the batch takes its place.
                 self._ask_for_one_more()
             if is_left_out:
                 continue
@@ -283,14 +283,14 @@ class WorkerIterator(EpochIterator):
                 self._begin_ahead()
 
     def _begin_ahead(self) -> None:
-        """Begins with what has come and whose turn comes next, as many batches as the destination wants."""
+        """Start copying the next batches that have arrived, as many as the destination wants."""
         if self._destination.memory is None or self._group.closed:
             return
         self._group.gather()  # Pinned blocks are filled from now on.
         left, number = self._destination.ahead, self._next_number
         if left == 0:
             return
-        # In one go: threads put more into it at any time.
+        # A copy: threads may add to the inbox at any time.
         inbox = tuple(self._group.inbox)
         come = {answer.number: answer for answer in inbox if answer.epoch == self._epoch} | self._answers
         while left > 0 and number < self._asked:
@@ -320,7 +320,7 @@ class WorkerIterator(EpochIterator):
             warnings.warn(text, RuntimeWarning, stacklevel=5)
 
     def _is_left_out(self, number: int, worker: int, ids: BatchIds) -> bool:
-        """Whether the batch, or a sample of it, was left out after it was asked for; of the rest a new one is made."""
+        """Return True if the batch, or a sample of it, was left out after the request; the rest is requested again."""
         left_out = self._progress.left_out
         if not left_out.is_something or self._is_stream:
             return False
@@ -338,8 +338,8 @@ class WorkerIterator(EpochIterator):
         return True
 
     def _turn(self) -> int:
-        """The number of the next batch that can still come, in order."""
-        # What was put off is asked for where all that was not put off belongs to streams that have ended.
+        """Return the number of the next batch, in order, that can still arrive."""
+        # Deferred batches are requested if all others belong to streams that have ended.
         while self._next_number < self._asked or self._ask_owed():
             worker = self._under_way.get(self._next_number)
             if worker is not None:
@@ -355,29 +355,29 @@ class WorkerIterator(EpochIterator):
         raise StopIteration
 
     def _await(self, number: int) -> int | None:
-        """Waits for an answer, and returns the number of the batch to deliver, if there is one now."""
+        """Wait for an answer, and return the number of the batch to deliver, if there is one now."""
         self._wait(self._under_way[number])
         answer = self._group.inbox[0]
         ready = self._take(answer)
-        # Last of all: should a signal's exception come before, the answer is taken once more.
+        # Last: if a signal handler raises before this, the answer is taken again.
         self._group.inbox.popleft()
         return answer.number if ready and (answer.number == number or not self._in_order) else None
 
     def _take(self, answer: ProcessAnswer | ThreadAnswer) -> bool:
-        """Keeps what came for the running epoch; False of one that was left, or of a stream that has ended."""
+        """Keep an answer for the running epoch; return False if it is for an earlier epoch or an ended stream."""
         if answer.epoch != self._epoch or answer.number not in self._under_way:
             return False
         self._answers[answer.number] = answer
         return True
 
     def _end_stream(self, number: int) -> None:
-        """Hears of a stream's end when it is its turn: how far the others read ahead must not depend on time."""
+        """Handle the end of a stream at its turn: how far other workers read ahead must not depend on timing."""
         answer = self._answers[number]
         if self._assignment.active[answer.worker]:
             self._reports.retire(answer.worker, answer.report)
             self._retire(answer.worker)
             self._ask_for_one_more()
-        # Last of all: should a signal's exception come before, the end is heard of once more.
+        # Last: if a signal handler raises before this, the end is handled again.
         del self._under_way[number], self._ids[number], self._answers[number]
 
     def _retire(self, worker: int) -> None:
@@ -386,7 +386,7 @@ class WorkerIterator(EpochIterator):
             self._group.dismiss(worker)
 
     def _wait(self, worker: int) -> None:
-        """Waits until an answer is in the inbox; when that takes too long, `worker` is the one to tell of."""
+        """Wait until an answer is in the inbox; if that takes too long, report on `worker`."""
         limit = self._timeout if self._timeout > 0 else deadlines.STALL
         if self._group.receive(limit):
             return
@@ -409,19 +409,19 @@ class WorkerIterator(EpochIterator):
             self._group.listen()
 
     def _shutdown_workers(self) -> None:
-        """Ends the workers; what trainers call to end an iterator early."""
+        """Stop the workers; trainers call this to end an iterator early."""
         self._party = None
         self._group.close()
 
     def __del__(self) -> None:
-        """Ends the workers with their iterator."""
+        """Stop the workers together with their iterator."""
         if (held := self.__dict__).get("_group") is None or self._group.closed:
             return
-        # Kept until this returns: then the signals that came arrive again.
+        # Kept until this returns, when deferred signals arrive again.
         signals = DeferredSignals()
         try:
             self._group.close(is_hurried=lambda: signals.hurries)
-            # Their own finalizers, and those of processes, run Python code: a signal must not arrive there, either.
+            # Finalizers of workers and processes run Python code, where a signal must not arrive either.
             held.pop("_group")
             held.pop("_workers", None)
         finally:

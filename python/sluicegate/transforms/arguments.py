@@ -47,7 +47,7 @@ def interpolation_of(interpolation: Any, *, warps: bool = False) -> str:
 
 
 def antialias_of(interpolation: str, antialias: bool | None) -> str:
-    """Whether the core filters: "on" or "off"."""
+    """Return "on" if the core filters, else "off"."""
     if interpolation == "lanczos" and not antialias:
         raise ValueError("interpolation: lanczos is only made with antialias=True")
     return "on" if antialias else "off"
@@ -104,7 +104,7 @@ def fill_of(fill: Any, kind: str, nothing: list[float]) -> list[float]:
 
 
 def check_sequence(values: Any, name: str, lengths: tuple[int, ...]) -> None:
-    """Raises TypeError where `values` is no sequence, ValueError where it has another length."""
+    """Raise TypeError if `values` is not a sequence, ValueError if it has another length."""
     expected = " or ".join(map(str, lengths))
     if not isinstance(values, Sequence):
         raise TypeError(f"{name}: expected a sequence of {expected} numbers, but got {values!r}")

@@ -36,7 +36,7 @@ class ColorJitter(Transform):
 
     Raises:
         ValueError: a range that goes beyond.
-        TypeError: something that is no range.
+        TypeError: an argument is not a range.
 
     Examples:
         >>> import torch

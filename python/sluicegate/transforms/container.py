@@ -66,7 +66,7 @@ class _Several(Transform):
 
 
 def _fuses(transform: Any, is_first: bool) -> TypeGuard[Transform]:
-    # A subclass of the user's may do something else.
+    # A user-defined subclass may do something else.
     is_ours = type(transform).__module__.rpartition(".")[0] == __package__
     return is_ours and isinstance(transform, Transform) and transform.fuses(is_first)
 
@@ -78,7 +78,7 @@ class Compose(_Several):
     stands.
 
     Raises:
-        TypeError: `transforms` is no sequence.
+        TypeError: `transforms` is not a sequence.
         ValueError: it is empty.
 
     Examples:
@@ -108,8 +108,8 @@ class RandomApply(_Several):
     """Transforms, one after the other, all with probability `p` or none.
 
     Raises:
-        TypeError: `transforms` is no sequence.
-        ValueError: it is empty, or `p` is no probability.
+        TypeError: `transforms` is not a sequence.
+        ValueError: it is empty, or `p` is not a probability.
     """
 
     def __init__(self, transforms: Sequence[Callable[..., Any]], p: float = 0.5) -> None:

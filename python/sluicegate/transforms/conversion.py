@@ -168,7 +168,7 @@ class ConvertImageDtype(Transform):
         return ToDtype(self.dtype, scale=True).spec()
 
     def fuses(self, is_first: bool) -> bool:
-        """Never: it is no operation on pixels alone."""
+        """Never: it changes more than pixels."""
         return False
 
     def __call__(self, *inputs: Any) -> Any:

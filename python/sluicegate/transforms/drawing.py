@@ -26,7 +26,7 @@ def current_generator() -> torch.Generator:
 
 
 def drawn(transforms: str, masks: str, shape: tuple[int, int, int], dtype: str) -> tuple[str, str]:
-    """The operations on images of `shape` (channels, height, width), in JSON, and those on their masks, drawn alike."""
+    """Return the operations on images of `shape` (channels, height, width) and their masks, drawn together, as JSON."""
     channels, height, width = shape
     for_images, for_masks = compiled(transforms), compiled(masks)
     if not for_images.is_random():

@@ -182,7 +182,7 @@ class RandomResizedCrop(Transform):
         interpolation, antialias: as of `Resize`.
 
     Raises:
-        TypeError: `scale` or `ratio` are no pairs.
+        TypeError: `scale` or `ratio` is not a pair.
 
     Examples:
         >>> import torch

@@ -51,7 +51,7 @@ def unflatten(sample: Any, leaves: Iterator[Any]) -> Any:
 
 
 def kind_of(leaf: Any) -> str | None:
-    """What `leaf` is; None for what is no image, nor anything in one.
+    """What `leaf` is; None if it is neither an image nor a part of one.
 
     "Image", "Video", "BoundingBoxes", "Mask" or "KeyPoints", as torchvision marks tensors; "tensor" for one that is not
     marked; "PIL" for an image of Pillow's; "array" for one of NumPy's.

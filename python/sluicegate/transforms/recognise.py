@@ -92,7 +92,7 @@ def divide(
         box_fields: the number of fields of boxes.
     """
     native: list[Any] = []
-    # Whether the image is one of Pillow's for the transforms, what made it one again, and whether it is marked.
+    # If the image is a Pillow image for the transforms, what made it one again, and if it is marked.
     is_pillow, to_pillow, is_marked = is_v1(transform), None, False
     dtype = "uint8"
     labels: list[str] = []

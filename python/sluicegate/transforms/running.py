@@ -74,7 +74,7 @@ def run(transforms: Sequence[Any], sample: Any) -> Any:
 
 
 def _array_of(image: torch.Tensor, dimensions: int) -> np.ndarray[Any, Any]:
-    """The array (height, width, channels) of a tensor, or (height, width) where it had so many dimensions."""
+    """The array (height, width, channels) of a tensor, or (height, width) for a tensor of two dimensions."""
     array = image.permute(1, 2, 0).numpy()
     return array[:, :, 0] if dimensions == 2 and array.shape[2] == 1 else array
 

@@ -75,7 +75,7 @@ class RandomShortestSize(_RandomSize):
 
     Args:
         min_size: the lengths of the shorter edge to choose from, in pixels, or the only one.
-        max_size: the longer edge does not exceed this length, in pixels; None (the default) is no limit.
+        max_size: the longer edge does not exceed this length, in pixels; None (the default) sets no limit.
         interpolation, antialias: as for `Resize`.
 
     Raises:

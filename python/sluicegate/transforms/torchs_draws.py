@@ -1,4 +1,4 @@
-"""Whether torch draws on this machine what the core draws: of some, it makes other bits on others."""
+"""Compares torch's draws on this machine with the core's: some have different bits on other machines."""
 
 from __future__ import annotations
 

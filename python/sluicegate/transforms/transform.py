@@ -50,7 +50,7 @@ class Transform:
         return self.spec()
 
     def fuses(self, is_first: bool) -> bool:
-        """Whether it may be one call of the core with its neighbours; `is_first` where none of them is before it."""
+        """Return True if it may share a call of the core with its neighbors; `is_first` if none precedes it."""
         return True
 
     def __call__(self, *inputs: Any) -> Any:

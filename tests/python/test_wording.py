@@ -1,0 +1,82 @@
+"""Prose is plain American English: patterns that readers stumble over are refused.
+
+`CONTRIBUTING.md` names them. Pages are checked whole; of Python, docstrings and comments.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + sorted(
+    (ROOT / "docs").rglob("*.md")
+)
+MODULES = sorted((ROOT / "python" / "sluicegate").rglob("*.py"))
+
+PATTERNS = {
+    r"\b(is|are) no (?!longer\b|more\b|other\b)\w+": 'say "is not a ..."; "there is no ..." may stay',
+    r"\b(no|any|some)body('s)?\b|\bwhoever\b": "name the actor: worker, consumer, user, caller",
+    r"\banew\b": "again",
+    r"\bfor ever\b": "forever",
+    r"\bbut for\b": "except",
+    r"\bin the midst of\b": "in the middle of",
+    r"\bso (many|much) (?!as\b|that\b)\w+": "say what the number means",
+    r"\bof the user's\b": "user-defined, or the user's ...",
+    r"\bof (ours|yours|theirs)\b": "our, your, their",
+    r"\b(goes|go|going) on\b": "continue, resume",
+    r"\b(is|are) told\b": "receives, is passed",
+    r"\balike\b": "the same",
+    r"^Whether\b": "True if ...",
+}
+_ALLOWED = re.compile(r"there (is|are) no\b", re.IGNORECASE)
+
+
+class Found(NamedTuple):
+    place: str
+    text: str
+    instead: str
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the prose of a file, with the number of its first line."""
+    source = path.read_text("utf-8")
+    if path.suffix == ".md":
+        without_code = re.sub(
+            r"^```.*?^```", lambda code: "\n" * code[0].count("\n"), source, flags=re.DOTALL | re.MULTILINE
+        )
+        yield 1, re.sub(r"`[^`\n]*`", "`code`", without_code)
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
+            node
+        ):
+            docstring = node.body[0]
+            text = "\n".join(line for line in ast.get_docstring(node, clean=False).splitlines() if ">>>" not in line)
+            yield docstring.lineno, re.sub(r"`[^`\n]*`", "`code`", text)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], re.sub(r"`[^`]*`", "`code`", token.string.lstrip("# "))
+
+
+def found(path: Path) -> Iterator[Found]:
+    for first, text in prose(path):
+        for pattern, instead in PATTERNS.items():
+            for match in re.finditer(pattern, _ALLOWED.sub("", text), flags=re.MULTILINE):
+                line = first + text[: match.start()].count("\n")
+                yield Found(f"{path.relative_to(ROOT)}:{line}", match[0], instead)
+
+
+def test_pages_are_plain() -> None:
+    assert len(PAGES) > 20
+    assert [each for page in PAGES for each in found(page)] == []
+
+
+def test_docstrings_and_comments_are_plain() -> None:
+    assert sum(1 for module in MODULES for _ in prose(module)) > 2_000
+    assert [each for module in MODULES for each in found(module)] == []
