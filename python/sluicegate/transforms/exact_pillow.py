@@ -48,6 +48,8 @@ _PRESETS = "torchvision.transforms._presets"
 _MOVES = ("CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip")
 _TO_TENSOR = ("PILToTensor", "ToImage", "ToTensor")
 _TO_DTYPE = ("ConvertImageDtype", "ToDtype")
+# In v1 these draw from Python's generator.
+_BY_PYTHON = ("RandomChoice", "RandomOrder")
 _NOTHING = ("Identity", "ToPureTensor")
 
 
@@ -101,6 +103,8 @@ class _Image:
             self._check_move(step, name)
             spec: Any = own_of(step, is_pillow=False).spec()
             return list(spec)
+        if is_v1 and name in _BY_PYTHON:
+            raise NotRecognizedError("it draws from Python's generator")
         return _AFTER[name](self, step, is_v1)
 
     def _of_pillow(self, step: Any, *, is_v1: bool) -> list[Any]:
@@ -122,23 +126,21 @@ class _Image:
         native = [each for part in step.transforms for each in self._kept(part)]
         return [{"RandomApply": {"transforms": native, "p": p}}]
 
-    def _choice(self, step: Any, is_v1: bool) -> list[Any]:
-        if is_v1:
-            raise NotRecognizedError("it draws from Python's generator")
+    def _composed(self, step: Any) -> list[Any]:
+        """Return the transforms of `step`, each as one for the core."""
+        return [{"Compose": {"transforms": self._kept(part)}} for part in step.transforms]
+
+    def _choice(self, step: Any, _: bool) -> list[Any]:
         shares = torch.tensor(step.p, dtype=torch.float32)
         if shares.shape != (len(step.transforms),) or not (
             shares.isfinite().all() and shares.min() >= 0 < shares.max()
         ):
             raise NotRecognizedError(f"p={step.p!r}: expected a probability for each transform")
         check_choices()
-        parts = [{"Compose": {"transforms": self._kept(part)}} for part in step.transforms]
-        return [{"RandomChoice": {"transforms": parts, "p": shares.tolist()}}]
+        return [{"RandomChoice": {"transforms": self._composed(step), "p": shares.tolist()}}]
 
-    def _order(self, step: Any, is_v1: bool) -> list[Any]:
-        if is_v1:
-            raise NotRecognizedError("it draws from Python's generator")
-        parts = [{"Compose": {"transforms": self._kept(part)}} for part in step.transforms]
-        return [{"RandomOrder": {"transforms": parts}}]
+    def _order(self, step: Any, _: bool) -> list[Any]:
+        return [{"RandomOrder": {"transforms": self._composed(step)}}]
 
     def _erase(self, step: Any, is_v1: bool) -> list[Any]:
         if self.is_pillow or self.dtype != "float32":
