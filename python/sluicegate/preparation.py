@@ -16,6 +16,7 @@ from .dataloader import DataLoader
 from .plan import Ordering, resolved_shard
 from .prepared_loader import PreparedLoader
 from .process_batches import ProcessBatches
+from .sampler import is_ours
 from .stateful import is_stateful
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def check_loader(loader: DataLoader[Any], accelerator: accelerate.Accelerator) -
 
 
 def _has_own_state(sampler: Any) -> bool:
-    return is_stateful(sampler) and not type(sampler).__module__.startswith("sluicegate.")
+    return is_stateful(sampler) and not is_ours(sampler)
 
 
 def _is_arithmetic(loader: DataLoader[Any]) -> bool:
