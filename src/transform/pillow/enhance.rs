@@ -4,16 +4,11 @@ use super::blend::{between, blend};
 use super::colors::{OfColor, map};
 use super::grayscale::{luma, luma_of};
 use crate::transform::Picture;
-
-/// Makes each value what `of` makes of it.
-fn look_up(picture: &mut Picture<u8>, of: impl Fn(i32) -> i32) {
-    let table: [u8; 256] = std::array::from_fn(|value| of(value as i32) as u8);
-    picture.pixels.iter_mut().for_each(|value| *value = table[usize::from(*value)]);
-}
+use crate::transform::pixels::lookup::{look_up, table};
 
 /// Away from black, or towards it.
 pub(super) fn brightness(picture: &mut Picture<u8>, factor: f32) {
-    look_up(picture, |value| between(0, value, factor));
+    look_up(picture, &[table(|value| between(0, value.into(), factor) as u8)]);
 }
 
 /// Away from the mean gray, or towards it.
@@ -27,7 +22,7 @@ pub(super) fn contrast(picture: &mut Picture<u8>, factor: f32) {
         _ => picture.pixels.iter().copied().map(u64::from).sum(),
     };
     let mean = (sum as f64 / pixels as f64 + 0.5) as i32;
-    look_up(picture, |value| between(mean, value, factor));
+    look_up(picture, &[table(|value| between(mean, value.into(), factor) as u8)]);
 }
 
 struct Saturation(f32);

@@ -9,7 +9,7 @@ const WHITE: u8 = 255;
 /// Inverts what is not below `threshold`, which may be anything.
 pub(super) fn solarize(picture: &mut Picture<u8>, threshold: f64) {
     let inverted = table(|value| if f64::from(value) >= threshold { WHITE - value } else { value });
-    look_up(picture, &vec![inverted; picture.channels]);
+    look_up(picture, &[inverted]);
 }
 
 /// Stretches each channel from its darkest and its lightest value to black and white.

@@ -9,7 +9,7 @@ pub(in super::super) fn table(of: impl Fn(u8) -> u8) -> Table {
     std::array::from_fn(|level| of(level as u8))
 }
 
-/// Looks the channels up, each in its table.
+/// Looks the channels up, each in its table, or all in the same one.
 pub(in super::super) fn look_up(picture: &mut Picture<u8>, tables: &[Table]) {
     match tables {
         [table] => picture.pixels.iter_mut().for_each(|value| *value = table[usize::from(*value)]),
