@@ -11,9 +11,10 @@ from torch.utils import data
 
 from sluicegate import _core
 
-from .positional import Positional, array, core_of
+from .positional import Positional, array
 from .sampler_state import checked_state, sampler_state
 from .seed import checked_seed
+from .translation import core_of
 
 # How many indices are converted to Python integers at a time.
 _AT_ONCE = 4096

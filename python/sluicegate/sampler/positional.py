@@ -187,23 +187,6 @@ def described(tensor: torch.Tensor) -> tuple[str, str, int, tuple[int, ...], tup
     return "", name, tensor.data_ptr(), (len(tensor),), (8,), tensor
 
 
-def core_of(sampler: Any, seed: int | None) -> _core.Sampler:
-    """Return the core's sampler for one of our samplers or of torch's.
-
-    Raises:
-        ValueError: it is neither, or there is no seed.
-    """
-    from .translation import translated  # Here, because translation imports modules that import this one.
-
-    own = sampler if isinstance(sampler, Positional) else translated(sampler)
-    if own is None:
-        name = type(sampler).__name__
-        raise ValueError(
-            f"positions of a {name} can't be computed: in seed mode use one of sluicegate's samplers of indices"
-        )
-    return own.core(seed)
-
-
 def _are_same(facts: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
     return len(facts) == len(others) and all(
         fact is other or (isinstance(fact, (int, str)) and isinstance(other, (int, str)) and fact == other)

@@ -12,8 +12,9 @@ from torch.utils import data
 
 from sluicegate import _core
 
-from .positional import Positional, core_of
+from .positional import Positional
 from .seed import checked_seed
+from .translation import core_of
 
 
 class RepeatSampler(Positional, data.Sampler[int]):

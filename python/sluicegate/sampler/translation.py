@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.utils import data
 
-from sluicegate import _torch
+from sluicegate import _core, _torch
 
 from .positional import Positional
 from .random import RandomSampler
@@ -46,3 +46,18 @@ def _weighted(sampler: data.WeightedRandomSampler) -> WeightedRandomSampler:
         own = WeightedRandomSampler(weights, sampler.num_samples, sampler.replacement)
         known = _tables[sampler] = (weights, version, own)
     return known[2]
+
+
+def core_of(sampler: Any, seed: int | None) -> _core.Sampler:
+    """Return the core's sampler for one of our samplers or of torch's.
+
+    Raises:
+        ValueError: it is neither, or there is no seed.
+    """
+    own = sampler if isinstance(sampler, Positional) else translated(sampler)
+    if own is None:
+        name = type(sampler).__name__
+        raise ValueError(
+            f"positions of a {name} can't be computed: in seed mode use one of sluicegate's samplers of indices"
+        )
+    return own.core(seed)
