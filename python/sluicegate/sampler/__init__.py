@@ -21,10 +21,29 @@ from .stratified_batch import StratifiedBatchSampler
 from .subset_random import SubsetRandomSampler
 from .weighted_random import WeightedRandomSampler
 
+_OURS = frozenset(
+    {
+        BalancedBatchSampler,
+        BatchSampler,
+        BlockShuffleSampler,
+        ClassSampler,
+        DistributedSampler,
+        LengthBucketBatchSampler,
+        MixtureSampler,
+        PackedBatchSampler,
+        RandomSampler,
+        RepeatSampler,
+        SequentialSampler,
+        StratifiedBatchSampler,
+        SubsetRandomSampler,
+        WeightedRandomSampler,
+    }
+)
+
 
 def is_ours(sampler: object) -> bool:
     """Return True if `sampler` is exactly one of these classes; a subclass may yield anything."""
-    return type(sampler).__module__.startswith(__name__ + ".")
+    return type(sampler) in _OURS
 
 
 __all__ = [
