@@ -22,16 +22,11 @@ import torch
 import torch.utils.hooks
 
 from . import _core, _torch
+from .placing import Placed
 
 # A storage much larger than the part that a batch uses (rows of a whole dataset, perhaps) is not copied whole.
 _LARGEST_WASTE = 4
 _SMALL = 64 << 10
-
-
-class Placed(NamedTuple):
-    """A tensor that was stacked straight into the shared segment, by the number of its leaf."""
-
-    leaf: int
 
 
 class _View(NamedTuple):

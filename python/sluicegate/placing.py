@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from . import _core, _torch
 from .collate import StackingCollate, stacking
 from .early_rows import EarlyRows
-from .envelope import Placed
 
 # For samples in user-defined containers, whose code must not see a `Placed`: they are collated in private memory first.
 _PRIVATE_SLOTS = 2
+
+
+class Placed(NamedTuple):
+    """A tensor that was stacked straight into the shared segment, by the number of its leaf."""
+
+    leaf: int
 
 
 class PlacingCollate:
