@@ -88,7 +88,7 @@ test-loom: $(VENV)/.installed ## Check the rings and bells in every interleaving
 SOAK_SECONDS := 60
 
 test-soak: $(VENV)/.built ## Open loaders and kill their workers for a minute
-	SLUICEGATE_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest --quiet tests/python/test_soak.py
+	SLUICEGATE_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest --quiet tests/python/loader/test_soak.py
 
 # Where there is a GPU there need be no compiler and no network: a wheel that was built elsewhere, and a Python that has torch
 # and pytest.
@@ -104,7 +104,7 @@ $(CUDA_PACKAGE): $(wildcard dist/*.whl)
 
 test-cuda: $(CUDA_PACKAGE) ## Run the tests that need a GPU, with the wheel in dist/ and CUDA_PYTHON
 	PYTHONPATH=$(CURDIR)/$(<D) timeout 1500 $(CUDA_PYTHON) -m pytest --quiet -c tests/python/cuda.ini --rootdir tests/python \
-		tests/python/test_cuda.py
+		tests/python/device/test_cuda.py
 
 bench-cuda: $(CUDA_PACKAGE) ## Measure copies to a GPU against torch's, with the wheel in dist/ and CUDA_PYTHON
 	PYTHONPATH=$(CURDIR)/$(<D) OMP_WAIT_POLICY=PASSIVE $(CUDA_PYTHON) benches/python/cuda.py

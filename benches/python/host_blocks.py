@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-import sluicegate.destination
+import sluicegate.device.destination
 from sluicegate import _torch
-from sluicegate.pin_memory import PinnedBlocks
+from sluicegate.device.pinned import PinnedBlocks
 
 
 class _Tracked(np.ndarray[Any, Any]):
@@ -61,7 +61,7 @@ def stand_for_pinned_memory() -> None:
     accelerator.set_device_index = lambda _: None
     tensor: Any = torch.Tensor
     tensor.pin_memory = lambda self, device=None: blocks.pinned(self)
-    destination: Any = sluicegate.destination
+    destination: Any = sluicegate.device.destination
     destination.PinnedMemory = lambda _: blocks
     destination.current_device = torch.device
     assert _torch.pin_memory is torch.utils.data._utils.pin_memory.pin_memory

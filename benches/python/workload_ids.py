@@ -90,7 +90,7 @@ def _state_dict(package: str, workers: int, **arguments: Any) -> Metrics:
 def _seeded(what: str) -> Metrics:
     """A sample is seeded as the fetcher does it; what is drawn from, if anything, is then asked for once."""
     from sluicegate import sample_rng
-    from sluicegate.rng import SampleSeeding
+    from sluicegate.rng.sample import SampleSeeding
 
     seeding = SampleSeeding(seed=7, seed_globals=what != "nothing global")
     seeding.begin(epoch=0)

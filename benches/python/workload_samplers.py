@@ -309,7 +309,7 @@ def _of_peer(measured: Measured, size: Size) -> Metrics:
 def _of_ours(measured: Measured, size: Size) -> Metrics:
     """Arrays, as our loader in seed mode asks for them: those of the second epoch, the first being checked."""
     import sluicegate
-    from sluicegate.plan import Ordering, make_plan
+    from sluicegate.order.plan import Ordering, make_plan
 
     sampler = measured.ours(size)
     makes_batches = hasattr(sampler, "batches")

@@ -10,7 +10,7 @@ Change one import and nothing else:
 
 Every public name of `torch.utils.data` is here too. The names that users subclass or check with `isinstance` are
 torch's own classes; `DataLoader` and the samplers are subclasses of torch's. Whether a dataset can be read without
-Python is detected, not declared: see `sluicegate.dataset`.
+Python is detected, not declared: see `sluicegate.recognition.source`.
 
 Beyond torch:
 
@@ -49,29 +49,37 @@ from torch.utils.data import (
 
 from . import _utils, distributed, transforms
 from ._core import __version__
-from .arrow import ArrowDataset
-from .class_loaders import ClassLoaders, class_loaders
-from .csv import CsvDataset
-from .csv_labels import CsvLabels
-from .csv_stream import CsvStream
-from .damaged_image import DamagedImageError
-from .dataloader import DataLoader
-from .explanation import Explanation
-from .folder import FolderDataset
-from .ids import BatchIds
-from .image import decode_image
-from .image_field import ImageField
-from .image_folder import ImageFolderDataset
-from .json_lines import JsonLinesDataset
-from .json_lines_stream import JsonLinesStream
-from .mds import MdsDataset
-from .npy import NpyDataset
-from .pack import PackCollate
-from .parquet import ParquetDataset
-from .raw import RawDataset
-from .raw_stream import RawStream
-from .rng import sample_rng
-from .safetensors import SafetensorsDataset
+from .by_class.loaders import ClassLoaders, class_loaders
+from .by_class.split import StreamSplit, split_by_class
+from .formats.arrow import ArrowDataset
+from .formats.csv import CsvDataset
+from .formats.csv_labels import CsvLabels
+from .formats.csv_stream import CsvStream
+from .formats.folder import FolderDataset
+from .formats.image_folder import ImageFolderDataset
+from .formats.json_lines import JsonLinesDataset
+from .formats.json_lines_stream import JsonLinesStream
+from .formats.mds import MdsDataset
+from .formats.npy import NpyDataset
+from .formats.parquet import ParquetDataset
+from .formats.raw import RawDataset
+from .formats.raw_stream import RawStream
+from .formats.safetensors import SafetensorsDataset
+from .formats.tar import TarDataset
+from .formats.tar_stream import TarStream
+from .formats.tfrecord import TFRecordDataset
+from .formats.tfrecord_stream import TFRecordStream
+from .formats.token_documents import TokenDocumentsDataset
+from .formats.tokens import TokensDataset
+from .image.damaged import DamagedImageError
+from .image.decode import decode_image
+from .image.field import ImageField
+from .loader.dataloader import DataLoader
+from .loader.explanation import Explanation
+from .loader.stats import LoaderStats
+from .order.ids import BatchIds
+from .packing import PackCollate
+from .rng.sample import sample_rng
 from .sampler import (
     BalancedBatchSampler,
     BatchSampler,
@@ -89,21 +97,13 @@ from .sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
-from .shard_iterable import shard_iterable
-from .shared_dict import SharedDict
-from .shared_list import SharedList
-from .shuffle_buffer import ShuffleBuffer
-from .split_by_class import StreamSplit, split_by_class
-from .stats import LoaderStats
-from .tar import TarDataset
-from .tar_stream import TarStream
-from .tfrecord import TFRecordDataset
-from .tfrecord_stream import TFRecordStream
-from .token_documents import TokenDocumentsDataset
-from .tokens import TokensDataset
-from .write_parquet import write_parquet
-from .write_tar import write_tar
-from .write_tokens import write_tokens
+from .shared.dict import SharedDict
+from .shared.list import SharedList
+from .stream.shard import shard_iterable
+from .stream.shuffle_buffer import ShuffleBuffer
+from .writers.parquet import write_parquet
+from .writers.tar import write_tar
+from .writers.tokens import write_tokens
 
 # The name in torchdata.
 StatefulDataLoader = DataLoader
@@ -193,3 +193,8 @@ __all__ = [
     "write_tar",
     "write_tokens",
 ]
+
+# Pickles and messages name the package, so that a class may move within it.
+for _name in __all__:
+    if getattr(globals()[_name], "__module__", "").startswith(f"{__name__}."):
+        globals()[_name].__module__ = __name__

@@ -2,7 +2,7 @@
 
 import sys
 
-from sluicegate.cli import main
+from .cli.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

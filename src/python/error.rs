@@ -43,7 +43,7 @@ pub(super) fn to_python(py: Python<'_>, error: Error) -> PyErr {
 
 /// `sluicegate.DamagedImageError(message)`.
 pub(super) fn damaged_image(py: Python<'_>, message: String) -> PyErr {
-    let class = DAMAGED_IMAGE.import(py, "sluicegate.damaged_image", "DamagedImageError");
+    let class = DAMAGED_IMAGE.import(py, "sluicegate.image.damaged", "DamagedImageError");
     match class.and_then(|class| class.call1((message,))) {
         Ok(error) => PyErr::from_value(error),
         Err(error) => error,

@@ -146,7 +146,7 @@ fn what_can_not_be_drawn_says_why() {
 
 #[test]
 fn a_samples_generator_is_the_one_that_python_has() {
-    // Of `sluicegate.generator_state.generator_of_key`.
+    // Of `sluicegate.rng.generator_state.generator_of_key`.
     let mut generator = TorchGenerator::of_key(123_456_789);
     let first = [7_509_913_307_730_899_958, 8_442_807_754_640_097_020, 3_434_945_812_465_212_247];
     assert_eq!([(); 3].map(|()| generator.random_int64()), first);

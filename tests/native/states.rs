@@ -1,5 +1,5 @@
 //! One order, one state, two languages: states that the Python package saved go on here, and those saved here go on there
-//! (`tests/python/test_crate_state.py`).
+//! (`tests/python/loader_state/test_crate_state.py`).
 //!
 //! `states.json` has for every loader the state of each language in the middle of an epoch, and the indices of the batches
 //! that are left. Where states of the crate were meant to change, `print_states` (ignored otherwise) prints what belongs into it.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import doctest
 import gc
 import itertools
 import multiprocessing
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,8 @@ import torch.utils.data
 import sluicegate
 from checks import short_deadlines
 from checks.programs import Run, zygote
-from sluicegate import engine, worker_memory
+from sluicegate.loader import engine
+from sluicegate.worker import memory as worker_memory
 
 DOORS = {"torch": torch.utils.data, "sluicegate": sluicegate}
 
@@ -30,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    doctest.DocTestFinder._from_module = is_from_module  # type: ignore[attr-defined]
     # What a shell runs in the background has it ignored, and so would the programs of the tests of interrupts.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -40,9 +43,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "leaves_files_open: torchvision leaves damaged image files open")
     short_deadlines.shorten()
     # One fork server for all tests, which has imported what takes seconds; the first test that needs it starts it.
-    multiprocessing.set_forkserver_preload(["torch", "torch.utils.data", "sluicegate.worker"])
+    multiprocessing.set_forkserver_preload(["torch", "torch.utils.data", "sluicegate.worker.process_main"])
     if config.getoption("--tight"):
         tighten()
+
+
+def is_from_module(
+    finder: doctest.DocTestFinder,
+    module: ModuleType,
+    thing: object,
+    of_doctest: Callable[..., bool] = doctest.DocTestFinder._from_module,  # type: ignore[attr-defined]
+) -> bool:
+    """Return True for the methods of public classes too: these belong to the package, their methods to its modules."""
+    is_of_a_public_class = module is sluicegate and getattr(thing, "__module__", "").startswith("sluicegate.")
+    return is_of_a_public_class or of_doctest(finder, module, thing)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from checks.equality import assert_same
 from doubles.token_files import flat, megatron
 from sluicegate import DataLoader, PackCollate, PackedBatchSampler, TokenDocumentsDataset
-from sluicegate.pack import Piece
+from sluicegate.packing import Piece
 
 STRATEGIES = ["concat", "first_fit", "best_fit"]
 

@@ -10,8 +10,8 @@ import torch
 from torch.utils import data
 
 from sluicegate import _core
-from sluicegate.class_index import described, integers
 
+from .class_index import described, integers
 from .core_batch import positive
 from .positional import Positional, ints
 from .seed import checked_seed

@@ -10,8 +10,8 @@ import torch
 from torch.utils.data import Sampler
 
 from sluicegate import _core
-from sluicegate.class_index import ClassIndex
 
+from .class_index import ClassIndex
 from .positional import Positional, ints
 from .seed import checked_seed
 

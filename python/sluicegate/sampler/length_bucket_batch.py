@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from sluicegate import _core
-from sluicegate.class_index import described, integers
 
+from .class_index import described, integers
 from .core_batch import positive
 from .lengths_batch import LengthsBatchSampler
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from sluicegate import _core
-from sluicegate.class_index import described, integers
-from sluicegate.pack import DocumentPieces, PackCollate, decoded
+from sluicegate.packing import DocumentPieces, PackCollate, decoded
 
+from .class_index import described, integers
 from .core_batch import positive
 from .lengths_batch import LengthsBatchSampler
 

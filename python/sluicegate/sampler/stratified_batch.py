@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from sluicegate import _core
-from sluicegate.class_index import ClassIndex
 
+from .class_index import ClassIndex
 from .core_batch import CoreBatchSampler, positive
 
 

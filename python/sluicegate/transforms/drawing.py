@@ -7,8 +7,8 @@ import functools
 import torch
 
 from sluicegate import _core
-from sluicegate.global_generators import torch_door
-from sluicegate.rng import seeded_generators
+from sluicegate.rng.global_generators import torch_door
+from sluicegate.rng.sample import seeded_generators
 
 __all__ = ["compiled", "current_generator", "drawn"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from sluicegate.global_generators import torch_door
+from sluicegate.rng.global_generators import torch_door
 
 from .drawing import compiled
 from .recognise import NotRecognizedError

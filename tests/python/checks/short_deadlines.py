@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from sluicegate import deadlines
+from sluicegate.system import deadlines
 
 # Not shorter: on a busy machine a healthy worker would be killed where a test expects that it ends by itself.
 SHORT = {"GRACE": 1.0, "TERMINATION": 0.5}

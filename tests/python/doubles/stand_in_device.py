@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 import torch
 
-import sluicegate.destination
-from sluicegate.pin_memory import PinnedBlocks
+import sluicegate.device.destination
+from sluicegate.device.pinned import PinnedBlocks
 
 _ALIGNMENT = 64
 
@@ -170,13 +170,13 @@ def _address(block: np.ndarray[Any, Any]) -> int:
 def use_device(monkeypatch: pytest.MonkeyPatch, device: StandInDevice) -> None:
     """Lets loaders with `device="cuda"` copy to the stand-in."""
     given = torch.device("cuda")
-    monkeypatch.setattr(sluicegate.destination, "device_now", lambda name: None if name is None else given)
-    monkeypatch.setattr(sluicegate.destination, "accelerator_of", lambda _: device)
+    monkeypatch.setattr(sluicegate.device.destination, "device_now", lambda name: None if name is None else given)
+    monkeypatch.setattr(sluicegate.device.destination, "accelerator_of", lambda _: device)
 
 
 def use_pinned_memory(monkeypatch: pytest.MonkeyPatch, memory: StandInMemory) -> None:
     """Lets loaders with `pin_memory=True` believe that there is an accelerator, whose memory this is."""
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda *_: torch.device("cuda"))
-    monkeypatch.setattr(sluicegate.destination, "PinnedMemory", lambda _: memory)
-    monkeypatch.setattr(sluicegate.destination, "current_device", torch.device)
+    monkeypatch.setattr(sluicegate.device.destination, "PinnedMemory", lambda _: memory)
+    monkeypatch.setattr(sluicegate.device.destination, "current_device", torch.device)

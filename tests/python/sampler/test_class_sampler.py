@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from sluicegate import BalancedBatchSampler, ClassSampler, LengthBucketBatchSampler, StratifiedBatchSampler
-from sluicegate.class_index import ClassIndex
+from sluicegate.sampler.class_index import ClassIndex
 
 LABELS = [(index * index) % 7 % 5 for index in range(83)]
 LENGTHS = [1 + index * 37 % 60 for index in range(83)]

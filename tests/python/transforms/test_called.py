@@ -156,7 +156,7 @@ def test_torchs_default_data_type() -> None:
 
 
 def test_what_a_seed_draws_for_an_image_of_pillows() -> None:
-    from sluicegate.rng import SampleSeeding
+    from sluicegate.rng.sample import SampleSeeding
 
     seeding = SampleSeeding(seed=7, seed_globals=False)
     seeding.begin(epoch=0)

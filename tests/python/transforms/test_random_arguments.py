@@ -20,8 +20,8 @@ import sluicegate.transforms as ours
 from checks.equality import assert_same
 from doubles.photographs import encoded, photograph
 from sluicegate import DataLoader, ImageField, ImageFolderDataset, decode_image
-from sluicegate.native_iterator import NativeIterator
-from sluicegate.rng import sample_rng
+from sluicegate.loader.native_iterator import NativeIterator
+from sluicegate.rng.sample import sample_rng
 
 tv_tensors = pytest.importorskip("torchvision.tv_tensors")
 v2 = pytest.importorskip("torchvision.transforms.v2")

@@ -15,7 +15,7 @@ import torch
 
 import sluicegate.transforms as ours
 from sluicegate import _core
-from sluicegate.rng import SampleSeeding, sample_rng
+from sluicegate.rng.sample import SampleSeeding, sample_rng
 from sluicegate.transforms.drawing import compiled, drawn
 
 v2 = pytest.importorskip("torchvision.transforms.v2")

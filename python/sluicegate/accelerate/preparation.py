@@ -1,0 +1,209 @@
+"""What Accelerate's `prepare` does with one of our loaders."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate.data_loader import get_sampler
+from accelerate.state import DistributedType
+from accelerate.utils import RNGType, synchronize_rng_states
+from torch.utils.data import BatchSampler, DistributedSampler, IterableDataset, RandomSampler
+
+from sluicegate.loader.dataloader import DataLoader
+from sluicegate.order.plan import Ordering, resolved_shard
+from sluicegate.sampler import is_ours
+from sluicegate.state.stateful import is_stateful
+
+from .prepared_loader import PreparedLoader
+from .process_batches import ProcessBatches
+
+if TYPE_CHECKING:
+    import accelerate
+
+# The arguments of a loader that do not depend on the number of processes.
+_KEPT = (
+    *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator"),
+    *("prefetch_factor", "persistent_workers", "pin_memory_device", "in_order", "snapshot_every_n_steps"),
+    *("worker_type", "seed", "seed_samples", "prefetch_bytes", "device", "device_prefetch", "device_transform"),
+    "native",
+)
+
+
+def prepared(accelerator: accelerate.Accelerator, loader: DataLoader[Any], device_placement: bool) -> Any:
+    """Return the part of `loader` that belongs to this process, on the accelerator's device.
+
+    Raises:
+        ValueError: a setting that the loader can't follow, or a loader that can't be divided.
+        TypeError: a subclass of `DataLoader`.
+    """
+    check_settings(accelerator, loader)
+    check_loader(loader, accelerator)
+    arguments = {name: getattr(loader, name) for name in _KEPT}
+    if device_placement and loader.device is None:
+        arguments["device"] = accelerator.device
+    generator = None
+    if accelerator.num_processes == 1:
+        arguments |= _whole(loader)
+        size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
+    elif _is_arithmetic(loader):
+        arguments |= _shard(loader, accelerator)
+        size = arguments.get("batch_size")
+        size = None if size is None else size * accelerator.num_processes
+    else:
+        generator = _shared_generator(loader)
+        batches = _process_batches(loader, accelerator)
+        is_sampler = loader.batch_sampler is None
+        arguments |= {"sampler": batches, "batch_size": None} if is_sampler else {"batch_sampler": batches}
+        size = batches.total_batch_size
+    made: PreparedLoader[Any] = PreparedLoader(
+        loader.dataset, synchronize=_synchronizing(accelerator, generator), total_batch_size=size, **arguments
+    )
+    if loader._loader_epochs.next:
+        made.set_epoch(loader._loader_epochs.next)
+    return made
+
+
+def _synchronizing(accelerator: accelerate.Accelerator, generator: torch.Generator | None) -> Callable[[], None]:
+    """Return what makes all processes draw the same values: Accelerate's `rng_types` are followed."""
+    types = [each for each in map(RNGType, accelerator.rng_types) if each != RNGType.GENERATOR or generator is not None]
+    return functools.partial(synchronize_rng_states, types, generator)
+
+
+def check_settings(accelerator: accelerate.Accelerator, loader: DataLoader[Any]) -> None:
+    """Refuse settings of `accelerator` that `loader` can't follow; ValueError says which."""
+    state = accelerator.state
+    if accelerator.dispatch_batches:
+        raise ValueError(
+            "dispatch_batches: a sluicegate.DataLoader reads in every process, got True, which makes one process read "
+            "for all; leave the setting out of DataLoaderConfiguration"
+        )
+    if state.distributed_type == DistributedType.XLA:
+        raise ValueError("prepare: a sluicegate.DataLoader can't feed XLA devices; use torch.utils.data.DataLoader")
+    if accelerator.num_processes == 1:
+        mesh = None
+    else:
+        mesh = accelerator.torch_device_mesh or getattr(state, "ds_device_mesh", None)
+    if mesh is not None:
+        raise ValueError(
+            f"prepare: a sluicegate.DataLoader can't be divided by a device mesh, got {mesh}; give the loader "
+            "shard=(rank, world_size) of its data-parallel group, and leave it out of prepare()"
+        )
+    is_drawn = not _is_arithmetic(loader) and isinstance(get_sampler(loader), RandomSampler)
+    if accelerator.use_seedable_sampler and is_drawn:
+        raise ValueError(
+            "use_seedable_sampler: a loader that shuffles without a seed would get another sampler, got True; give the "
+            "sluicegate.DataLoader seed=, which makes its order reproducible, or leave the setting out"
+        )
+    if not accelerator.even_batches and accelerator.num_processes > 1 and _is_arithmetic(loader):
+        raise ValueError(
+            "even_batches: with a seed all processes get the same number of batches, of the same sizes, got False; "
+            "leave the setting out (gather_for_metrics drops the padding), or give the loader no seed"
+        )
+
+
+def check_loader(loader: DataLoader[Any], accelerator: accelerate.Accelerator) -> None:
+    """Refuse a loader that can't be prepared; ValueError or TypeError says why."""
+    if type(loader) is not DataLoader:
+        raise TypeError(
+            f"prepare: {type(loader).__name__} is a subclass of sluicegate.DataLoader, whose methods would be lost; "
+            "prepare a DataLoader itself"
+        )
+    if loader._loader_pending is not None or loader._loader_left_out.is_something:
+        raise ValueError(
+            "prepare: a state was loaded into this loader, or batches are to be skipped; prepare it first, and call "
+            "load_state_dict, skip, or skip_samples of the loader that prepare() returns"
+        )
+    here = accelerator.process_index, accelerator.num_processes
+    if loader.shard is not None and resolved_shard(loader.shard) != here:
+        raise ValueError(
+            f"prepare: this is process {here[0]} of {here[1]}, got shard={loader.shard!r}; leave shard out"
+        )
+    if accelerator.num_processes == 1:
+        return
+    if isinstance(loader.dataset, IterableDataset):
+        raise ValueError(
+            "prepare: an IterableDataset can't be divided so that all processes take the same number of steps; leave "
+            "the loader out of prepare(), and give it device=accelerator.device"
+        )
+    if not loader.in_order:
+        raise ValueError(
+            "prepare: several processes must take the same steps, got in_order=False; give the loader in_order=True"
+        )
+    if loader.batch_sampler is None and not isinstance(loader.sampler, BatchSampler):
+        raise ValueError(
+            "prepare: there are no batches to divide among processes, got batch_size=None; give a batch_size"
+        )
+    sampler = get_sampler(loader)
+    if isinstance(sampler, DistributedSampler):
+        raise ValueError(
+            f"prepare: {type(sampler).__name__} divides the samples among processes, and prepare() would divide them "
+            "again; give the loader shuffle=True or another sampler"
+        )
+    if not _is_arithmetic(loader) and any(map(_has_own_state, (loader.batch_sampler, sampler))):
+        raise ValueError(
+            f"prepare: {type(sampler).__name__} has a state of its own, which can't be resumed by several processes "
+            "without a seed; give the loader seed="
+        )
+
+
+def _has_own_state(sampler: Any) -> bool:
+    return is_stateful(sampler) and not is_ours(sampler)
+
+
+def _is_arithmetic(loader: DataLoader[Any]) -> bool:
+    """Return True if every process can compute the order by itself."""
+    return loader.seed is not None or Ordering.of(loader) is not None
+
+
+def _whole(loader: DataLoader[Any]) -> dict[str, Any]:
+    """Return the arguments that determine what is in a batch, unchanged."""
+    if isinstance(loader.dataset, IterableDataset):
+        return {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
+    if loader.batch_sampler is not None and loader.batch_size is None:
+        return {"batch_sampler": loader.batch_sampler}
+    return {"batch_size": loader.batch_size, "sampler": loader.sampler, "drop_last": loader.drop_last}
+
+
+def _shard(loader: DataLoader[Any], accelerator: accelerate.Accelerator) -> dict[str, Any]:
+    """Return the arguments for this process's shard of an order that is arithmetic."""
+    arguments = _whole(loader)
+    drops_last = loader.drop_last or bool(getattr(loader.batch_sampler, "drop_last", False))
+    if accelerator.split_batches:
+        size, processes = arguments.get("batch_size"), accelerator.num_processes
+        if size is None or size % processes:
+            raise ValueError(
+                f"split_batches: the batch_size can't be divided by {processes} processes, got {size}; give the loader "
+                "a batch_size that is a multiple, and no batch_sampler"
+            )
+        arguments["batch_size"] = size // processes
+    remainder = "exact" if loader.remainder == "pad" else loader.remainder
+    arguments["shard"] = accelerator.process_index, accelerator.num_processes
+    return arguments | {"remainder": "drop" if drops_last else remainder}
+
+
+def _process_batches(loader: DataLoader[Any], accelerator: accelerate.Accelerator) -> ProcessBatches:
+    return ProcessBatches(
+        loader.sampler if loader.batch_sampler is None else loader.batch_sampler,
+        accelerator.num_processes,
+        accelerator.process_index,
+        accelerator.split_batches,
+        accelerator.even_batches,
+    )
+
+
+def _shared_generator(loader: DataLoader[Any]) -> torch.Generator | None:
+    """Return the generator that the order is drawn from, which processes synchronize when an epoch begins.
+
+    A sampler without a generator gets one, seeded by the same draw as in Accelerate.
+    """
+    sampler = get_sampler(loader)
+    if not hasattr(sampler, "generator"):
+        return None
+    if sampler.generator is None:
+        sampler.generator = torch.Generator(device=torch.get_default_device())
+        sampler.generator.manual_seed(int(torch.empty((), dtype=torch.int64).random_().item()))
+    generator: torch.Generator = sampler.generator
+    return generator

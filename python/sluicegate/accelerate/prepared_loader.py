@@ -1,0 +1,257 @@
+"""`PreparedLoader`: our loader in a training loop of Accelerate's."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from accelerate.data_loader import DataLoaderStateMixin
+from accelerate.state import GradientState
+
+from sluicegate import _torch
+from sluicegate.loader.dataloader import DataLoader
+from sluicegate.loader.explanation import readable
+from sluicegate.order import draws
+from sluicegate.order.ids import BatchIds
+from sluicegate.order.plan import Ordering
+from sluicegate.order.progress import Progress
+from sluicegate.rng.global_generators import global_state, set_global_state
+
+from .process_batches import ProcessBatches
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class EpochEnd(DataLoaderStateMixin):  # type: ignore[misc]
+    """What Accelerate's `GradientState` reads from a loader that is iterated over.
+
+    It is separate from the loader because `remainder` is an argument of our loaders, with another meaning.
+
+    Attributes:
+        end_of_dataloader: True while the last batch of the epoch is in the training loop.
+        remainder: how many samples the last step of all processes has before it is padded; 0 if `gather_for_metrics`
+            must cut nothing off, -1 if it is unknown.
+        valid: for each sample of this process's last batch, False if it only pads the batch; None if `remainder` is
+            enough.
+    """
+
+    # The loader sets the remainder: Accelerate would compute it from the length of the dataset, which is wrong if the
+    # sampler yields another number of samples.
+    _drop_last = True
+    valid: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def gradient_state(self) -> Any:
+        """Accelerate's state, which all objects share; it is not an attribute because it can't be pickled."""
+        return GradientState()
+
+
+class PreparedLoader(DataLoader[_T_co]):
+    """A `DataLoader` as `prepare` returns it: this process's part of every epoch, on its device.
+
+    Accelerate reads one batch ahead to recognize the last one. That is done here only where it makes a difference: the
+    end of the epoch can't be known before (an iterable dataset, a sampler without a length, `even_batches=False`,
+    `skip_samples`), or samples draw from the generators that the training loop draws from, which then alternate as with
+    torch's loader. The state does not count the batch that was read ahead until the loop receives it.
+
+    Args:
+        dataset: as for `DataLoader`.
+        synchronize: called when an epoch begins, to make all processes draw the same order.
+        total_batch_size: samples per step of all processes; None if batches differ in size.
+        **arguments: the arguments of `DataLoader`.
+    """
+
+    def __init__(
+        self, dataset: Any, *, synchronize: Callable[[], None], total_batch_size: int | None, **arguments: Any
+    ) -> None:
+        super().__init__(dataset, **arguments)
+        self._synchronize = synchronize
+        self.total_batch_size = total_batch_size
+        self._end = EpochEnd()
+        # The state and the ids of the batch in the loop, if the next one was already read.
+        self._held: tuple[dict[str, Any], BatchIds | None] | None = None
+        # The global generators of the training loop, in a state that was saved when a batch was ahead.
+        self._outer: dict[str, str] | None = None
+        self._loops = 0
+
+    @property
+    def end_of_dataloader(self) -> bool:
+        """True while the last batch of the epoch is in the training loop."""
+        return bool(self._end.end_of_dataloader)
+
+    @property
+    def is_in_loop(self) -> bool:
+        """True if a loop over this loader is running."""
+        return self._loops > 0
+
+    @property
+    def is_left(self) -> bool:
+        """True if the last loop was left before the end of its epoch."""
+        progress = self._loader_progress
+        is_begun = progress is not None and progress.is_drawn and not progress.finished
+        return not self._loops and (is_begun or self.is_ahead)
+
+    @property
+    def is_ahead(self) -> bool:
+        """True if a batch was read that the training loop has not received."""
+        return self._held is not None
+
+    @property
+    def total_dataset_length(self) -> int:
+        """The length of the dataset, which all processes share."""
+        return len(self.dataset)  # type: ignore[arg-type]
+
+    @property
+    def last_ids(self) -> BatchIds | None:
+        """Which samples are in the batch that was received last; None before the first."""
+        return super().last_ids if self._held is None else self._held[1]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the training loop of this process is: see `DataLoader.state_dict`."""
+        state = super().state_dict()
+        if self._held is None:
+            return state
+        # What is left out may have changed since.
+        held = copy.deepcopy(self._held[0]) | {name: state[name] for name in ("left_out", "layout")}
+        return held if self.seed is not None else held | {"rng_of_loop": global_state()}
+
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+        """Make the next iterator resume from `state_dict`: see `DataLoader.load_state_dict`."""
+        super().load_state_dict(state_dict, strict)
+        self._held, self._outer = None, state_dict.get("rng_of_loop")
+
+    def skip_samples(self, indices: Iterable[int]) -> None:
+        """Leave the samples at `indices` out of every batch to come: see `DataLoader.skip_samples`.
+
+        Raises:
+            ValueError: a loader without a seed on several processes.
+        """
+        if isinstance(self._index_sampler, ProcessBatches):
+            raise ValueError(
+                "skip_samples: without a seed a process whose batch is left empty takes fewer steps than the others, "
+                "which wait for it forever; give the loader seed=, or take the samples out of the dataset"
+            )
+        super().skip_samples(indices)
+
+    def __iter__(self) -> Any:
+        pending = self._loader_pending
+        is_resumed = pending is not None and bool(pending["in_epoch"])
+        if not is_resumed:  # A resumed epoch was synchronized when it began; its generators have drawn since.
+            self._synchronize()
+        self.set_epoch(self._loader_epochs.next)
+        if pending is not None and not is_resumed and self.seed is None and pending["draws"] is None:
+            # A position in a checkpoint: the epoch is drawn from the global generators as they are now.
+            now = {"draws": draws.take(self, self._index_sampler).as_text(), "rng": global_state()}
+            self._loader_pending = pending | now
+        outer = self._outer or global_state() if is_resumed and self.seed is None else None
+        self._held = self._outer = None
+        iterator = super().__iter__()
+        count, progress = self._known_count(), self._loader_progress
+        if count is None or progress is None or self._loader_left_out.samples or self._draws_in_loop():
+            return self._loop(self._one_ahead(iterator, outer))
+        return self._loop(self._to_the_last(iterator, progress, count))
+
+    def _draws_in_loop(self) -> bool:
+        """Return True if samples may draw from the global generators of the training loop."""
+        if self.seed is not None or self.num_workers > 0:
+            return False
+        source = readable(self)
+        return source is None or source.is_random or source.draws_on_delivery
+
+    def _loop(self, batches: Iterator[_T_co]) -> Iterator[_T_co]:
+        self._loops += 1
+        try:
+            yield from batches
+        finally:
+            self._loops -= 1
+
+    def _known_count(self) -> int | None:
+        """Return the number of this process's batches in the running epoch; None if it is unknown before the end."""
+        batches = self._index_sampler
+        if self._dataset_kind != _torch.DatasetKind.Map:
+            return None
+        if Ordering.of(self) is not None:
+            return 0  # `Progress.is_complete` counts the batches of the plan.
+        if isinstance(batches, ProcessBatches) and not batches.even_batches:
+            return None  # Accelerate's length is one too large for a process that gets nothing of a split last batch.
+        try:
+            return len(batches)
+        except (TypeError, NotImplementedError):
+            return None
+
+    def _to_the_last(self, iterator: Iterator[_T_co], progress: Progress, count: int) -> Iterator[_T_co]:
+        """Yield batches; the last one is recognized by its number."""
+        self._begin()
+        for batch in iterator:
+            if self._end.end_of_dataloader:
+                raise self._wrong_length(count, "more")
+            if progress.is_complete(count):
+                self._finish(progress.last_ids)
+            yield batch
+        if not progress.is_complete(count):
+            raise self._wrong_length(count, "fewer")
+        self._end.end()
+
+    def _wrong_length(self, count: int, has: str) -> RuntimeError:
+        return RuntimeError(
+            f"prepare: the length of {type(self._index_sampler).__name__} is {count}, but it yielded {has} batches, so "
+            "the last one was not reported to Accelerate; correct its __len__"
+        )
+
+    def _one_ahead(self, iterator: Iterator[_T_co], outer: dict[str, str] | None) -> Iterator[_T_co]:
+        """Yield each batch after the next one was read.
+
+        Args:
+            iterator: of batches.
+            outer: the global generators of the training loop when the state was saved. The next batch had been drawn by
+                then, so a resumed epoch draws it from an earlier place, and goes back to this one.
+        """
+        self._begin()
+        batch = next(iterator, _END)
+        if outer is not None:
+            set_global_state(outer)
+        while batch is not _END:
+            held = super().state_dict(), super().last_ids
+            if self.seed is None and held[0]["rng"] is None:
+                # With several processes, states do not hold the global generators.
+                held[0]["rng"] = [list(each) for each in global_state().items()]
+            following = next(iterator, _END)
+            self._held = held
+            if following is _END:
+                self._finish(held[1])
+            yield batch
+            batch = following
+        self._held = None
+        self._end.end()
+
+    def _begin(self) -> None:
+        end = self._end
+        end.begin()
+        end.valid = None
+        end.remainder = self._remainder()
+
+    def _finish(self, last: BatchIds | None) -> None:
+        """Report that `last` is the last batch."""
+        self._end.end_of_dataloader = True
+        if self.shard is not None and last is not None:
+            self._end.valid = last.valid
+        elif last is not None and self._loader_left_out.has_batch(last.epoch, last.batch_index + 1):
+            self._end.remainder = 0  # The batch that may be padded is left out.
+
+    def _remainder(self) -> int:
+        batches = self._index_sampler
+        if not isinstance(batches, ProcessBatches):
+            return 0  # One process has no padding, and in a shard `valid` marks it.
+        if batches.drop_last or self.total_batch_size is None:
+            return -1
+        inner: Any = getattr(batches.batch_sampler, "sampler", self.dataset)
+        try:
+            return len(inner) % self.total_batch_size
+        except (TypeError, NotImplementedError):
+            return -1
+
+
+_END: Any = object()

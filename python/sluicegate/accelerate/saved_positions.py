@@ -1,0 +1,122 @@
+"""The positions of prepared loaders in the checkpoints that `Accelerator.save_state` writes."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate.utils import load
+
+from sluicegate.order import draws
+from sluicegate.order.plan import Ordering
+from sluicegate.rng.global_generators import LIBRARIES
+
+from .prepared_loader import PreparedLoader
+
+if TYPE_CHECKING:
+    import accelerate
+
+
+def save_positions(accelerator: accelerate.Accelerator, folder: str | Path) -> None:
+    """Write the position of this process; each process has a file, because without a seed their draws differ."""
+    loaders = _loaders(accelerator)
+    if not loaders:
+        return
+    # While one loader is in its loop, the loops of the others are over, so an evaluation that was left early starts
+    # over. If no loop runs, one may have been left in order to save.
+    is_in_loop = any(loader.is_in_loop for loader in loaders)
+    positions = [_next_epoch(each) if is_in_loop and each.is_left else _position(each) for each in loaders]
+    content = {"num_processes": accelerator.num_processes, "positions": positions}
+    torch.save(content, _path(folder, accelerator.process_index))
+
+
+def load_positions(accelerator: accelerate.Accelerator, folder: str | Path) -> None:
+    """Make the loaders resume from the positions that `save_positions` wrote.
+
+    Raises:
+        ValueError: another number of loaders was saved, or of processes if the order has no seed.
+    """
+    loaders = _loaders(accelerator)
+    if not loaders:
+        return
+    if not _path(folder, 0).exists():
+        warnings.warn(
+            f"load_state: {folder} has no positions of loaders, because another Accelerator saved it, so the epoch "
+            "starts over; call skip_first_batches to skip what was trained",
+            UserWarning,
+            stacklevel=4,
+        )
+        return
+    there = load(_path(folder, 0))["num_processes"]
+    # With a seed all processes have the same position.
+    positions = load(_path(folder, accelerator.process_index % there))["positions"]
+    if len(positions) != len(loaders):
+        raise ValueError(
+            f"load_state: {folder} has the positions of {len(positions)} loaders, and {len(loaders)} are prepared; "
+            "prepare the same loaders as when it was saved"
+        )
+    for loader, position in zip(loaders, positions, strict=True):
+        if there != accelerator.num_processes and Ordering.of(loader) is None:
+            raise ValueError(
+                f"load_state: {folder} was saved by {there} processes, got {accelerator.num_processes}, and without a "
+                f"seed each process resumes its own part; start {there} processes, or train with seed= from the start"
+            )
+        _resume(loader, position)
+
+
+def _position(loader: PreparedLoader[Any]) -> dict[str, Any]:
+    position = loader.state_dict()
+    position.pop("rng_of_loop", None)
+    if not loader.is_ahead:
+        # Accelerate saves and loads the global generators. Setting them again when this loader's loop begins would undo
+        # what other loops have drawn by then.
+        position["rng"] = None
+    return position
+
+
+def _next_epoch(loader: PreparedLoader[Any]) -> dict[str, Any]:
+    """Return the position before the next epoch of a loader whose loop was left."""
+    position = loader.state_dict()
+    persists = loader.persistent_workers
+    if loader.seed is None:
+        taken = draws.take(loader, loader._index_sampler).as_text()
+        position["draws"] = [list(each) for each in taken.items()]
+        position |= {"begins_iterator": not persists, "base_seed": position["base_seed"] if persists else None}
+    return position | _UNBEGUN | {"epoch": loader._loader_epochs.next}
+
+
+# What a state says of an epoch that has not begun.
+_UNBEGUN: dict[str, Any] = {
+    "batches_received": 0,
+    "received_ahead": [],
+    "position": 0,
+    "drawn": False,
+    "finished": True,
+    "in_epoch": False,
+    "order": None,
+    "requests_drawn": None,
+    "sampler": None,
+    "sampler_is_over": False,
+    "next_worker": 0,
+    "workers": [],
+}
+
+
+def _resume(loader: PreparedLoader[Any], position: dict[str, Any]) -> None:
+    if position["draws"] is not None and not position["in_epoch"]:
+        # The next epoch is drawn from the global generators as they are when it begins. The loader's and the sampler's
+        # own generators are saved only here.
+        own = {name: state for name, state in position["draws"] if name not in LIBRARIES}
+        draws.put(loader, own)
+        position |= {"draws": None, "rng": None}
+    loader.load_state_dict(position)
+
+
+def _path(folder: str | Path, process: int) -> Path:
+    return Path(folder) / f"sluicegate_{process}.bin"
+
+
+def _loaders(accelerator: accelerate.Accelerator) -> list[PreparedLoader[Any]]:
+    return [each for each in accelerator._dataloaders if isinstance(each, PreparedLoader)]

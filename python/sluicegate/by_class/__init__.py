@@ -1,0 +1,1 @@
+"""A loader for each class."""

@@ -1,0 +1,151 @@
+"""`ClassifiedStream`: a stream's samples, each with its class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from sluicegate.error_note import add_note
+from sluicegate.stream.resumable import ResumableStream
+
+__all__ = ["ClassifiedStream", "Label", "checked_label", "plain_class"]
+
+# The name of a field, its position, or a function of the sample.
+Label = str | int | Callable[[Any], Hashable]
+
+
+def checked_label(label: Any) -> Label:
+    """Return `label` if it is valid.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not (callable(label) or isinstance(label, (str, int))):
+        raise TypeError(f"label should be a field's name or place, or a function of the sample, but got {label!r}")
+    checked: Label = label
+    return checked
+
+
+def plain_class(name: Any) -> Hashable:
+    """Return the number in a tensor or an array of one element; anything else unchanged."""
+    if isinstance(name, torch.Tensor):
+        return name.item() if name.numel() == 1 else name
+    if isinstance(name, (np.generic, np.ndarray)):
+        return name.item() if name.size == 1 else name  # type: ignore[return-value]
+    return name  # type: ignore[no-any-return]
+
+
+def next_passes(iterable: Any) -> list[list[int | None]]:
+    """Return the next epoch and the seed of each of our own streams in `iterable`, from the outermost inwards.
+
+    They count their passes and keep the seed of the first, so another process would otherwise read the first pass
+    again. For other streams this is unknown: they depend on what their `set_epoch` was given.
+    """
+    passes: list[list[int | None]] = []
+    while isinstance(iterable, ResumableStream):
+        place = iterable._place()
+        passes.append([place.next_epoch if place.loaded is None else place.loaded["epoch"], place.seed])
+        iterable = iterable.iterable
+    return passes
+
+
+def set_next_passes(iterable: Any, passes: Iterable[Any]) -> None:
+    """Make our own streams in `iterable` continue from what `next_passes` returned."""
+    for epoch, seed in passes:
+        if not isinstance(iterable, ResumableStream):
+            return
+        place = iterable._place()
+        # Not through `set_epoch`, which also reaches user-defined streams that may never have been given an epoch.
+        place.next_epoch, place.seed = epoch, seed
+        iterable = iterable.iterable
+
+
+class ClassifiedStream(Iterator[tuple[Hashable, Any]]):
+    """One pass over a stream, with the class of every sample. For one thread at a time.
+
+    After an error it continues with the next sample if the stream does. Not a generator, which would be finished.
+
+    Args:
+        iterable: the stream; `iter` is called with the first sample.
+        label: how to get a sample's class.
+        classes: the allowed classes; None for any.
+        see: called with the class of every sample.
+        drop: called with the class of every sample that is not among `classes`.
+        drops_others: True to skip such a sample; False to raise an error.
+    """
+
+    def __init__(
+        self,
+        iterable: Iterable[Any],
+        label: Label,
+        classes: list[Hashable] | None,
+        see: Callable[[Hashable], None],
+        drop: Callable[[Hashable], None],
+        drops_others: bool,
+    ) -> None:
+        self._iterable = iterable
+        self._label = label
+        self._classes = None if classes is None else dict.fromkeys(classes)
+        self._see = see
+        self._drop = drop
+        self._drops_others = drops_others
+        self._samples: Iterator[Any] | None = None
+        self._ordinal = 0
+        # What `next_passes` returned before this pass began; None until it has begun.
+        self.passes: list[list[int | None]] | None = None
+        # The error that the stream raised instead of a sample; None once it has yielded another.
+        self.error: BaseException | None = None
+
+    def __next__(self) -> tuple[Hashable, Any]:
+        """Return the class of the next sample, and the sample.
+
+        Raises:
+            ValueError: its class is not among `classes`; the message names it.
+            Exception: an error of the stream or the label's function; a note names the sample.
+        """
+        while True:
+            sample, ordinal = self._next(), self._ordinal
+            self._ordinal += 1
+            name = self._class_of(sample, ordinal)
+            self._see(name)
+            if self._classes is None or name in self._classes:
+                return name, sample
+            self._drop(name)
+            if not self._drops_others:
+                raise ValueError(
+                    f"sample {ordinal} of this stream is of class {name!r}, but the classes given are "
+                    f"{list(self._classes)}: name it there, or give other='drop'"
+                )
+
+    def _next(self) -> Any:
+        try:
+            if self._samples is None:
+                self.passes = next_passes(self._iterable)
+                self._samples = iter(self._iterable)
+            sample = next(self._samples)
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self.error = error
+            add_note(error, f"raised by sample {self._ordinal} of this stream")
+            raise
+        self.error = None
+        return sample
+
+    def _class_of(self, sample: Any, ordinal: int) -> Hashable:
+        try:
+            if callable(self._label):
+                name = self._label(sample)
+            elif isinstance(self._label, str) and not isinstance(sample, Mapping):
+                name = getattr(sample, self._label)
+            else:
+                name = sample[self._label]
+            name = plain_class(name)
+            hash(name)
+        except Exception as error:
+            add_note(error, f"raised by the class of sample {ordinal} of this stream (label={self._label!r})")
+            raise
+        return name

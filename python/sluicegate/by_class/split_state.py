@@ -1,0 +1,178 @@
+"""The state of a `StreamSplit`: of the running pass, and of every class's loader."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.loader.dataloader import DataLoader
+from sluicegate.loader_state.state import PLACE, is_one_of_many, loaded
+from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
+from sluicegate.state.checks import check_flag, check_list, check_mapping, check_number, check_pairs, was_changed
+
+from .classified_stream import next_passes, set_next_passes
+from .split_pass import SplitPass
+
+if TYPE_CHECKING:
+    from .split import StreamSplit
+
+# The version of the states that are written. A reader refuses a newer one.
+VERSION = 1
+# Positions in the stream's place in a loader's state: the number of samples after which it was recorded, how many were
+# read, and whether those were all.
+_AT, _SAMPLES, _ENDED = (PLACE.index(name) for name in ("at", "samples", "ended"))
+_KEYS = {"version", "classes", "seen", "knows_all", "dropped", "pass", "rng", "loaders"}
+
+
+@dataclass(frozen=True)
+class ResumedPass:
+    """The state from which a pass resumes."""
+
+    state: dict[str, Any] | None
+    dropped: Counter[Hashable]
+    # The classes whose loaders are in the middle of the pass, and True for each that has had its last sample.
+    going_on: Mapping[Hashable, bool]
+
+    def read_again(self, begun: SplitPass) -> None:
+        """Bring `begun` to where the state was taken; the generators are as they were then."""
+        if self.state is not None:
+            if asked := self.state["asked"]:
+                warnings.warn(
+                    f"the stream of a split_by_class is fast-forwarded: its first {asked} samples are read again",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            with keeping_generators():
+                begun.read_again(self.state, self.going_on)
+
+
+def split_state(split: StreamSplit) -> dict[str, Any]:
+    """Return the state of `split`, as described in `StreamSplit.state_dict`."""
+    loaders = []
+    for name, loader in split._loaders.items():
+        # The generators are shared by all loaders and the pass, so they are stored once.
+        told = DataLoader.state_dict(loader) | {"rng": None}
+        for place in told["workers"]:
+            # The pass rereads what its classes have had: their loaders have nothing to reread.
+            place[_AT] = place[_SAMPLES]
+        loaders.append([name, told])
+    if split._resumed is not None:
+        running, dropped = split._resumed.state, split._resumed.dropped
+    else:
+        running, dropped = None if split._pass is None else split._pass.state(), split.dropped
+    passes = None if running is None or split._pass is None else split._pass.passes
+    return {
+        "version": VERSION,
+        "classes": split._rule.classes,
+        "seen": split.classes_seen,
+        "knows_all": split._knows_all,
+        "dropped": [[name, count] for name, count in dropped.items()],
+        "pass": running,
+        "streams": next_passes(split._rule.iterable) if passes is None else passes,
+        "rng": None if is_one_of_many() else list(global_state().items()),
+        "loaders": loaders,
+    }
+
+
+def load_split_state(split: StreamSplit, state: Any) -> None:
+    """Make `split` resume from `state`; see `StreamSplit.load_state_dict`."""
+    if not isinstance(state, Mapping) or not set(state) >= _KEYS:
+        raise ValueError(
+            f"load_state_dict: this {type(state).__name__} is no state of a split_by_class: give what state_dict() of "
+            "the mapping returned"
+        )
+    if check_number("version", state["version"], least=1) > VERSION:
+        raise ValueError(
+            f"load_state_dict: the state has version {state['version']}, and this is sluicegate with states of version "
+            f"{VERSION}: update sluicegate"
+        )
+    _check_parts(state)
+    there = None if state["classes"] is None else [_name(name) for name in state["classes"]]
+    if there != split._rule.classes:
+        raise ValueError(
+            f"load_state_dict: the state was saved with classes={there}, and this split_by_class has "
+            f"classes={split._rule.classes}: give the same"
+        )
+    seen = {_name(name): None for name in state["seen"]}
+    told = state["pass"]
+    if told is not None:
+        parts = [[_name(name), *rest] for name, *rest in told["parts"]]
+        told = {**told, "parts": parts}
+    dropped = Counter({_name(name): count for name, count in state["dropped"]})
+    loaders = {_name(name): loader_state for name, loader_state in state["loaders"]}
+    if lost := [name for name in loaders if name not in (there or seen)]:
+        raise was_changed("loaders", lost, f"the classes are {list(there or seen)}")
+    if state["rng"] is not None:
+        with keeping_generators():
+            set_global_state(dict(state["rng"]))
+    _check_loaders(split, seen, loaders)
+    going_on = {
+        name: any(place is not None and place[_ENDED] for place in loader_state["workers"])
+        for name, loader_state in loaders.items()
+        if loader_state["in_epoch"]
+    }
+    split.new_pass()
+    split._seen, split._knows_all = seen, state["knows_all"]
+    split._resumed = ResumedPass(told, dropped, going_on)
+    # States from before "streams" was added do not have it.
+    set_next_passes(split._rule.iterable, state.get("streams", ()))
+    split._ending = {name for name, had_last in going_on.items() if had_last}
+    split.dropped = Counter(dropped)
+    for name, loader_state in loaders.items():
+        DataLoader.load_state_dict(split[name], loader_state)
+    if state["rng"] is not None:
+        set_global_state(dict(state["rng"]))
+
+
+def _check_parts(state: Mapping[str, Any]) -> None:
+    """Refuse states that no `split_by_class` writes; the loaders check their own states."""
+    check_flag("knows_all", state["knows_all"])
+    check_pairs("rng", state["rng"])
+    check_list("seen", state["seen"])
+    if state["classes"] is not None:
+        check_list("classes", state["classes"])
+    for each in check_list("dropped", state["dropped"]):
+        check_number("dropped", check_list("dropped", each, [2])[1])
+    for each in check_list("loaders", state["loaders"]):
+        check_mapping("loaders", check_list("loaders", each, [2])[1])
+    if state["pass"] is None:
+        return
+    told = check_mapping("pass", state["pass"], ("asked", "ended", "parts", "start"))
+    check_flag("pass.ended", told["ended"])
+    check_pairs("pass.start", told["start"])
+    taken = 0
+    for each in check_list("pass.parts", told["parts"]):
+        _, number, is_taken, is_left = check_list("pass.parts", each, [4])
+        taken += check_number("pass.parts", number)
+        check_flag("pass.parts", is_taken)
+        check_flag("pass.parts", is_left)
+    if taken > check_number("pass.asked", told["asked"]):
+        raise was_changed("pass.asked", told["asked"], f"{taken} samples were taken")
+
+
+def _check_loaders(split: StreamSplit, seen: dict[Hashable, None], states: Mapping[Hashable, Any]) -> None:
+    """Raise the errors of the loaders of `split` before any of them has loaded its state."""
+    before, loaders = split._seen, dict(split._loaders)
+    split._seen = seen  # Otherwise it would read ahead for a class that is new to it.
+    try:
+        for name, state in states.items():
+            loaded(split[name], state, True)
+    except ValueError:
+        split._loaders = loaders
+        raise
+    finally:
+        split._seen = before
+
+
+def _name(name: Any) -> Hashable:
+    """Return the original class name: JSON has lists in place of tuples."""
+    if isinstance(name, (list, tuple)):
+        return tuple(map(_name, name))
+    try:
+        hash(name)
+    except TypeError:
+        raise was_changed("classes", name, "should be a class: text, a number, or a list of them") from None
+    return name  # type: ignore[no-any-return]

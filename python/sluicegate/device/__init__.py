@@ -1,0 +1,1 @@
+"""Where batches go: pinned memory and devices."""

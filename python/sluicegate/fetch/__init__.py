@@ -1,0 +1,1 @@
+"""Batches: fetched sample by sample and collated."""

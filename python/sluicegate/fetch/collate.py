@@ -1,0 +1,124 @@
+"""Collation of samples that Python makes: torch's default, with the stacking done by the core."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import default_collate
+
+from sluicegate import _core, _torch
+from sluicegate.recognition.source import SCALAR_DTYPES
+
+from .early_rows import EarlyRows, Room
+
+ARRAYS: list[Any] = [np.ndarray, np.memmap]
+SCALARS: dict[Any, str] = {np.dtype(name).type: name for name in sorted(SCALAR_DTYPES)}
+
+# What the core can stack as torch does.
+KINDS = _core.Kinds(
+    torch.Tensor,
+    _torch.TENSOR_FLAGS,
+    list(_torch.DTYPE_NAMES.items()),
+    ARRAYS,
+    list(SCALARS.items()),
+    _torch.from_dlpack,
+)
+
+
+# Torch looks for the exact class first, and then asks `isinstance` of one kind after the other, which takes longer than
+# stacking: these classes go where that would lead them.
+_BASES: dict[Any, Any] = {
+    kind: next(base for base in _torch.COLLATE_MAP if issubclass(kind, base))
+    for kind in (bool, *ARRAYS, *SCALARS)
+    if kind not in _torch.COLLATE_MAP
+}
+# Each batch in shared memory would take a descriptor.
+_FUNCTIONS = {kind: _torch.of_no_worker_thread(function) for kind, function in _torch.COLLATE_MAP.items()}
+
+
+class StackingCollate:
+    """What torch's `default_collate` does, as long as that is what torch's files say.
+
+    Containers are taken apart and put together by torch, and whatever the core does not stack (unequal shapes or types,
+    subclasses, tensors that require a gradient) is collated by torch's own functions, which raise their own errors.
+
+    Args:
+        stack: makes one tensor of a list or tuple of tensors, arrays or numbers, or returns None when torch must.
+        make_room: as `EarlyRows` takes it.
+    """
+
+    def __init__(
+        self,
+        stack: Callable[[Any], torch.Tensor | None],
+        make_room: Callable[[str, tuple[int, ...]], Room | None],
+    ) -> None:
+        self._make_room = make_room
+        self._map: dict[Any, Callable[..., Any]] = dict(_torch.COLLATE_MAP)
+        for kind, function in _FUNCTIONS.items():
+            if kind not in (str, bytes):
+                self._map[kind] = _leaf(stack, function)
+        for kind, base in _BASES.items():
+            self._map[kind] = self._map[base]
+
+    def begin(self, count: int, suits: Callable[[Any], bool] | None = None) -> EarlyRows | None:
+        """Return what takes the samples of a batch as they arrive, or None where they are all kept.
+
+        Args:
+            count: the number of samples.
+            suits: as `EarlyRows` takes it.
+        """
+        if not _torch.collate_is_default(default_collate):
+            return None
+        return EarlyRows(count, self._make_room, suits)
+
+    def __call__(self, samples: Any, rows: EarlyRows | None = None) -> Any:
+        """The batch of these samples, some of which `rows` may have taken as they arrived."""
+        if not (_torch.collate_is_default(default_collate) and _torch.operations_are_plain()):
+            return default_collate(samples)
+        functions = self._map
+        if rows is not None and rows.has_any:
+            early = {kind: _leaf(rows.batch_of, functions[kind]) for kind in (torch.Tensor, np.ndarray)}
+            functions = {**functions, **early}
+        return _torch.collate(samples, collate_fn_map=functions)
+
+
+class _Slot:
+    """Room for a tensor in a slot of an engine."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.batch = tensor
+        # With a version counter of its own: the batch is to be a tensor that was never written to.
+        self._rows = tensor.data.unbind(0)
+
+    def row(self, number: int) -> torch.Tensor:
+        return self._rows[number]
+
+
+def _leaf(stack: Callable[[Any], torch.Tensor | None], function: Callable[..., Any]) -> Callable[..., Any]:
+    def collate(samples: Any, *, collate_fn_map: Any = None) -> Any:
+        stacked = stack(samples)
+        return function(samples, collate_fn_map=collate_fn_map) if stacked is None else stacked
+
+    return collate
+
+
+def stacking(collate_fn: Callable[[Any], Any], engine: _core.Engine, allocate: Any = None) -> Callable[[Any], Any]:
+    """Return `collate_fn`, with the stacking done by the core where it is torch's default.
+
+    Args:
+        collate_fn: the collate function of a loader.
+        engine: what has slots for the batches.
+        allocate: gives pinned blocks, where batches are to be in such.
+    """
+    if not _torch.collate_is_default(collate_fn):
+        return collate_fn
+
+    def make_room(dtype: str, shape: tuple[int, ...]) -> Room | None:
+        tensor = engine.room(KINDS, dtype, shape, allocate)
+        return None if tensor is None else _Slot(tensor)
+
+    return StackingCollate(functools.partial(engine.stack, KINDS, allocate=allocate), make_room)

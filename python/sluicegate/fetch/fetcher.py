@@ -1,0 +1,52 @@
+"""`make_fetcher`: makes what fetches batches in Python, with torch's semantics.
+
+The same fetchers run on the calling thread, in worker processes and in worker threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sluicegate import _torch
+from sluicegate.rng.stream_seeding import Seeding
+
+from .map_fetcher import MapFetcher
+from .stream_fetcher import StreamFetcher
+
+
+def make_fetcher(
+    kind: int,
+    dataset: Any,
+    auto_collation: bool,
+    collate_fn: Callable[[Any], Any],
+    drop_last: bool,
+    sampler: str,
+    seeding: Seeding | None = None,
+    resumed: dict[str, Any] | None = None,
+    sample_id: Any = None,
+    before: dict[str, Any] | None = None,
+    every: int = 1,
+    run: int = 1,
+) -> MapFetcher | StreamFetcher:
+    """Return what fetches from `dataset`; `iter()` of a stream is called here.
+
+    Args:
+        kind: torch's kind of dataset, map-style or iterable-style.
+        dataset: the dataset.
+        auto_collation: whether a request is a batch of indices, or the index of one ready-made batch.
+        collate_fn: makes a batch of samples.
+        drop_last: whether a stream's last batch is left out if it is smaller.
+        sampler: the name of the sampler, for messages.
+        seeding: sets the generators for each sample.
+        resumed: an earlier result of `place.state()` of such a fetcher, to resume from.
+        sample_id: what identifies a sample: a function of it, or the name or position of a field.
+        before: where the last epoch of a stream was left, if known.
+        every: the number of batches after which a stream may be asked for its state; 0 for once an epoch.
+        run: for a stream that the core reads, how many consecutive samples belong to one worker.
+    """
+    if kind == _torch.DatasetKind.Map:
+        return MapFetcher(dataset, sampler, auto_collation, collate_fn, seeding, resumed, sample_id)
+    return StreamFetcher(
+        dataset, auto_collation, collate_fn, drop_last, seeding, resumed, sample_id, before, every, run
+    )

@@ -1,0 +1,218 @@
+"""`MapFetcher`: batches of a map-style dataset, with errors that say which sample it was."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from torch.utils.data import StackDataset, Subset
+
+from sluicegate.error_note import add_note
+from sluicegate.native.dataset import NativeDataset
+from sluicegate.recognition.source import is_untouched
+from sluicegate.rng.stream_seeding import Seeding
+from sluicegate.state.stateful import Place, is_stateful, restore
+
+from .collate import StackingCollate
+from .collate_in_place import PlacingCollate, stacks_as_torch
+from .early_rows import EarlyRows
+from .messages import indices_in_words, shapes_in_words, shapes_of
+from .own_collate import own_collate
+
+
+def _has_getitems(dataset: Any) -> bool:
+    return hasattr(dataset, "__getitems__") and bool(dataset.__getitems__)
+
+
+def _fetches_many(dataset: Any) -> bool:
+    """Return True if user code fetches a batch in one call: torch's combinators only pass on what they hold."""
+    if type(dataset) is Subset:
+        return _fetches_many(dataset.dataset)
+    if type(dataset) is StackDataset:
+        parts = dataset.datasets
+        return any(map(_fetches_many, parts.values() if isinstance(parts, dict) else parts))
+    if isinstance(dataset, NativeDataset) and dataset.has_images:
+        return False  # Each image is drawn for itself.
+    return _has_getitems(dataset)
+
+
+def _is_subset(dataset: Any) -> bool:
+    """Return True if `dataset` is torch's subset, or a subset of such a subset."""
+    if type(dataset) is not Subset or not is_untouched(dataset):
+        return False
+    return type(dataset.dataset) is not Subset or _is_subset(dataset.dataset)
+
+
+def _failed_in_words(batch: Any, index: Any) -> str:
+    """Describe what could not be fetched: `index`, which is `batch` itself until single samples are fetched."""
+    if index is batch and isinstance(batch, (list, tuple)):
+        return f"the batch at {indices_in_words(batch)}"
+    return f"the sample at index {indices_in_words(index)}"
+
+
+class MapFetcher:
+    """Fetches the samples of one batch from a map-style dataset and collates them, on the calling thread.
+
+    Args:
+        dataset: anything with `__getitem__`; `__getitems__` is used where it has one.
+        sampler: the name of the sampler that the requests come from, for messages.
+        auto_collation: True if a request is a batch of indices, False if it is the index of a ready-made batch.
+        collate_fn: makes a batch of the samples.
+        seeding: sets the generators for each sample.
+        resumed: what `place.state()` returned: the dataset's state is restored from it.
+        sample_id: what identifies a sample: a function of it, or the name or position of a field.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        sampler: str,
+        auto_collation: bool,
+        collate_fn: Callable[[Any], Any],
+        seeding: Seeding | None = None,
+        resumed: dict[str, Any] | None = None,
+        sample_id: Any = None,
+    ) -> None:
+        self.dataset = dataset
+        self._sample_id = sample_id if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
+        # The same shape as for streams; only the ids of the samples are used.
+        self.last: tuple[int, int, list[Any] | None] | None = None
+        # What was being fetched when an error occurred: the whole batch, or one index of it.
+        self._failed: Any = None
+        self.sampler = sampler
+        self.auto_collation = auto_collation
+        is_torchs = auto_collation and stacks_as_torch(collate_fn)
+        self.collate_fn = own_collate(dataset, collate_fn) if is_torchs else collate_fn
+        is_stacking = isinstance(self.collate_fn, (StackingCollate, PlacingCollate))
+        self._stacking: Any = self.collate_fn if is_stacking else None
+        self._is_subset = _is_subset(dataset)
+        self.seeding = seeding
+        if resumed and "thing" in resumed["state"]:
+            restore(dataset, resumed["state"]["thing"])
+        # Not a method of this fetcher: the place would keep the fetcher alive.
+        self.place = Place((lambda: {"thing": dataset.state_dict()}) if is_stateful(dataset) else None)
+
+    def fetch(self, index: Any) -> Any:
+        """Return the batch at `index`.
+
+        Raises:
+            IndexError: (or what the dataset raises) the dataset has no such sample; the text names index and sampler.
+            RuntimeError: (or what `collate_fn` raises) the samples can't be stacked; the text names two that differ.
+        """
+        self.last = None
+        self._failed = index
+        rows = self._rows(index)
+        try:
+            samples = self._unseeded(index, rows) if self.seeding is None else self._samples(index, self.seeding, rows)
+        except Exception as error:
+            add_note(error, f"raised by {_failed_in_words(index, self._failed)} of the dataset")
+            if not isinstance(error, (IndexError, ValueError)) or (text := self._place(error, index)) is None:
+                raise
+            raise type(error)(text) from error
+        if self._sample_id is not None:
+            self._identify(index, samples)
+        try:
+            return self.collate_fn(samples) if self._stacking is None else self._stacking(samples, rows)
+        except Exception as error:
+            add_note(error, f"raised while collating the batch at {indices_in_words(index)}")
+            if not isinstance(error, RuntimeError) or (text := self._unequal_shapes(error, index, samples)) is None:
+                raise
+            raise RuntimeError(text) from error
+
+    def _rows(self, index: Any) -> EarlyRows | None:
+        """Return what takes the samples as they arrive; None if torch does not collate, or samples come all at once."""
+        # The user's `sample_id` must get the sample itself.
+        if self._stacking is None or self._sample_id is not None or type(index) is not list:
+            return None
+        return None if _fetches_many(self.dataset) else self._stacking.begin(len(index))
+
+    def _identify(self, index: Any, samples: Any) -> None:
+        each = samples if self.auto_collation else [samples]
+        if self.auto_collation and (not isinstance(samples, (list, tuple)) or len(samples) != len(index)):
+            raise TypeError(
+                f"sample_id: {type(self.dataset).__name__}.__getitems__ returned a {type(samples).__name__}, which is "
+                "not a list with one sample per index: leave out sample_id, and use ids.sample_indices"
+            )
+        self.last = 0, len(each), [self._sample_id(sample) for sample in each]
+
+    def _samples(self, index: Any, seeding: Seeding, rows: EarlyRows | None) -> Any:
+        seed = seeding.sample
+        if not self.auto_collation:
+            seed(index)
+            return self.dataset[index]
+        index = list(index)
+        if _fetches_many(self.dataset):
+            # One call fetches them all, so they share the generators of the first one.
+            for first in index[:1]:
+                seed(first)
+            return self.dataset.__getitems__(index)
+        samples = []
+        for each in index:
+            self._failed = each
+            seed(each)
+            samples.append(self.dataset[each])
+            if rows is not None and not rows.take(samples):
+                rows = None
+        return samples
+
+    def _unseeded(self, index: Any, rows: EarlyRows | None) -> Any:
+        if not self.auto_collation:
+            return self.dataset[index]
+        if not _has_getitems(self.dataset):
+            return self._each(index, rows, [])
+        if rows is None or not self._is_subset or any(type(each) is not int for each in index):
+            return self.dataset.__getitems__(index)
+        # Torch's subset also fetches one after the other, and is faster if nothing is large.
+        samples = self._each(index[:1], rows, [])
+        rest = index[1:]
+        return self._each(rest, rows, samples) if rows.has_any else samples + self.dataset.__getitems__(rest)
+
+    def _each(self, index: Any, rows: EarlyRows | None, samples: list[Any]) -> list[Any]:
+        """Add the samples at `index` to `samples`, and return them all."""
+        dataset = self.dataset
+        each = index
+        try:
+            for each in index:
+                samples.append(dataset[each])
+                if rows is not None and not rows.take(samples):
+                    rows = None
+        except Exception:
+            self._failed = each
+            raise
+        return samples
+
+    def _place(self, error: IndexError | ValueError, index: Any) -> str | None:
+        """Return a text for `error` that names the index out of range and its sampler; None for another error."""
+        indices = index if isinstance(index, (list, tuple)) else [index]
+        try:
+            length = len(self.dataset)
+        except Exception:  # The dataset's error is what counts, not that it has no length.
+            return None
+        wrong = [each for each in indices if type(each) is int and not -length <= each < length]
+        if type(error) not in (IndexError, ValueError) or not wrong:
+            return None
+        return (
+            f"{error} (index {wrong[0]} came from {self.sampler}, but the dataset, a "
+            f"{type(self.dataset).__name__}, has {length} samples: build the sampler from this dataset, or its length)"
+        )
+
+    def _unequal_shapes(self, error: RuntimeError, index: Any, samples: Any) -> str | None:
+        """Return a text for `error` that names two samples of unequal shapes; None for another error."""
+        if type(error) is not RuntimeError or "stack expects each tensor to be equal size" not in str(error):
+            return None
+        indices = list(index) if isinstance(index, (list, tuple)) else None
+        if indices is None or not isinstance(samples, list) or len(indices) != len(samples):
+            return None
+        try:
+            shapes = [shapes_of(sample) for sample in samples]
+        except Exception:  # A user's own sample type; the error of the collate function is what counts.
+            return None
+        other = next((place for place, shape in enumerate(shapes) if shape != shapes[0]), None)
+        if other is None:
+            return None
+        return (
+            f"{error} (the sample at index {indices[0]} has {shapes_in_words(shapes[0])}, the sample at index "
+            f"{indices[other]} has {shapes_in_words(shapes[other])}: bring them to one shape in the dataset, or give a "
+            "collate_fn that pads)"
+        )

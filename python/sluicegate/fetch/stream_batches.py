@@ -1,0 +1,55 @@
+"""Batches of native streams that the core makes, if the result is the same as in Python."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from sluicegate.native.dataset import has_own_batches
+from sluicegate.stream.images import DecodesImages, StreamImages
+from sluicegate.stream.native import NativeIterator, NativeStream
+from sluicegate.stream.shuffle_buffer import ShuffledIterator
+
+from .collate_in_place import stacks_as_torch
+
+
+def native_batches(
+    iterator: Any, collate_fn: Callable[[Any], Any]
+) -> tuple[Callable[[int], tuple[Any, int] | None] | None, Callable[[Any], Any]]:
+    """Return what makes batches of `iterator` without Python, and what to collate by.
+
+    The former is None unless the result is the same as in Python.
+
+    Args:
+        iterator: of a stream.
+        collate_fn: the loader's.
+    """
+    is_default = stacks_as_torch(collate_fn)
+    if isinstance(iterator, DecodesImages) and iterator.images is not None and is_default:
+        images = iterator.images
+        collate_fn = functools.partial(_collate, images.stream, collate_fn)
+        return _ImageBatches(iterator, images).next if images.makes_batches else None, collate_fn
+    read = iterator.native if type(iterator) is ShuffledIterator else iterator
+    if type(read) is not NativeIterator or not is_default:
+        return None, collate_fn
+    return iterator.next_batch, functools.partial(_collate, read._stream, collate_fn)
+
+
+class _ImageBatches:
+    """Batches of samples with images, which are all decoded together."""
+
+    def __init__(self, iterator: DecodesImages[Any], images: StreamImages) -> None:
+        self._iterator = iterator
+        self._images = images
+
+    def next(self, samples: int) -> tuple[Any, int] | None:
+        """Return the batch of the next `samples` samples and how many it has: fewer at the end, then None."""
+        self._iterator.take_images()  # Only now is it known that single samples are not requested.
+        return self._images.next_batch(self._iterator, samples)
+
+
+def _collate(stream: NativeStream, collate_fn: Callable[[Any], Any], samples: Any) -> Any:
+    """Collate as the core does: torch's default can't stack tensors of different lengths."""
+    kinds = () if stream._shape is None else stream._shape[1]
+    return stream.collate(samples) if has_own_batches(kinds) else collate_fn(samples)

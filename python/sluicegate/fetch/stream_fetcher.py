@@ -1,0 +1,159 @@
+"""`StreamFetcher`: batches of an iterable-style dataset."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from sluicegate.error_note import add_note
+from sluicegate.rng.stream_seeding import Seeding, StreamSeeding
+from sluicegate.state.stream_place import StreamPlace
+from sluicegate.stream.native import NativeStream
+from sluicegate.stream.shard import ShardedIterable
+from sluicegate.stream.shuffle_buffer import ShuffleBuffer
+from sluicegate.stream.split import in_runs
+
+from .stream_batches import native_batches
+
+
+class StreamFetcher:
+    """Fetches the next samples of an iterable-style dataset and collates them, on the calling thread.
+
+    Args:
+        dataset: anything with `__iter__`, which is called by the constructor.
+        auto_collation: whether a request stands for a batch of as many samples, or for one ready-made batch.
+        collate_fn: makes a batch of the samples.
+        drop_last: whether the last batch is left out if it is smaller.
+        seeding: sets the generators for each sample.
+        resumed: an earlier result of `place.state()`. A stateful stream is restored; any other stream is read, and its
+            samples are dropped.
+        sample_id: what identifies a sample: a function of it, or the name or position of a field.
+        before: where the last epoch was left, if known.
+        every: the number of batches after which a stream may be asked for its state; 0 for once an epoch.
+        run: for a stream that the core reads, how many consecutive samples belong to one worker.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        auto_collation: bool,
+        collate_fn: Callable[[Any], Any],
+        drop_last: bool,
+        seeding: Seeding | None = None,
+        resumed: dict[str, Any] | None = None,
+        sample_id: Any = None,
+        before: dict[str, Any] | None = None,
+        every: int = 1,
+        run: int = 1,
+    ) -> None:
+        self.seeding = seeding
+        self.auto_collation = auto_collation
+        self.collate_fn = collate_fn
+        self.drop_last = drop_last
+        # True if it reports its position at no cost, as the core's streams do.
+        self.is_native = isinstance(dataset, NativeStream) and dataset.splits_anew
+        # A dataset that reads a native stream itself splits it as it likes.
+        with in_runs(run if self.is_native else 1):
+            self.place = StreamPlace(dataset, resumed, before, every, None if seeding is None else seeding.sample)
+        self.dataset_iter = self.place.take_iterator()
+        # Makes whole batches; only if the samples themselves are not needed.
+        self._native, self.collate_fn = native_batches(self.dataset_iter, collate_fn)
+        # Samples that were read again came through Python, which holds what a shuffle buffer kept of them and what was
+        # read with them. The core does not have those, and would continue without them.
+        was_read_again = resumed is not None and resumed["at"] < resumed["samples"]
+        if sample_id is not None or not auto_collation or was_read_again:
+            self._native = None
+        self._sample_id = None if sample_id is None or callable(sample_id) else operator.itemgetter(sample_id)
+        if callable(sample_id):
+            self._sample_id = sample_id
+        # The ordinal of the first sample of the last batch, the number of its samples, and their ids.
+        self.last: tuple[int, int, list[Any] | None] = (0, 0, None)
+        # The error that occurred after the last batch; it is the answer to the next request.
+        self._failure: Exception | None = None
+        # In these, only the datasets that they read draw, each sample from its own generators.
+        reads_only = isinstance(seeding, StreamSeeding) and type(dataset) in (ShuffleBuffer, ShardedIterable)
+        self._ahead: Callable[[], Any] = seeding.ahead if reads_only else contextlib.nullcontext  # type: ignore[union-attr]
+
+    def fetch(self, index: Any) -> Any:
+        """Return the next batch; `index` says how many samples.
+
+        Raises:
+            StopIteration: the stream has ended.
+            Exception: what the dataset or `collate_fn` raises; a note gives the place in the stream.
+        """
+        place = self.place
+        if place.ended:
+            raise StopIteration
+        place.begin_batch()
+        first = place.samples
+        self.last = (first, 0, None)
+        if self._native is not None:
+            return self._native_batch(self._native, len(index))
+        if not self.auto_collation:
+            samples = self._next()
+        else:
+            samples = []
+            with self._ahead():
+                for _ in index:
+                    try:
+                        samples.append(self._next())
+                    except StopIteration:
+                        place.ended = True
+                        break
+            if not samples or (self.drop_last and len(samples) < len(index)):
+                raise StopIteration
+        told = None
+        if self._sample_id is not None:
+            told = [self._sample_id(sample) for sample in (samples if self.auto_collation else [samples])]
+        self.last = (first, place.samples - first, told)
+        try:
+            return self.collate_fn(samples)
+        except Exception as error:
+            add_note(error, f"raised while collating samples {first} to {place.samples - 1} of this stream")
+            raise
+
+    def _native_batch(self, batches: Callable[[int], tuple[Any, int] | None], size: int) -> Any:
+        place = self.place
+        first = place.samples
+        batch, count = self._asked(batches, size) or (None, 0)
+        place.samples += count
+        if 0 < count < size:
+            # After it comes the end or an error, which shows only at the next request.
+            try:
+                if self._asked(batches, size) is not None:
+                    raise AssertionError("there are samples behind a batch that was not full")
+            except Exception as error:
+                if self.drop_last:
+                    raise
+                self._failure = error
+        place.ended = count < size and self._failure is None
+        if not count or (self.drop_last and place.ended):
+            raise StopIteration
+        self.last = (first, count, None)
+        return batch
+
+    def _asked(self, batches: Callable[[int], tuple[Any, int] | None], size: int) -> tuple[Any, int] | None:
+        failure, self._failure = self._failure, None
+        try:
+            if failure is not None:
+                raise failure
+            return batches(size)
+        except Exception as error:
+            add_note(error, f"raised by a batch of this stream that begins with sample {self.place.samples}")
+            raise
+
+    def _next(self) -> Any:
+        if self.seeding is not None:
+            self.seeding.sample(self.place.samples)
+        try:
+            sample = next(self.dataset_iter)
+        except StopIteration:
+            self.place.ended = not self.auto_collation
+            raise
+        except Exception as error:
+            add_note(error, f"raised by sample {self.place.samples} of this stream")
+            raise
+        self.place.samples += 1
+        return sample

@@ -1,0 +1,169 @@
+"""Labels of files that do not come from their folders: by pattern, by table, by function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from sluicegate import _core, _torch
+from sluicegate.native.dataset import Kind
+
+from .csv_labels import CsvLabels
+
+# The source of labels; "folder", as in torchvision's `ImageFolder`; None for no labels.
+LabelsLike: TypeAlias = "str | re.Pattern[str] | CsvLabels | Callable[[str], Any] | None"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of files.
+
+    Attributes:
+        values: a tensor of shape (files, ...).
+        kind: "number" if each label is an `int`, `float` or `bool`; "tensor" for rows.
+        classes: the class names by number, if the labels are classes.
+        places: which files have a label; None for all.
+    """
+
+    values: torch.Tensor
+    kind: Kind = "number"
+    classes: tuple[str, ...] = ()
+    places: Sequence[int] | None = None
+
+    def at(self, place: int) -> Any:
+        """Return the label of one file: a number, or an independent tensor."""
+        value = self.values[place]
+        return value.item() if self.kind == "number" else value.clone()
+
+    def subset(self, places: Sequence[int]) -> Labels:
+        """Return the labels of the files at `places`."""
+        chosen = torch.tensor(places, dtype=torch.int64, device="cpu")
+        return Labels(self.values[chosen], self.kind, self.classes)
+
+    def to_list(self) -> list[Any]:
+        """Return all labels, in the form that `at` returns."""
+        return self.values.tolist() if self.kind == "number" else [row.clone() for row in self.values]
+
+    def core(self) -> _core.Dataset:
+        """Return a core dataset that shares the memory of the labels."""
+        values = self.values
+        strides = tuple(stride * values.element_size() for stride in values.stride())
+        dtype, owner = _torch.dtype_name(values.dtype), values.untyped_storage()
+        return _core.Dataset.in_memory([("label", dtype, values.data_ptr(), tuple(values.shape), strides, owner)])
+
+
+def checked_labels(labels: Any) -> LabelsLike:
+    """Return the argument `labels`.
+
+    Raises:
+        TypeError: its type is not supported.
+        ValueError: a string is not a regular expression, or has no group.
+    """
+    if isinstance(labels, str) and labels != "folder":
+        try:
+            labels = re.compile(labels)
+        except re.error as error:
+            raise ValueError(f"labels: {labels!r} is neither 'folder' nor a regular expression: {error}") from None
+    if isinstance(labels, re.Pattern):
+        if isinstance(labels.pattern, bytes) or labels.groups == 0:
+            raise ValueError(
+                f"labels: {labels.pattern!r} is a regular expression of text with a group that is the label, such as "
+                r"r'(?P<label>[a-z]+)_\d+\.jpg$'"
+            )
+    elif not (labels is None or labels == "folder" or isinstance(labels, CsvLabels) or callable(labels)):
+        raise TypeError(
+            "labels: expected 'folder', a regular expression, CsvLabels, a function of a path, or None, but got "
+            f"{labels!r} ({type(labels).__name__})"
+        )
+    found: LabelsLike = labels
+    return found
+
+
+def labels_of(labels: Any, paths: Sequence[str]) -> Labels:
+    """Return the labels that `labels`, from `checked_labels`, gives the files at `paths`, relative to their root."""
+    if isinstance(labels, re.Pattern):
+        return _classes(_found(labels, paths))
+    if isinstance(labels, CsvLabels):
+        values, classes, places = labels.of(paths)
+        return Labels(values, "number" if values.ndim == 1 else "tensor", tuple(classes), places)
+    return _stacked([labels(path) for path in paths], paths)
+
+
+def _classes(names: Sequence[str]) -> Labels:
+    classes = tuple(sorted(set(names)))
+    numbers = {name: number for number, name in enumerate(classes)}
+    values = torch.tensor([numbers[name] for name in names], dtype=torch.int64, device="cpu")
+    return Labels(values, classes=classes)
+
+
+def _found(pattern: re.Pattern[str], paths: Sequence[str]) -> list[str]:
+    """Return the match of the pattern's group in each path."""
+    group: str | int = "label" if "label" in pattern.groupindex else 1
+    found = [match and match[group] for match in map(pattern.search, paths)]
+    missed = [path for path, label in zip(paths, found, strict=True) if label is None]
+    if missed:
+        raise ValueError(
+            f"labels: {pattern.pattern!r} finds no label in {missed[0]!r}, and in {len(missed)} of {len(paths)} paths: "
+            "give another pattern, or say by extensions or is_valid_file which files are meant"
+        )
+    return [label for label in found if label is not None]
+
+
+# The stored data type, by label type.
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
+
+
+def _stacked(found: list[Any], paths: Sequence[str]) -> Labels:
+    """Return the labels that a function returned."""
+    kinds = [_type(label) for label in found]
+    for path, kind, label in zip(paths, kinds, found, strict=True):
+        if kind is None or kind is not kinds[0]:
+            first = f", and that of {paths[0]!r} a {type(found[0]).__name__}" if kind is not None else ""
+            raise TypeError(
+                f"labels: the label of {path!r} is {label!r}, a {type(label).__name__}{first}: expected numbers, texts "
+                "or tensors, one of them for all files"
+            )
+    if not found:
+        return Labels(torch.empty(0, dtype=torch.int64, device="cpu"))
+    if kinds[0] is str:
+        return _classes(found)
+    if kinds[0] is torch.Tensor:
+        return Labels(_rows(found, paths), "tensor")
+    try:
+        return Labels(torch.tensor(found, dtype=_DTYPES[kinds[0]], device="cpu"))  # type: ignore[index]
+    except (OverflowError, RuntimeError, ValueError) as error:
+        raise ValueError(f"labels: a label is no number of 64 bits: {error}") from None
+
+
+def _type(label: Any) -> type | None:
+    if isinstance(label, str):
+        return str
+    if isinstance(label, (bool, np.bool_)):
+        return bool
+    if isinstance(label, (int, np.integer)):
+        return int
+    if isinstance(label, (float, np.floating)):
+        return float
+    return torch.Tensor if isinstance(label, (torch.Tensor, np.ndarray, list, tuple)) else None
+
+
+def _rows(found: list[Any], paths: Sequence[str]) -> torch.Tensor:
+    rows: list[torch.Tensor] = []
+    for path, label in zip(paths, found, strict=True):
+        try:
+            row = torch.as_tensor(label).detach().to("cpu")
+            _torch.dtype_name(row.dtype)
+        except (TypeError, ValueError, RuntimeError, KeyError) as error:
+            raise TypeError(f"labels: the label of {path!r} is no tensor of numbers: {label!r} ({error})") from None
+        if rows and (row.shape, row.dtype) != (rows[0].shape, rows[0].dtype):
+            raise TypeError(
+                f"labels: the label of {path!r} has the shape {tuple(row.shape)} and is {row.dtype}, and that of "
+                f"{paths[0]!r} has {tuple(rows[0].shape)} and is {rows[0].dtype}: all have one shape and data type"
+            )
+        rows.append(row)
+    return torch.stack(rows)

@@ -1,0 +1,1 @@
+"""Images: decoded, transformed, and returned as fields of samples."""

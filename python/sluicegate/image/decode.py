@@ -1,0 +1,98 @@
+"""Images: `decode_image` decodes the bytes of an image file to a tensor."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from typing import Any, Literal, get_args
+
+import torch
+
+from sluicegate import _core, _torch
+
+from .damaged import DamagedImageError
+
+Mode = Literal["RGB", "L", "RGBA", "P", "unchanged"]
+Truncated = Literal["error", "fill"]
+
+# The size above which Pillow's `Image.open` raises: twice its `MAX_IMAGE_PIXELS`.
+MAX_PIXELS = 178_956_970
+
+
+def decode_image(
+    image: Any,
+    mode: Mode = "RGB",
+    *,
+    exif_orientation: bool = False,
+    truncated: Truncated = "error",
+    max_pixels: int = MAX_PIXELS,
+) -> torch.Tensor:
+    """Decode an image to a uint8 tensor of shape (channels, height, width).
+
+    Supports JPEG, PNG, WebP, BMP, GIF (first frame), TIFF (first page) and PNM, recognized by their first bytes. JPEG
+    values equal those of Pillow and torchvision bit for bit: the decoder is libjpeg-turbo, which is bundled. The other
+    formats match too, except for 16 bits per channel (see `mode`), and for lossy WebP and JPEG in TIFF, which may
+    differ by one gray level. TIFF with a palette, with gray and alpha, with floats, or compressed with zstd is
+    rejected. Decoding releases the GIL, so threads can decode in parallel.
+
+    Args:
+        image: the bytes of a file (`bytes`, or any object with the buffer protocol: a `bytearray`, an array, a uint8
+            tensor), or its path (`str` or `os.PathLike`).
+        mode: the channels, by Pillow's names. Modes other than "unchanged" take the upper 8 of 16 bits, where Pillow
+            clips gray at 255. CMYK becomes RGB as with Pillow's `convert`.
+
+            - "RGB": whatever is stored; gray is copied to all three channels, alpha is dropped;
+            - "L": gray, by Pillow's weights;
+            - "RGBA";
+            - "P": numbers instead of colors, as in segmentation masks: palette indices (of a PNG), or 8-bit gray
+              values;
+            - "unchanged": the stored channels (1, 2, 3 or 4); palettes become colors, and 16-bit images uint16.
+        exif_orientation: True to rotate the image according to its EXIF data. Pillow and torchvision also do so only on
+            request.
+        truncated: "error", or "fill": decode what is there of a truncated or damaged JPEG, with gray for the rest, as
+            with Pillow's `LOAD_TRUNCATED_IMAGES`.
+        max_pixels: an image with more pixels is rejected before any of it is decoded.
+
+    Raises:
+        DamagedImageError: the input is not an image, is damaged, or has more than `max_pixels`. It is both an `OSError`
+            and a `ValueError`. The message includes what the decoder reported.
+        OSError: the file cannot be read.
+
+    Examples:
+        >>> import torch
+        >>> from sluicegate import decode_image
+        >>> decode_image(b"P5 2 1 255 " + bytes([7, 9]), "L")
+        tensor([[[7, 9]]], dtype=torch.uint8)
+    """
+    decoder = image_decoder(mode, exif_orientation, truncated, operator.index(max_pixels))
+    if not isinstance(image, (str, os.PathLike)):
+        return decoder.decode(_bytes(image))
+    with open(image, "rb") as file:
+        encoded = file.read()
+    try:
+        return decoder.decode(encoded)
+    except DamagedImageError as error:
+        raise DamagedImageError(f"{os.fsdecode(image)}: {error}") from None
+
+
+@functools.lru_cache(maxsize=16)
+def image_decoder(mode: str, exif_orientation: bool, truncated: str, max_pixels: int) -> _core.ImageDecoder:
+    """Return a decoder that decodes images like `decode_image` with these arguments."""
+    if truncated not in get_args(Truncated):
+        raise ValueError(f"truncated: expected 'error' or 'fill', but got {truncated!r}")
+    if max_pixels < 1:
+        raise ValueError(f"max_pixels: expected at least 1, but got {max_pixels}")
+    return _core.ImageDecoder(mode, bool(exif_orientation), truncated == "fill", max_pixels, _torch.from_dlpack)
+
+
+def _bytes(image: Any) -> bytes:
+    if isinstance(image, bytes):
+        return image
+    if isinstance(image, torch.Tensor):
+        image = image.numpy()
+    try:
+        return bytes(memoryview(image))
+    except TypeError:
+        kind = type(image).__name__
+        raise TypeError(f"image: expected the bytes of a file, or its path, but got {kind}") from None

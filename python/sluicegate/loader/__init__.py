@@ -1,0 +1,1 @@
+"""The loader and its iterators."""

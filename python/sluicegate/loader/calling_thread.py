@@ -1,0 +1,173 @@
+"""The iterator over a dataset that runs Python, on the calling thread."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import IterDataPipe, MapDataPipe
+from torch.utils.data.graph_settings import apply_sharding
+
+from sluicegate import _core, _torch
+from sluicegate.fetch.collate import stacking
+from sluicegate.fetch.fetcher import make_fetcher
+from sluicegate.fetch.messages import sampler_name
+from sluicegate.order.ids import BatchIds
+from sluicegate.order.progress import Progress
+from sluicegate.order.requests import indices_of
+from sluicegate.rng.global_generators import keeping_generators
+from sluicegate.rng.stream_seeding import StreamSeeding
+from sluicegate.state.stateful import Place
+from sluicegate.state.stream_place import StreamPlace
+
+from .epoch_iterator import EpochIterator, refuse_timeout
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
+
+class PythonIterator(EpochIterator):
+    """One epoch of a dataset that runs Python, on the calling thread: `num_workers=0`."""
+
+    def __init__(self, loader: DataLoader[Any], engine: _core.Engine) -> None:
+        super().__init__(loader)
+        refuse_timeout(loader)
+        if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
+            apply_sharding(self._dataset, *_torch.get_distributed_settings())
+        collate_fn = self._collate_fn
+        if self._auto_collation:
+            collate_fn = stacking(collate_fn, engine, self._destination.memory)
+        self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
+        if self._is_stream:
+            self._progress.fix_epoch()
+        self._open(engine)
+        resumed = self._progress.resumed
+        place = None
+        if resumed is not None:
+            places = self._stream_places(resumed) if self._is_stream else resumed["workers"]
+            place = places[0] if places else None
+        if loader.seed is not None and self._is_stream:
+            rng_state = None if place is None or place["over"] else place["rng"]
+            self._seeding = StreamSeeding(loader.seed, loader.seed_samples, 0, self._progress.epoch, rng_state)
+        make = functools.partial(
+            make_fetcher,
+            self._dataset_kind,
+            self._dataset,
+            self._auto_collation,
+            collate_fn,
+            self._drop_last,
+            sampler_name(self._index_sampler),
+            self._seeding,
+            sample_id=self._sample_id,
+            every=loader.snapshot_every_n_steps or 0,
+            run=self._run,
+        )
+        resumed_place, before = place, self._progress.place_before
+        if place is not None and place["over"]:
+            if place["state"]:
+                # As it was left by the epoch that has ended; then the one that is asked for.
+                last = self._seeding.before() if isinstance(self._seeding, StreamSeeding) else None
+                with keeping_generators(), contextlib.nullcontext() if last is None else last.batch():
+                    make(resumed=place)
+            place, before = None, place
+        if self._tells_epoch():
+            dataset: Any = self._dataset
+            dataset.set_epoch(self._progress.epoch)
+        with self._seeded():
+            self._warn_of_reading([place])
+            self._dataset_fetcher = make(resumed=place, before=before)
+        if self._is_stream:
+            # What it drew just now belongs to its epoch: it is drawn again, from before, where that is resumed.
+            self._progress.draws_after_iter = self._progress.take_draws()
+        if isinstance(self._seeding, StreamSeeding):
+            self._seeding.resume()
+        there = self._dataset_fetcher.place
+        progress = weakref.ref(self._progress)
+        self._progress.fetching = functools.partial(_told, resumed_place, there, self._seeding, progress)
+        if isinstance(there, StreamPlace) and there.is_lazy:
+            self._progress.leave = functools.partial(_left, there, self._seeding)
+        self._settle()
+
+    def _seeded(self) -> Any:
+        """Around a fetch: the global generators are as the samples' own, and then as they were."""
+        return contextlib.nullcontext() if self._seeding is None else self._seeding.batch()
+
+    def _next_data(self) -> Any:
+        progress = self._progress
+        self._destination.check()
+        while True:
+            try:
+                ids = next(self._requests)
+            except StopIteration:
+                progress.finished = True
+                raise
+            if not self._is_stream:
+                return self._destination.deliver(self._batch(ids))
+            batch = self._stream_batch(ids)
+            if not progress.left_out.has_batch(ids.epoch, ids.batch_index):
+                return self._destination.deliver(batch)
+
+    def _batch(self, ids: BatchIds) -> Any:
+        try:
+            if self._seeding is None:
+                batch = self._dataset_fetcher.fetch(indices_of(ids.request))
+            else:
+                with self._seeding.batch():
+                    batch = self._dataset_fetcher.fetch(indices_of(ids.request))
+        except Exception:
+            # It counts as received though it can't be fetched: the next one is another. Not so when Ctrl-C was pressed.
+            self._progress.deliver(ids)
+            raise
+        if self._sample_id is not None:
+            last: Any = self._dataset_fetcher.last
+            ids.sample_ids = last[2]
+        self._progress.deliver(ids)
+        return batch
+
+    def _stream_batch(self, ids: BatchIds) -> Any:
+        progress = self._progress
+        ids.batch_index = progress.received
+        try:
+            with self._seeded():
+                batch = self._dataset_fetcher.fetch(ids.request)
+        except StopIteration:
+            progress.finished = True
+            raise
+        except Exception:
+            self._deliver_stream(ids)
+            raise
+        self._deliver_stream(ids)
+        return batch
+
+    def _deliver_stream(self, ids: BatchIds) -> None:
+        last: Any = self._dataset_fetcher.last
+        ids.set_stream(*last)
+        self._progress.deliver(ids)
+
+
+def _told(
+    resumed: dict[str, Any] | None, place: Place | StreamPlace, seeding: Any, progress: weakref.ref[Progress]
+) -> dict[str, Any]:
+    """What a state says of the one who fetches where there are no workers."""
+    if resumed is not None and (here := progress()) is not None and here.last_ids is None and not here.finished:
+        # A dataset may take up its state when it is asked for the first sample, and not know it before.
+        return {"next_worker": 0, "workers": [copy.deepcopy(resumed)]}
+    # It may return objects that it changes later.
+    state = copy.deepcopy(place.state())
+    if state is None:
+        return {"next_worker": 0, "workers": []}
+    # Of a lazy stream that has not begun, it is that of the epoch before.
+    return {"next_worker": 0, "workers": [{"rng": _rng(seeding), "over": False} | state]}
+
+
+def _left(place: StreamPlace, seeding: Any) -> dict[str, Any] | None:
+    """Where a lazy stream is left, for the epoch after it."""
+    left = place.left()
+    return None if left is None else {"rng": _rng(seeding)} | left
+
+
+def _rng(seeding: Any) -> dict[str, str] | None:
+    return seeding.state() if isinstance(seeding, StreamSeeding) else None

@@ -1,0 +1,371 @@
+"""`EpochIterator`: what all iterators have in common: the requests of an epoch, and the consumer's progress."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import IterDataPipe
+from torch.utils.data.graph_settings import apply_random_seed
+
+from sluicegate import _core, _torch
+from sluicegate.device.destination import destination_of
+from sluicegate.order import draws
+from sluicegate.order.epoch_requests import BEGUN, drawn, of_stream, planned
+from sluicegate.order.ids import BatchIds
+from sluicegate.order.plan import Ordering
+from sluicegate.order.progress import Progress
+from sluicegate.order.torch_order import waits_for_epoch
+from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
+from sluicegate.rng.sample import SampleSeeding
+from sluicegate.rng.stream_seeding import Seeding
+from sluicegate.stream.native import NativeStream
+from sluicegate.stream.resumable import ResumableStream
+from sluicegate.stream.whole import answering
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
+# The "sample" whose key seeds the workers of a seeded loader: no dataset has a sample with this number.
+_WORKERS = 2**64 - 1
+# The first "sample" whose key seeds the shuffling of DataPipes; streams use the numbers below it.
+_PIPES = 2**63
+
+
+# The number of forks between the process that loaded this module and this one. Getting the process id for every batch
+# would cost more than the lock. A `WeakSet` of iterators would run Python code, and with it signal handlers, when one
+# is dropped.
+_generation = 0
+
+
+def _enter_child() -> None:
+    global _generation
+    _generation += 1
+
+
+os.register_at_fork(after_in_child=_enter_child)
+
+
+class EpochIterator(_torch.BaseDataLoaderIter):
+    """A torch iterator that requests batches by `BatchIds` and counts them when they are received.
+
+    Args:
+        loader: where the arguments are read, at construction.
+    """
+
+    # True while the sampler must not be asked yet.
+    _is_asked_later = False
+    # True if a resumed epoch, which was drawn before, is drawn again at the first `next`.
+    _is_drawn_late = False
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self._next_lock, self._next_generation = threading.RLock(), _generation
+        index_sampler = loader._index_sampler
+        self._progress: Progress = _begun(loader, index_sampler)
+        self._seeding: Seeding | None = None
+        if loader.seed is not None:
+            self._seeding = SampleSeeding(loader.seed, loader.seed_samples)
+        self._seed, self._seed_samples = loader.seed, loader.seed_samples
+        # The number of consecutive samples of a native stream that belong to one worker. With a seed, a batch's:
+        # batches are then the same for any number of workers. Without a seed, 1, as in torch.
+        self._run = 1 if loader.seed is None else int(loader.batch_size or 1)
+        self._sample_id = loader._loader_sample_id
+        self._ordering = Ordering.of(loader, index_sampler)
+        self._requests: Iterator[BatchIds] = iter(())
+        # Torch asks every loader for its rank, but shards only DataPipes by it.
+        with self._drawing(), answering():
+            super().__init__(loader)
+        self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
+        resumed = self._progress.resumed
+        if resumed is not None and loader.seed is None:
+            if not resumed["begins_iterator"] and resumed["draws"] is not None:
+                # Persistent workers got their seed in an earlier epoch, so this epoch's order is drawn without another
+                # one.
+                draws.put(loader, resumed["draws"])
+            if resumed["base_seed"] is not None:
+                self._base_seed = resumed["base_seed"]
+        if loader.seed is not None:
+            # Independent of the epoch: it is not known yet, and persistent workers see many epochs.
+            self._base_seed = _core.sample_key(loader.seed, 0, _WORKERS) >> 1
+            self._seed_pipe()
+        self._tell_base_seed()
+        self._progress.draws_after_iter = self._progress.take_draws()
+
+    def __next__(self) -> Any:
+        """Return the next batch. Threads that share the iterator take turns, and each batch goes to one of them."""
+        with self._taking_turns():
+            if _torch.profiler_enabled() or self._IterableDataset_len_called is not None:
+                return super().__next__()
+            # As torch does, but without its `record_function`, which costs more than the rest and is only for
+            # profilers.
+            batch = self._next_data()
+            self._num_yielded += 1
+            return batch
+
+    def _next_data(self) -> Any:
+        """Return the next batch.
+
+        Raises:
+            StopIteration: the epoch has ended.
+        """
+        raise NotImplementedError
+
+    def _taking_turns(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the lock that a thread holds while it asks for a batch. Reentrant: a signal handler may ask, too."""
+        if self._next_generation != _generation:
+            # The thread that held it was not forked.
+            self._next_lock, self._next_generation = threading.RLock(), _generation
+        return self._next_lock
+
+    @contextlib.contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """Surround torch's draws. In seed mode they have no effect, and the generator is left unchanged."""
+        if self._seed is None:
+            yield
+            return
+        self._is_asked_later = True
+        try:
+            with torch.random.fork_rng(devices=[]):
+                yield
+        finally:
+            self._is_asked_later = False
+
+    @property
+    def _index_sampler(self) -> Any:
+        """The loader's batch sampler, or its sampler if there are no batches.
+
+        Torch asks it for an iterator at once. What a sampler draws there would not follow from the seed. So in seed
+        mode the sampler is asked when the first batch is, and torch gets an empty tuple here.
+        """
+        return () if self._is_asked_later else self._loaders_index_sampler
+
+    @_index_sampler.setter
+    def _index_sampler(self, sampler: Any) -> None:
+        self._loaders_index_sampler = sampler
+
+    def _seed_pipe(self) -> None:
+        """Make a DataPipe shuffle by the loader's seed instead of by what torch has drawn."""
+        if isinstance(self._dataset, IterDataPipe) and self._seed is not None:
+            generator = torch.Generator()
+            self._shared_seed = _core.sample_key(self._seed, self._progress.epoch, _PIPES) >> 1
+            generator.manual_seed(self._shared_seed)
+            self._dataset = apply_random_seed(self._dataset, generator)
+
+    def _tell_base_seed(self) -> None:
+        if self._num_workers > 0 and self._seed is None:
+            self._progress.base_seed = int(self._base_seed)
+
+    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+        """Begin another epoch. Torch calls this on the iterator of persistent workers."""
+        if not first_iter:
+            index_sampler = loader._index_sampler
+            self._progress = _begun(loader, index_sampler)
+            self._progress.begins_iterator = False
+            self._tell_base_seed()
+            self._sample_id = loader._loader_sample_id
+            self._ordering = Ordering.of(loader, index_sampler)
+            self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
+        with self._drawing():
+            super()._reset(loader, first_iter)
+        if loader.seed is not None:
+            self._seed_pipe()
+        self._progress.draws_after_iter = self._progress.take_draws()
+
+    def _open(self, engine: _core.Engine) -> None:
+        """Make the requests of the epoch. The sampler is asked for the first one when that is requested here."""
+        progress = self._progress
+        self._is_drawn_late = False
+        is_drawn = progress.resumed is not None and bool(progress.resumed["drawn"])
+        # Functions, not methods: a generator that belongs to this iterator would keep it, and its workers, alive.
+        if self._ordering is not None:
+            self._requests = planned(progress, self._seeding, self._ordering)
+        elif self._dataset_kind == _torch.DatasetKind.Iterable:
+            self._requests = of_stream(progress, iter(self._index_sampler))
+        else:
+            self._requests = drawn(
+                progress,
+                self._seed,
+                self._seeding,
+                self._index_sampler,
+                self._sampler_iter,
+                engine,
+                self._auto_collation,
+                is_drawn,
+            )
+        if is_drawn and waits_for_epoch(self._index_sampler):
+            # Lightning calls `iter`, then `sampler.set_epoch`, then `next`: only then does the sampler know its epoch.
+            self._is_drawn_late = True
+            self._requests = _begun_late(self._requests, global_state() if self._seed is None else None)
+        elif is_drawn:
+            self._requests = _begun_requests(self._requests)
+
+    def _tells_epoch(self) -> bool:
+        """Return True if the dataset's `set_epoch` is to be called.
+
+        Torch's loader never calls it. So it is called only with a seed, if the epoch was set, or for a
+        `ResumableStream`.
+        """
+        is_told = self._seed is not None or self._progress.is_epoch_set or isinstance(self._dataset, ResumableStream)
+        return is_told and hasattr(self._dataset, "set_epoch")
+
+    def _stream_places(self, resumed: dict[str, Any]) -> list[Any]:
+        """Return, by worker, where it resumes in its stream, as far as known.
+
+        Raises:
+            AssertionError: the number of workers was different, and the stream can't be split again.
+        """
+        there, places = resumed["num_workers"], resumed["workers"]
+        if isinstance(self._dataset, ResumableStream) and self._dataset.splits_anew:
+            return self._places_anew(self._dataset, places, there, resumed["in_epoch"])
+        if there == self._num_workers:
+            return list(places)
+        if resumed["in_epoch"]:
+            raise AssertionError(self._other_workers(there))
+        # Reading in this process uses the dataset that the first worker has reported on.
+        return [] if self._num_workers else list(places)
+
+    def _places_anew(self, stream: ResumableStream[Any], places: list[Any], there: int, in_epoch: bool) -> list[Any]:
+        # The reported positions of the workers that have begun this epoch.
+        begun = [place if place is not None and _has_begun(place) else None for place in places]
+        states = [None if place is None else place["state"]["thing"] for place in begun]
+        known = [state for state in states if state is not None]
+        here = max(self._num_workers, 1)
+        if max(there, 1) == here and all(state.get("run", self._run) == self._run for state in known):
+            return list(places)
+        if not in_epoch or not known:
+            return []
+        if any(place is not None and place["at"] != place["samples"] for place in begun):
+            why = ". Of a state that was saved with snapshot_every_n_steps=1, what is left could be read by others"
+            raise AssertionError(self._other_workers(there) + why)
+        anew = stream.split_anew(states, here, self._run if isinstance(stream, NativeStream) else 1)
+        ended = all(place is not None and place["ended"] for place in begun)
+        told = {"ended": ended, "rng": None, "over": False}
+        return [{"state": {"thing": state}, "at": state["read"], "samples": state["read"], **told} for state in anew]
+
+    def _other_workers(self, there: int) -> str:
+        return (
+            f"the state was saved with num_workers={there}, and this loader has num_workers={self._num_workers}: "
+            "the samples of an IterableDataset are split among its workers, so build the loader with as many"
+        )
+
+    def _warn_of_reading(self, places: list[dict[str, Any] | None]) -> None:
+        """Warn about the cost of resuming a stream that does not know its state."""
+        samples = sum(place["samples"] - place["at"] for place in places if place is not None and not place["state"])
+        if samples and self._dataset_kind == _torch.DatasetKind.Iterable:
+            warnings.warn(
+                f"{type(self._dataset).__name__} has no state_dict and load_state_dict, so it is fast-forwarded: its "
+                f"first {samples} samples are read again and dropped. Give it both, or its iterator",
+                UserWarning,
+                stacklevel=5,
+            )
+
+    def _count_ready(self) -> None:
+        """Count what workers have made since they were last heard."""
+
+    def _shutdown_workers(self) -> None:
+        """End what works for this iterator. Trainers call this to end it early."""
+
+    def _settle(self, ask_ahead: Callable[[], None] | None = None) -> None:
+        """Restore the global generators to the state that was saved. The last step of resuming.
+
+        Args:
+            ask_ahead: asks the sampler for what workers fetch ahead. Its draws come before the saved state of the
+                generators, with two exceptions, in which they continue from that state: the state was saved by a loader
+                that had not requested anything yet, or what that loader had requested was drawn again.
+        """
+        resumed, outer = self._progress.resumed, self._progress.outer
+        is_drawn_again = outer is None and resumed is not None and resumed.get("requests_drawn") is not None
+        has_asked = resumed is None or not resumed["in_epoch"] or bool(resumed["drawn"]) or outer is not None
+        lies_before = has_asked and not is_drawn_again
+        if ask_ahead is not None and lies_before:
+            ask_ahead()
+        if outer is not None:
+            set_global_state(outer)
+        elif resumed is not None and resumed["in_epoch"] and resumed["rng"] is not None and self._seed is None:
+            set_global_state(resumed["rng"])
+        if ask_ahead is not None and not lies_before:
+            ask_ahead()
+
+    def _waits_for_epoch(self) -> bool:
+        """Return True if trainers may still set the epoch between `iter` and `next`: not if it had begun."""
+        if self._progress.is_drawn:
+            return self._is_drawn_late
+        return self._seed is not None or self._ordering is not None or waits_for_epoch(self._index_sampler)
+
+
+def _begun_requests(requests: Iterator[BatchIds]) -> Iterator[BatchIds]:
+    """Draw what had been drawn when the state was saved; return the requests after that."""
+    first = next(requests, None)
+    if first is BEGUN:
+        return requests
+    return iter(()) if first is None else itertools.chain((first,), requests)
+
+
+def _begun_late(requests: Iterator[BatchIds], generators: dict[str, str] | None) -> Iterator[BatchIds]:
+    """Do as `_begun_requests` at the first `next`, drawing from global `generators`, and then undo their changes."""
+    if generators is None:
+        yield from _begun_requests(requests)
+        return
+    with keeping_generators():
+        set_global_state(generators)
+        begun = _begun_requests(requests)
+    yield from begun
+
+
+def _has_begun(place: dict[str, Any]) -> bool:
+    return not place["over"] and bool(place["state"]) and place["state"]["thing"]["inner"] is not None
+
+
+def _begun(loader: DataLoader[Any], index_sampler: Any) -> Progress:
+    """Return the progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch.
+
+    Args:
+        loader: the iterator's loader.
+        index_sampler: what the iterator asks for indices. A sampler that the loader is given later is for the next
+            iterator.
+    """
+    pending, loader._loader_pending = loader._loader_pending, None
+    outer = None
+    if pending is not None and loader.seed is None and pending["draws"] is not None:
+        if pending["rng"] is None:
+            outer = global_state()  # From one rank of many: this rank's generators stay unchanged.
+        elif not pending["in_epoch"]:
+            set_global_state(pending["rng"])
+        draws.put(loader, pending["draws"])
+    before, progress = loader._loader_progress, Progress(loader._loader_epochs, loader._loader_left_out, pending)
+    if loader.seed is None:
+        reference = weakref.ref(loader)
+        progress.take_draws = lambda: None if (alive := reference()) is None else draws.take(alive, index_sampler)
+        progress.draws = draws.take(loader, index_sampler)
+    progress.outer = outer
+    if before is not None:
+        if pending is None:
+            progress.place_before = before.leave()
+            if not before.is_drawn:
+                progress.sampler_untold = before.sampler_untold
+            if not before.finished:
+                left = before.leave_sampler()
+                progress.sampler_before = lambda: left
+        if before.finished:
+            progress.sampler_before = before.sampler_state
+        # Otherwise each would keep all that came before it alive.
+        before.sampler_before = before.sampler_stream = None
+    loader._loader_progress = progress
+    return progress
+
+
+def refuse_timeout(loader: DataLoader[Any]) -> None:
+    """Refuse a timeout, because there is no worker to wait for; the message is torch's.
+
+    Raises:
+        AssertionError: `timeout` is set.
+    """
+    if loader.timeout != 0:
+        raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0, the time to wait for a worker")

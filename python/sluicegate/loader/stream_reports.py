@@ -1,0 +1,86 @@
+"""`Reports`: what workers reported with the batches that the consumer has received."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from sluicegate.rng.global_generators import as_text
+from sluicegate.state.stateful import Untold, unpickled
+from sluicegate.worker.report import Report
+
+
+class Reports:
+    """By worker: its position in the dataset after the last batch that was received from it.
+
+    Args:
+        num_workers: the number of workers.
+        places: each worker's position in the state that the epoch resumes from; empty if there is none.
+        next_worker: the worker whose turn it is.
+    """
+
+    def __init__(self, num_workers: int, places: list[dict[str, Any] | None], next_worker: int) -> None:
+        self._places = [*places, *[None] * (num_workers - len(places))]
+        self._states: list[bytes | None] = [None] * num_workers
+        self._generators: list[Any] = [None] * num_workers
+        # The generators at the beginning of the epoch, for workers that took part in an earlier epoch.
+        self._starts: list[Any] = [None] * num_workers
+        self._next = next_worker
+        # A worker's warning, until it is shown to the user.
+        self.warning: str | None = None
+        # Workers whose stream has ended and that get no more requests.
+        self.retired = {worker for worker, place in enumerate(places) if place is not None and place.get("retired")}
+
+    def deliver(self, worker: int, report: Report | None) -> tuple[int, int, list[Any] | Untold | None] | None:
+        """Record a batch that was received, and return which samples of its stream are in it."""
+        self._next = (worker + 1) % len(self._places)
+        if report is None:
+            return None
+        last, state, generators, start, warning = report
+        self.warning = warning if warning is not None else self.warning
+        self._starts[worker] = start if start is not None else self._starts[worker]
+        self._states[worker] = state if state is not None else self._states[worker]
+        self._generators[worker] = generators if generators is not None else self._generators[worker]
+        return last
+
+    def note(self, answer: Any) -> None:
+        """Record the report of a batch that will not be delivered."""
+        self.deliver(answer.worker, answer.report)
+
+    def retire(self, worker: int, report: Report | None) -> None:
+        """Record the report of a worker whose stream had ended when its turn came."""
+        turn = self._next
+        self.deliver(worker, report)
+        self._next = turn
+        self.retired.add(worker)
+
+    def state(self) -> dict[str, Any]:
+        """Return the part of a loader's state that concerns workers.
+
+        Raises:
+            RuntimeError: a worker's dataset could not provide its state.
+        """
+        places = self.places()
+        return {"next_worker": self._next, "workers": places if any(place is not None for place in places) else []}
+
+    def places(self) -> list[dict[str, Any] | None]:
+        """Return each worker's position; None for workers that have reported nothing."""
+        return [self._place(worker) for worker in range(len(self._places))]
+
+    def _place(self, worker: int) -> dict[str, Any] | None:
+        state, generators = self._states[worker], self._generators[worker]
+        place = copy.deepcopy(self._places[worker])
+        if state is None and generators is None:
+            return place
+        if place is None:
+            place = {"state": {}, "at": 0, "samples": 0, "ended": False, "rng": None}
+        place["over"] = False
+        if state is not None:
+            place |= unpickled(state, f"the dataset of worker {worker}") or {}
+        if generators is not None:
+            place["rng"] = as_text(generators)
+        if (start := self._starts[worker]) is not None:
+            place["start"] = as_text(start)
+        if worker in self.retired:
+            place["retired"] = True
+        return place

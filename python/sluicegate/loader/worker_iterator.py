@@ -1,0 +1,430 @@
+"""`WorkerIterator`: the iterator over a Python dataset in worker processes or threads."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import IterDataPipe, MapDataPipe
+
+from sluicegate import _core, _torch
+from sluicegate.fetch.collate import stacking
+from sluicegate.order.ids import BatchIds
+from sluicegate.order.requests import without
+from sluicegate.rng.sample import GlobalDrawWatch
+from sluicegate.state.stateful import Untold
+from sluicegate.state.stream_place import over
+from sluicegate.stream.whole import refuse_workers
+from sluicegate.system import deadlines
+from sluicegate.system.deferred_signals import DeferredSignals
+from sluicegate.worker.process_answer import ProcessAnswer
+from sluicegate.worker.process_workers import ProcessWorkers
+from sluicegate.worker.shared_workers import WorkerShare, shared_by
+from sluicegate.worker.thread_answer import ThreadAnswer
+from sluicegate.worker.thread_workers import ThreadWorkers
+
+from .assignment import Assignment
+from .engine import engine_of
+from .epoch_iterator import EpochIterator
+from .stream_reports import Reports
+
+if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
+
+class WorkerIterator(EpochIterator):
+    """Epochs of a dataset whose samples workers fetch; batches are assigned to workers exactly as in torch.
+
+    The order of what is delivered does not depend on whether the workers are processes or threads.
+    """
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        super().__init__(loader)
+        if loader.prefetch_factor is None or loader.prefetch_factor <= 0:
+            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+        self._in_order = loader.in_order
+        self._prefetch_factor: int = loader.prefetch_factor
+        self._snapshot_every = loader.snapshot_every_n_steps or 0
+        self._engine = engine_of(loader)
+        self._bytes_ahead = self._engine.bytes_ahead
+        # Its part of what may be ahead in bytes; nothing when there is nothing to come.
+        self._party: _core.Party | None = None
+        self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
+        if self._is_stream:
+            refuse_workers(self._dataset)
+        self._epoch = 0
+        self._warned_of: set[str] = set()
+        # True if an epoch begins with the dataset as the last one left it: threads read that of this process.
+        self._are_threads = loader.worker_type == "thread"
+        self._goes_on = self._persistent_workers or self._are_threads
+        self._places = self._resumed_places()
+        self._group: ProcessWorkers | ThreadWorkers | WorkerShare = self._take_workers(loader)
+        self._epoch = self._group.first_epoch
+        # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
+        super()._reset(loader, True)
+        self._begin()
+
+    def _resumed_places(self) -> list[Any]:
+        """By worker: where it was when the state was taken; of a state with other workers, as near as can be."""
+        resumed = self._progress.resumed
+        if resumed is None or not (resumed["in_epoch"] or self._goes_on):
+            return []
+        places = self._stream_places(resumed) if self._is_stream else resumed["workers"]
+        if resumed["in_epoch"]:
+            self._warn_of_reading(places)
+        if self._is_stream or resumed["num_workers"] == self._num_workers or not places:
+            return list(places)
+        # What a map-style dataset says of itself need not belong to a worker; what its generators gave does.
+        return [
+            None if (place := places[worker % len(places)]) is None else place | {"rng": None}
+            for worker in range(self._num_workers)
+        ]
+
+    def _terms(self) -> dict[str, Any]:
+        """What workers have to know of seeds, and of what they resume."""
+        resumed = self._progress.resumed
+        is_carried = resumed is None or resumed["in_epoch"] or self._goes_on
+        return {
+            "seed": None if self._seeding is None else self._seed,
+            "seed_samples": self._seed_samples,
+            "epoch": self._progress.epoch,
+            "tells_epoch": self._tells_epoch(),
+            "snapshot_every": self._snapshot_every,
+            "run": self._run,
+            # Processes that do not persist begin every epoch as the dataset is in this one.
+            "places": self._places if is_carried else [],
+        }
+
+    def _take_workers(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers | WorkerShare:
+        self._worker_init_fn = loader.worker_init_fn
+        if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
+            self._worker_init_fn = _torch.sharding_init_fn(self._worker_init_fn, self._world_size, self._rank)
+        shared = None if any(place is not None for place in self._places) else shared_by(loader)
+        share = None if shared is None else shared.share(self, loader, lambda: self._start_workers(loader))
+        group = self._start_workers(loader) if share is None else share
+        self._workers: list[Any] = group.workers
+        return group
+
+    def _start_workers(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
+        if loader.worker_type == "thread":
+            collate_fn = stacking(self._collate_fn, self._engine, self._destination.memory)
+            return ThreadWorkers(self, loader, collate_fn)
+        return ProcessWorkers(self, loader)
+
+    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+        """Begins another epoch: what torch calls on the iterator of persistent workers."""
+        super()._reset(loader, first_iter)
+        self._epoch += 1
+        # Batches fetched ahead of an epoch that was left have advanced the workers, although they were never received.
+        reports, self._places = self._reports, []
+        for number in sorted(self._answers):
+            reports.note(self._answers[number])
+        # If the wait below is interrupted, there must be no epoch rather than one without workers.
+        self._begin_nothing()
+        if self._group.closed or self._group.is_foreign:
+            self._group = self._take_workers(loader)
+            self._epoch = self._group.first_epoch
+        else:
+            number, is_told = self._progress.epoch, self._tells_epoch()
+            self._group.resume(self._epoch, self._shared_seed, number, is_told, self._wait, reports.note)
+            # The places where the previous epoch left them, until workers report new ones. A worker that could not
+            # report its place cannot after the next batch either.
+            with contextlib.suppress(RuntimeError):
+                self._places = [over(place) for place in reports.places()]
+        self._begin()
+
+    def _begin(self) -> None:
+        self._begin_nothing()
+        progress = self._progress
+        resumed = progress.resumed if progress.resumed is not None and progress.resumed["in_epoch"] else None
+        first = self._group.first_worker
+        if resumed is not None:
+            is_same = resumed["num_workers"] == self._num_workers
+            first = resumed["next_worker"] if is_same else progress.received % self._num_workers
+        if self._is_stream:
+            progress.fix_epoch()
+        self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order, first)
+        progress.out_of_turn = not self._in_order and not self._is_stream
+        self._reports = Reports(self._num_workers, self._places, first)
+        for worker in self._reports.retired:
+            self._retire(worker)
+        progress.fetching = self._reports.state
+        self._party = self._bytes_ahead.join()
+        self._open(self._engine)
+        self._exhausted = self._primed = False
+        # Threads share the global generators, which are therefore not seeded per sample. Draws from them are detected
+        # while the consumer waits for the first batch and draws nothing itself.
+        self._watch: GlobalDrawWatch | None = None
+        if self._seeding is not None and self._are_threads and self._seed_samples:
+            self._watch = GlobalDrawWatch()
+        # The watch must not mistake draws of the consumer for draws of the threads.
+        waits = self._waits_for_epoch() or self._watch is not None
+        self._settle(None if waits else self._prime)
+
+    def _begin_nothing(self) -> None:
+        self._assignment = Assignment(self._num_workers, self._prefetch_factor, self._in_order)
+        self._asked = 0
+        # How many more are to be requested once the bound in bytes has room for them.
+        self._owed = 0
+        self._party = None
+        # The number of the next batch to deliver, if they are delivered in order.
+        self._next_number = 0
+        # By the number of a batch that was requested and not delivered: its worker, and its ids.
+        self._under_way: dict[int, int] = {}
+        self._ids: dict[int, BatchIds] = {}
+        # The answers received, by number.
+        self._answers: dict[int, Any] = {}
+        self._exhausted = self._primed = True
+
+    def _prime(self) -> None:
+        if self._watch is not None:
+            self._watch.arm()
+        self._assignment.share(self._group.parties)
+        for _ in range(self._assignment.ahead - len(self._under_way) - self._owed):
+            self._ask_for_one_more()
+        self._primed = True
+
+    def _ask_for_one_more(self) -> None:
+        """Request one more batch: now, or when there is room for it in bytes."""
+        self._owed += 1
+        self._ask_owed()
+
+    def _ask_owed(self) -> bool:
+        """Request deferred batches as far as there is room for them; return True if there was any."""
+        asked, party = self._asked, self._party
+        while self._owed and (party is None or len(self._under_way) < party.room):
+            self._owed -= 1
+            self._ask_for_next()
+        return self._asked > asked
+
+    def _ask_for_next(self) -> None:
+        if self._exhausted:
+            return
+        ids = next(self._requests, None)
+        if ids is None:
+            self._exhausted = True
+            return
+        worker = self._assignment.next_worker()
+        if worker is None:
+            return
+        number = self._asked
+        self._asked += 1
+        self._ask(worker, number, ids)
+
+    def _ask(self, worker: int, number: int, ids: BatchIds) -> None:
+        ids.worker = worker
+        self._ids[number] = ids
+        self._under_way[number] = worker
+        try:
+            self._group.fetch(worker, self._epoch, number, ids)
+        except BaseException:
+            # No worker was asked, so none must be waited for.
+            self._under_way.pop(number, None)
+            self._assignment.done(worker)
+            raise
+
+    def _next_data(self) -> Any:
+        self._group.check()
+        if self._group.closed:
+            self._group.check()  # At the end of the interpreter, a thread here must report no error.
+            raise StopIteration
+        self._destination.check()
+        if not self._primed:
+            # Not in `iter()`: trainers set the epoch of such a sampler between that call and the first batch.
+            self._prime()
+        if self._dataset_kind == _torch.DatasetKind.Map:
+            # Restore the full number if an exception came between taking a batch and requesting another.
+            while len(self._under_way) + self._owed < self._assignment.capacity and not self._exhausted:
+                self._ask_for_one_more()
+        while True:
+            turn = self._turn()
+            number = turn if turn in self._answers else self._await(turn)
+            if number is None:
+                continue
+            if self._answers[number].ended:
+                self._end_stream(number)
+                continue
+            # In this order: if a signal handler raises in between, a batch is lost, but is not waited for.
+            if self._watch is not None:
+                self._warn_of_draws(self._watch)
+            worker = self._under_way.pop(number)
+            answer = self._answers.pop(number)
+            self._assignment.done(worker)
+            if answer.size:
+                # Only when it is its turn: how far other workers read ahead must not depend on timing.
+                self._bytes_ahead.learn(answer.size)
+            ids = self._ids.pop(number)
+            is_left_out = self._is_left_out(number, worker, ids)
+            if number not in self._under_way:  # Otherwise the rest of the batch takes its place.
+                self._ask_for_one_more()
+            if is_left_out:
+                continue
+            last, untold = self._reports.deliver(worker, answer.report), None
+            if self._is_stream:
+                ids.batch_index = self._progress.received
+            if last is not None:
+                first, count, told = last
+                if isinstance(told, Untold):
+                    untold, told = told, None
+                if self._is_stream:
+                    ids.set_stream(first, count, told)
+                else:
+                    ids.sample_ids = told
+            self._progress.deliver(ids)
+            if self._reports.warning is not None:
+                self._warn_for_worker()
+            if untold is not None:
+                reason = untold.reason
+                raise TypeError(f"sample_id: what tells a sample must be picklable where processes work: {reason}")
+            if self._is_stream and self._progress.left_out.has_batch(ids.epoch, ids.batch_index):
+                continue
+            try:
+                return self._destination.deliver(answer.batch())
+            finally:
+                self._begin_ahead()
+
+    def _begin_ahead(self) -> None:
+        """Start copying the next batches that have arrived, as many as the destination wants."""
+        if self._destination.memory is None or self._group.closed:
+            return
+        self._group.gather()  # Pinned blocks are filled from now on.
+        left, number = self._destination.ahead, self._next_number
+        if left == 0:
+            return
+        # A copy: threads may add to the inbox at any time.
+        inbox = tuple(self._group.inbox)
+        come = {answer.number: answer for answer in inbox if answer.epoch == self._epoch} | self._answers
+        while left > 0 and number < self._asked:
+            answer = come.get(number)
+            if answer is not None and answer.is_ready:
+                answer.begin(self._destination)
+                left -= 1
+            elif number in self._under_way and self._in_order:
+                return
+            number += 1
+
+    def _warn_of_draws(self, watch: GlobalDrawWatch) -> None:
+        drawn, self._watch = watch.drawn(), None
+        if drawn and self._progress.warns_of_draws():
+            warnings.warn(
+                f"{type(self._dataset).__name__} draws from the global generator of {' and '.join(drawn)}, which "
+                "worker threads share: its samples are not the same in every run, whatever the seed. Draw from "
+                "sluicegate.sample_rng() instead, or use worker processes",
+                UserWarning,
+                stacklevel=5,
+            )
+
+    def _warn_for_worker(self) -> None:
+        text, self._reports.warning = self._reports.warning, None
+        if text is not None and text not in self._warned_of:  # Every worker may say so.
+            self._warned_of.add(text)
+            warnings.warn(text, RuntimeWarning, stacklevel=5)
+
+    def _is_left_out(self, number: int, worker: int, ids: BatchIds) -> bool:
+        """Return True if the batch, or a sample of it, was left out after the request; the rest is requested again."""
+        left_out = self._progress.left_out
+        if not left_out.is_something or self._is_stream:
+            return False
+        remaining = None
+        if not left_out.has_batch(ids.epoch, ids.batch_index):
+            remaining = without(ids.request, left_out.samples) if left_out.samples else ids.request
+        if remaining is ids.request:
+            return False
+        if remaining is not None:
+            ids.request = remaining
+            self._assignment.under_way[worker] += 1
+            self._ask(worker, number, ids)
+        else:
+            self._progress.pass_over(ids)
+        return True
+
+    def _turn(self) -> int:
+        """Return the number of the next batch, in order, that can still arrive."""
+        # Deferred batches are requested if all others belong to streams that have ended.
+        while self._next_number < self._asked or self._ask_owed():
+            worker = self._under_way.get(self._next_number)
+            if worker is not None:
+                if self._assignment.active[worker] or self._next_number in self._answers:
+                    return self._next_number
+                # Its stream ended before this batch.
+                del self._under_way[self._next_number], self._ids[self._next_number]
+            self._next_number += 1
+        self._progress.finished = True
+        self._party = None
+        if not self._persistent_workers:
+            self._shutdown_workers()
+        raise StopIteration
+
+    def _await(self, number: int) -> int | None:
+        """Wait for an answer, and return the number of the batch to deliver, if there is one now."""
+        self._wait(self._under_way[number])
+        answer = self._group.inbox[0]
+        ready = self._take(answer)
+        # Last: if a signal handler raises before this, the answer is taken again.
+        self._group.inbox.popleft()
+        return answer.number if ready and (answer.number == number or not self._in_order) else None
+
+    def _take(self, answer: ProcessAnswer | ThreadAnswer) -> bool:
+        """Keep an answer for the running epoch; return False if it is for an earlier epoch or an ended stream."""
+        if answer.epoch != self._epoch or answer.number not in self._under_way:
+            return False
+        self._answers[answer.number] = answer
+        return True
+
+    def _end_stream(self, number: int) -> None:
+        """Handle the end of a stream at its turn: how far other workers read ahead must not depend on timing."""
+        answer = self._answers[number]
+        if self._assignment.active[answer.worker]:
+            self._reports.retire(answer.worker, answer.report)
+            self._retire(answer.worker)
+            self._ask_for_one_more()
+        # Last: if a signal handler raises before this, the end is handled again.
+        del self._under_way[number], self._ids[number], self._answers[number]
+
+    def _retire(self, worker: int) -> None:
+        self._assignment.end(worker)
+        if not self._persistent_workers:
+            self._group.dismiss(worker)
+
+    def _wait(self, worker: int) -> None:
+        """Wait until an answer is in the inbox; if that takes too long, report on `worker`."""
+        limit = self._timeout if self._timeout > 0 else deadlines.STALL
+        if self._group.receive(limit):
+            return
+        report = self._group.report(worker)
+        if self._timeout > 0:
+            raise RuntimeError(
+                f"DataLoader timed out after {self._timeout} seconds: {report}. If this is how long a batch may take, "
+                "raise timeout"
+            )
+        warnings.warn(
+            f"DataLoader has waited for {limit:g} seconds: {report}. It goes on waiting; give timeout= to end "
+            "this with an error",
+            RuntimeWarning,
+            stacklevel=6,
+        )
+        self._group.receive(None)
+
+    def _count_ready(self) -> None:
+        if not (self._group.closed or self._group.is_foreign):
+            self._group.listen()
+
+    def _shutdown_workers(self) -> None:
+        """Stop the workers; trainers call this to end an iterator early."""
+        self._party = None
+        self._group.close()
+
+    def __del__(self) -> None:
+        """Stop the workers together with their iterator."""
+        if (held := self.__dict__).get("_group") is None or self._group.closed:
+            return
+        # Kept until this returns, when deferred signals arrive again.
+        signals = DeferredSignals()
+        try:
+            self._group.close(is_hurried=lambda: signals.hurries)
+            # Finalizers of workers and processes run Python code, where a signal must not arrive either.
+            held.pop("_group")
+            held.pop("_workers", None)
+        finally:
+            signals.restore()

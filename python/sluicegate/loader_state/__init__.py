@@ -1,0 +1,1 @@
+"""The state of a loader, of this and other packages."""

@@ -1,0 +1,73 @@
+"""Converts a state of the Rust crate's `DataLoader` to our state: both compute the same orders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.order.plan import Ordering, resolved_shard
+from sluicegate.order.progress import ranges_of
+from sluicegate.state.checks import check_list, check_number
+
+if TYPE_CHECKING:
+    from sluicegate.loader.dataloader import DataLoader
+
+# Keys that every state of the crate has and none of our states.
+_KEYS = {"dataset_len", "batch_size", "rank", "world_size"}
+
+
+def is_crate_state(state: Any) -> bool:
+    """Return True if `state` was written by the crate's `LoaderState::to_json`."""
+    return isinstance(state, Mapping) and set(state) >= _KEYS and isinstance(state.get("version"), int)
+
+
+def of_crate(loader: DataLoader[Any], state: Mapping[str, Any], fingerprint: dict[str, Any]) -> dict[str, Any]:
+    """Return what `loader` can resume from, without the version.
+
+    Args:
+        loader: the loader that resumes.
+        state: the crate's.
+        fingerprint: of `loader`. Parts of it that the crate's state lacks are assumed to be equal.
+
+    Raises:
+        ValueError: the loader's order does not follow from seeds, or the state was changed.
+    """
+    if Ordering.of(loader) is None or fingerprint["order"] is None:
+        raise ValueError(
+            "load_state_dict: the state is of the Rust crate, whose orders follow from seeds: give the loader seed=, "
+            "or a sampler of sluicegate with one"
+        )
+    for name in ("epoch", "batches_received", "position"):
+        check_number(name, state.get(name))
+    ahead = check_list("received_ahead", state.get("received_ahead"))
+    for number in ahead:
+        check_number("received_ahead", number)
+    try:
+        told = {
+            "fingerprint": fingerprint | {"dataset_len": state["dataset_len"], "order": state["sampler"]},
+            "epoch": state["epoch"],
+            "batches_received": state["batches_received"],
+            "received_ahead": ranges_of(ahead),
+            "position": state["position"],
+            "layout": [state["batch_size"], int(state["world_size"])] if ahead else None,
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"load_state_dict: the state was changed: {error!r}") from error
+    rank, _ = resolved_shard(loader.shard)
+    if ahead and state["rank"] != rank:
+        raise ValueError(
+            f"load_state_dict: batches were received out of turn on rank {state['rank']}, and this is rank {rank}: "
+            "only that one knows which"
+        )
+    return told | {
+        "drawn": True,
+        "finished": False,
+        "in_epoch": True,
+        "left_out": {"batches": [], "samples": []},
+        **dict.fromkeys(("draws", "rng", "sampler", "order", "base_seed", "requests_drawn")),
+        "sampler_is_over": False,
+        "num_workers": loader.num_workers,
+        "begins_iterator": True,
+        "next_worker": 0,
+        "workers": [],
+    }

@@ -1,0 +1,345 @@
+"""What `DataLoader.state_dict` returns, and how `load_state_dict` reads it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch.distributed
+
+from sluicegate import _torch
+from sluicegate.order import draws
+from sluicegate.order.plan import Ordering, Whole, planned_len, resolved_shard
+from sluicegate.order.progress import ranges_of
+from sluicegate.order.torch_order import is_known
+from sluicegate.rng.global_generators import global_state
+from sluicegate.sampler.core_batch import CoreBatchSampler
+from sluicegate.state.checks import check_loader_state, check_reached, was_changed
+from sluicegate.state.stateful import is_stateful
+from sluicegate.state.stream_place import over
+from sluicegate.stream.resumable import ResumableStream
+
+from .crate import is_crate_state, of_crate
+from .torchdata_state import from_torchdata, is_torchdata_state
+from .torchdata_translation import translated
+
+if TYPE_CHECKING:
+    from sluicegate.loader.dataloader import DataLoader
+    from sluicegate.order.progress import Progress
+
+# The version of the states that are written. Newer versions are refused.
+VERSION = 1
+
+# The names of a fingerprint's entries in an error.
+_FINGERPRINT = {
+    "kind": "kind of dataset",
+    "dataset_len": "length of the dataset",
+    "sampler": "sampler",
+    "sampler_len": "length of the sampler",
+    "batch_size": "batch_size",
+    "drop_last": "drop_last",
+    "seed": "seed",
+    "seed_samples": "seed_samples",
+    "remainder": "remainder",
+    "order": "order",
+}
+# Entries that may be unknown: some samplers know their length only while they are iterated over, and older states have
+# fewer entries.
+_MAY_BE_UNKNOWN = {"sampler_len", "drop_last", "seed_samples", "remainder", "order"}
+
+
+# The keys of every state of this version.
+_KEYS = {
+    *("version", "fingerprint", "epoch", "batches_received", "received_ahead", "position", "drawn", "finished"),
+    *("in_epoch", "layout", "left_out", "draws", "rng", "sampler", "sampler_is_over", "num_workers", "order"),
+    *("base_seed", "begins_iterator", "next_worker", "workers"),
+}
+
+
+def state_of(loader: DataLoader[Any]) -> dict[str, Any]:
+    """Return the state of `loader` after the batches that its consumer has received."""
+    return _packed(copy.deepcopy(loader._loader_pending) if loader._loader_pending is not None else _told(loader))
+
+
+def _told(loader: DataLoader[Any]) -> dict[str, Any]:
+    progress = loader._loader_progress
+    shape = fingerprint(loader, None if progress is None or progress.finished else progress)
+    state: dict[str, Any] = {"version": VERSION, "fingerprint": shape}
+    if progress is None or progress.finished:
+        place = {"epoch": loader._loader_epochs.next, "batches_received": 0, "received_ahead": [], "position": 0}
+        state |= place | {"drawn": False, "finished": progress is not None, "in_epoch": False}
+    else:
+        state |= {
+            "epoch": progress.epoch,
+            "batches_received": progress.received,
+            "received_ahead": ranges_of(progress.ahead),
+            "position": progress.position,
+            "drawn": progress.is_drawn,
+            "finished": False,
+            "in_epoch": True,
+        }
+    # The epoch that a user-defined sampler or dataset was given: the loader's own count means nothing to them.
+    state["epoch_told"] = loader._loader_epochs.told if progress is None or progress.finished else progress.epoch_told
+    state["left_out"] = loader._loader_left_out.state()
+    # Batches that were received out of turn, or that are to be left out, are known only by number, which means the same
+    # only in one layout.
+    state["layout"] = _layout(loader) if state["received_ahead"] or _leaves_out_batches(state) else None
+    state["draws"] = state["rng"] = None
+    if loader.seed is None:
+        begun = progress is not None and not progress.finished
+        taken = progress.draws if begun and progress is not None else draws.take(loader, loader._index_sampler)
+        state["draws"] = None if taken is None else taken.as_text()
+        # The global generators belong to the process: one rank's are not for another.
+        state["rng"] = None if is_one_of_many() else global_state()
+    state |= _sampler_state(progress)
+    state["num_workers"] = loader.num_workers
+    state["order"] = None if progress is None or progress.finished else progress.order
+    # The requests between those received and these were drawn ahead, before the generators reached their saved state.
+    state["requests_drawn"] = None if progress is None or progress.finished else progress.requests_drawn
+    state["base_seed"] = None if progress is None else progress.base_seed
+    state["begins_iterator"] = progress is None or progress.begins_iterator
+    if progress is not None and progress.finished:
+        # Persistent workers keep their seed; other workers get a new one with every iterator.
+        state["begins_iterator"] = not loader.persistent_workers
+        state["base_seed"] = progress.base_seed if loader.persistent_workers else None
+    state |= {"next_worker": 0, "workers": []} if progress is None else progress.fetching_state()
+    if progress is not None and progress.finished:
+        state |= {"next_worker": 0, "workers": [over(place) for place in state["workers"]]}
+    return state
+
+
+# The facts about a worker, in the order in which a state lists them. After them come named facts that only some workers
+# have: the generators at the start of the epoch, if a stream is read again from there ("start"), and that the end of
+# its stream was received, so that it gets no more requests ("retired").
+PLACE = ("state", "at", "samples", "ended", "rng", "over")
+
+
+def _packed(state: dict[str, Any]) -> dict[str, Any]:
+    """Return `state` in the form that is saved, which has the same keys at any time.
+
+    `torch.distributed.checkpoint` loads the keys that a fresh state has. It takes apart mappings and lists that contain
+    mappings. The states of user-defined objects may have any keys, so they are put into tuples, which are kept whole.
+    """
+    workers: Any = [None if place is None else _packed_place(place) for place in state["workers"]]
+    if any(place is not None and place["state"] for place in state["workers"]):
+        workers = tuple(workers)
+    sampler = None if state["sampler"] is None else (state["sampler"],)
+    pairs = {"draws": _pairs(state["draws"]), "rng": _pairs(state["rng"])}
+    return state | {"workers": workers, "sampler": sampler} | pairs
+
+
+def _unpacked(state: dict[str, Any]) -> dict[str, Any]:
+    """Undo `_packed`."""
+    workers = [None if packed is None else _unpacked_place(packed) for packed in state["workers"]]
+    return state | {"workers": workers, "draws": _mapping(state["draws"]), "rng": _mapping(state["rng"])}
+
+
+def _unwrapped(state: Any) -> Any:
+    """Return `state` with the sampler's state unwrapped.
+
+    Older states have no tuple, and JSON turns tuples into lists.
+    """
+    if isinstance(state, Mapping) and isinstance(sampler := state.get("sampler"), (list, tuple)) and len(sampler) == 1:
+        return {**state, "sampler": sampler[0]}
+    return state
+
+
+def _packed_place(place: dict[str, Any]) -> list[Any]:
+    packed = place | {"state": place["state"] or None, "rng": _pairs(place["rng"])}
+    told = [packed[name] for name in PLACE]
+    if (start := place.get("start")) is not None:
+        told.append(["start", _pairs(start)])
+    if place.get("retired"):
+        told.append(["retired", True])
+    return told
+
+
+def _unpacked_place(packed: list[Any]) -> dict[str, Any]:
+    place: dict[str, Any] = dict(zip(PLACE, packed[: len(PLACE)], strict=True))
+    place |= {"state": place["state"] or {}, "rng": _mapping(place["rng"])}
+    for name, told in packed[len(PLACE) :]:
+        place[name] = _mapping(told) if name == "start" else told
+    return place
+
+
+def _pairs(mapping: dict[str, str] | None) -> list[list[str]] | None:
+    return None if mapping is None else [[name, text] for name, text in mapping.items()]
+
+
+def _mapping(pairs: list[list[str]] | None) -> dict[str, str] | None:
+    return None if pairs is None else {name: text for name, text in pairs}  # noqa: C416  mypy
+
+
+def _sampler_state(progress: Progress | None) -> dict[str, Any]:
+    """Return a stateful sampler's state; before an epoch's first batch, its state at the end of the previous epoch."""
+    if progress is None:
+        return {"sampler": None, "sampler_is_over": False}
+    told = progress.sampler_state()
+    if progress.finished or told is not None:
+        return {"sampler": told, "sampler_is_over": progress.finished}
+    before = progress.what_sampler_left() if progress.last_ids is None else progress.sampler_state_before()
+    return {"sampler": before, "sampler_is_over": before is not None}
+
+
+def _leaves_out_batches(state: dict[str, Any]) -> bool:
+    """Return True if there are batches to leave out that have not come yet."""
+    here = (state["epoch"], state["batches_received"])
+    return any((epoch, stop - 1) >= here for epoch, _, stop in state["left_out"]["batches"])
+
+
+def is_one_of_many() -> bool:
+    """Return True if there are other ranks, for which this rank's global generators are not meant."""
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+
+
+def fingerprint(loader: DataLoader[Any], progress: Progress | None = None) -> dict[str, Any]:
+    """Return what determines the order of `loader`: a state can be resumed only if all of it is the same.
+
+    Args:
+        loader: where the arguments are read, at the call.
+        progress: the running epoch, which caches the identity of its order: for an order of many numbers it takes time
+            to compute.
+    """
+    sampler = loader._index_sampler
+    shape: dict[str, Any] = {
+        "kind": "map-style",
+        "dataset_len": None,
+        "sampler": None,
+        "sampler_len": None,
+        "seed": loader.seed,
+        "seed_samples": None if loader.seed is None else loader.seed_samples,
+        "drop_last": bool(getattr(sampler, "drop_last", loader.drop_last)),
+        "batch_size": getattr(sampler, "batch_size", loader.batch_size),
+        "remainder": None,
+        "order": None,
+    }
+    if loader._dataset_kind != _torch.DatasetKind.Map:
+        return shape | {"kind": "iterable-style"}
+    whole, inner = Whole.of(Ordering.configured(loader)), getattr(sampler, "sampler", sampler)
+    identity = whole.identity() if progress is None or progress.identity is None else progress.identity
+    if progress is not None:
+        progress.identity = identity
+    shape |= {"dataset_len": _length(loader.dataset), "order": identity}
+    if Ordering.of(loader) is not None:
+        # The state counts the samples that all ranks have read, so from there on the batch size and the number of ranks
+        # may differ.
+        del shape["batch_size"]
+        inner = whole.sampler
+        shape["remainder"] = whole.remainder if whole.shard is not None else None
+    return shape | {"sampler": type(inner).__name__, "sampler_len": _length_of(inner, loader.seed)}
+
+
+def _shown(fact: Any) -> str:
+    return fact if isinstance(fact, str) and "(" in fact else repr(fact)
+
+
+def _layout(loader: DataLoader[Any]) -> list[int | None]:
+    return [loader.batch_size, resolved_shard(loader.shard)[1]]
+
+
+def _length_of(sampler: Any, seed: int | None) -> int | None:
+    # Without a seed, the number of its batches depends on what it draws.
+    is_drawn = isinstance(sampler, CoreBatchSampler) and sampler.seed is None and seed is None
+    return None if is_drawn else _length(sampler)
+
+
+def _length(dataset: Any) -> int | None:
+    try:
+        return len(dataset)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
+    """Return a checked copy of `state`, ready for `loader` to resume from.
+
+    Raises:
+        ValueError: not a state of this package or of torchdata, a newer version, or saved by a different loader.
+    """
+    if is_crate_state(state):
+        state = _packed({"version": state["version"], **of_crate(loader, state, fingerprint(loader))})
+    elif is_torchdata_state(state):
+        facts = from_torchdata(state)
+        state = _packed({"version": VERSION, "fingerprint": fingerprint(loader), **translated(loader, facts)})
+    if not isinstance(state, Mapping) or not isinstance(state.get("version"), int):
+        raise ValueError(
+            f"load_state_dict: this {type(state).__name__} is no state of a sluicegate.DataLoader or of torchdata's "
+            "StatefulDataLoader: give what state_dict() returned"
+        )
+    if state["version"] > VERSION:
+        raise ValueError(
+            f"load_state_dict: the state has version {state['version']}, and this is sluicegate with states of version "
+            f"{VERSION}: update sluicegate"
+        )
+    state = _unwrapped(state)
+    lost = sorted(_KEYS - set(state))
+    if lost:
+        raise ValueError(f"load_state_dict: the state has lost {', '.join(lost)}: give what state_dict() returned")
+    check_loader_state(state)
+    state = _unpacked(copy.deepcopy(dict(state)))
+    _check_stream(loader, state)
+    here, there = fingerprint(loader), state["fingerprint"]
+    different = [
+        name
+        for name in _FINGERPRINT
+        if there.get(name) != here.get(name)
+        and not (name in _MAY_BE_UNKNOWN and None in (there.get(name), here.get(name)))
+    ]
+    if len(different) > 1 and "order" in different:
+        different.remove("order")  # It follows from the others and is the longest.
+    differences = [
+        f"{_FINGERPRINT[name]} {_shown(there.get(name))} there and {_shown(here.get(name))} here" for name in different
+    ]
+    if differences and strict:
+        raise ValueError(
+            f"load_state_dict: the state was saved by another loader: {', '.join(differences)}. Build the loader as it "
+            "was, or give strict=False to go on from the same place in this one's order"
+        )
+    if not differences:
+        check_reached(state, *_lengths(loader, here, state["epoch"]))
+    if state["layout"] not in (None, here_layout := _layout(loader)):
+        ahead = state["received_ahead"]
+        what = "were received out of turn (in_order=False)" if ahead else "are to be left out (skip)"
+        way_out = "" if ahead else ". Samples that are left out (skip_samples) stay so in any"
+        raise ValueError(
+            f"load_state_dict: batches {what} by a loader with (batch_size, ranks) = {tuple(state['layout'])}, and "
+            f"this one has {tuple(here_layout)}: only their numbers are known, so both must be the same{way_out}"
+        )
+    # Trainers that read one batch ahead set this when the last batch was handed out.
+    if state.pop("_iterator_finished", False) and state["in_epoch"]:
+        state["is_at_end"] = True
+    checked: dict[str, Any] = state
+    return checked
+
+
+def _check_stream(loader: DataLoader[Any], state: dict[str, Any]) -> None:
+    """Raise ValueError if the places in a stream contradict the rest of the state or the stream."""
+    dataset, places = loader.dataset, [place for place in state["workers"] if place is not None]
+    if state["fingerprint"].get("kind") != "iterable-style":
+        return
+    if state["batches_received"] and state["position"] and all(place["over"] for place in places):
+        raise was_changed("workers", state["workers"], f"`batches_received` is {state['batches_received']}")
+    for place in places:
+        if not place["state"] and place["at"] and not place["over"] and is_stateful(dataset):
+            raise was_changed("workers", place, "does not say where the stream was")
+        if isinstance(dataset, ResumableStream) and "thing" in place["state"]:
+            dataset.check_state(place["state"]["thing"])
+
+
+def _lengths(loader: DataLoader[Any], shape: dict[str, Any], epoch: int) -> tuple[int | None, int | None]:
+    """Return the number of batches in `epoch` of `loader`, and the highest position in it; None for what is unknown."""
+    sampler, length = loader._index_sampler, shape["sampler_len"]
+    ordering = Ordering.of(loader)
+    if ordering is None:
+        return (_length(sampler), length) if is_known(sampler) else (None, None)
+    if Whole.of(ordering).sampler is sampler:
+        # A batch sampler: the number of batches depends on the epoch. The number of ranks may have been different
+        # before, and one rank may have had the last batch.
+        try:
+            length = (planned_len(ordering, epoch) + 1) * resolved_shard(ordering.shard)[1]
+        except TypeError:  # It has no length, which is reported when it is iterated over.
+            length = None
+    # A batch of this rank covers at least one position. The batch size may have been different before.
+    return length, length

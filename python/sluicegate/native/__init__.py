@@ -1,0 +1,1 @@
+"""Datasets that the core reads: what all formats have in common."""

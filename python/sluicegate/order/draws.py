@@ -1,0 +1,89 @@
+"""`Draws`: the states of the generators before the first draw of an epoch in torch mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from sluicegate import _torch
+from sluicegate.rng.generator_state import torch_way
+from sluicegate.rng.global_generators import (
+    LIBRARIES,
+    global_generators,
+    global_state,
+    set_generator_state,
+    set_global_state,
+    state_text,
+)
+from sluicegate.state.stateful import attribute
+
+from .torch_order import is_known
+
+if TYPE_CHECKING:
+    from sluicegate.loader.dataloader import DataLoader
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The states of the generators that an epoch draws from, at one moment. Taken every epoch, but rarely saved.
+
+    Attributes:
+        own: the name and state of each generator of the loader and its samplers.
+        libraries: the state of each relevant global generator, by library.
+    """
+
+    own: tuple[tuple[str, bytes], ...]
+    libraries: dict[str, bytes]
+
+    def as_text(self) -> dict[str, str]:
+        """Return the states by name, as text that JSON can hold."""
+        return {name: state_text(state) for name, state in (*self.own, *self.libraries.items())}
+
+
+def take(loader: DataLoader[Any], index_sampler: Any) -> Draws:
+    """Return the state of every generator that an epoch of `loader` draws from; `index_sampler` is the loader's."""
+    own = []
+    # A stream may draw from any generator when it begins. Read again without a state, it must draw the same values.
+    names_global = is_stream = loader._dataset_kind != _torch.DatasetKind.Map
+    for name, generator in _generators(loader, index_sampler):
+        if generator is None:
+            names_global = True
+        else:
+            own.append((name, torch_way(generator).take()))
+    libraries: dict[str, bytes] = {}
+    if names_global:
+        libraries = dict(zip(LIBRARIES, global_generators().take(), strict=True))
+        if not is_stream and is_known(index_sampler):
+            # Like the loader itself, torch's own samplers draw only from torch's generator; others may draw from any.
+            libraries = {"torch": libraries["torch"]}
+    return Draws(tuple(own), libraries)
+
+
+def put(loader: DataLoader[Any], state: dict[str, str]) -> None:
+    """Restore the generators from `state`, the `as_text` of the draws that `take` returned."""
+    for name, generator in _generators(loader, loader._index_sampler):
+        if generator is not None and name in state:
+            set_generator_state(generator, state[name])
+    known = {name: text for name, text in state.items() if name in LIBRARIES}
+    if known:
+        set_global_state(global_state() | known)
+
+
+def _generators(loader: DataLoader[Any], index_sampler: Any) -> Iterator[tuple[str, torch.Generator | None]]:
+    """Yield the generators of the loader and its nested samplers, by name; None for the global generators."""
+    yield "generator", loader.generator
+    known = [loader.generator]
+    sampler, depth = index_sampler, 0
+    while sampler is not None and depth < _DEEPEST:
+        own = attribute(sampler, "generator")
+        if all(own is not each for each in known):
+            known.append(own)
+            yield f"sampler_generator_{depth}", own if isinstance(own, torch.Generator) else None
+        sampler, depth = attribute(sampler, "sampler"), depth + 1
+
+
+# The maximum nesting depth of samplers, because one that contains itself would never end.
+_DEEPEST = 8

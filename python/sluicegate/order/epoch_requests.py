@@ -1,0 +1,179 @@
+"""The batches of one epoch in request order: numbered, with positions, and without skipped ones."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from sluicegate import _core
+from sluicegate.rng.global_generators import keeping_generators
+from sluicegate.rng.stream_seeding import Seeding, StreamSeeding, sampler_seeding
+
+from .ids import BatchIds
+from .plan import Ordering, make_plan
+from .progress import Progress
+from .requests import Slice, planned_of, size_of, without
+from .sampler_stream import SamplerStream, leave_epoch
+from .torch_order import known_requests
+
+
+def planned(progress: Progress, seeding: Seeding | None, ordering: Ordering) -> Iterator[BatchIds]:
+    """Yield the batches of an arithmetic order, from the position of `progress` on."""
+    epoch = _begin(progress, seeding)
+    plan = make_plan(ordering, epoch, progress.start, functools.partial(_listed, progress))
+    if progress.sampler_stream is not None:
+        progress.sampler_end = progress.sampler_stream.state()
+    progress.set_plan(plan)
+    first, rank, is_single = progress.received, plan.rank, ordering.is_single
+    left_out, ahead = progress.left_out, progress.ahead
+    for batch in range(len(plan)):
+        request = planned_of((plan, batch, is_single))
+        ids = BatchIds(first + batch, epoch, plan.position_after(batch) + rank, request)
+        if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
+            yield ids
+
+
+def _listed(progress: Progress, sampler: Any) -> Iterator[Any]:
+    """Iterate over a user-defined sampler and materialize its whole epoch.
+
+    The sampler's state in the middle of this means nothing. To list the epoch again, the sampler is brought to where
+    the previous epoch left it, so states record that place until the epoch ends.
+
+    Raises:
+        ValueError: the state was saved while the sampler was asked batch by batch.
+    """
+    if progress.sampler_state() is not None:
+        raise ValueError(
+            f"the state was saved without a shard, in the midst of what {type(sampler).__name__} yields, and with one "
+            "it is asked for its whole epoch at once: go on without a shard to the end of this epoch"
+        )
+    if (before := progress.sampler_state_before()) is not None:
+        with keeping_generators():
+            leave_epoch(sampler, before)
+    else:
+        progress.sampler_untold = before = progress.what_sampler_left()
+    stream = SamplerStream(sampler, iter(sampler), None, 0, None, before)
+    if not stream.is_stateful:
+        return stream.indices
+    progress.sampler_stream = stream
+    return stream
+
+
+def of_stream(progress: Progress, sampler_iter: Iterator[Any]) -> Iterator[BatchIds]:
+    """Yield requests that only give the size of a batch: the stream knows its own position."""
+    epoch = progress.begin()
+    for request in sampler_iter:
+        yield BatchIds(0, epoch, 0, request)
+
+
+def drawn(
+    progress: Progress,
+    seed: int | None,
+    seeding: Seeding | None,
+    index_sampler: Any,
+    sampler_iter: Iterator[Any],
+    engine: _core.Engine,
+    auto_collation: bool,
+    is_drawn: bool,
+) -> Iterator[BatchIds]:
+    """Yield the batches of a sampler, from the position of `progress` on; draws happen when torch's do.
+
+    Args:
+        progress: the consumer's position.
+        seed: the loader's seed.
+        seeding: its `begin` is called with the epoch; None without one.
+        index_sampler: the loader's batch sampler, or its sampler if there are no batches.
+        sampler_iter: `iter(index_sampler)`, not started; with a seed, `iter` is called here.
+        engine: owns the memory of permutations.
+        auto_collation: True if a request is a batch of indices.
+        is_drawn: True if the order was already drawn when the state was taken: the same part of it is then drawn first,
+            and `BEGUN` is yielded.
+    """
+    epoch = _begin(progress, seeding)
+    past, position = progress.received, progress.start
+    left_out, ahead = progress.left_out, progress.ahead
+    stream: Any = None if seed is not None else known_requests(index_sampler, engine, past, progress.order)
+    is_known = stream is not None
+    # In seed mode, the draws of a user-defined sampler are determined by the seed too.
+    draws = None if seed is None else sampler_seeding(seed, epoch)
+    if not is_known:
+        with contextlib.nullcontext() if draws is None else draws.batch():
+            if (before := progress.sampler_state_before()) is not None:
+                with keeping_generators():  # The draws of the previous epoch are not part of this one.
+                    leave_epoch(index_sampler, before)
+            if before is not None or draws is not None:
+                sampler_iter = iter(index_sampler)  # Torch called `iter` too early, or, with a seed, not at all.
+            state = progress.sampler_state() if past else None
+            before = progress.what_sampler_left()
+            stream = SamplerStream(index_sampler, sampler_iter, state, past, progress.order, before)
+            progress.sampler_stream = stream if stream.is_stateful else None
+    requests: Iterator[Any] = stream if draws is None else _seeded(stream, draws)
+    # The draws of a stateful sampler are determined by its state, so its requests are not counted.
+    is_counted = draws is None and not is_known and not stream.is_stateful
+    if is_drawn:
+        # Now, not at the first `next`: the generators are where they were when this was drawn. Torch's samplers draw
+        # at the first index; others may draw at each, so only requests that had been made are repeated.
+        count = int(not past and (is_known or not stream.is_stateful))
+        if is_counted and progress.requests_drawn is not None:
+            count = max(progress.requests_drawn - past, 0)
+        first = [_own(request) for request in itertools.islice(requests, count)]
+        requests = itertools.chain(first, requests)
+        yield BEGUN
+    for number, request in enumerate(requests, past):
+        if type(request) is list:
+            request = _own(request)
+        if is_counted:
+            progress.requests_drawn = max(progress.requests_drawn or 0, number + 1)
+        if type(request) is Slice:  # Same as `size_of`, without the call.
+            end = position + request.stop - request.start
+        else:
+            end = position + (size_of(request) if auto_collation else 1)
+        ids = BatchIds(number, epoch, position, request, end)
+        position = end
+        if not is_known:
+            ids.sampler_state = progress.sampler_end = stream.state()
+        if not (left_out.is_something or ahead) or _is_wanted(progress, ids):
+            yield ids
+
+
+def _own(request: Any) -> Any:
+    """Copy a list: a sampler may reuse it before this batch is fetched, or before its ids are read."""
+    return request.copy() if type(request) is list else request
+
+
+def _seeded(stream: Iterator[Any], draws: StreamSeeding) -> Iterator[Any]:
+    while True:
+        with draws.batch():
+            request = next(stream, _END)
+        if request is _END:
+            return
+        yield request
+
+
+_END = object()
+# Yielded by `drawn` after everything that comes before the first batch.
+BEGUN: Any = object()
+
+
+def _begin(progress: Progress, seeding: Seeding | None) -> int:
+    epoch = progress.begin()
+    if seeding is not None:
+        seeding.begin(epoch)
+    return epoch
+
+
+def _is_wanted(progress: Progress, ids: BatchIds) -> bool:
+    """Return True if this batch should be fetched; skipped samples are removed from it."""
+    if ids.batch_index in progress.ahead:
+        return False  # It was received out of order, before the state was taken.
+    left_out = progress.left_out
+    if left_out.has_batch(ids.epoch, ids.batch_index):
+        ids.request = None
+    elif left_out.samples:
+        ids.request = without(ids.request, left_out.samples)
+    if ids.request is None:
+        progress.pass_over(ids)
+    return ids.request is not None

@@ -1,0 +1,158 @@
+"""`SamplerStream`: the requests of a user-defined sampler, one at a time."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import BatchSampler
+
+from sluicegate.rng.global_generators import set_generator_state
+from sluicegate.sampler import is_ours
+from sluicegate.state.stateful import pickled
+from sluicegate.state.stream_place import StreamPlace
+
+from .torch_order import is_torchs
+
+
+class SamplerStream:
+    """The items of a sampler, batch by batch, with its state if it has one.
+
+    Does the work of torch's own `BatchSampler`, which would hide the state of the inner iterator.
+
+    Args:
+        index_sampler: the loader's batch sampler, or its sampler if there are no batches.
+        index_iterator: `iter(index_sampler)`, not started.
+        state: the state that the sampler reported after `past` batches were yielded.
+        past: how many batches of the epoch to skip: by `state`, or by reading and dropping them.
+        order: the state of a generator from which a `RandomSampler` draws the order, instead of its own.
+        before: what `left` or `state` returned at the end of the previous epoch, if known.
+    """
+
+    def __init__(
+        self,
+        index_sampler: Any,
+        index_iterator: Iterator[Any],
+        state: Any,
+        past: int,
+        order: str | None = None,
+        before: Any = None,
+    ) -> None:
+        self._batches = index_sampler if is_torchs(index_sampler, BatchSampler) else None
+        thing = index_sampler if self._batches is None else self._batches.sampler
+        if order is not None:
+            thing = copy.copy(thing)
+            thing.generator = torch.Generator()
+            set_generator_state(thing.generator, order)
+        begun = index_iterator if self._batches is None and state is None and order is None else None
+        indices = past and past * (1 if self._batches is None else int(self._batches.batch_size))
+        resumed = None if state is None else _place(state, indices)
+        # Our samplers report their position too, but their draws are repeated from the generators, as torch's are.
+        is_asked = not is_ours(thing)
+        self._place = StreamPlace(
+            thing, resumed, None if before is None else _place(before), iterator=begun, is_asked=is_asked
+        )
+        # Yields one index at a time, or whole batches if the sampler makes them.
+        self.indices = self._place.take_iterator()
+        self.is_stateful = self._place.is_stateful
+        # The size of the next batch: read for the first batch, and before each later one unless `drop_last` is set.
+        self._size: int | None = 0
+        self._drops_last = False
+        # A flag, not a generator, which would keep this object and its sampler alive until a garbage collection.
+        self._is_over = False
+        # After the last index, some samplers report the start of their next pass: after it, or together with it.
+        self._has_ended = bool(state and state.get("has_ended"))
+        self._length = _length(thing) if self.is_stateful else None
+        self._is_over = self._has_ended
+        if state is None and past:
+            next(itertools.islice(self, past, past), None)
+
+    def __iter__(self) -> SamplerStream:
+        return self
+
+    def __next__(self) -> Any:
+        if self._is_over:
+            raise StopIteration
+        self._is_over = True  # Also if the sampler fails.
+        self._place.begin_batch()
+        request = self._next_index() if self._batches is None else self._next_batch()
+        self._is_over = False
+        return request
+
+    def state(self) -> bytes | None:
+        """Return the current state of the sampler or its iterator, pickled; None if it has none."""
+        return pickled(self._told) if self.is_stateful else None
+
+    def _told(self) -> Any:
+        place = self._place.state()
+        assert place is not None
+        return place["state"] | {"has_ended": self._has_ended}
+
+    def left(self) -> dict[str, Any] | None:
+        """Return what the next epoch must know of this one, which was left in its middle; None if nothing.
+
+        Call it when leaving: after that the sampler reports the state of its next pass.
+        """
+        place = self._place.left() if self.is_stateful else None
+        return None if place is None else {"left": place}
+
+    def _count(self, indices: int) -> None:
+        self._place.samples += indices
+        self._has_ended |= self._place.samples == self._length
+
+    def _next_index(self) -> Any:
+        index = next(self.indices, _END)
+        if index is _END:
+            self._place.ended = True
+            raise StopIteration
+        self._count(1)
+        return index
+
+    def _next_batch(self) -> list[Any]:
+        assert self._batches is not None
+        if self._size == 0:
+            self._drops_last = self._batches.drop_last
+        if self._size == 0 or not self._drops_last:
+            self._size = self._batches.batch_size
+        batch = list(itertools.islice(self.indices, self._size))
+        if not batch:
+            self._place.ended = True
+            raise StopIteration
+        # `batch_size` None takes everything at once; the next read then finds the end.
+        is_short = self._size is not None and len(batch) < self._size
+        self._place.ended = self._has_ended = is_short
+        self._count(len(batch))
+        if self._drops_last and is_short:
+            raise StopIteration
+        return batch
+
+
+_END = object()
+
+
+def leave_epoch(index_sampler: Any, state: Any) -> None:
+    """Bring a stateful sampler to where an epoch left it; `state` is what was recorded at the epoch's end."""
+    thing = index_sampler.sampler if is_torchs(index_sampler, BatchSampler) else index_sampler
+    if "left" not in state and next(SamplerStream(index_sampler, iter(()), state, 0), None) is None:
+        return  # It has seen its end.
+    # Otherwise it was left in its middle, or it started again by itself with its last index.
+    StreamPlace(thing, _place(state))
+
+
+def _place(state: dict[str, Any], indices: int = 0) -> dict[str, Any]:
+    """Return the place of a pass over a sampler that reported `state` after `indices` indices."""
+    if "left" in state:
+        left: dict[str, Any] = state["left"]
+        return left
+    told = {name: value for name, value in state.items() if name != "has_ended"}
+    return {"state": told, "at": indices, "samples": indices, "ended": state.get("has_ended", False)}
+
+
+def _length(sampler: Any) -> int | None:
+    try:
+        return len(sampler)
+    except (TypeError, NotImplementedError):
+        return None

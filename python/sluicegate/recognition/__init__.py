@@ -1,0 +1,1 @@
+"""Which datasets, collate functions, and worker functions of other packages the core can stand in for."""

@@ -1,0 +1,241 @@
+"""torchvision's datasets, as the core reads them.
+
+The core reads one only if no difference can be observed: it is exactly of one of the classes in the tables of
+`torchvision_arrays` and `torchvision_files`, with torchvision's own methods, transforms that `exact_steps` knows, and a
+`target_transform`, if any, that `NumberFunction` takes. Everything else is a Python dataset, for the first reason that
+`python_reason` names. torchvision itself is never imported here.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import default_collate
+
+from sluicegate import _core
+from sluicegate.native.dataset import Kind, hand_over
+from sluicegate.rng.global_generators import keeping_generators, torch_door
+from sluicegate.transforms.recognise import NotRecognizedError
+
+from .number_function import NumberFunction
+from .torchvision_arrays import ARRAY_FORMS, ArrayForm, array_labels, array_parts
+from .torchvision_facts import Facts, Form, array_facts, called_with, replaced_part
+from .torchvision_files import FILE_FORMS, FileForm, file_labels, file_parts
+from .torchvision_labels import transformed
+
+Parts = tuple[_core.Dataset, Any, tuple[Kind, ...]]
+
+# By class.
+_FORMS: dict[str, ArrayForm | FileForm] = {**ARRAY_FORMS, **FILE_FORMS}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a dataset was found to be: its parts or the reason why there are none, and what that was concluded from."""
+
+    parts: Parts | str
+    facts: Facts
+    # By attribute, what was copied of it; None where it is read from its own memory.
+    copied: dict[str, Any]
+    # What is called with labels.
+    function: NumberFunction | None
+
+
+# By dataset, with and without workers. Nothing of it holds the dataset itself.
+_KNOWN: weakref.WeakKeyDictionary[Any, dict[bool, _Found]] = weakref.WeakKeyDictionary()
+
+
+def is_dataset(dataset: Any) -> bool:
+    """Returns whether `dataset` is exactly of one of the classes in the table."""
+    cls = type(dataset)
+    form = _FORMS.get(cls.__name__)
+    if form is None or not cls.__module__.startswith("torchvision.datasets."):
+        return False
+    module = sys.modules.get(f"torchvision.datasets.{form.module}")
+    return module is not None and getattr(module, cls.__name__, None) is cls
+
+
+def native_parts(dataset: Any, *, in_worker: bool) -> tuple[Parts, Callable[[], bool]] | None:
+    """Returns the core's dataset, structure and kinds of `dataset`, and whether they are still right; None for Python.
+
+    Args:
+        dataset: one that `is_dataset` is true of.
+        in_worker: whether torch would read a copy in worker processes, made when the epoch begins.
+    """
+    found = _found(dataset, in_worker=in_worker)
+    if isinstance(found.parts, str):
+        return None
+    if in_worker:
+        return found.parts, _memory_check(dataset.data) if in_memory(dataset) else lambda: True
+    return found.parts, lambda: _is_current(dataset, found)
+
+
+def in_memory(dataset: Any) -> bool:
+    """Returns whether `dataset`, which `is_dataset` is true of, holds its images in memory."""
+    return type(dataset).__name__ in ARRAY_FORMS
+
+
+def python_reason(dataset: Any) -> str | None:
+    """Returns why Python reads `dataset`, which `is_dataset` is true of; None if the core does."""
+    in_worker = next(iter(_KNOWN.get(dataset, ())), False)
+    parts = _found(dataset, in_worker=in_worker).parts
+    return parts if isinstance(parts, str) else None
+
+
+def _found(dataset: Any, *, in_worker: bool) -> _Found:
+    known = _KNOWN.setdefault(dataset, {})
+    found = known.get(in_worker)
+    if found is None or not _is_current(dataset, found):
+        form = _FORMS[type(dataset).__name__]
+        facts = Facts(dataset, form)
+        copied: dict[str, Any] = {}
+        function: NumberFunction | None = None
+        parts: Parts | str
+        try:
+            transform, target_transform = _checked(dataset, form)
+            function = None if target_transform is None else _function(target_transform)
+            parts, copied = _read(dataset, form, transform, function, copies=in_worker)
+            if not _gives_the_same(dataset, parts):
+                parts = "this version of torchvision gives other values"
+        except (AttributeError, NotRecognizedError, ValueError) as error:
+            parts = str(error)
+        except Exception as error:  # A version of torchvision that is different inside: it reads its datasets itself.
+            parts = f"this version of torchvision is not recognized ({type(error).__name__}: {error})"
+        if isinstance(parts, str):
+            copied = {}  # Of what is not read nothing has to be kept.
+        known[in_worker] = found = _Found(parts, facts, copied, function)
+    return found
+
+
+def _is_current(dataset: Any, found: _Found) -> bool:
+    if not found.facts.are_of(dataset):
+        return False
+    if isinstance(found.parts, str):
+        return True
+    own = vars(dataset)
+    is_same = found.function is None or found.function.is_same()
+    return is_same and all(_is_equal(own.get(name), copy) for name, copy in found.copied.items())
+
+
+def _checked(dataset: Any, form: Form) -> tuple[Any, Any]:
+    """What is called with an image and a label, where everything is as torchvision has it.
+
+    Raises:
+        NotRecognizedError: something is not, or is for Python in any case.
+    """
+    if (reason := replaced_part(dataset, form)) is not None:
+        raise NotRecognizedError(reason)
+    transform, target_transform = called_with(dataset, form)
+    if transform is None:
+        raise NotRecognizedError("without a transform, samples are Pillow images")
+    return transform, target_transform
+
+
+def _function(target_transform: Any) -> NumberFunction:
+    try:
+        return NumberFunction(target_transform)
+    except NotRecognizedError as error:
+        raise _refused(error) from None
+
+
+def _refused(error: NotRecognizedError) -> NotRecognizedError:
+    return NotRecognizedError(f"target_transform is called in Python: {error}; apply it to the labels beforehand")
+
+
+def _read(
+    dataset: Any, form: ArrayForm | FileForm, transform: Any, function: NumberFunction | None, *, copies: bool
+) -> tuple[Parts, dict[str, Any]]:
+    """What the core reads, and what was copied of the attributes with the samples.
+
+    Raises:
+        NotRecognizedError, ValueError: it can't; the message says why.
+    """
+    if isinstance(form, ArrayForm):
+        labels = array_labels(dataset, form, copies=copies)
+    else:
+        labels = file_labels(dataset, form, copies=copies, is_transformed=function is not None)
+    kept = labels
+    if function is not None:
+        try:
+            labels = transformed(labels, function)
+        except NotRecognizedError as error:
+            raise _refused(error) from None
+    parts: Parts
+    if isinstance(form, ArrayForm):
+        parts = array_parts(dataset, form, transform, labels)
+    else:
+        parts = file_parts(dataset, form, transform, labels)
+    copied = {name: _copy(vars(dataset)[name], kept, labels) for name in form.attributes if name in vars(dataset)}
+    return parts, copied
+
+
+def _copy(value: Any, kept: torch.Tensor, labels: torch.Tensor) -> Any:
+    """A copy of an attribute to compare it with; None where the core reads its own memory."""
+    is_array = type(value) is np.ndarray
+    if not is_array and type(value) is not torch.Tensor:
+        return list(value)
+    if kept is labels and labels.data_ptr() == _address(value):
+        return None
+    return value.copy() if is_array else value.clone()
+
+
+def _address(array: Any) -> int:
+    address: int = array.data_ptr() if type(array) is torch.Tensor else array.__array_interface__["data"][0]
+    return address
+
+
+def _is_equal(own: Any, copy: Any) -> bool:
+    """Return True if an attribute equals its copy."""
+    if copy is None:
+        return True
+    if type(own) is not type(copy):
+        return False
+    if type(own) is torch.Tensor:
+        return torch.equal(own, copy)
+    return own == copy if type(own) is list else np.array_equal(own, copy)
+
+
+def _memory_check(data: Any) -> Callable[[], bool]:
+    """Return True if the memory of `data` is where it was: that of a resized tensor cannot be held."""
+    facts = array_facts(data)
+    return lambda: array_facts(data) == facts
+
+
+def _gives_the_same(dataset: Any, parts: Parts) -> bool:
+    """Return True if three samples are the same both ways, and leave the generator in the same state.
+
+    Of one that Python can't read nothing is known, and of files that the core fails at Python makes the batch.
+    """
+    engine = _core.Engine(0, 2, None)
+    window = _core.Prefetch(engine, parts[0], hand_over(*parts), True, None)
+    window.set_generator(torch_door(torch.default_generator))
+    with keeping_generators():
+        for place in sorted({0, len(dataset) // 2, len(dataset) - 1}):
+            before = torch.random.get_rng_state()
+            try:
+                image, label = dataset[place]
+            except Exception:
+                torch.random.set_rng_state(before)
+                continue
+            after = torch.random.get_rng_state()
+            torch.random.set_rng_state(before)
+            taken = window.pop({place: None}, None) if window.push(place, [place]) else None
+            if taken is None or isinstance(taken[1], Exception):
+                if in_memory(dataset):
+                    return False
+                continue
+            ours, number = taken[1]
+            plain = image.as_subclass(torch.Tensor)
+            is_same = ours.dtype == plain.dtype and ours.shape[1:] == plain.shape and torch.equal(ours[0], plain)
+            expected = default_collate([label])
+            if not is_same or number.dtype != expected.dtype or not torch.equal(number, expected):
+                return False
+            if not torch.equal(torch.random.get_rng_state(), after):
+                return False
+    return True

@@ -1,0 +1,1 @@
+"""Random number generators: those of a sample, of a stream, and the global ones."""

@@ -1,0 +1,307 @@
+"""The global random number generators of Python, NumPy and torch, each by the fastest access that is found to work.
+
+Python and NumPy expose a state only as Python integers, which takes tens of microseconds; many samples cost less. So
+the core writes to the generators' words directly, at places that are not part of the public API. The places are found
+by searching generators made for this purpose for known words, and the core's writing is tested on these before the
+global ones are touched. If anything differs (another interpreter, a later layout, no GIL), the public API is used: the
+same states, set more slowly.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import ctypes
+import functools
+import random
+import struct
+import sys
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from sluicegate import _core
+
+from .generator_state import TORCH_FORM_BYTES, NumpyWay, OtherNumpyWay, PythonWay, TorchWay, torch_way
+
+__all__ = [
+    "generator_state",
+    "global_generators",
+    "global_state",
+    "set_generator_state",
+    "set_global_state",
+    "state_text",
+    "torch_door",
+]
+
+# In the core's order.
+LIBRARIES = ("python", "numpy", "torch")
+
+_WORDS = 624
+_KEY = 0x0123_4567_89AB_CDEF
+_GAUSS = 0.728_394_650_1
+
+# The generators, and the NumPy bit generator that they were made for.
+_made: tuple[_core.GlobalGenerators, Any] | None = None
+
+
+def global_generators() -> _core.GlobalGenerators:
+    """Return the global generators of this process: the same object until another bit generator is set in NumPy.
+
+    Any thread may use them, and so may a forked child. Generators that were made before NumPy's bit generator was
+    changed still set the old one: call this again at the start of each batch.
+    """
+    global _made
+    bit_generator = np.random.mtrand.get_bit_generator()
+    if _made is None or _made[1] is not bit_generator:
+        _made = _open(), bit_generator
+    return _made[0]
+
+
+def global_state(libraries: Collection[str] = LIBRARIES) -> dict[str, str]:
+    """Return the states of the global generators (torch's of the CPU), each as text that JSON can hold.
+
+    Args:
+        libraries: which of the three.
+
+    Examples:
+        >>> import random
+        >>> before = global_state()
+        >>> drawn = random.random()
+        >>> set_global_state(before)
+        >>> random.random() == drawn
+        True
+    """
+    return as_text(global_generators().take(), libraries)
+
+
+def set_global_state(states: Mapping[str, str]) -> None:
+    """Set the three global generators to a result of `global_state`, in any process.
+
+    Raises:
+        ValueError: a state is missing or does not fit its library's generator; nothing is set then.
+    """
+    generators = global_generators()
+    missing = [library for library in LIBRARIES if library not in states]
+    if missing:
+        raise ValueError(f"the state of the global generators lacks {', '.join(missing)}")
+    before = generators.take()
+    given = {library: _bytes(states[library], library) for library in LIBRARIES}
+    now = dict(zip(LIBRARIES, before, strict=True))
+    for library in LIBRARIES:
+        # One by one, so that an error names the library.
+        now[library] = given[library]
+        try:
+            generators.put((now["python"], now["numpy"], now["torch"]))
+        except ValueError as error:
+            generators.put(before)
+            raise ValueError(f"the state of the global generator of {library}: {error}") from None
+
+
+def generator_state(generator: torch.Generator) -> str:
+    """Return the state of `generator` as text that JSON can hold: 3,372 characters for one of the CPU.
+
+    Examples:
+        >>> generator = torch.Generator().manual_seed(7)
+        >>> state = generator_state(generator)
+        >>> drawn = torch.rand(3, generator=generator)
+        >>> set_generator_state(generator, state)
+        >>> torch.equal(torch.rand(3, generator=generator), drawn)
+        True
+    """
+    return state_text(torch_way(generator).take())
+
+
+def set_generator_state(generator: torch.Generator, state: str) -> None:
+    """Set `generator` to a result of `generator_state`, in any process.
+
+    Raises:
+        ValueError: not such a state.
+    """
+    given = _bytes(state, "torch.Generator")
+    try:
+        torch_way(generator).put(given)
+    except ValueError as error:
+        raise ValueError(f"the state of a torch.Generator: {error}") from None
+
+
+def as_text(states: tuple[bytes, bytes, bytes], libraries: Collection[str] = LIBRARIES) -> dict[str, str]:
+    """Return a result of `GlobalGenerators.take` in the form of `global_state`."""
+    return {
+        library: state_text(state) for library, state in zip(LIBRARIES, states, strict=True) if library in libraries
+    }
+
+
+@contextlib.contextmanager
+def keeping_generators() -> Iterator[None]:
+    """Surround draws that must leave no trace: the global generators are restored afterwards."""
+    generators = global_generators()
+    states = generators.take()
+    try:
+        yield
+    finally:
+        generators.put(states)
+
+
+def state_text(state: bytes) -> str:
+    """Return the state of a generator as text that JSON can hold."""
+    return base64.b64encode(state).decode("ascii")
+
+
+def _bytes(text: str, owner: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise ValueError(f"the state of {owner} is no base64 text: {error}") from None
+
+
+def torch_door(generator: torch.Generator) -> object:
+    """Return the core's access to `generator`, a CPU generator, to draw from it: the fastest that works."""
+    return _torch_places(generator) if _torch_is_fast() else torch_way(generator)
+
+
+@functools.cache
+def _torch_is_fast() -> bool:
+    return isinstance(_torch_door(_is_fast()), tuple)
+
+
+def _is_fast() -> bool:
+    # Without a GIL, another thread could draw while the core writes.
+    has_gil: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return has_gil and sys.implementation.name == "cpython"
+
+
+def _open() -> _core.GlobalGenerators:
+    is_fast = _is_fast()
+    return _core.GlobalGenerators(_python_door(is_fast), _numpy_door(is_fast), _torch_door(is_fast))
+
+
+def _python_door(is_fast: bool) -> object:
+    generator = random._inst
+    places = _python_places() if is_fast and type(generator) is random.Random else None
+    public = PythonWay(generator)
+    if places is not None:
+        scratch = random.Random(0)
+        works = _works("python", places(scratch), PythonWay(scratch), lambda: scratch.gauss(0.0, 1.0))
+        if works and _reads("python", places(generator), public):
+            return places(generator)
+    return public
+
+
+def _numpy_door(is_fast: bool) -> object:
+    generator = np.random.mtrand._rand
+    bit_generator = np.random.mtrand.get_bit_generator()
+    if not isinstance(bit_generator, np.random.MT19937):
+        return OtherNumpyWay(generator, bit_generator)
+    public = NumpyWay(generator)
+    is_plain = type(generator) is np.random.RandomState and type(bit_generator) is np.random.MT19937
+    places = _numpy_places() if is_fast and is_plain else None
+    if places is not None:
+        scratch_bits = np.random.MT19937(0)
+        scratch = np.random.RandomState(scratch_bits)
+        at, global_at = places(scratch, scratch_bits), places(generator, bit_generator)
+        if _works("numpy", at, NumpyWay(scratch), scratch.standard_normal) and _reads("numpy", global_at, public):
+            return global_at
+    return public
+
+
+def _torch_door(is_fast: bool) -> object:
+    generator = torch.default_generator
+    public = torch_way(generator)
+    if not is_fast or not isinstance(public, TorchWay):
+        return public
+    scratch = torch.Generator()
+
+    def draw_normal() -> None:
+        torch.randn(1, device="cpu", generator=scratch)
+
+    if _works("torch", _torch_places(scratch), TorchWay(scratch), draw_normal):
+        return _torch_places(generator)
+    return public
+
+
+def _python_places() -> Callable[[random.Random], tuple[Any, ...]] | None:
+    """Return where a `random.Random` has its words: the position is the word before them."""
+    scratch = random.Random(0)
+    words = _known_words()
+    scratch.setstate((3, (*words, 137), None))
+    # Not more than the object's own memory.
+    memory = ctypes.string_at(id(scratch), random.Random.__basicsize__)
+    at = memory.find(words.tobytes())
+    if at < 4 or memory[at - 4 : at] != struct.pack("=i", 137):
+        return None
+    return lambda generator: (id(generator) + at, id(generator) + at - 4, generator)
+
+
+def _numpy_places() -> Callable[[np.random.RandomState, Any], tuple[Any, ...]] | None:
+    """Return where a `RandomState` and its bit generator have their words: the position, an int, is after them.
+
+    The bit generator reports where its state is. The stored normal deviate is in the `RandomState`, with a flag before
+    it.
+    """
+    bit_generator = np.random.MT19937(0)
+    scratch = np.random.RandomState(bit_generator)
+    words = _known_words()
+    scratch.set_state(("MT19937", np.array(words, np.uint32), 137, 1, _GAUSS))
+    memory = ctypes.string_at(bit_generator.ctypes.state_address, (_WORDS + 1) * 4)
+    if memory != words.tobytes() + struct.pack("=i", 137):
+        return None
+    memory = ctypes.string_at(id(scratch), np.random.RandomState.__basicsize__)
+    at = memory.find(struct.pack("=d", _GAUSS))
+    if at < 8 or memory[at - 8 : at - 4] != struct.pack("=i", 1):
+        return None
+
+    def places(generator: np.random.RandomState, bit_generator: Any) -> tuple[Any, ...]:
+        words, lock = bit_generator.ctypes.state_address, bit_generator.lock
+        flag, value = id(generator) + at - 8, id(generator) + at
+        owners = generator, bit_generator
+        return words, words + _WORDS * 4, flag, value, lock.acquire, lock.release, owners
+
+    return places
+
+
+def _torch_places(generator: torch.Generator) -> tuple[Any, ...]:
+    tensor = torch.empty(TORCH_FORM_BYTES, dtype=torch.uint8, device="cpu")
+    return generator.get_state, generator.set_state, tensor, tensor.data_ptr()
+
+
+def _known_words() -> array[int]:
+    """Return words that no memory has by chance. Integers of `array` have 32 bits wherever torch runs."""
+    words = array("I", _core.generator_words(_KEY, "sample python"))
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words
+
+
+def _works(library: str, places: tuple[Any, ...], public: Any, draw_normal: Callable[[], object]) -> bool:
+    """Return True if the core's access to a generator made for this test gives the same results as the public API.
+
+    `draw_normal` makes that generator store a normal deviate.
+    """
+    try:
+        fast, slow = (_core.GlobalGenerators(**{library: way}) for way in (places, public))
+        slow.seed(_KEY)
+        fresh = slow.take()
+        draw_normal()
+        states = [fresh, slow.take()]
+        for state in states:
+            for write, read in ((fast, slow), (slow, fast)):
+                # Something else first, which must be gone afterwards.
+                slow.put(states[0] if state is states[1] else states[1])
+                write.put(state)
+                if read.take() != state or write.take() != state:
+                    return False
+        fast.seed(_KEY)
+        return slow.take() == fresh
+    except Exception:  # Whatever it is, this access does not work here.
+        return False
+
+
+def _reads(library: str, places: tuple[Any, ...], public: Any) -> bool:
+    """Return True if the core's access to the global generator reads the same as the public API."""
+    fast, slow = (_core.GlobalGenerators(**{library: way}) for way in (places, public))
+    return fast.take() == slow.take()

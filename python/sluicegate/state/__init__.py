@@ -1,0 +1,1 @@
+"""Objects that know their own state, and checks of states."""

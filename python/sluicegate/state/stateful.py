@@ -1,0 +1,239 @@
+"""User-defined objects that know their own state: datasets, iterators and samplers."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import pickle
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from sluicegate.rng.global_generators import keeping_generators
+
+
+def is_stateful(item: Any) -> bool:
+    """Return True if `item` has both `state_dict` and `load_state_dict`; no base class is required."""
+    return attribute(item, "state_dict") is not None and attribute(item, "load_state_dict") is not None
+
+
+def attribute(item: Any, name: str) -> Any:
+    """Return `item.name`, or None if that fails with any error: torch does not ask for these attributes."""
+    try:
+        return getattr(item, name, None)
+    except Exception:
+        return None
+
+
+def is_lazy(iterator: Any) -> bool:
+    """Return True if `iterator` may do nothing at all until the first sample is requested.
+
+    Generators do nothing until then. So may `map`, `filter` and the objects of `itertools`, as there may be a generator
+    inside.
+    """
+    return type(iterator).__module__ in ("builtins", "itertools") and not is_stateful(iterator)
+
+
+def restore(item: Any, state: Any) -> None:
+    """Restore the state of `item` from a copy, because some objects keep the state that they get and modify it."""
+    item.load_state_dict(copy.deepcopy(state))
+
+
+def iter_restored(item: Any) -> Iterator[Any]:
+    """Return `iter(item)` for an item whose state was restored. The state applies to this iterator only.
+
+    A Hugging Face stream keeps the state that it was given, and would begin every later iteration there, too.
+    """
+    iterator: Iterator[Any] = iter(item)
+    return _forgetting(item, iterator) if _keeps_what_it_is_given(item) else iterator
+
+
+def _keeps_what_it_is_given(item: Any) -> bool:
+    module = sys.modules.get("datasets.iterable_dataset")
+    cls = getattr(module, "IterableDataset", None)
+    return cls is not None and isinstance(item, cls) and hasattr(item, "_starting_state_dict")
+
+
+def _forgetting(item: Any, iterator: Iterator[Any]) -> Iterator[Any]:
+    # A generator if `iterator` is one: nothing happens before the first sample is requested, and both are closed
+    # together.
+    try:
+        first = next(iterator, _END)
+    finally:
+        item._starting_state_dict = None  # It is applied when the first sample is requested.
+    if first is not _END:
+        yield first
+        del first  # So that it lives no longer than the caller holds it.
+        yield from iterator
+
+
+class Untold(NamedTuple):
+    """Stands in for a state that could not be obtained or pickled."""
+
+    reason: str
+
+
+def pickled(tell: Callable[[], Any]) -> bytes:
+    """Return the pickled result of `tell`; if that fails, the pickled reason, which only `unpickled` raises."""
+    try:
+        return pickle.dumps(tell())
+    except Exception as error:
+        return pickle.dumps(Untold(f"{type(error).__name__}: {error}"))
+
+
+def unpickled(state: bytes, owner: str) -> Any:
+    """Return the state that `pickled` has kept.
+
+    Raises:
+        RuntimeError: the state of `owner` could not be obtained.
+    """
+    told = pickle.loads(state)
+    if isinstance(told, Untold):
+        raise RuntimeError(f"state_dict: {owner} can't say where it is: {told.reason}")
+    return told
+
+
+class Pair:
+    """An iterable and its running iterator, either of which may be stateful.
+
+    An iterable that is its own iterator has one state. The state of the iterable is restored before `iter` is called
+    and that of the iterator after it: in the other order each would be undone.
+
+    Args:
+        thing: what to iterate over.
+        state: an earlier result of `state`, to resume from. Default: from the beginning.
+        iterator: the result of `iter(thing)`, if it was called already; only without `state`.
+    """
+
+    def __init__(self, thing: Any, state: dict[str, Any] | None = None, iterator: Iterator[Any] | None = None) -> None:
+        state = state or {}
+        self.thing = thing
+        # The state of the thing before it was given the new one. To see what the thing does when it is left, it is
+        # begun there.
+        self._before: Any = None
+        if "thing" in state:
+            if not is_stateful(thing):
+                warnings.warn(
+                    f"{type(thing).__name__} had a state when this one was saved, and has no "
+                    "load_state_dict now: it starts from the beginning",
+                    stacklevel=2,
+                )
+            else:
+                with contextlib.suppress(Exception):
+                    self._before = copy.deepcopy(thing.state_dict())
+                restore(thing, state["thing"])
+        if iterator is None:
+            iterator = iter_restored(thing) if "thing" in state else iter(thing)
+        self.iterator: Iterator[Any] = iterator
+        if "iterator" in state:
+            restore(self.iterator, state["iterator"])
+
+    def see_end(self, state: dict[str, Any]) -> None:
+        """Bring an iterator that has read everything to its end, as in `state`.
+
+        It may need to see the end to start over. An iterator that has started over by itself resumes from `state`.
+        """
+        if next(self.iterator, _END) is _END:
+            return
+        if is_lazy(self.iterator):
+            self.iterator = iter(())  # Closes the old one first: a generator may act then.
+        if _keeps_what_it_is_given(self.thing):
+            return  # It would begin there again, and it does not continue.
+        if "thing" in state:
+            restore(self.thing, state["thing"])
+        if "iterator" in state:
+            restore(self.iterator, state["iterator"])
+
+    def begin_and_leave(self, state: dict[str, Any]) -> None:
+        """Bring a lazy thing, which was given `state`, to where it was when it had begun and was left in that state.
+
+        If the thing does not report a state that it was given, it applies the state with its first sample. If it starts
+        over when it is closed, it must have begun. For both, one more sample is read, and the thing is left after it.
+        If neither is the case, the thing continues from `state` itself, which is restored again.
+        """
+        thing: Any = self.thing
+        takes_up_later = not _are_alike(thing.state_dict(), state["thing"])
+        has_ended, begins_anew = self._read_and_leave()
+        if takes_up_later or _keeps_what_it_is_given(thing):
+            return
+        if has_ended:
+            # There was no sample after which it could be left, and what it does at its end it may do only there.
+            ended = copy.deepcopy(thing.state_dict())
+            begins_anew = self._begins_anew_where_it_was_before()
+            if begins_anew:
+                restore(thing, ended)
+        if not begins_anew:
+            restore(thing, state["thing"])
+        if has_ended or not begins_anew:
+            iter(thing)  # Some things apply the state here.
+
+    def _begins_anew_where_it_was_before(self) -> bool:
+        if self._before is None:
+            return False
+        restore(self.thing, self._before)
+        self.iterator = iter(self.thing)
+        has_ended, begins_anew = self._read_and_leave()
+        return begins_anew and not has_ended
+
+    def _read_and_leave(self) -> tuple[bool, bool]:
+        """Read one more sample. Return whether there was none, and whether the thing changes when it is left."""
+        thing: Any = self.thing
+        has_ended = False
+        with keeping_generators(), contextlib.suppress(Exception):
+            has_ended = next(self.iterator, _END) is _END
+        # Copied because they may be its own objects, which it modifies later.
+        running = copy.deepcopy(thing.state_dict())
+        self.iterator = iter(())  # Closes the old one first: a generator may act then.
+        return has_ended, not _are_alike(thing.state_dict(), running)
+
+    @property
+    def is_lazy(self) -> bool:
+        """True if the thing does not report on its running iterator before the first sample was requested."""
+        return is_stateful(self.thing) and is_lazy(self.iterator)
+
+    @property
+    def is_stateful(self) -> bool:
+        """True if the iterable or the iterator is stateful."""
+        return is_stateful(self.thing) or is_stateful(self.iterator)
+
+    def state(self) -> dict[str, Any]:
+        """Return the states by name; empty if there are none."""
+        state = {}
+        if is_stateful(self.thing) and self.iterator is not self.thing:
+            state["thing"] = self.thing.state_dict()
+        if is_stateful(self.iterator):
+            state["iterator"] = self.iterator.state_dict()  # type: ignore[attr-defined]
+        return state
+
+
+_END = object()
+
+
+def _are_alike(told: Any, other: Any) -> bool:
+    """Return True if two states are equal. JSON may have turned the tuples of one into lists."""
+    if isinstance(told, dict) and isinstance(other, dict):
+        return told.keys() == other.keys() and all(_are_alike(value, other[name]) for name, value in told.items())
+    if isinstance(told, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(told) == len(other) and all(map(_are_alike, told, other))
+    if isinstance(told, torch.Tensor) or isinstance(other, torch.Tensor):
+        return type(told) is type(other) and torch.equal(told, other)
+    return bool(np.array_equal(told, other)) if isinstance(told, np.ndarray) else bool(told == other)
+
+
+class Place:
+    """The position of a map-style dataset's fetcher, with the dataset's own state.
+
+    Args:
+        tell: returns the dataset's state; None if it has none.
+    """
+
+    def __init__(self, tell: Callable[[], dict[str, Any]] | None) -> None:
+        self.tell = tell
+
+    def state(self) -> dict[str, Any]:
+        """Return the position in the form that a state keeps."""
+        return {"state": {} if self.tell is None else self.tell(), "at": 0, "samples": 0, "ended": False}

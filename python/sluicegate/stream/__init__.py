@@ -1,0 +1,1 @@
+"""Iterable datasets: read in parts, shuffled, sharded, and resumed."""

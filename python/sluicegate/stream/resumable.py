@@ -1,0 +1,227 @@
+"""`ResumableStream`: the common parts of stream datasets: epochs, states and consumers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from torch.utils.data import IterableDataset
+
+from sluicegate.checked_number import checked_number
+from sluicegate.state.checks import check_stream_state
+
+from .consumer import Consumer, checked_shard, rank_and_world_size, worker_number
+from .images import DecodesImages
+from .reader import StreamReader
+
+__all__ = ["ResumableIterator", "ResumableStream"]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+_VERSION = 1
+
+
+class ResumableIterator(DecodesImages[_T_co]):
+    """The iterator of one epoch.
+
+    Its state belongs to its dataset, which knows which consumer asks.
+    """
+
+    reader: StreamReader
+
+    def position(self) -> dict[str, Any]:
+        """Return the position, which nothing else may modify."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Notify the iterator that the next epoch begins."""
+        raise NotImplementedError
+
+
+@dataclass
+class _Place:
+    """The progress of one consumer: this process, or one of its worker threads."""
+
+    next_epoch: int
+    seed: int | None = None
+    # A loaded state that no iterator has used yet.
+    loaded: dict[str, Any] | None = None
+    iterator: ResumableIterator[Any] | None = None
+
+
+class ResumableStream(IterableDataset[_T_co]):
+    """An iterable dataset that reads another iterable, counts epochs and has a state.
+
+    Args:
+        iterable: the iterable to read, once per epoch.
+        shard: (rank, world_size), or None to ask `torch.distributed`.
+    """
+
+    def __init__(self, iterable: Iterable[_T_co], shard: tuple[int, int] | None) -> None:
+        self.iterable = iterable
+        self.shard = checked_shard(shard)
+        self._inherited: tuple[int, int] | None = None
+        self._first_epoch = 0
+        # By worker, because worker threads share this object; None is the key outside of workers.
+        self._places: dict[int | None, _Place] = {}
+
+    def __iter__(self) -> Iterator[_T_co]:
+        """Return an iterator over the next epoch, or over the rest of the one whose state was loaded.
+
+        Calls `iter` on the iterable.
+        """
+        place, consumer = self._place(), Consumer.here(self.shard, self._inherited)
+        loaded, last = place.loaded, place.iterator
+        if loaded is None:
+            self._refuse_state_of_main_process()
+            epoch = place.next_epoch
+        else:
+            if loaded["read"]:
+                self._refuse_other_consumer(loaded, consumer)
+            epoch = loaded["epoch"]
+        if last is not None:
+            last.leave()
+        place.iterator = self._begin(place, consumer, epoch, loaded, None if last is None else last.reader)
+        place.next_epoch, place.loaded = epoch + 1, None
+        return place.iterator
+
+    def _refuse_other_consumer(self, loaded: Mapping[str, Any], consumer: Consumer) -> None:
+        if loaded["consumer"] != asdict(consumer):
+            raise ValueError(
+                f"this state of a {type(self).__name__} belongs to {Consumer(**loaded['consumer'])}, but this is "
+                f"{consumer}: resume with as many ranks and workers, and each from its own state"
+            )
+
+    def _begin(
+        self,
+        place: _Place,
+        consumer: Consumer,
+        epoch: int,
+        loaded: dict[str, Any] | None,
+        previous: StreamReader | None,
+    ) -> ResumableIterator[_T_co]:
+        raise NotImplementedError
+
+    def _reader_of(self, loaded: dict[str, Any] | None) -> int | None:
+        """Return the number of the reader in a loader's stream that resumes from `loaded`; None for a new one."""
+        if loaded is None or ("reader" not in loaded and not loaded["read"]):
+            return None
+        return int(loaded.get("reader", 0))
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the arguments that a state depends on."""
+        raise NotImplementedError
+
+    @property
+    def splits_anew(self) -> bool:
+        """True if the rest of an epoch can be read by a different number of workers."""
+        return False
+
+    def split_anew(self, states: Sequence[dict[str, Any] | None], num_workers: int, run: int) -> list[dict[str, Any]]:
+        """Return states for a different number of workers to read the rest of an epoch; requires `splits_anew`.
+
+        Args:
+            states: those of the workers of this rank, by number; None for a worker that had read nothing. Not all are
+                None.
+            num_workers: the new number of workers, at least 1.
+            run: the number of consecutive samples that belong to one of the new workers.
+        """
+        raise NotImplementedError
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next iteration of this copy of the dataset epoch `epoch`; later ones count up from there.
+
+        Also calls the iterable's `set_epoch`, if it has one. A loaded state keeps its own epoch.
+
+        Raises:
+            ValueError: `epoch` is negative, or 2^64 or more.
+        """
+        self._first_epoch = checked_number("epoch", epoch)
+        for place in self._places.values():
+            place.next_epoch = self._first_epoch
+        if callable(set_epoch := getattr(self.iterable, "set_epoch", None)):
+            set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position of this consumer's latest iterator: JSON if the states of the iterable are."""
+        place = self._place()
+        if place.loaded is not None:
+            return copy.deepcopy(place.loaded)
+        if place.iterator is not None:
+            # The number is left out for the first reader of a loader's stream, and without a loader's seed.
+            number = place.iterator.reader.number if place.iterator.reader is not None else None
+            return self._state(place.iterator.position() | ({"reader": number} if number else {}))
+        consumer = Consumer.here(self.shard, self._inherited)
+        return self._state(self._start(place.next_epoch, place.seed, consumer))
+
+    def _start(self, epoch: int, seed: int | None, consumer: Consumer) -> dict[str, Any]:
+        return {"epoch": epoch, "consumer": asdict(consumer), "read": 0, "ended": False, "inner": None}
+
+    def _state(self, position: dict[str, Any]) -> dict[str, Any]:
+        return {"version": _VERSION, "stream": type(self).__name__, **self._arguments(), **position}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Make the next iteration resume from `state_dict`, and later ones follow it. The state is used once.
+
+        If it was taken at the end of an epoch, the next iteration is empty, and the one after it is the next epoch. A
+        DataLoader expects this from every stateful dataset and skips the empty one.
+
+        Raises:
+            ValueError: the state belongs to something else, or to other arguments; the message names both sides.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise ValueError(f"this {type(state_dict).__name__} is no state of a {type(self).__name__}")
+        state = copy.deepcopy(dict(state_dict))
+        if state.get("version") != _VERSION or state.get("stream") != type(self).__name__:
+            raise ValueError(
+                f"this is no state of a {type(self).__name__} that this version can read: it says it is of "
+                f"{state.get('stream')!r}, version {state.get('version')!r}; expected {type(self).__name__!r}, "
+                f"version {_VERSION}"
+            )
+        for name, ours in self._arguments().items():
+            if state.get(name) != ours:
+                raise ValueError(
+                    f"this state was made with {name}={state.get(name)!r}, but this {type(self).__name__} has "
+                    f"{name}={ours!r}: resume with the arguments that it was made with"
+                )
+        self.check_state(state)
+        place = self._place()
+        place.loaded, place.iterator = state, None
+
+    def check_state(self, state: Any) -> None:
+        """Refuse an invalid state of a stream like this one; ignore any other state.
+
+        Raises:
+            ValueError: no stream can have returned this state; the message names the key.
+        """
+        if not isinstance(state, Mapping) or state.get("stream") != type(self).__name__:
+            return
+        # Older states lack the keys removed here.
+        needed = set(self._start(0, None, Consumer())) - {"run", "consumed", "stream_ended"}
+        check_stream_state(state, needed, self._arguments().get("sources"))
+        inner = state["inner"]
+        if isinstance(self.iterable, ResumableStream) and isinstance(inner, Mapping):
+            self.iterable.check_state(inner.get("iterable"))
+
+    def _place(self) -> _Place:
+        worker = worker_number()
+        if worker not in self._places:
+            self._places[worker] = _Place(self._first_epoch)
+        return self._places[worker]
+
+    def _refuse_state_of_main_process(self) -> None:
+        main = self._places.get(None)
+        if worker_number() is not None and main is not None and main.loaded is not None:
+            raise RuntimeError(
+                f"the state of this {type(self).__name__} was loaded in the main process, but its workers iterate: "
+                "each has a state of its own. Load the state into the DataLoader, or iterate with num_workers=0"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without iterators, but with this process's rank, which a spawned worker cannot query."""
+        places = {worker: _Place(place.next_epoch, place.seed, place.loaded) for worker, place in self._places.items()}
+        rank, world_size = rank_and_world_size()
+        inherited = (rank, world_size) if world_size > 1 else self._inherited
+        return {**vars(self), "_places": places, "_inherited": inherited}

@@ -1,0 +1,1 @@
+"""Worker processes and threads, and what passes between them and the consumer."""

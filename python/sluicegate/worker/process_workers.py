@@ -1,0 +1,390 @@
+"""`ProcessWorkers`: the consumer's side of worker processes: starting, asking, receiving, watching and ending them."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import multiprocessing.process
+import os
+import pickle
+import select
+import signal
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch.multiprocessing
+
+from sluicegate import _torch
+from sluicegate.fetch.messages import indices_in_words, sampler_name
+from sluicegate.order.ids import BatchIds
+from sluicegate.order.requests import indices_of, pickled_request, portable
+from sluicegate.system import deadlines
+from sluicegate.system.descriptor import identity_of
+
+from .death import advice, exited, killed
+from .limits import descriptor_limit_named
+from .memory import give_back, lend
+from .payload import Payload, preload
+from .process_answer import ProcessAnswer
+from .process_end import events, joined, wait_for_end
+from .process_main import STACK_SIGNAL, Channel, Duty, run_worker
+
+if TYPE_CHECKING:
+    from sluicegate.loader.dataloader import DataLoader
+    from sluicegate.loader.worker_iterator import WorkerIterator
+
+# When iterators share workers, the bits of an answer's epoch above these say which iterator it belongs to.
+EPOCH_BITS = 32
+
+
+# What the core's `receive` returns for an answer, and for a descriptor that was closed.
+_HEARD, _CLOSED = -1, -2
+
+
+class ProcessWorkers:
+    """N processes that fetch for one iterator, and the shared memory that they write batches to.
+
+    Args:
+        iterator: the iterator, with the base seed that was drawn for it.
+        loader: where the arguments are read, at construction.
+    """
+
+    def __init__(self, iterator: WorkerIterator, loader: DataLoader[Any]) -> None:
+        self.closed = False
+        # The first epoch that an iterator counts, and the worker whose turn it is. For workers that serve a single
+        # iterator.
+        self.first_epoch = self.first_worker = 0
+        self.parties = 1
+        self._reusable = True
+        self.workers: list[Any] = []
+        self.inbox: deque[ProcessAnswer] = deque()
+        # Answers as the core returns them. A C function appends them, so that a signal handler's exception cannot lose
+        # one.
+        self._heard: deque[Any] = deque()
+        self._owner = os.getpid()
+        self._pidfds: list[int | None] = []
+        # Workers that have answered at least once.
+        self._begun: set[int] = set()
+        self._method = ""
+        count = loader.num_workers
+        self._requests: list[deque[tuple[int, int, Any]]] = [deque() for _ in range(count)]
+        under_way = count * iterator._prefetch_factor
+        self._loader = weakref.ref(loader)
+        # Samples of a map-style dataset are seeded by epoch, so the epoch is sent with every batch.
+        self.tells_epoch = loader.seed is not None and iterator._dataset_kind == _torch.DatasetKind.Map
+        with descriptor_limit_named(count):
+            self._memory = lend(loader, count, under_way, iterator._bytes_ahead)
+        self._memory_file = identity_of(self._memory.descriptors[0])
+        self._memory.pin(iterator._destination.memory)
+        _live.add(self)
+        try:
+            with descriptor_limit_named(count):
+                self._start(iterator, loader)
+        except BaseException:
+            # A process may have started that is not tracked. Its memory is therefore never reused and says "stop"
+            # forever.
+            self._reusable = False
+            self.close()
+            raise
+
+    def _start(self, iterator: WorkerIterator, loader: DataLoader[Any]) -> None:
+        context: Any = loader.multiprocessing_context or torch.multiprocessing
+        self._method = context.get_start_method()
+        if self._method == "forkserver":
+            preload()
+        duty = Duty(
+            dataset_kind=iterator._dataset_kind,
+            auto_collation=iterator._auto_collation,
+            drop_last=iterator._drop_last,
+            base_seed=int(iterator._base_seed),
+            num_workers=loader.num_workers,
+            shared_seed=iterator._shared_seed,
+            sampler=sampler_name(iterator._index_sampler),
+            **iterator._terms(),
+        )
+        needs = {"dataset": iterator._dataset, "collate_fn": iterator._collate_fn, "sample_id": iterator._sample_id}
+        payload = Payload({**needs, "worker_init_fn": iterator._worker_init_fn})
+        own = os.pidfd_open(self._owner)
+        try:
+            channel = Channel(self._memory.layout, (*self._memory.descriptors, own), self._memory)
+            for worker in range(loader.num_workers):
+                process = context.Process(target=run_worker, args=(payload, channel, duty, worker), daemon=True)
+                with _interrupts_wait():
+                    process.start()
+                    self.workers.append(process)
+                    descriptor = os.pidfd_open(process.pid)
+                    self._pidfds.append(descriptor)
+        finally:
+            payload.close()
+            os.close(own)
+
+    def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
+        """Ask `worker` for one batch; return at once."""
+        request = portable(ids.request)
+        request = pickled_request((ids.epoch, request) if self.tells_epoch else request)
+        self._requests[worker].append((epoch, number, ids.request))
+        try:
+            self._memory.send(worker, "fetch", epoch, number, request)
+        except BaseException:
+            self._requests[worker].pop()  # The request was not sent, so no answer will come.
+            raise
+
+    def resume(
+        self,
+        epoch: int,
+        shared_seed: int | None,
+        number: int,
+        tells_number: bool,
+        wait: Callable[[int], None],
+        note: Callable[[Any], None],
+    ) -> None:
+        """Tell all workers that another epoch begins, once they have finished what is left of the last one.
+
+        Args:
+            epoch: the number of the epoch since the workers started.
+            shared_seed: the seed for DataPipes.
+            number: the loader's number of the epoch.
+            tells_number: whether to call the dataset's `set_epoch`.
+            wait: waits for an answer of a worker.
+            note: called with every answer that will not be delivered.
+        """
+        self.check()
+        # As in torch, where workers finish the old epoch, too: a dataset may count or draw on every sample.
+        while True:
+            while self.inbox:
+                note(self.inbox.popleft())
+            if not any(self._requests):
+                break
+            wait(next(worker for worker, requests in enumerate(self._requests) if requests))
+        self.begin(epoch, shared_seed, number, tells_number)
+
+    def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
+        """Tell all workers that another epoch begins. The arguments are those of `resume`."""
+        content = pickle.dumps((shared_seed, number, tells_number))
+        for worker in range(len(self.workers)):
+            self._memory.send(worker, "resume", epoch, 0, content)
+
+    def under_way(self, worker: int) -> int:
+        """Return the number of batches that `worker` was asked for and has not answered."""
+        return len(self._requests[worker])
+
+    def dismiss(self, worker: int) -> None:
+        """Let `worker` end: there is no more work for it."""
+        descriptor = self._pidfds[worker]
+        if descriptor is not None:
+            self._memory.send(worker, "stop", 0, 0)
+            self._forget(worker, descriptor)
+
+    def _forget(self, worker: int, descriptor: int) -> None:
+        self._pidfds[worker] = None
+        with contextlib.suppress(OSError):  # Closed by other code.
+            os.close(descriptor)
+
+    def check(self) -> None:
+        """Raise an error if a worker has died or if these workers belong to another process."""
+        if self.closed:
+            _stay_silent_at_exit()
+            return
+        self._refuse_foreign()
+        for worker, happened in events(self._pidfds).items():
+            if happened & select.POLLNVAL:
+                self._raise_closed()
+            self._raise_death(worker)
+
+    def receive(self, timeout: float | None) -> bool:
+        """Wait until an answer is in the inbox; return False if `timeout` seconds pass first.
+
+        Raises:
+            RuntimeError: a worker has died; the message is torch's.
+        """
+        self._unpack()
+        while not self.inbox:
+            watched = [(worker, each) for worker, each in enumerate(self._pidfds) if each is not None]
+            heard = self._memory.receive([each for _, each in watched], timeout, self._heard.append)
+            if heard is None:
+                return False
+            if heard == _CLOSED:
+                self._raise_closed()
+            if heard >= 0:
+                self._raise_death(watched[heard][0])
+            self._unpack()
+        return True
+
+    def gather(self) -> None:
+        """Take in the answers that have come, without waiting. Does not detect dead workers; `receive` does."""
+        while self._memory.receive([], 0.0, self._heard.append) == _HEARD:
+            pass
+        self._unpack()
+
+    def listen(self) -> None:
+        """Count the answers that have come as batches ahead."""
+        self._memory.listen()
+
+    def _unpack(self) -> None:
+        """Move received answers into the inbox. If a signal handler raises in between, call it again."""
+        while self._heard:
+            answer = ProcessAnswer(*self._heard[0])
+            self._begun.add(answer.worker)
+            requests, answered = self._requests[answer.worker], (answer.epoch, answer.number)
+            if any(request[:2] == answered for request in requests):
+                while requests.popleft()[:2] != answered:
+                    pass
+            self.inbox.append(answer)
+            self._heard.popleft()
+
+    def report(self, worker: int) -> str:
+        """Return what `worker` has been doing, for how long, and its Python stack."""
+        process, since = self.workers[worker], self._memory.busy_since(worker)
+        told = f"worker {worker} (pid {process.pid})"
+        if not since:
+            return f"{told} has not begun with {self._working_on(worker)}"
+        seconds = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - since) / 1e9
+        text = f"{told} has been busy for {seconds:.1f} seconds with {self._working_on(worker)}"
+        # Only now: a process that has not begun has no handler for this signal and would be ended by it.
+        stack = self._stack_of(worker)
+        return f"{text}; its Python stack:\n{stack}\n{advice(stack, self._method)}" if stack else text
+
+    def _working_on(self, worker: int) -> str:
+        for epoch, number, request in self._requests[worker]:
+            index = indices_of(request)
+            what = f"indices {indices_in_words(index)}" if index is not None else "the next samples of its stream"
+            epoch %= 2**EPOCH_BITS
+            return f"batch {number} of epoch {epoch} ({what})" if epoch else f"batch {number} ({what})"
+        return "no batch"
+
+    def _stack_of(self, worker: int) -> str:
+        descriptor = self._pidfds[worker]
+        if descriptor is None:
+            return ""
+        offset, size = self._memory.call_stack(worker)
+        file = self._memory.descriptors[0]
+        if identity_of(file) != self._memory_file:
+            return ""  # Closed by other code; another file may have its number now.
+        with contextlib.suppress(OSError):
+            os.pwrite(file, bytes(size), offset)
+            # The workers share this open file description, so they write at its offset.
+            os.lseek(file, offset, os.SEEK_SET)
+            signal.pidfd_send_signal(descriptor, STACK_SIGNAL)
+        deadline, stack, last = time.monotonic() + deadlines.STACK, b"", b"\0"
+        while time.monotonic() < deadline and (not stack or stack != last):
+            time.sleep(0.05)
+            last, stack = stack, self._memory.stack_of(worker)
+        return stack.decode(errors="replace").rstrip()
+
+    def _raise_death(self, worker: int) -> None:
+        if self.closed:  # Closed by another thread.
+            _stay_silent_at_exit()
+            raise StopIteration
+        process = self.workers[worker]
+        if not wait_for_end(process, time.monotonic() + deadlines.TERMINATION):
+            self._raise_closed()
+        code = process.exitcode
+        doing = f"Worker {worker} was working on {self._working_on(worker)}"
+        has_begun = worker in self._begun or bool(self._memory.busy_since(worker)) or code != 1
+        self.close(patience=deadlines.DEATH_GRACE)
+        if code is not None and code < 0:
+            raise RuntimeError(killed(process.pid, code, doing))
+        raise RuntimeError(exited(process.pid, code, doing, has_begun, self._method))
+
+    def _raise_closed(self) -> NoReturn:
+        """End the workers, which are alive, because their deaths can no longer be detected."""
+        if self.closed:  # Closed by another thread, as were the descriptors.
+            _stay_silent_at_exit()
+            raise StopIteration
+        # The numbers may belong to other files by now.
+        self._pidfds = [None] * len(self._pidfds)
+        self._reusable = False
+        self.close()
+        raise RuntimeError(
+            "other code in this process closed file descriptors that this DataLoader watches its worker processes "
+            "with: close only descriptors that you opened (os.closerange closes all), or do so before iter(loader)"
+        )
+
+    @property
+    def is_foreign(self) -> bool:
+        """True if this process is a fork of the one that owns these workers."""
+        return os.getpid() != self._owner
+
+    def _refuse_foreign(self) -> None:
+        if self.is_foreign:
+            raise RuntimeError(
+                f"this iterator belongs to process {self._owner}, whose workers answer to it alone; this is a fork of "
+                f"it, process {os.getpid()}: iterate over the loader anew here"
+            )
+
+    def close(self, patience: float | None = None, is_hurried: Callable[[], bool] | None = None) -> None:
+        """End the workers: gracefully, or by force if they take too long. May be called more than once.
+
+        An interrupt such as Ctrl-C ends the waiting; it is raised after the workers have ended.
+
+        Args:
+            patience: seconds to wait for what the workers are doing. Default `deadlines.GRACE`.
+            is_hurried: called during the wait; returning True ends the patience.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        if self.is_foreign:
+            return
+        self._memory.stop()
+        interrupts: list[BaseException] = []
+        left = joined(self.workers, deadlines.GRACE if patience is None else patience, interrupts, is_hurried)
+        for process in left:
+            process.terminate()
+        left = joined(left, deadlines.TERMINATION, interrupts)
+        for process in left:
+            process.kill()
+        left = joined(left, deadlines.TERMINATION, interrupts)
+        for worker, descriptor in enumerate(self._pidfds):
+            if descriptor is not None:
+                self._forget(worker, descriptor)
+        self.inbox.clear()
+        if not left and self._reusable:  # Otherwise a process may still write there.
+            give_back(self._loader(), self._memory)
+        for interrupt in interrupts:
+            raise interrupt
+
+
+_live: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()
+
+
+def _forget_parents_workers() -> None:
+    # A forked child has no workers, but when it ends multiprocessing would end its parent's.
+    for group in list(_live):
+        for process in group.workers:
+            multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
+    _live.clear()
+
+
+os.register_at_fork(after_in_child=_forget_parents_workers)
+
+
+_exiting = threading.Event()
+
+
+@atexit.register
+def _close_all() -> None:
+    # Runs before multiprocessing's own handler, which would end the workers in the middle of their work.
+    _exiting.set()
+    for group in list(_live):
+        group.close()
+
+
+def _stay_silent_at_exit() -> None:
+    """Block forever in a daemon thread while the interpreter exits: an error could not be reported to anyone."""
+    while _exiting.is_set() and threading.current_thread() is not threading.main_thread():
+        time.sleep(60)
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Block Ctrl-C while a process starts, also in that process: without a handler it would print a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,51 @@
+"""`ThreadAnswer`: a worker thread's answer for one batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import _core
+
+from .report import Report
+
+if TYPE_CHECKING:
+    from sluicegate.device.destination import Destination
+
+
+class ThreadAnswer:
+    """A worker thread's answer for one batch."""
+
+    __slots__ = ("begun", "content", "ended", "epoch", "error", "held", "number", "report", "worker")
+
+    def __init__(self, worker: int, epoch: int, number: int) -> None:
+        self.worker, self.epoch, self.number = worker, epoch, number
+        self.content: Any = None
+        # What a destination has made of it.
+        self.begun: Any = None
+        self.error: BaseException | None = None
+        # Counts it as a batch ahead.
+        self.held: _core.Held | None = None
+        self.ended = False
+        # What the worker reports along with the batch.
+        self.report: Report | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes of the batch; 0 if there is none."""
+        return 0 if self.held is None else self.held.bytes
+
+    @property
+    def is_ready(self) -> bool:
+        """True if there is a batch."""
+        return self.error is None and not self.ended
+
+    def begin(self, destination: Destination) -> None:
+        """Make `destination` begin with the batch, which is ready, before its turn."""
+        if self.begun is None:
+            self.begun, self.content = destination.begin(self.content), None
+
+    def batch(self) -> Any:
+        """Return the batch, or what a destination has made of it; raise the worker's exception if there was one."""
+        if self.error is not None:
+            raise self.error
+        return self.content if self.begun is None else self.begun

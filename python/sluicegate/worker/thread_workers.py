@@ -1,0 +1,401 @@
+"""`ThreadWorkers`: the consumer's side of worker threads: starting, asking, receiving and ending them."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import copy
+import math
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import _torch
+from sluicegate.fetch.fetcher import make_fetcher
+from sluicegate.fetch.messages import indices_in_words, sampler_name
+from sluicegate.order.ids import BatchIds
+from sluicegate.order.requests import indices_of
+from sluicegate.rng.sample import SampleSeeding
+from sluicegate.rng.stream_seeding import StreamSeeding
+from sluicegate.state.stateful import restore
+from sluicegate.stream.whole import WorkerInfo
+from sluicegate.system import deadlines
+from sluicegate.system.bell import Bell
+
+from .batch_bytes import bytes_of
+from .report import Reporter
+from .thread_answer import ThreadAnswer
+
+if TYPE_CHECKING:
+    from sluicegate.loader.dataloader import DataLoader
+    from sluicegate.loader.worker_iterator import WorkerIterator
+
+# How often a waiting consumer checks that the threads are alive.
+_ALIVE_SECONDS = 1.0
+# The longest sleep of a wait that may be hurried.
+_LOOK_SECONDS = 0.05
+
+
+class ThreadWorkers:
+    """N threads of this process that fetch for one iterator.
+
+    They share the dataset and the global random number generators with each other and with the rest of the process:
+    nothing is copied, pickled or seeded. Each thread runs `worker_init_fn` and has its own result of
+    `torch.utils.data.get_worker_info()`.
+
+    Args:
+        iterator: the iterator, with the base seed that was drawn for it.
+        loader: where the arguments are read, at construction.
+        collate_fn: makes a batch of samples.
+    """
+
+    def __init__(self, iterator: WorkerIterator, loader: DataLoader[Any], collate_fn: Callable[[Any], Any]) -> None:
+        self.closed = False
+        # The first epoch that an iterator counts, and the worker whose turn it is. For workers that serve a single
+        # iterator.
+        self.first_epoch = self.first_worker = 0
+        self.parties = 1
+        # True if the epoch is sent with every batch. Never here, because all threads share the dataset.
+        self.tells_epoch = False
+        self.inbox: deque[ThreadAnswer] = deque()
+        self.bytes_ahead = iterator._bytes_ahead
+        self._owner = os.getpid()
+        # Guards the counts below, and keeps them consistent with the inbox.
+        self._lock = threading.Lock()
+        # Rung when an answer has come, and when the workers are closed.
+        self._come = Bell()
+        self._stopping = False
+        # By worker: the number of batches that it was asked for and has not answered.
+        self._unanswered = [0] * loader.num_workers
+        self._lanes = [_Lane() for _ in range(loader.num_workers)]
+        _torch.answer_per_thread()
+        arguments = (
+            iterator._dataset_kind,
+            iterator._dataset,
+            iterator._auto_collation,
+            collate_fn,
+            iterator._drop_last,
+            sampler_name(iterator._index_sampler),
+        )
+        self.workers = [
+            threading.Thread(
+                target=_Worker(self, worker, arguments, iterator).run,
+                name=f"sluicegate-worker-{worker}",
+                daemon=True,
+            )
+            for worker in range(loader.num_workers)
+        ]
+        _live.add(self)
+        dataset: Any = iterator._dataset
+        self._dataset = dataset
+        if iterator._tells_epoch():
+            self._tell_epoch(iterator._progress.epoch)
+        place = next(iter(iterator._terms()["places"]), None)
+        if place is not None and iterator._dataset_kind == _torch.DatasetKind.Map and "thing" in place["state"]:
+            # The threads share the dataset, so it is restored once, before any of them reads it.
+            restore(dataset, place["state"]["thing"])
+        try:
+            for thread in self.workers:
+                thread.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def fetch(self, worker: int, epoch: int, number: int, ids: BatchIds) -> None:
+        """Ask `worker` for one batch; return at once."""
+        # A sampler may reuse its list before this batch is fetched.
+        index = indices_of(copy.copy(ids.request))
+        with self._lock:
+            self._lanes[worker].ask((epoch, number, index, ids.epoch))
+            self._unanswered[worker] += 1  # Last: if a signal handler raises before this, the count is not too high.
+
+    def resume(
+        self,
+        epoch: int,
+        shared_seed: int | None,
+        number: int,
+        tells_number: bool,
+        wait: Callable[[int], None],
+        note: Callable[[Any], None],
+    ) -> None:
+        """Tell all workers that another epoch begins, once they have finished what is left of the last one.
+
+        Args:
+            epoch: the number of the epoch since the workers started.
+            shared_seed: the seed for DataPipes; unused, because threads share the DataPipes.
+            number: the loader's number of the epoch.
+            tells_number: whether to call the dataset's `set_epoch`.
+            wait: waits for an answer of a worker.
+            note: called with every answer that will not be delivered.
+        """
+        self.check()
+        # The threads share the dataset: its epoch must not change while they read.
+        while True:
+            while self.inbox:
+                note(self.inbox.popleft())
+            with self._lock:
+                busy = next((worker for worker, batches in enumerate(self._unanswered) if batches > 0), None)
+                if busy is None and not self.inbox:
+                    break
+            if busy is not None:
+                wait(busy)
+        self.begin(epoch, shared_seed, number, tells_number)
+
+    def begin(self, epoch: int, shared_seed: int | None, number: int, tells_number: bool) -> None:
+        """Tell all workers that another epoch begins. The arguments are those of `resume`."""
+        if tells_number:
+            self._tell_epoch(number)
+        for lane in self._lanes:
+            lane.ask(("resume", number))
+
+    def under_way(self, worker: int) -> int:
+        """Return 0: a thread can be asked for any number of batches, so no request has to wait."""
+        return 0
+
+    def _tell_epoch(self, epoch: int) -> None:
+        # Once for all, because the threads share the dataset.
+        self._dataset.set_epoch(epoch)
+
+    def dismiss(self, worker: int) -> None:
+        """Let `worker` end: there is no more work for it."""
+        self._lanes[worker].ask("stop")
+
+    @property
+    def is_foreign(self) -> bool:
+        """True if this process is a fork of the one that owns these threads."""
+        return os.getpid() != self._owner
+
+    def check(self) -> None:
+        """Raise an error if these threads belong to another process."""
+        if self.is_foreign:
+            raise RuntimeError(
+                f"this iterator belongs to process {self._owner}, whose threads were not forked; this is a fork of it, "
+                f"process {os.getpid()}: iterate over the loader anew here"
+            )
+
+    def receive(self, timeout: float | None) -> bool:
+        """Wait until an answer is in the inbox; return False if `timeout` seconds pass first.
+
+        Raises:
+            StopIteration: another thread has ended the workers.
+            RuntimeError: a worker died without an answer.
+        """
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            if self.inbox:
+                return True
+            if self.closed:
+                raise StopIteration
+            left = deadline - time.monotonic()
+            if left <= 0.0:
+                return False
+            if not self._come.wait(min(left, _ALIVE_SECONDS)):
+                # Rarely: if a signal handler raises inside `is_alive`, Python considers the thread ended.
+                self._check_alive()
+
+    def _check_alive(self) -> None:
+        for worker, thread in enumerate(self.workers):
+            # A dataset cannot end a thread, but other code can raise an exception in it from outside.
+            if self._unanswered[worker] > 0 and not thread.is_alive() and not self.inbox:
+                raise RuntimeError(
+                    f"worker {worker} (thread {thread.name}) died without an answer: other code of this process ended "
+                    "it; iterate over the loader again"
+                )
+
+    def gather(self) -> None:
+        """Do nothing: threads put their answers into the inbox themselves."""
+
+    def listen(self) -> None:
+        """Do nothing: threads count their answers themselves."""
+
+    def report(self, worker: int) -> str:
+        """Return what `worker` has been doing, for how long, and its Python stack."""
+        thread, lane = self.workers[worker], self._lanes[worker]
+        told = f"worker {worker} (thread {thread.name})"
+        if lane.since is None or lane.doing is None:
+            return f"{told} has not begun"
+        _, number, index = lane.doing
+        what = f"indices {indices_in_words(index)}" if index is not None else "the next samples of its stream"
+        text = f"{told} has been fetching batch {number} ({what}) for {time.monotonic() - lane.since:.1f} seconds"
+        frame = sys._current_frames().get(thread.ident or 0)
+        return f"{text}; its Python stack:\n{''.join(traceback.format_stack(frame))}" if frame else text
+
+    def close(self, is_hurried: Callable[[], bool] | None = None) -> None:
+        """End the workers after their current work. May be called more than once.
+
+        Args:
+            is_hurried: called during the wait for them; returning True ends the wait.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        if self.is_foreign:
+            return
+        self._stopping = True
+        self._come.ring()  # Otherwise a thread that waits for an answer would wait forever.
+        for lane in self._lanes:
+            lane.ask("stop")
+        deadline = time.monotonic() + deadlines.GRACE
+        for thread in self.workers:
+            if thread.ident is not None and thread is not threading.current_thread():
+                _join(thread, deadline, is_hurried)
+        self.inbox.clear()
+
+    def _answer(self, answer: ThreadAnswer) -> None:
+        with self._lock:
+            self._unanswered[answer.worker] -= 1
+            self.inbox.append(answer)
+        self._come.ring()
+
+
+def _join(thread: threading.Thread, deadline: float, is_hurried: Callable[[], bool] | None) -> None:
+    while thread.is_alive() and (left := deadline - time.monotonic()) > 0:
+        if is_hurried is not None and is_hurried():
+            return
+        thread.join(min(left, _LOOK_SECONDS))
+
+
+class _Lane:
+    """The tasks of one thread, and what it is doing."""
+
+    def __init__(self) -> None:
+        # Not a deque and a semaphore: if a signal handler raised between the two, a task would be left that the thread
+        # is not woken for, and every later task would wake it for the one before.
+        self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.doing: tuple[int, int, Any] | None = None
+        self.since: float | None = None
+
+    def begin(self, task: tuple[int, int, Any]) -> None:
+        self.doing, self.since = task, time.monotonic()
+
+    def end(self) -> None:
+        self.doing = self.since = None
+
+    def ask(self, task: Any) -> None:
+        self.tasks.put(task)
+
+    def next(self) -> Any:
+        """Wait for the next task. The last one is "stop", which `close` sends, also at interpreter exit."""
+        return self.tasks.get()
+
+
+class _Worker:
+    """Runs in one thread: task after task, with the fetcher of the current epoch."""
+
+    def __init__(self, group: ThreadWorkers, worker: int, arguments: Any, iterator: WorkerIterator) -> None:
+        self.group = group
+        self.worker = worker
+        self.lane = group._lanes[worker]
+        self.arguments: Any = arguments
+        self.is_stream = arguments[0] == _torch.DatasetKind.Iterable
+        self.init_fn = iterator._worker_init_fn
+        self.sample_id = iterator._sample_id
+        self.terms = iterator._terms()
+        seed = int(iterator._base_seed) + worker
+        self.info = WorkerInfo(id=worker, num_workers=iterator._num_workers, seed=seed, dataset=iterator._dataset)
+        self.seeding: SampleSeeding | StreamSeeding | None = None
+        if self.terms["seed"] is not None and not self.is_stream:
+            # The global generators belong to the whole process: parallel threads cannot seed them per sample.
+            self.seeding = SampleSeeding(self.terms["seed"], False)
+        self.reporter = Reporter(self.terms["snapshot_every"], False)
+        self.fetcher: Any = None
+        # Where the last epoch of a stream stopped, if known.
+        self.before: dict[str, Any] | None = None
+        # Error from before the first batch of an epoch; sent as the answer to the next request.
+        self.failure: BaseException | None = None
+        # Setup failures are permanent: the worker is unusable.
+        self.failure_of_set_up: BaseException | None = None
+        self.ended = False
+        self.is_set_up = False
+
+    def run(self) -> None:
+        _torch.set_worker_info_of_thread(self.info)
+        places, epoch = self.terms["places"], self.terms["epoch"]
+        resumed = places[self.worker] if self.is_stream and self.worker < len(places) else None
+        try:
+            if self.init_fn is not None:
+                self.init_fn(self.worker)
+            self.is_set_up = True
+        except BaseException as error:  # Any exception: a consumer waits for this worker.
+            self.failure = self.failure_of_set_up = error
+        else:
+            if resumed is not None and resumed["over"]:
+                # First restore how the finished epoch left the dataset, then begin the requested epoch.
+                if resumed["state"]:
+                    self._begin(resumed, max(epoch - 1, 0))
+                resumed, self.before = None, resumed
+            self._begin(resumed, epoch)
+        while True:
+            task = self.lane.next()
+            if task == "stop" or self.group._stopping:
+                return
+            if task[0] == "resume":
+                self.ended, self.failure = False, self.failure_of_set_up
+                if self.is_set_up:
+                    self._begin(None, task[1])
+            else:
+                self._answer(*task)
+            # So that neither a batch nor its indices are kept while this thread waits.
+            del task
+
+    def _begin(self, resumed: dict[str, Any] | None, epoch: int) -> None:
+        self.fetcher = None  # A fetcher left from another epoch must not be used for this one.
+        if self.is_stream and self.terms["seed"] is not None:
+            self.seeding = StreamSeeding(self.terms["seed"], False, self.worker, epoch)
+        try:
+            every = self.terms["snapshot_every"]
+            run = self.terms["run"]
+            arguments = (*self.arguments, self.seeding, resumed, self.sample_id, self.before, every, run)
+            with self.seeding.batch() if self.is_stream and self.seeding is not None else contextlib.nullcontext():
+                self.fetcher = make_fetcher(*arguments)
+            self.reporter.begin(self.fetcher)
+        except BaseException as error:  # Any exception: a consumer waits for this worker.
+            self.failure = error
+
+    def _answer(self, epoch: int, number: int, index: Any, loader_epoch: int) -> None:
+        answer = ThreadAnswer(self.worker, epoch, number)
+        if self.ended:
+            answer.ended = True
+        elif self.failure is not None or self.fetcher is None:
+            answer.error = self.failure or RuntimeError("this worker could not begin: see its first error")
+            self.failure = None
+        else:
+            self.lane.begin((epoch, number, index))
+            try:
+                answer.content = self._fetched(index, loader_epoch)
+                answer.held = self.group.bytes_ahead.hold(bytes_of(answer.content))
+            except BaseException as error:  # Any exception: a consumer waits for this batch.
+                if isinstance(error, StopIteration) and self.is_stream:
+                    self.ended = answer.ended = True
+                else:
+                    answer.error = error
+            try:
+                answer.report = self.reporter.report(self.fetcher)
+            except BaseException as error:  # A dataset's state_dict may raise anything, too.
+                answer.error = answer.error or error
+            self.lane.end()
+        self.group._answer(answer)
+        del answer  # The traceback of its error would keep it alive, and with it the samples.
+
+    def _fetched(self, index: Any, epoch: int) -> Any:
+        if self.seeding is None:
+            return self.fetcher.fetch(index)
+        self.seeding.begin(epoch)
+        with self.seeding.batch():
+            return self.fetcher.fetch(index)
+
+
+_live: weakref.WeakSet[ThreadWorkers] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for group in list(_live):
+        group.close()

@@ -1,0 +1,504 @@
+"""`split_by_class`: one pass over a stream feeds a loader for every class."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import errno
+import gc
+import os
+import pickle
+import threading
+import weakref
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from sluicegate import DataLoader, IterableDataset, split_by_class
+from sluicegate.by_class.spill_file import SpillFile
+from sluicegate.system import deadlines
+
+
+def stream(text: str) -> list[dict[str, Any]]:
+    """One sample a letter, whose class that is."""
+    return [{"kind": letter, "x": place} for place, letter in enumerate(text)]
+
+
+def places(loader: Any) -> list[int]:
+    return [place for batch in loader for place in batch["x"].tolist()]
+
+
+def expected(text: str, letter: str) -> list[int]:
+    return [place for place, each in enumerate(text) if each == letter]
+
+
+def in_threads(loaders: Any, names: str, read: Any = places) -> dict[str, Any]:
+    """Reads every class in a thread of its own."""
+    found: dict[str, Any] = {}
+
+    def run(name: str) -> None:
+        try:
+            found[name] = read(loaders[name])
+        except Exception as error:  # it is compared
+            found[name] = error
+
+    threads = [threading.Thread(target=run, args=(name,), name=f"reader-{name}") for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    return found
+
+
+@pytest.mark.parametrize("when_full", ["block", "drop", "spill"])
+def test_every_class_gets_its_samples_in_the_order_of_the_stream(when_full: str) -> None:
+    text = "abcabbcaaacb" * 5
+    loaders = split_by_class(stream(text), "kind", batch_size=4, when_full=when_full)
+    assert isinstance(loaders, collections.abc.Mapping)
+    assert isinstance(loaders["a"], DataLoader)
+    assert loaders["a"] is loaders["a"]
+    assert {name: places(loader) for name, loader in loaders.items()} == {name: expected(text, name) for name in "abc"}
+    assert loaders.dropped == {}
+    # And again, in another pass.
+    assert {name: places(loaders[name]) for name in "cba"} == {name: expected(text, name) for name in "cba"}
+
+
+def test_batches_are_of_one_class_and_loader_arguments_are_the_loaders() -> None:
+    loaders = split_by_class(stream("abab" * 5), "kind", batch_size=3, drop_last=True, collate_fn=list)
+    batches = list(loaders["b"])
+    assert [len(batch) for batch in batches] == [3, 3, 3]
+    assert {sample["kind"] for batch in batches for sample in batch} == {"b"}
+    assert [sample["x"] for sample in split_by_class(stream("aab"), "kind", None)["a"]] == [0, 1]
+
+
+class Pair(NamedTuple):
+    image: int
+    kind: Any
+
+
+@pytest.mark.parametrize(
+    ("label", "samples"),
+    [
+        (1, [(0, "a"), (1, "b"), (2, "a")]),
+        ("kind", [Pair(0, "a"), Pair(1, "b"), Pair(2, "a")]),
+        (lambda sample: "ab"[sample[0] % 2], [(0,), (1,), (2,)]),
+    ],
+)
+def test_the_label_is_a_field_or_a_function(label: Any, samples: Any) -> None:
+    loaders = split_by_class(samples, label, batch_size=None)
+    assert [sample[0] for sample in loaders["a"]] == [0, 2]
+    assert [sample[0] for sample in loaders["b"]] == [1]
+
+
+@pytest.mark.parametrize("make", [torch.tensor, np.int64, np.array, lambda number: torch.tensor([number])])
+def test_labels_that_are_tensors_count_as_their_numbers(make: Any) -> None:
+    samples = [(place, make(place % 2)) for place in range(6)]
+    loaders = split_by_class(samples, 1, batch_size=None)
+    assert sorted(loaders) == [0, 1]
+    assert [place for place, _ in loaders[1]] == [1, 3, 5]
+    assert list(split_by_class(samples, 1, classes=torch.arange(2))) == [0, 1]
+
+
+def test_classes_are_found_as_the_stream_goes() -> None:
+    loaders = split_by_class(stream("aab" + "a" * 20 + "c"), "kind", batch_size=50, buffer_size=4)
+    assert loaders.classes_seen == []
+    assert list(loaders) == ["a", "b"]
+    assert len(loaders) == 2
+    with pytest.raises(KeyError, match=r"no class 'c': found as far as the buffers reach: \['a', 'b'\]"):
+        loaders["c"]
+    assert "b" in loaders
+    assert "c" not in loaders
+    assert len(places(loaders["a"])) == 22
+    assert loaders.classes_seen == ["a", "b", "c"]
+    assert places(loaders["c"]) == [23]
+
+
+def test_classes_that_are_given() -> None:
+    loaders = split_by_class(stream("ab"), "kind", classes=["b", "a", "empty"])
+    assert list(loaders) == ["b", "a", "empty"]
+    assert loaders.classes_seen == []
+    with pytest.raises(KeyError, match=r"no class 'c': the classes given are \['b', 'a', 'empty'\]"):
+        loaders["c"]
+    assert places(loaders["empty"]) == []
+
+
+def test_a_sample_of_another_class_is_an_error_once_or_is_dropped() -> None:
+    loaders = split_by_class(stream("abxa"), "kind", classes="ab", batch_size=None)
+    iterator = iter(loaders["a"])
+    assert next(iterator)["x"] == 0
+    with pytest.raises(ValueError, match=r"sample 2 of this stream is of class 'x', .* \['a', 'b'\]: .* other='drop'"):
+        next(iterator)
+    assert [sample["x"] for sample in iterator] == [3]
+    assert [sample["x"] for sample in loaders["b"]] == [1]
+    loaders = split_by_class(stream("abxaxx"), "kind", classes="ab", other="drop")
+    assert places(loaders["a"]) == [0, 3]
+    assert loaders.dropped == {"x": 3}
+
+
+def test_block_is_an_error_where_one_thread_reads_both() -> None:
+    loaders = split_by_class(stream("a" + "b" * 9 + "a"), "kind", batch_size=None, buffer_size=4)
+    first, second = iter(loaders["a"]), iter(loaders["b"])
+    assert next(first)["x"] == 0
+    with pytest.raises(RuntimeError) as caught:
+        next(first)
+    text = str(caught.value)
+    for part in ("class 'a'", "class 'b'", "4 samples", "this very thread reads both", "buffer_size", "'spill'"):
+        assert part in text
+    # Nothing is lost by it.
+    assert [next(second)["x"] for _ in range(9)] == list(range(1, 10))
+    assert [sample["x"] for sample in first] == [10]
+    assert list(second) == []
+
+
+def test_block_is_an_error_where_nobody_can_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread()])
+    with pytest.raises(RuntimeError, match="nobody reads that class"):
+        places(split_by_class(stream("b" * 9 + "a"), "kind", classes="ab", buffer_size=4)["a"])
+
+
+def test_block_gives_others_some_time_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines, "SPLIT_GRACE", 0.2)
+    go_on = threading.Event()
+    bystander = threading.Thread(target=go_on.wait)
+    bystander.start()
+    try:
+        with pytest.raises(RuntimeError, match="nobody reads that class"):
+            places(split_by_class(stream("b" * 9 + "a"), "kind", classes="ab", buffer_size=4)["a"])
+    finally:
+        go_on.set()
+        bystander.join()
+
+
+def test_block_is_an_error_where_the_reader_has_ended_or_waits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines, "SPLIT_GRACE", 0.2)
+    loaders = split_by_class(stream("a" + "b" * 9 + "ac"), "kind", batch_size=None, classes="abc", buffer_size=4)
+    kept = []
+
+    def begin() -> None:
+        kept.append(iter(loaders["b"]))
+        next(kept[0])
+
+    thread = threading.Thread(target=begin, name="gone")
+    thread.start()
+    thread.join()
+    next(iterator := iter(loaders["a"]))
+    with pytest.raises(RuntimeError, match="thread gone, which read that class, has ended"):
+        next(iterator)
+
+
+def test_two_threads_that_wait_for_each_other_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadlines, "SPLIT_GRACE", 0.2)
+    # The one reads b, but asks for c now; the other asks for a.
+    loaders = split_by_class(stream("b" * 9 + "ac"), "kind", batch_size=None, classes="abc", buffer_size=4)
+
+    def read(loader: Any) -> Any:
+        kept = iter(loaders["b"]) if loader is loaders["c"] else None
+        return list(loader), kept
+
+    found = in_threads(loaders, "ac", read)
+    assert all(isinstance(error, RuntimeError) for error in found.values())
+    assert all("'b', whose buffer is full" in str(error) for error in found.values())
+
+
+@pytest.mark.parametrize("buffer_size", [1, 3, 100])
+def test_threads_read_at_their_own_pace(buffer_size: int) -> None:
+    text = "aabc" * 200 + "b" * 300 + "cab" * 50 + "c" * 200
+    loaders = split_by_class(stream(text), "kind", batch_size=7, classes="abc", buffer_size=buffer_size)
+    for _ in range(2):  # Passes, for which nobody waits for anybody.
+        assert in_threads(loaders, "abc") == {name: expected(text, name) for name in "abc"}
+    assert loaders.dropped == {}
+
+
+def test_threads_may_run_through_passes_without_meeting() -> None:
+    text = "abc" * 100
+    loaders = split_by_class(stream(text), "kind", batch_size=7, classes="abc", buffer_size=1000)
+    barrier = threading.Barrier(3)
+
+    def read(loader: Any) -> Any:
+        found = []
+        for _ in range(5):
+            barrier.wait(30)
+            found.append(places(loader))
+        return found
+
+    found = in_threads(loaders, "abc", read)
+    assert found == {name: [expected(text, name)] * 5 for name in "abc"}
+
+
+def test_a_thread_that_begins_late_gets_everything() -> None:
+    text = "b" * 20 + "a"
+    loaders = split_by_class(stream(text), "kind", classes="ab", buffer_size=4)
+    waits = threading.Event()
+    found = []
+
+    def read() -> None:
+        waits.wait(30)
+        found.append(places(loaders["b"]))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    timer = threading.Timer(0.2, waits.set)
+    timer.start()
+    assert places(loaders["a"]) == [20]
+    thread.join(60)
+    timer.join()
+    assert found == [list(range(20))]
+
+
+def test_drop_keeps_the_oldest_and_counts() -> None:
+    loaders = split_by_class(stream("b" * 9 + "a" + "b"), "kind", classes="ab", buffer_size=4, when_full="drop")
+    assert places(loaders["a"]) == [9]
+    assert places(loaders["b"]) == [0, 1, 2, 3]
+    assert loaders.dropped == {"b": 6}
+
+
+def open_files(folder: Path) -> int:
+    found = 0
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found += os.readlink(f"/proc/self/fd/{descriptor}").startswith(f"{folder}/")
+    return found
+
+
+def test_spill_keeps_everything_in_order_and_is_freed(tmp_path: Path) -> None:
+    text = "b" * 50 + "a" + "b" * 3
+    loaders = split_by_class(
+        stream(text), "kind", classes="ab", batch_size=None, buffer_size=4, when_full="spill", spill_dir=tmp_path
+    )
+    iterator = iter(loaders["a"])
+    assert next(iterator)["x"] == 50
+    assert open_files(tmp_path) == 1
+    assert list(tmp_path.iterdir()) == []
+    assert list(iterator) == []
+    assert [sample["x"] for sample in loaders["b"]] == expected(text, "b")
+    assert places(split_by_class(stream(text), "kind", when_full="spill", buffer_size=2)["b"]) == expected(text, "b")
+    next(iter(loaders["a"]))
+    assert open_files(tmp_path) == 1
+    loaders.close()
+    assert open_files(tmp_path) == 0
+    with pytest.raises(RuntimeError, match="was closed"):
+        iter(loaders["a"])
+
+
+def test_a_disk_that_is_full_is_named_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaders = split_by_class(
+        stream("bbba"), "kind", classes="ab", batch_size=None, buffer_size=1, when_full="spill", spill_dir=tmp_path
+    )
+    iterator = iter(loaders["a"])
+
+    def full(*arguments: Any) -> int:
+        raise OSError(errno.ENOSPC, "x")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        with pytest.raises(OSError, match=r"No space left on device: a sample of .* can't be spilled") as caught:
+            next(iterator)
+        assert caught.value.filename == str(tmp_path)
+        assert caught.value.errno == errno.ENOSPC
+    assert next(iterator)["x"] == 3
+    assert [sample["x"] for sample in loaders["b"]] == [0, 1, 2]
+
+
+def test_a_sample_that_can_not_be_spilled_is_dropped_with_its_error() -> None:
+    samples = [("b", 0), ("b", lambda: 0), ("b", 2), ("a", 3)]
+    loaders = split_by_class(samples, 0, classes="ab", batch_size=None, buffer_size=1, when_full="spill")
+    iterator = iter(loaders["a"])
+    with pytest.raises(Exception, match="pickle"):
+        next(iterator)
+    assert next(iterator)[1] == 3
+    assert [number for _, number in loaders["b"]] == [0, 2]
+    assert loaders.dropped == {"b": 1}
+
+
+def test_a_spilled_row_does_not_take_its_table_along() -> None:
+    table = torch.arange(1_000_000.0).view(1000, 1000)
+    spilled = SpillFile(None)
+    spilled.append({"row": table[3], "whole": table[:2].clone()})
+    assert spilled.bytes_on_disk < 20_000
+    back = spilled.popleft()
+    assert torch.equal(back["row"], table[3])
+    assert torch.equal(back["whole"], table[:2])
+    assert (len(spilled), spilled.bytes_on_disk) == (0, 0)
+    with pytest.raises(IndexError, match="empty SpillFile"):
+        spilled.popleft()
+    spilled.close()
+    spilled.close()
+
+
+def test_an_error_of_the_stream_goes_to_who_reads_and_the_others_are_told() -> None:
+    def breaking() -> Any:
+        yield from stream("ab")
+        raise OSError("the disk is gone")
+
+    loaders = split_by_class(breaking(), "kind", classes="ab", batch_size=None)
+    first, second = iter(loaders["a"]), iter(loaders["b"])
+    assert next(first)["x"] == 0
+    with pytest.raises(OSError, match="the disk is gone") as caught:
+        next(first)
+    assert "raised by sample 2 of this stream" in "\n".join(getattr(caught.value, "__notes__", []))
+    assert next(second)["x"] == 1
+    with pytest.raises(RuntimeError, match=r"while class 'a' was reading it.*OSError: the disk is gone"):
+        next(second)
+    with pytest.raises(StopIteration):
+        next(first)
+
+
+def test_a_stream_that_goes_on_after_an_error_is_read_on() -> None:
+    class Flaky(IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            self.place = -1
+            return self
+
+        def __next__(self) -> Any:
+            self.place += 1
+            if self.place == 2:
+                raise ValueError("two")
+            if self.place == 6:
+                raise StopIteration
+            return {"kind": "ab"[self.place % 2], "x": self.place}
+
+    loaders = split_by_class(Flaky(), "kind", classes="ab", batch_size=None)
+    iterator = iter(loaders["a"])
+    assert next(iterator)["x"] == 0
+    with pytest.raises(ValueError, match="two"):
+        next(iterator)
+    assert [sample["x"] for sample in iterator] == [4]
+    assert [sample["x"] for sample in loaders["b"]] == [1, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("label", "error", "text"),
+    [("missing", KeyError, "missing"), (lambda sample: [sample["x"]], TypeError, "unhashable")],
+)
+def test_a_sample_without_a_class_is_named(label: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text) as caught:
+        list(split_by_class(stream("ab"), label))
+    assert "the class of sample 0 of this stream" in "\n".join(getattr(caught.value, "__notes__", []))
+
+
+def test_a_second_iteration_in_one_pass_is_an_error_while_others_read() -> None:
+    loaders = split_by_class(stream("ab" * 20), "kind", batch_size=None, classes="ab")
+    first, second = iter(loaders["a"]), iter(loaders["b"])
+    next(first)
+    next(second)
+    with pytest.raises(RuntimeError, match="class 'a' was iterated before in the running pass"):
+        iter(loaders["a"])
+    assert next(first)["x"] == 2
+    loaders.new_pass()
+    with pytest.raises(RuntimeError, match="left for a new one"):
+        next(second)
+    assert next(iter(loaders["a"]))["x"] == 0
+
+
+def test_a_loop_that_was_left_begins_anew() -> None:
+    loaders = split_by_class(stream("ab" * 20), "kind", batch_size=None, classes="ab")
+    for _ in range(3):
+        for (place, one), other in zip(enumerate(loaders["a"]), loaders["b"], strict=False):
+            assert (one["x"], other["x"]) == (2 * place, 2 * place + 1)
+            if place == 5:
+                break
+        del one, other
+        gc.collect()
+
+
+def test_who_leaves_early_is_waited_for_no_longer() -> None:
+    loaders = split_by_class(
+        stream("b" + "a" * 3 + "b" * 50 + "a"), "kind", batch_size=None, classes="ab", buffer_size=4
+    )
+    iterator = iter(loaders["b"])
+    assert next(iterator)["x"] == 0
+    del iterator
+    gc.collect()
+    assert [sample["x"] for sample in loaders["a"]] == [1, 2, 3, 54]
+    assert loaders.dropped == {"b": 50}
+
+
+def test_what_nobody_read_is_counted_when_the_next_pass_begins() -> None:
+    loaders = split_by_class(stream("aabbb"), "kind", classes="ab")
+    assert places(loaders["a"]) == places(loaders["a"]) == [0, 1]
+    assert loaders.dropped == {"b": 3}
+    assert places(loaders["b"]) == [2, 3, 4]
+
+
+def test_set_epoch_reaches_the_iterable() -> None:
+    class Told(IterableDataset[Any]):
+        epoch = 0
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+        def __iter__(self) -> Any:
+            yield from stream("ab"[self.epoch] * 2)
+
+    loaders = split_by_class(Told(), "kind", classes="ab")
+    loaders.set_epoch(1)
+    assert [places(loaders[name]) for name in "ab"] == [[], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"num_workers": 2}, ValueError, "num_workers=0, but got num_workers=2: every worker"),
+        ({"when_full": "wait"}, ValueError, "when_full should be one of"),
+        ({"other": "keep"}, ValueError, "other should be"),
+        ({"buffer_size": 0}, ValueError, "buffer_size should be 1 or more"),
+        ({"label": 2.5}, TypeError, "label should be"),
+    ],
+)
+def test_arguments_that_are_refused(arguments: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        split_by_class(stream("ab"), **{"label": "kind", **arguments})
+
+
+def test_a_class_can_not_leave_its_process() -> None:
+    loaders = split_by_class(stream("ab"), "kind", classes="ab")
+    with pytest.raises(TypeError, match="fed by one pass in one process"):
+        pickle.dumps(loaders["a"].dataset)
+    with pytest.raises(RuntimeError, match="belongs to process"):
+        list(DataLoader(loaders["a"].dataset, num_workers=1, multiprocessing_context="fork"))
+
+
+def test_workers_may_load_the_stream() -> None:
+    class Kinds(torch.utils.data.Dataset[Any]):
+        def __len__(self) -> int:
+            return 30
+
+        def __getitem__(self, index: int) -> Any:
+            return {"kind": index % 3, "x": index}
+
+    loaders = split_by_class(DataLoader(Kinds(), batch_size=None, num_workers=2), "kind", batch_size=4)
+    assert {name: places(loaders[name]) for name in loaders} == {name: list(range(name, 30, 3)) for name in range(3)}
+
+
+def test_it_is_freed_with_what_waits() -> None:
+    class Heavy:
+        pass
+
+    samples = [("b", Heavy()), ("a", Heavy())]
+    watched = weakref.ref(samples[0][1])
+    loaders = split_by_class(samples, 0, classes="ab", batch_size=None)
+    next(iter(loaders["a"]))
+    del samples[:]
+    with loaders:
+        assert watched() is not None
+    gc.collect()
+    assert watched() is None
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile", "after"])
+def test_a_class_has_no_state_of_its_own(when: str) -> None:
+    loaders = split_by_class([("a", 1), ("b", 2), ("a", 3)], 0, classes=["a", "b"], batch_size=1)
+    loader = loaders["a"]
+    iterator = iter(()) if when == "before" else iter(loader)
+    if when == "meanwhile":
+        next(iterator)
+    elif when == "after":
+        assert len(list(iterator)) == 2
+    with pytest.raises(RuntimeError, match=r"state_dict: the loader of class 'a' has no state of its own.* mapping"):
+        loader.state_dict()
+    with pytest.raises(RuntimeError, match=r"load_state_dict: .* mapping"):
+        loader.load_state_dict({})

@@ -1,0 +1,104 @@
+"""After a signal's exception at any call, threads go on: a batch may be lost, but nothing waits forever.
+
+`SLUICEGATE_INTERRUPTS=1` interrupts every call; the default is every 11th, another one in each kind of loader.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from torch.utils.data import Dataset
+
+from doubles.interrupted_call import Interrupt, InterruptedCall
+from sluicegate import DataLoader, split_by_class
+from sluicegate.worker.shared_workers import share_workers
+
+STRIDE = int(os.environ.get("SLUICEGATE_INTERRUPTS", "11"))
+SAMPLES = 24
+NEVER = -1
+
+
+class Numbers(Dataset[int]):
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+def loader_of(numbers: Numbers, **arguments: Any) -> DataLoader[Any]:
+    return DataLoader(numbers, batch_size=2, num_workers=2, worker_type="thread", **arguments)
+
+
+def values(batches: Any) -> list[int]:
+    return [value for batch in batches for value in batch.tolist()]
+
+
+def received(iterator: Iterator[Any], interrupted: InterruptedCall) -> list[Any]:
+    """Takes every batch, and goes on after the exception."""
+    batches: list[Any] = []
+    with interrupted.armed():
+        while True:
+            try:
+                batches.append(next(iterator))
+            except Interrupt:
+                pass
+            except StopIteration:
+                return batches
+
+
+def check_threads(interrupted: InterruptedCall) -> None:
+    seen = values(received(iter(loader_of(Numbers())), interrupted))
+    assert seen == sorted(set(seen)), interrupted.place
+
+
+def check_persistent_threads(interrupted: InterruptedCall) -> None:
+    loader = loader_of(Numbers(), persistent_workers=True)
+    received(iter(loader), interrupted)
+    assert values(loader) == list(range(SAMPLES)), interrupted.place
+
+
+def check_shared_threads(interrupted: InterruptedCall) -> None:
+    numbers = Numbers()
+    loader, other = loader_of(numbers), loader_of(numbers)
+    share_workers(other, loader)
+    others = iter(other)
+    next(others)
+    found: list[int] = []
+    reading = threading.Thread(target=lambda: found.extend(values(others)), daemon=True)
+    iterator = iter(loader)
+    reading.start()
+    received(iterator, interrupted)
+    reading.join(30)
+    assert found == list(range(2, SAMPLES)), interrupted.place
+
+
+def check_split(interrupted: InterruptedCall) -> None:
+    stream = [("ab"[number % 2], number) for number in range(SAMPLES)]
+    split = split_by_class(stream, label=0, classes=["a", "b"], batch_size=None, buffer_size=SAMPLES)
+    found: list[int] = []
+    others = iter(split["b"])
+    reading = threading.Thread(target=lambda: found.extend(number for _, number in others), daemon=True)
+    iterator = iter(split["a"])
+    reading.start()
+    received(iterator, interrupted)
+    reading.join(30)
+    assert not reading.is_alive(), interrupted.place
+    assert found == sorted(set(found)), interrupted.place
+
+
+@pytest.mark.timeout(900 if STRIDE < 11 else 120)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("check", [check_threads, check_persistent_threads, check_shared_threads, check_split])
+def test_no_thread_waits_forever_after_an_interrupt(check: Callable[[InterruptedCall], None]) -> None:
+    counting = InterruptedCall(NEVER)
+    check(counting)
+    assert counting.calls > 100
+    # Those of the wait itself are made as often as it takes.
+    for number in range(1 + len(check.__name__) % STRIDE, counting.calls + 1, STRIDE):
+        check(InterruptedCall(number))

@@ -1,0 +1,158 @@
+"""Which package may import which: the layers of `python/sluicegate`, and no cycle between its modules."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import sluicegate
+
+PACKAGE = Path(sluicegate.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# Modules at the top that any package may import; they import only each other.
+LEAVES = {
+    "_core",
+    "_torch",
+    "checked_number",
+    "error_note",
+    "named_error",
+    "packing",
+    "path_pattern",
+    "paths",
+    "progress_line",
+}
+
+# From the bottom to the top. A package imports the leaves and what its row names, nothing else.
+LAYERS: dict[str, set[str]] = {
+    "system": set(),
+    "shared": set(),
+    "rng": set(),
+    "state": {"rng"},
+    "transforms": {"rng"},
+    "sampler": set(),
+    "device": set(),
+    "image": {"rng", "transforms"},
+    "native": {"image"},
+    "recognition": {"native", "rng", "transforms"},
+    "stream": {"image", "native", "rng", "state", "system", "transforms"},
+    "formats": {"image", "native", "stream"},
+    "order": {"rng", "sampler", "state", "stream"},
+    "fetch": {"formats", "native", "recognition", "rng", "sampler", "state", "stream"},
+    "worker": {"device", "fetch", "order", "recognition", "rng", "state", "stream", "system"},
+    "loader_state": {"order", "rng", "sampler", "state", "stream"},
+    "loader": {
+        "device", "fetch", "loader_state", "native", "order", "recognition", "rng", "sampler", "state", "stream",
+        "system", "worker",
+    },
+    "by_class": {
+        "formats", "loader", "loader_state", "recognition", "rng", "sampler", "state", "stream", "system", "worker",
+    },
+    "writers": {"formats", "loader", "system"},
+    "accelerate": {"loader", "order", "rng", "sampler", "state"},
+}  # fmt: skip
+
+# What users see, made of all of these. The command uses only what users see.
+FACE = {"__init__", "__main__", "_utils", "cli", "distributed"}
+
+
+class Import(NamedTuple):
+    """That one module of the package imports another."""
+
+    importer: str
+    imported: str
+    is_for_types: bool
+
+    @property
+    def packages(self) -> tuple[str, str]:
+        return self.importer.split(".")[0], self.imported.split(".")[0]
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+NAMES = {name_of(path): path for path in MODULES}
+
+
+def resolved(name: str) -> str | None:
+    """The module of the package that `name` is or is in."""
+    while name and name not in NAMES and name != "_core":
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def imports_of(importer: str, text: str, is_package: bool) -> Iterator[Import]:
+    """Return what `importer` imports of the package, at its top, in functions, and for types alone."""
+    tree = ast.parse(text)
+    blocks = [each for each in ast.walk(tree) if isinstance(each, ast.If) and ast.unparse(each.test) == "TYPE_CHECKING"]
+    for_types = {id(node) for block in blocks for node in ast.walk(block)}
+    folder = importer.split(".") if is_package and importer != "__init__" else importer.split(".")[:-1]
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        if node.level:
+            start = folder[: len(folder) - (node.level - 1)]
+        elif (node.module or "").split(".")[0] == "sluicegate":
+            start = []
+        else:
+            continue
+        inside = (node.module or "").split(".")[0 if node.level else 1 :]
+        for alias in node.names:
+            found = resolved(".".join([*start, *filter(None, inside), alias.name]))
+            if found is not None and found != importer:
+                yield Import(importer, found, id(node) in for_types)
+
+
+IMPORTS = [
+    found for name, path in NAMES.items() for found in imports_of(name, path.read_text(), path.name == "__init__.py")
+]
+
+
+def test_every_import_is_seen() -> None:
+    assert len(NAMES) > 200
+    assert len(IMPORTS) > 900
+    text = "from . import a\nfrom .b import c\ndef f():\n    from sluicegate.rng import sample\n"
+    found = [each.imported for each in imports_of("stream.shard", text + "from .reader import x", False)]
+    assert found == ["stream", "stream", "stream.reader", "rng.sample"]
+
+
+def test_every_package_has_a_layer() -> None:
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert packages == LAYERS.keys() | (FACE & packages)
+    assert {path.stem for path in PACKAGE.glob("*.py")} == (LEAVES | FACE) - packages - {"_core"}
+
+
+def test_layers_point_down() -> None:
+    rank = {package: number for number, package in enumerate(LAYERS)}
+    assert [(each, wanted) for each in LAYERS for wanted in LAYERS[each] if rank[wanted] >= rank[each]] == []
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_a_package_imports_only_what_is_below_it(package: str) -> None:
+    allowed = LAYERS[package] | LEAVES | {package}
+    found = [each for each in IMPORTS if each.packages[0] == package]
+    assert [each for each in found if each.packages[1] not in allowed and not each.is_for_types] == []
+    # A row names nothing that is not imported.
+    assert LAYERS[package] - {each.packages[1] for each in found} == set()
+
+
+def test_leaves_import_only_leaves() -> None:
+    found = [each for each in IMPORTS if each.packages[0] in LEAVES]
+    assert [each for each in found if each.packages[1] not in LEAVES] == []
+
+
+def test_no_cycle_between_modules() -> None:
+    graph: dict[str, set[str]] = {name: set() for name in NAMES}
+    for each in IMPORTS:
+        # A package's modules exist before it does: what it offers is made of them.
+        is_own_package = each.importer.startswith(f"{each.imported}.")
+        if not each.is_for_types and not is_own_package and each.packages[0] not in FACE:
+            graph[each.importer].add(each.imported)
+    graphlib.TopologicalSorter(graph).prepare()

@@ -1,0 +1,498 @@
+"""What workers need reaches them: under every start method, once, with nothing left behind."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import io
+import multiprocessing
+import multiprocessing.forkserver
+import multiprocessing.spawn
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing import reduction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.multiprocessing
+
+from checks.programs import Run
+from sluicegate import SharedList
+from sluicegate.worker.payload import Payload
+
+METHODS = ["fork", "spawn", "forkserver"]
+PICKLING = ["spawn", "forkserver"]
+WORKERS = 2  # The second one tells whether what was pickled for the first serves all.
+
+
+class Images:
+    """A dataset that counts how often it is pickled, in the process that pickles it."""
+
+    pickled = 0
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__ |= attributes
+
+    def collate(self, samples: Any) -> Any:
+        return samples
+
+    def __getstate__(self) -> dict[str, Any]:
+        type(self).pickled += 1
+        return self.__dict__
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers(run: Run) -> None:
+    """Start what multiprocessing keeps running, so that its descriptors are not taken for leaks."""
+    run("")
+    multiprocessing.Value("i")
+    process = multiprocessing.get_context("forkserver").Process(target=int)
+    process.start()
+    process.join()
+    process.close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    gc.collect()
+    before = descriptors()
+    yield
+    gc.collect()
+    # Torch keeps its line to the process that looks after such files.
+    assert descriptors() == before or "by_file_name" in request.node.name
+
+
+def descriptors() -> dict[str, str]:
+    found = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+        except OSError:  # The one that lists.
+            continue
+    return found
+
+
+class CustomContext(multiprocessing.context.SpawnContext):
+    """A user's own."""
+
+
+def report(number: int, needs: Payload, look: Callable[..., Any], results: Any) -> None:
+    results.put((number, look(number, **needs.load())))
+
+
+def in_workers(context: Any, look: Callable[..., Any], **objects: Any) -> list[Any]:
+    """What `look` gives in each worker; the payload is closed when the last has been started."""
+    if isinstance(context, str):
+        context = multiprocessing.get_context(context)
+    results = context.SimpleQueue()
+    needs = Payload(objects)
+    workers = [context.Process(target=report, args=(number, needs, look, results)) for number in range(WORKERS)]
+    for worker in workers:
+        worker.start()
+    needs.close()
+    found = dict(results.get() for _ in workers)
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+        worker.close()
+    results.close()
+    return [found[number] for number in range(WORKERS)]
+
+
+def look_at_identity(_: int, dataset: Any, collate_fn: Any, init: Any) -> Any:
+    left = [link for link in descriptors().values() if "sluicegate-payload" in link]
+    maps = Path("/proc/self/maps").read_text()
+    return collate_fn.__self__ is dataset, init.args[0] is dataset, left, "sluicegate-payload" in maps
+
+
+@pytest.mark.parametrize("method", ["fork", CustomContext(), "forkserver"])
+def test_a_bound_method_and_its_dataset_stay_one_and_nothing_is_left_open(method: Any) -> None:
+    dataset = Images()
+    found = in_workers(
+        method, look_at_identity, dataset=dataset, collate_fn=dataset.collate, init=functools.partial(print, dataset)
+    )
+    assert found == [(True, True, [], False)] * WORKERS
+
+
+def fill(number: int, dataset: Any) -> Any:
+    dataset.table[number] = number + 1
+    # Torch keeps one open for each storage; the one that came is closed.
+    same = dataset.table.data_ptr() == dataset.view.data_ptr()
+    return same, dataset.table.is_shared(), sum(1 for link in descriptors().values() if "torch_" in link)
+
+
+@pytest.mark.parametrize("method", [torch.multiprocessing.get_context("spawn"), "forkserver"])
+def test_tensors_are_shared_and_pickled_once(method: Any) -> None:
+    table = torch.zeros(WORKERS, 1000)
+    Images.pickled = 0
+    many = [torch.ones(3) for _ in range(20)]
+    found = in_workers(method, fill, dataset=Images(table=table, view=table[:], many=many))
+    assert found == [(True, True, 1 + len(many))] * WORKERS
+    assert table[:, 0].tolist() == [1, 2]
+    assert Images.pickled == 1
+
+
+def test_a_fork_pickles_nothing() -> None:
+    Images.pickled = 0
+    assert in_workers("fork", lambda _, dataset: dataset.hook(), dataset=Images(hook=lambda: 5)) == [5] * WORKERS
+    assert Images.pickled == 0
+
+
+def test_torchs_sharing_by_file_name_is_pickled_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.multiprocessing, "get_sharing_strategy", lambda: "file_system")
+    Images.pickled = 0
+    dataset = Images(table=torch.zeros(WORKERS), view=torch.ones(1))
+    in_workers("forkserver", fill, dataset=dataset)
+    assert Images.pickled == WORKERS
+    assert dataset.table.tolist() == [1, 2]
+
+
+def use(number: int, shared: Any, value: Any, queue: Any, sender: Any, other: Any) -> Any:
+    with value.get_lock():
+        value.value += 1
+    queue.put(number)
+    queue.close()
+    queue.join_thread()
+    sender.send(number)
+    with other:
+        return list(shared), shared[number]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_multiprocessings_own_and_shared_lists(method: str) -> None:
+    context: Any = multiprocessing.get_context(method)
+    value, queue, lock = context.Value("i", 0), context.Queue(), context.Lock()
+    receiver, sender = context.Pipe(duplex=False)
+    shared = SharedList([{"label": label} for label in range(5)])
+    found = in_workers(context, use, shared=shared[1:3], value=value, queue=queue, sender=sender, other=lock)
+    labels = [{"label": label} for label in (1, 2)]
+    assert found == [(labels, label) for label in labels]
+    assert value.value == WORKERS
+    assert sorted(queue.get() for _ in range(WORKERS)) == [0, 1]
+    assert sorted(receiver.recv() for _ in range(WORKERS)) == [0, 1]
+    queue.close()
+    queue.join_thread()
+    receiver.close()
+    sender.close()
+
+
+def send(number: int, extra: Any, dataset: Any) -> None:
+    dataset.sender.send((number, extra is None))
+
+
+@pytest.mark.parametrize("method", PICKLING)
+def test_workers_whose_descriptors_would_have_other_numbers(method: str) -> None:
+    context: Any = multiprocessing.get_context(method)
+    receiver, sender = context.Pipe(duplex=False)
+    extras = [None, sender, None]
+    Images.pickled = 0
+    needs = Payload({"dataset": Images(sender=sender)})
+    workers = [context.Process(target=send_loaded, args=(number, extra, needs)) for number, extra in enumerate(extras)]
+    for worker in workers:
+        worker.start()
+    needs.close()
+    found = sorted(receiver.recv() for _ in workers)
+    for worker in workers:
+        worker.join()
+        worker.close()
+    receiver.close()
+    sender.close()
+    assert found == [(0, True), (1, False), (2, True)]
+    # Under forkserver a descriptor that comes before the payload's moves those on by one.
+    assert Images.pickled == (1 if method == "spawn" else 3)
+
+
+def send_loaded(number: int, extra: Any, needs: Payload) -> None:
+    send(number, extra, **needs.load())
+
+
+@pytest.mark.parametrize("method", PICKLING)
+def test_descriptors_that_their_owner_closes_meanwhile(method: str) -> None:
+    context: Any = multiprocessing.get_context(method)
+    results = context.SimpleQueue()
+    shared = [SharedList([1, 2, 3])]
+    needs = Payload({"shared": shared})
+    workers = [context.Process(target=report, args=(number, needs, look_at, results)) for number in range(2)]
+    workers[0].start()
+    shared.clear()
+    workers[1].start()
+    needs.close()
+    assert [results.get()[1] for _ in workers] == [[1, 2, 3]] * 2
+    for worker in workers:
+        worker.join()
+        worker.close()
+    results.close()
+
+
+def look_at(_: int, shared: Any) -> Any:
+    return list(shared[0])
+
+
+def test_start_does_not_wait_for_a_worker_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deaf = tmp_path / "interpreter"
+    deaf.write_text("#!/bin/sh\nexec sleep 100\n")
+    deaf.chmod(0o755)
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", os.fsencode(deaf))
+    needs = Payload({"blob": bytes(200 << 20)})
+    workers = [multiprocessing.get_context("spawn").Process(target=int, args=(needs,)) for _ in range(WORKERS)]
+    begun = time.monotonic()
+    for worker in workers:
+        worker.start()
+    assert time.monotonic() - begun < 50
+    needs.close()
+    for worker in workers:
+        worker.kill()
+        worker.join()
+        worker.close()
+
+
+def measure(_: int, blob: bytes) -> int:
+    return len(blob)
+
+
+def test_a_large_payload() -> None:
+    assert in_workers("forkserver", measure, blob=bytes(200 << 20)) == [200 << 20] * WORKERS
+
+
+class LoadFails:
+    def __setstate__(self, state: Any) -> None:
+        raise LookupError("on purpose")
+
+    def __getstate__(self) -> Any:
+        return {"some": "state"}
+
+
+def load_twice(needs: Payload, results: Any) -> None:
+    for _ in range(2):
+        try:
+            needs.load()
+        except Exception as error:
+            results.put(f"{type(error).__name__}: {error}")
+
+
+@pytest.mark.parametrize("method", PICKLING)
+def test_an_error_in_loading_is_the_workers_to_handle(method: str) -> None:
+    context: Any = multiprocessing.get_context(method)
+    results = context.SimpleQueue()
+    needs = Payload({"dataset": LoadFails()})
+    worker = context.Process(target=load_twice, args=(needs, results))
+    worker.start()
+    needs.close()
+    assert results.get() == "LookupError: on purpose"
+    assert results.get().startswith("RuntimeError: the objects for this worker could not be unpickled")
+    worker.join()
+    worker.close()
+    results.close()
+
+
+def test_without_a_process_being_started_it_is_pickled_as_it_is() -> None:
+    assert pickle.loads(pickle.dumps(Payload({"dataset": [1]}))).load() == {"dataset": [1]}
+
+
+def test_main_module_and_lambda_in_a_script(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing\n"
+        "from sluicegate.worker.payload import Payload\n"
+        "class Data:\n"
+        "    size = 7\n"
+        "def work(needs, results):\n"
+        "    needs = needs.load()\n"
+        "    results.put((type(needs['dataset']) is Data, needs['dataset'].size))\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_forkserver_preload(['sluicegate.worker.payload'])\n"
+        "    for method in ('spawn', 'forkserver'):\n"
+        "        context = multiprocessing.get_context(method)\n"
+        "        results, needs = context.SimpleQueue(), Payload({'dataset': Data()})\n"
+        "        workers = [context.Process(target=work, args=(needs, results)) for _ in range(2)]\n"
+        "        [worker.start() for worker in workers]\n"
+        "        needs.close()\n"
+        "        print([results.get() for _ in workers])\n"
+        "        [worker.join() for worker in workers]\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[(True, 7), (True, 7)]\n" * 2, "")
+
+
+class Plain:
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__ |= attributes
+
+
+class WithSlots:
+    __slots__ = ("held",)
+
+
+class Rows(list):  # type: ignore[type-arg]
+    pass
+
+
+class Refuses:
+    def __reduce__(self) -> Any:
+        raise NotImplementedError("never")
+
+
+class OwnWords(Exception):
+    def __str__(self) -> str:
+        return "own words"
+
+
+class RefusesInOwnWords:
+    def __reduce__(self) -> Any:
+        raise OwnWords
+
+
+def generate() -> Iterator[int]:
+    yield 1
+
+
+def inside(**values: Any) -> Plain:
+    return Plain(**values)
+
+
+def local_things() -> Any:
+    class Local:
+        def method(self) -> None: ...
+
+    def function() -> None: ...
+
+    return Local, function
+
+
+def with_slots(value: Any) -> WithSlots:
+    slots = WithSlots()
+    slots.held = value
+    return slots
+
+
+LOCAL, FUNCTION = local_things()
+CYCLE = inside(items=[])
+CYCLE.items += [CYCLE] * 2000 + [threading.Lock()]
+A_LAMBDA = lambda: 0  # noqa: E731
+LAMBDA = f"lambda at test_payload.py:{A_LAMBDA.__code__.co_firstlineno} can't be pickled"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "path"),
+    [
+        (inside(transform=inside(steps=[1, 2, inside(fn=A_LAMBDA)])), None, f".transform.steps[2].fn: {LAMBDA}"),
+        (A_LAMBDA, None, f": {LAMBDA}"),
+        ({"a": (1, A_LAMBDA)}, None, f"['a'][1]: {LAMBDA}"),
+        ({("a", 1): A_LAMBDA}, None, f"[object of type builtins.tuple]: {LAMBDA}"),
+        (Rows([1, {2: A_LAMBDA}]), None, f"[1][2]: {LAMBDA}"),
+        (list(range(5000)) + [A_LAMBDA], None, f"[5000]: {LAMBDA}"),
+        (with_slots(threading.Lock()), TypeError, ".held: object of type _thread.lock can't"),
+        (functools.partial(A_LAMBDA, 1), None, f".func: {LAMBDA}"),
+        (functools.partial(print, 1, end=A_LAMBDA), None, f".keywords['end']: {LAMBDA}"),
+        (functools.partial(print, A_LAMBDA), None, f".args[0]: {LAMBDA}"),
+        (inside(lock=threading.Lock()).__init__, TypeError, ".__self__.lock: object of type _thread.lock"),
+        (LOCAL(), None, ": local class local_things.<locals>.Local can't"),
+        (LOCAL().method, None, ".__self__: local class local_things.<locals>.Local"),
+        (inside(kind=LOCAL), None, ".kind: local class local_things.<locals>.Local"),
+        (inside(fn=FUNCTION), None, ".fn: local function local_things.<locals>.function at test_payload.py:"),
+        (inside(items=generate()), TypeError, ".items: generator generate can't"),
+        (inside(file=sys.__stdout__), TypeError, ".file: open file (_io.TextIOWrapper) can't"),
+        (inside(inner=Refuses()), NotImplementedError, ".inner: object of type test_payload.Refuses can't"),
+        (inside(module=sys), TypeError, ".module: object of type builtins.module can't"),
+        (CYCLE, TypeError, ".items[2000]: object of type _thread.lock"),
+    ],
+)
+@pytest.mark.parametrize("method", PICKLING)
+def test_what_cannot_be_pickled_is_named(method: str, value: Any, error: Any, path: str) -> None:
+    needs = Payload({"first": torch.ones(3), "dataset": value})
+    process: Any = multiprocessing.get_context(method).Process(target=report, args=(0, needs))
+    with pytest.raises(error or (pickle.PicklingError, AttributeError)) as caught:
+        process.start()
+    text = str(caught.value)
+    assert f"(dataset{path}" in text
+    assert 'multiprocessing_context="fork")' in text
+    needs.close()
+
+
+def test_an_error_that_words_itself_gets_a_note() -> None:
+    process: Any = multiprocessing.get_context("spawn").Process(args=(Payload({"dataset": [RefusesInOwnWords()]}),))
+    with pytest.raises(OwnWords, match=r"^own words") as caught:
+        process.start()
+    if sys.version_info >= (3, 11):
+        assert "dataset[0]: object of type test_payload.RefusesInOwnWords" in caught.value.__notes__[0]
+
+
+def test_nesting_too_deep_to_be_pickled_does_no_harm() -> None:
+    nested: Any = None
+    for _ in range(100_000):
+        nested = [nested]
+    process: Any = multiprocessing.get_context("spawn").Process(args=(Payload({"dataset": nested}),))
+    with pytest.raises(RecursionError):
+        process.start()
+    while nested:  # Freeing it at once would go as deep.
+        nested = nested[0]
+
+
+def test_sockets_go_along() -> None:
+    ours, theirs = socket.socketpair()
+    assert in_workers("forkserver", say, line=theirs) == [None] * WORKERS
+    theirs.close()
+    with ours, ours.makefile("rb") as said:
+        assert sorted(said.read().decode()) == ["0", "1"]
+
+
+def say(number: int, line: Any) -> None:
+    line.sendall(str(number).encode())
+    line.close()
+
+
+def test_the_pickle_is_multiprocessings() -> None:
+    """Reducers that users register count too."""
+    reduction.register(Registered, lambda registered: (Registered, (registered.lock is not None,)))
+    try:
+        assert in_workers("forkserver", look_at_registered, dataset=Registered(threading.Lock())) == [True] * WORKERS
+    finally:
+        reduction.ForkingPickler._extra_reducers.pop(Registered)
+    with pytest.raises(TypeError):
+        reduction.ForkingPickler(io.BytesIO()).dump(Registered(threading.Lock()))
+
+
+class Registered:
+    def __init__(self, lock: Any) -> None:
+        self.lock = lock
+
+
+def look_at_registered(_: int, dataset: Any) -> Any:
+    return dataset.lock
+
+
+PRELOAD = (
+    "import multiprocessing, multiprocessing.forkserver as forkserver\n"
+    "from sluicegate.worker.payload import preload\n"
+    "{before}\n"
+    "preload()\n"
+    "print(forkserver._forkserver._preload_modules, flush=True)\n"
+    "process = multiprocessing.get_context('forkserver').Process(target=print, args=('here',))\n"
+    "process.start(), process.join()\n"
+    "print(process.exitcode)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "modules"),
+    [
+        ("", ["__main__", "sluicegate.worker.process_main"]),
+        ("forkserver.set_forkserver_preload(['json'])", ["json"]),
+        ("forkserver.set_forkserver_preload([])", []),
+        ("forkserver.ensure_running()", ["__main__"]),
+    ],
+)
+def test_preload_leaves_the_users_choice(run: Run, before: str, modules: list[str]) -> None:
+    """Also where the module can't be imported, as nobody else has it."""
+    script = PRELOAD.format(before=before)
+    ended = run(script)
+    ended.check(within=20.0)
+    assert ended.stdout == f"{modules}\nhere\n0\n"
