@@ -128,5 +128,5 @@ fn weights(seed: u64, rows: usize, columns: usize, device: &Device) -> Result<Va
 }
 
 fn demo_folder() -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "python", "sluicegate", "data", "fashion_mnist"].iter().collect()
+    [env!("CARGO_MANIFEST_DIR"), "python", "sluicegate", "cli", "data", "fashion_mnist"].iter().collect()
 }

@@ -57,5 +57,5 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn demo_folder() -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "python", "sluicegate", "data", "fashion_mnist"].iter().collect()
+    [env!("CARGO_MANIFEST_DIR"), "python", "sluicegate", "cli", "data", "fashion_mnist"].iter().collect()
 }
