@@ -76,6 +76,7 @@ from .image.decode import decode_image
 from .image.field import ImageField
 from .loader.dataloader import DataLoader
 from .loader.explanation import Explanation
+from .loader.patch import Patch, patch
 from .loader.stats import LoaderStats
 from .order.ids import BatchIds
 from .packing import PackCollate
@@ -144,6 +145,7 @@ __all__ = [
     "PackCollate",
     "PackedBatchSampler",
     "ParquetDataset",
+    "Patch",
     "RandomSampler",
     "RawDataset",
     "RawStream",
@@ -182,6 +184,7 @@ __all__ = [
     "get_worker_info",
     "guaranteed_datapipes_determinism",
     "non_deterministic",
+    "patch",
     "random_split",
     "runtime_validation",
     "runtime_validation_disabled",

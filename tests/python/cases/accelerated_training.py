@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import accelerate
 import pytest
 import torch
 from accelerate.utils import DataLoaderConfiguration
@@ -23,6 +22,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+import accelerate
 import sluicegate
 import sluicegate.accelerate
 
