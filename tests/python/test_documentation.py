@@ -6,6 +6,7 @@ Examples in docstrings run as doctests, and those in Rust under cargo.
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,21 @@ def test_the_readme_and_the_pages_have_examples() -> None:
 
 def test_the_readme_fits_on_a_page() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 250
+
+
+def test_the_picture_shows_the_figures_of_the_tables() -> None:
+    # `python benches/python/chart.py` draws it.
+    chart = runpy.run_path(str(ROOT / "benches" / "python" / "chart.py"))
+    readme = (ROOT / "README.md").read_text("utf-8")
+    panels = chart["panels"](readme)
+    assert sum(len(panel.bars) for panel in panels) > 25
+    assert {bar.name for panel in panels for bar in panel.bars} >= {
+        "Sluicegate",
+        "torch",
+        "FFCV",
+        "Lance (its own format)",
+    }
+    assert chart["PICTURE"].read_text("utf-8") == chart["picture"](readme)
 
 
 @pytest.mark.parametrize(("page", "example"), EXAMPLES)
