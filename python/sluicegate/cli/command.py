@@ -35,12 +35,12 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     demo = jobs.add_parser(
         "demo",
-        help="train a small CNN with torch's loader and with sluicegate's, kill and resume a training, read images",
+        help="train a small CNN with torch's loader and with sluicegate's, kill and resume a training, run two scripts",
         description="Train a small CNN on 6,000 photographs of clothes twice, once with torch's loader and once with "
         "sluicegate's, and compare losses, loading rate and waiting. Then train on a part of them, altered at random, "
         "kill the training process in the middle of an epoch, resume it in another, and compare with one that nobody "
-        "killed. Then train on the photographs as JPEG files, decoded by Pillow and in Rust. Exit code 1 when any "
-        "losses differ.",
+        "killed. Then run two scripts with torchvision's datasets and transforms, in memory and from JPEG files, with "
+        "only the import changed. Exit code 1 when any losses differ.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     picture = Path("sluicegate-demo.png")
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: that of the process) and return the exit code."""
     args = _parser().parse_args(argv)
     # Imported here because the demo needs torch and an extra; `--help` and `--version` need neither.
-    from . import demo, demo_images, demo_resume
+    from . import demo, demo_resume, demo_scripts
 
     settings = demo.Settings(
         output=args.output, epochs=args.epochs, batch_size=args.batch_size, samples=args.samples, seed=args.seed
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print()
         resumed_equal = demo_resume.run(settings) == 0
         print()
-        equal_images = demo_images.run(settings) == 0
+        equal_images = demo_scripts.run(settings) == 0
         return 0 if equal_to_torch and resumed_equal and equal_images else 1
     except demo.MissingExtraError as error:
         print(f"sluicegate demo: {error}", file=sys.stderr)

@@ -6,13 +6,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import sluicegate
 from sluicegate.cli import command as cli
-from sluicegate.cli import demo
+from sluicegate.cli import demo, demo_scripts
 
 
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +79,9 @@ def test_demo_runs_and_draws(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "losses: equal to the bit at all 10 steps" in done.stdout
-    assert "losses of images: equal to the bit at all 20 steps" in done.stdout
+    # Of both scripts, which are read in Rust.
+    assert done.stdout.count("  losses: equal to the bit at all 20 steps") == 2
+    assert done.stdout.count("  read by: rust") == 2
     assert f"picture: {picture}" in done.stdout
     for line in ("loading alone, samples/s", "first batch after, ms", "training loop waits for data"):
         assert line in done.stdout
@@ -90,6 +93,19 @@ def test_demo_runs_and_draws(tmp_path: Path) -> None:
         flags=re.MULTILINE,
     )
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_a_script_whose_losses_differ_fails_the_demo(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    class Reversed(sluicegate.DataLoader[Any]):
+        def __iter__(self) -> Any:
+            return iter(list(super().__iter__())[::-1])
+
+    monkeypatch.setattr(sluicegate, "DataLoader", Reversed)
+    settings = demo.Settings(tmp_path / "demo.png", epochs=1, batch_size=8, samples=40, seed=0)
+    assert demo_scripts.run(settings) == 1
+    assert "losses: DIFFERENT, first at step 0 of 10" in capsys.readouterr().out
 
 
 def test_first_difference_is_found_in_any_bit() -> None:
