@@ -33,6 +33,17 @@ def test_the_readme_fits_on_a_page() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 250
 
 
+def test_the_paths_through_the_files_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    drawn = "".join(
+        re.findall(r"```text\n(.*?)```", text.split("## Follow a batch")[1].split("## Memory")[0], re.DOTALL)
+    )
+    files = re.findall(r"\b[a-z_]+(?:/[a-z_]+)+(?:\.py|\.rs|/)?", drawn)
+    assert len(files) > 40
+    folders = (ROOT / "python" / "sluicegate", ROOT / "src")
+    assert [file for file in files if not any((folder / file).exists() for folder in folders)] == []
+
+
 def test_the_picture_shows_the_figures_of_the_tables() -> None:
     # `python benches/python/chart.py` draws it.
     chart = runpy.run_path(str(ROOT / "benches" / "python" / "chart.py"))
