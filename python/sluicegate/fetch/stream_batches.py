@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sluicegate.native.dataset import has_own_batches
-from sluicegate.stream.images import DecodesImages, StreamImages
-from sluicegate.stream.native import NativeIterator, NativeStream
+from sluicegate.stream.images import DecodesImages, ImageStream, StreamImages
+from sluicegate.stream.native import NativeIterator
 from sluicegate.stream.shuffle_buffer import ShuffledIterator
 
 from .collate_in_place import stacks_as_torch
@@ -49,7 +49,7 @@ class _ImageBatches:
         return self._images.next_batch(self._iterator, samples)
 
 
-def _collate(stream: NativeStream, collate_fn: Callable[[Any], Any], samples: Any) -> Any:
+def _collate(stream: ImageStream, collate_fn: Callable[[Any], Any], samples: Any) -> Any:
     """Collate as the core does: torch's default can't stack tensors of different lengths."""
     kinds = () if stream._shape is None else stream._shape[1]
     return stream.collate(samples) if has_own_batches(kinds) else collate_fn(samples)

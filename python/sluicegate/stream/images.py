@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import torch
 
 from sluicegate.image.damaged import DamagedImageError
 from sluicegate.image.field import ImageField
 from sluicegate.image.samples import ImageSamples, UndecodedFieldError
-from sluicegate.native.dataset import collate
+from sluicegate.native.dataset import Kind, collate
 from sluicegate.rng.global_generators import torch_door
 from sluicegate.rng.sample import SampleSeeding
 from sluicegate.transforms.drawing import current_generator
-
-if TYPE_CHECKING:
-    from .native import NativeStream
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -37,6 +34,26 @@ class EncodedSample(NamedTuple):
     sample: Any
 
 
+class ImageStream(Protocol):
+    """The part of a `NativeStream` that concerns the images of its samples."""
+
+    _images: Mapping[str, ImageField]
+    _shape: tuple[Any, tuple[Kind, ...]] | None
+
+    @property
+    def images_reason(self) -> str | None:
+        """Why the core does not make the images of a whole batch at once; None if it does, or there are none."""
+
+    def origin(self, encoded: EncodedSample, name: str) -> str:
+        """Return a description of where the field `name` of a sample comes from."""
+
+    def refuse_or_leave_out(self, reason: str) -> None:
+        """Record a sample that is left out, or raise an error."""
+
+    def collate(self, samples: Sequence[Any]) -> Any:
+        """Return the batch of `samples`."""
+
+
 class StreamImages:
     """Decodes the images of the samples of one pass over a stream.
 
@@ -49,7 +66,7 @@ class StreamImages:
         seeding: sets the generators of a sample; None without a seed.
     """
 
-    def __init__(self, stream: NativeStream, seeding: SampleSeeding | None) -> None:
+    def __init__(self, stream: ImageStream, seeding: SampleSeeding | None) -> None:
         self.stream = stream
         self._seeding = seeding
         self._moves = any(image.moves_fields for image in stream._images.values())
