@@ -17,7 +17,7 @@ from sluicegate.loader.dataloader import DataLoader
 
 from .classified_stream import ClassifiedStream, Label, checked_label, plain_class
 from .split_pass import SplitPass
-from .split_state import ResumedPass, load_split_state, split_state
+from .split_state import SplitPosition, load_split_state, split_state
 
 __all__ = ["StreamSplit", "split_by_class"]
 
@@ -132,9 +132,6 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
     Classes further on are discovered when the loaders reach them. `close` (or a `with` statement) drops the samples
     that wait in memory and on disk.
 
-    Attributes:
-        dropped: how many samples of each class were never delivered, over all passes.
-
     Examples:
         >>> with split_by_class([("a", 1), ("b", 2), ("a", 3)], label=0) as split:
         ...     taken = [int(number) for _, number in split["a"]]
@@ -145,29 +142,25 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
     def __init__(self, rule: _Rule, loader_arguments: dict[str, Any]) -> None:
         self._rule = rule
         self._loader_arguments = loader_arguments
-        self._loaders: dict[Hashable, DataLoader[Any]] = {}
         self._owner = os.getpid()
         # Guards the attributes below. Never acquired while holding a pass's lock; the counts have their own lock for
         # that.
         self._lock = threading.RLock()
-        self._pass: SplitPass | None = None
-        # The state from which the next pass resumes.
-        self._resumed: ResumedPass | None = None
-        # Classes that got their last sample of a pass before the loaded state was taken, but had not seen the end.
-        self._ending: set[Hashable] = set()
+        self._position = SplitPosition()
         # The running pass, and earlier ones whose last samples are still being taken.
         self._passes: weakref.WeakSet[SplitPass] = weakref.WeakSet()
-        self._seen: dict[Hashable, None] = {}
-        # True once a pass was read to its end.
-        self._knows_all = False
         self._counting = threading.Lock()
-        self.dropped: Counter[Hashable] = Counter()
         self._is_closed = False
+
+    @property
+    def dropped(self) -> Counter[Hashable]:
+        """How many samples of each class were never delivered, over all passes."""
+        return self._position.dropped
 
     @property
     def classes_seen(self) -> list[Hashable]:
         """The classes of the samples read so far, in order of first appearance."""
-        return list(self._seen)
+        return list(self._position.seen)
 
     def __getitem__(self, name: Hashable) -> DataLoader[Any]:
         """Return the loader of class `name`, always the same one.
@@ -176,9 +169,9 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             KeyError: `name` is not one of the given classes, or not among those found as far as the buffers have room.
         """
         if self._rule.classes is None:
-            if name not in self._seen:
-                self._look_ahead(lambda: name in self._seen)
-            if name not in self._seen:
+            if name not in self._position.seen:
+                self._look_ahead(lambda: name in self._position.seen)
+            if name not in self._position.seen:
                 raise KeyError(
                     f"no class {name!r}: found as far as the buffers reach: {self.classes_seen}. Give classes=[...] if "
                     "it comes later in the stream"
@@ -186,9 +179,9 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         elif name not in self._rule.classes:
             raise KeyError(f"no class {name!r}: the classes given are {self._rule.classes}")
         with self._lock:
-            if name not in self._loaders:
-                self._loaders[name] = _ClassLoader(_ClassStream(self, name), **self._loader_arguments)
-            return self._loaders[name]
+            if name not in self._position.loaders:
+                self._position.loaders[name] = _ClassLoader(_ClassStream(self, name), **self._loader_arguments)
+            return self._position.loaders[name]
 
     def __iter__(self) -> Iterator[Hashable]:
         """Iterate over the classes that were given, or those found so far."""
@@ -201,7 +194,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
     def _known(self) -> list[Hashable]:
         if self._rule.classes is not None:
             return list(self._rule.classes)
-        if not self._knows_all:
+        if not self._position.knows_all:
             self._look_ahead(lambda: False)
         return self.classes_seen
 
@@ -214,7 +207,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         """Drop samples waiting in memory and on disk; later reads raise an error. Can be called more than once."""
         with self._lock:
             self._is_closed = True
-            self._pass = None
+            self._position.running = None
             for each in list(self._passes):
                 each.close()
 
@@ -225,9 +218,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         used again.
         """
         with self._lock:
-            if self._pass is not None:
-                self._pass.close()
-                self._pass = None
+            self._position.leave()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of all loaders in the running pass: plain JSON, if the classes are.
@@ -247,7 +238,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
                 "when_full='spill' or 'block', or checkpoint between two passes without a state"
             )
         with self._lock:
-            return split_state(self)
+            return split_state(self._position, self._rule.classes, self._rule.iterable)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Make the next iterations resume from `state_dict`, returned by a mapping that was made like this one.
@@ -260,7 +251,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
             RuntimeError: when reading begins: the stream is a different one.
         """
         with self._lock:
-            load_split_state(self, state_dict)
+            load_split_state(self._position, self._rule.classes, self._rule.iterable, self, state_dict)
 
     def __enter__(self) -> StreamSplit:
         return self
@@ -272,7 +263,7 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
         with self._lock:
             running = self._running_pass()
         running.look_ahead(wanted)
-        self._knows_all |= running.ended
+        self._position.knows_all |= running.ended
 
     def _running_pass(self) -> SplitPass:
         if self._is_closed:
@@ -282,18 +273,18 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
                 f"this split_by_class belongs to process {self._owner}, and this is process {os.getpid()}: all its "
                 "classes are fed by one pass in one process; make it here, or read it with num_workers=0"
             )
-        if self._pass is None:
+        if self._position.running is None:
             rule = self._rule
             samples = ClassifiedStream(
                 rule.iterable, rule.label, rule.classes, self._see, self._count_dropped, rule.drops_others
             )
             begun = SplitPass(samples, rule.buffer_size, rule.when_full, rule.spill_dir, self._count_dropped)
-            if (resumed := self._resumed) is not None:
+            if (resumed := self._position.resumed) is not None:
                 resumed.read_again(begun)
-                self.dropped, self._resumed = resumed.dropped, None
-            self._pass = begun
+                self._position.dropped, self._position.resumed = resumed.dropped, None
+            self._position.running = begun
             self._passes.add(begun)
-        return self._pass
+        return self._position.running
 
     def _join(self, name: Hashable) -> SplitPass:
         """Return the pass for class `name` to read: the running one if the class can join it, otherwise a new one."""
@@ -307,12 +298,12 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
                     "still read: one pass feeds all of them, so iterate each class once a pass, to its end; or call "
                     "new_pass() to leave the running one"
                 )
-            self._knows_all |= running.ended
+            self._position.knows_all |= running.ended
             for unread, samples in running.unread().items():
                 self._count_dropped(unread, samples)
             if not running.ended:
                 running.close()
-            self._pass = None
+            self._position.running = None
             running = self._running_pass()
             running.join(name)
             return running
@@ -320,16 +311,16 @@ class StreamSplit(Mapping[Hashable, "DataLoader[Any]"]):
     def _ends_now(self, name: Hashable) -> bool:
         """Return True if class `name` has only its end left to see, outside any pass; once after loading a state."""
         with self._lock:
-            is_ending = name in self._ending
-            self._ending.discard(name)
+            is_ending = name in self._position.ending
+            self._position.ending.discard(name)
             return is_ending
 
     def _see(self, name: Hashable) -> None:
-        self._seen.setdefault(name)
+        self._position.seen.setdefault(name)
 
     def _count_dropped(self, name: Hashable, samples: int = 1) -> None:
         with self._counting:
-            self.dropped[name] += samples
+            self._position.dropped[name] += samples
 
 
 class _ClassLoader(DataLoader[Any]):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from sluicegate.loader.dataloader import DataLoader
 from sluicegate.loader_state.state import PLACE, is_one_of_many, loaded
@@ -15,9 +15,6 @@ from sluicegate.state.checks import check_flag, check_list, check_mapping, check
 
 from .classified_stream import next_passes, set_next_passes
 from .split_pass import SplitPass
-
-if TYPE_CHECKING:
-    from .split import StreamSplit
 
 # The version of the states that are written. A reader refuses a newer one.
 VERSION = 1
@@ -49,36 +46,87 @@ class ResumedPass:
                 begun.read_again(self.state, self.going_on)
 
 
-def split_state(split: StreamSplit) -> dict[str, Any]:
-    """Return the state of `split`, as described in `StreamSplit.state_dict`."""
+@dataclass
+class SplitPosition:
+    """Where a `StreamSplit` is in its stream.
+
+    Attributes:
+        loaders: the loaders that were made, by class.
+        running: the running pass; None before the first and between two.
+        resumed: the state from which the next pass resumes.
+        seen: the classes of the samples read so far.
+        knows_all: True once a pass was read to its end.
+        ending: classes that got their last sample of a pass before the loaded state was taken, but had not seen the
+            end.
+        dropped: how many samples of each class were never delivered.
+    """
+
+    loaders: dict[Hashable, DataLoader[Any]] = field(default_factory=dict)
+    running: SplitPass | None = None
+    resumed: ResumedPass | None = None
+    seen: dict[Hashable, None] = field(default_factory=dict)
+    knows_all: bool = False
+    ending: set[Hashable] = field(default_factory=set)
+    dropped: Counter[Hashable] = field(default_factory=Counter)
+
+    def leave(self) -> None:
+        """Leave the running pass and drop the samples waiting in it."""
+        if self.running is not None:
+            self.running.close()
+            self.running = None
+
+
+def split_state(position: SplitPosition, classes: list[Hashable] | None, iterable: Iterable[Any]) -> dict[str, Any]:
+    """Return the state of a split, as described in `StreamSplit.state_dict`.
+
+    Args:
+        position: of the split.
+        classes: the classes that it was given.
+        iterable: what it splits.
+    """
     loaders = []
-    for name, loader in split._loaders.items():
+    for name, loader in position.loaders.items():
         # The generators are shared by all loaders and the pass, so they are stored once.
         told = DataLoader.state_dict(loader) | {"rng": None}
         for place in told["workers"]:
             # The pass rereads what its classes have had: their loaders have nothing to reread.
             place[_AT] = place[_SAMPLES]
         loaders.append([name, told])
-    if split._resumed is not None:
-        running, dropped = split._resumed.state, split._resumed.dropped
+    begun = position.running
+    if position.resumed is not None:
+        running, dropped = position.resumed.state, position.resumed.dropped
     else:
-        running, dropped = None if split._pass is None else split._pass.state(), split.dropped
-    passes = None if running is None or split._pass is None else split._pass.passes
+        running, dropped = None if begun is None else begun.state(), position.dropped
+    passes = None if running is None or begun is None else begun.passes
     return {
         "version": VERSION,
-        "classes": split._rule.classes,
-        "seen": split.classes_seen,
-        "knows_all": split._knows_all,
+        "classes": classes,
+        "seen": list(position.seen),
+        "knows_all": position.knows_all,
         "dropped": [[name, count] for name, count in dropped.items()],
         "pass": running,
-        "streams": next_passes(split._rule.iterable) if passes is None else passes,
+        "streams": next_passes(iterable) if passes is None else passes,
         "rng": None if is_one_of_many() else list(global_state().items()),
         "loaders": loaders,
     }
 
 
-def load_split_state(split: StreamSplit, state: Any) -> None:
-    """Make `split` resume from `state`; see `StreamSplit.load_state_dict`."""
+def load_split_state(
+    position: SplitPosition,
+    classes: list[Hashable] | None,
+    iterable: Iterable[Any],
+    split: Mapping[Hashable, DataLoader[Any]],
+    state: Any,
+) -> None:
+    """Make `split` resume from `state`; see `StreamSplit.load_state_dict`.
+
+    Args:
+        position: of the split, which is set to that of the state.
+        classes: the classes that the split was given.
+        iterable: what it splits.
+        split: makes the loaders that it does not have yet.
+        state: what it was given.
+    """
     if not isinstance(state, Mapping) or not set(state) >= _KEYS:
         raise ValueError(
             f"load_state_dict: this {type(state).__name__} is no state of a split_by_class: give what state_dict() of "
@@ -91,10 +139,10 @@ def load_split_state(split: StreamSplit, state: Any) -> None:
         )
     _check_parts(state)
     there = None if state["classes"] is None else [_name(name) for name in state["classes"]]
-    if there != split._rule.classes:
+    if there != classes:
         raise ValueError(
             f"load_state_dict: the state was saved with classes={there}, and this split_by_class has "
-            f"classes={split._rule.classes}: give the same"
+            f"classes={classes}: give the same"
         )
     seen = {_name(name): None for name in state["seen"]}
     told = state["pass"]
@@ -108,19 +156,19 @@ def load_split_state(split: StreamSplit, state: Any) -> None:
     if state["rng"] is not None:
         with keeping_generators():
             set_global_state(dict(state["rng"]))
-    _check_loaders(split, seen, loaders)
+    _check_loaders(position, split, seen, loaders)
     going_on = {
         name: any(place is not None and place[_ENDED] for place in loader_state["workers"])
         for name, loader_state in loaders.items()
         if loader_state["in_epoch"]
     }
-    split.new_pass()
-    split._seen, split._knows_all = seen, state["knows_all"]
-    split._resumed = ResumedPass(told, dropped, going_on)
+    position.leave()
+    position.seen, position.knows_all = seen, state["knows_all"]
+    position.resumed = ResumedPass(told, dropped, going_on)
     # States from before "streams" was added do not have it.
-    set_next_passes(split._rule.iterable, state.get("streams", ()))
-    split._ending = {name for name, had_last in going_on.items() if had_last}
-    split.dropped = Counter(dropped)
+    set_next_passes(iterable, state.get("streams", ()))
+    position.ending = {name for name, had_last in going_on.items() if had_last}
+    position.dropped = Counter(dropped)
     for name, loader_state in loaders.items():
         DataLoader.load_state_dict(split[name], loader_state)
     if state["rng"] is not None:
@@ -153,18 +201,23 @@ def _check_parts(state: Mapping[str, Any]) -> None:
         raise was_changed("pass.asked", told["asked"], f"{taken} samples were taken")
 
 
-def _check_loaders(split: StreamSplit, seen: dict[Hashable, None], states: Mapping[Hashable, Any]) -> None:
+def _check_loaders(
+    position: SplitPosition,
+    split: Mapping[Hashable, DataLoader[Any]],
+    seen: dict[Hashable, None],
+    states: Mapping[Hashable, Any],
+) -> None:
     """Raise the errors of the loaders of `split` before any of them has loaded its state."""
-    before, loaders = split._seen, dict(split._loaders)
-    split._seen = seen  # Otherwise it would read ahead for a class that is new to it.
+    before, loaders = position.seen, dict(position.loaders)
+    position.seen = seen  # Otherwise it would read ahead for a class that is new to it.
     try:
         for name, state in states.items():
             loaded(split[name], state, True)
     except ValueError:
-        split._loaders = loaders
+        position.loaders = loaders
         raise
     finally:
-        split._seen = before
+        position.seen = before
 
 
 def _name(name: Any) -> Hashable:
