@@ -20,7 +20,7 @@ import torch.utils.data
 import sluicegate
 from checks import short_deadlines
 from checks.programs import Run, zygote
-from sluicegate.loader import engine
+from sluicegate.loader import resources
 from sluicegate.worker import memory as worker_memory
 
 DOORS = {"torch": torch.utils.data, "sluicegate": sluicegate}
@@ -118,7 +118,7 @@ def is_run_tight(item: pytest.Item) -> bool:
 
 def tighten() -> None:
     """Two free slots and one batch ahead, so that whatever waits for a slot or a worker has to."""
-    engine._SPARE_SLOTS = worker_memory.SPARE_SLOTS = 1
+    resources._SPARE_SLOTS = worker_memory.SPARE_SLOTS = 1
     get_iterator = sluicegate.DataLoader._get_iterator
 
     def with_little_ahead(self: sluicegate.DataLoader[Any]) -> Any:

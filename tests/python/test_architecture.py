@@ -51,7 +51,7 @@ LAYERS: dict[str, set[str]] = {
         "system", "worker",
     },
     "by_class": {
-        "formats", "loader", "loader_state", "recognition", "rng", "sampler", "state", "stream", "system", "worker",
+        "formats", "loader", "loader_state", "order", "recognition", "rng", "sampler", "state", "stream", "system",
     },
     "writers": {"formats", "loader", "system"},
     "accelerate": {"loader", "order", "rng", "sampler", "state"},

@@ -13,7 +13,8 @@ from accelerate.utils import RNGType, synchronize_rng_states
 from torch.utils.data import BatchSampler, DistributedSampler, IterableDataset, RandomSampler
 
 from sluicegate.loader.dataloader import DataLoader
-from sluicegate.order.plan import Ordering, resolved_shard
+from sluicegate.order.plan import resolved_shard
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.sampler import is_ours
 from sluicegate.state.stateful import is_stateful
 
@@ -155,7 +156,7 @@ def _has_own_state(sampler: Any) -> bool:
 
 def _is_arithmetic(loader: DataLoader[Any]) -> bool:
     """Return True if every process can compute the order by itself."""
-    return loader.seed is not None or Ordering.of(loader) is not None
+    return loader.seed is not None or LoaderSettings.of(loader).ordering is not None
 
 
 def _whole(loader: DataLoader[Any]) -> dict[str, Any]:

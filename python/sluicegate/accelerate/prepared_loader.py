@@ -16,8 +16,8 @@ from sluicegate.loader.dataloader import DataLoader
 from sluicegate.loader.explanation import readable
 from sluicegate.order import draws
 from sluicegate.order.ids import BatchIds
-from sluicegate.order.plan import Ordering
 from sluicegate.order.progress import Progress
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import global_state, set_global_state
 
 from .process_batches import ProcessBatches
@@ -144,7 +144,7 @@ class PreparedLoader(DataLoader[_T_co]):
         self.set_epoch(self._loader_epochs.next)
         if pending is not None and not is_resumed and self.seed is None and pending["draws"] is None:
             # A position in a checkpoint: the epoch is drawn from the global generators as they are now.
-            now = {"draws": draws.take(self, self._index_sampler).as_text(), "rng": global_state()}
+            now = {"draws": draws.take(LoaderSettings.of(self)).as_text(), "rng": global_state()}
             self._loader_pending = pending | now
         outer = self._outer or global_state() if is_resumed and self.seed is None else None
         self._held = self._outer = None
@@ -158,7 +158,7 @@ class PreparedLoader(DataLoader[_T_co]):
         """Return True if samples may draw from the global generators of the training loop."""
         if self.seed is not None or self.num_workers > 0:
             return False
-        source = readable(self)
+        source = readable(LoaderSettings.of(self))
         return source is None or source.is_random or source.draws_on_delivery
 
     def _loop(self, batches: Iterator[_T_co]) -> Iterator[_T_co]:
@@ -173,7 +173,7 @@ class PreparedLoader(DataLoader[_T_co]):
         batches = self._index_sampler
         if self._dataset_kind != _torch.DatasetKind.Map:
             return None
-        if Ordering.of(self) is not None:
+        if LoaderSettings.of(self).ordering is not None:
             return 0  # `Progress.is_complete` counts the batches of the plan.
         if isinstance(batches, ProcessBatches) and not batches.even_batches:
             return None  # Accelerate's length is one too large for a process that gets nothing of a split last batch.

@@ -10,7 +10,7 @@ import torch
 from accelerate.utils import load
 
 from sluicegate.order import draws
-from sluicegate.order.plan import Ordering
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import LIBRARIES
 
 from .prepared_loader import PreparedLoader
@@ -58,7 +58,7 @@ def load_positions(accelerator: accelerate.Accelerator, folder: str | Path) -> N
             "prepare the same loaders as when it was saved"
         )
     for loader, position in zip(loaders, positions, strict=True):
-        if there != accelerator.num_processes and Ordering.of(loader) is None:
+        if there != accelerator.num_processes and LoaderSettings.of(loader).ordering is None:
             raise ValueError(
                 f"load_state: {folder} was saved by {there} processes, got {accelerator.num_processes}, and without a "
                 f"seed each process resumes its own part; start {there} processes, or train with seed= from the start"
@@ -81,7 +81,7 @@ def _next_epoch(loader: PreparedLoader[Any]) -> dict[str, Any]:
     position = loader.state_dict()
     persists = loader.persistent_workers
     if loader.seed is None:
-        taken = draws.take(loader, loader._index_sampler).as_text()
+        taken = draws.take(LoaderSettings.of(loader)).as_text()
         position["draws"] = [list(each) for each in taken.items()]
         position |= {"begins_iterator": not persists, "base_seed": position["base_seed"] if persists else None}
     return position | _UNBEGUN | {"epoch": loader._loader_epochs.next}
@@ -109,7 +109,7 @@ def _resume(loader: PreparedLoader[Any], position: dict[str, Any]) -> None:
         # The next epoch is drawn from the global generators as they are when it begins. The loader's and the sampler's
         # own generators are saved only here.
         own = {name: state for name, state in position["draws"] if name not in LIBRARIES}
-        draws.put(loader, own)
+        draws.put(LoaderSettings.of(loader), own)
         position |= {"draws": None, "rng": None}
     loader.load_state_dict(position)
 

@@ -11,10 +11,9 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, Sampler
 
 from sluicegate.loader.dataloader import DataLoader
-from sluicegate.loader.engine import share_engine
+from sluicegate.loader.resources import share_resources
 from sluicegate.sampler.class_index import ClassIndex, plain_label
 from sluicegate.sampler.class_sampler import ClassSampler
-from sluicegate.worker.shared_workers import share_workers
 
 from .label_scan import scanned_labels
 
@@ -216,10 +215,7 @@ class ClassLoaders(Mapping[Any, DataLoader[Any]]):
 
     def _share(self, loader: DataLoader[Any]) -> DataLoader[Any]:
         """Return `loader` after it was given the threads, slots and workers of the first one."""
-        first = next(iter(self._loaders.values()), loader)
-        if first is not loader:
-            share_engine(loader, first)
-        share_workers(loader, first)
+        share_resources(loader, next(iter(self._loaders.values()), loader))
         return loader
 
 

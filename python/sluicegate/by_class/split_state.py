@@ -10,6 +10,7 @@ from typing import Any
 
 from sluicegate.loader.dataloader import DataLoader
 from sluicegate.loader_state.state import PLACE, is_one_of_many, loaded
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
 from sluicegate.state.checks import check_flag, check_list, check_mapping, check_number, check_pairs, was_changed
 
@@ -212,7 +213,7 @@ def _check_loaders(
     position.seen = seen  # Otherwise it would read ahead for a class that is new to it.
     try:
         for name, state in states.items():
-            loaded(split[name], state, True)
+            loaded(LoaderSettings.of(split[name]), 0, state, True)
     except ValueError:
         position.loaders = loaders
         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,9 +15,6 @@ from .arguments import device_now
 from .containers import move_object, moved
 from .copies import Copying, DeviceCopies
 from .pinned import PinnedMemory, current_device
-
-if TYPE_CHECKING:
-    from sluicegate.loader.dataloader import DataLoader
 
 
 class Destination:
@@ -125,22 +122,29 @@ def _pinned_for(kind: str | None) -> str:
     return torch.device(kind).type
 
 
-def destination_of(loader: DataLoader[Any], pins: bool, kind: str | None) -> Destination:
-    """Return where the batches of `loader` go now.
+def destination_of(
+    given: torch.device | str | None,
+    ahead: int,
+    transform: Callable[[Any], Any] | None,
+    pins: bool,
+    kind: str | None,
+) -> Destination:
+    """Return where the batches of a loader go now.
 
     Args:
-        loader: where `device` and related arguments are read.
+        given: the loader's argument `device`.
+        ahead: the number of batches to copy to a device ahead of their turn.
+        transform: applied to each batch on the device.
         pins: whether batches are to be pinned and there is an accelerator.
         kind: the type of the accelerator that they are pinned for.
 
     Raises:
         RuntimeError: there is no such device here.
     """
-    transform = loader.device_transform
-    device = device_now(loader.device)
+    device = device_now(given)
     if device is None:
         return PinnedDestination(_pinned_for(kind)) if pins else Destination(transform)
     accelerator = None if device.type == "meta" else accelerator_of(device)
     if accelerator is None:
         return PlainDeviceDestination(device, transform)
-    return DeviceDestination(DeviceCopies(accelerator, transform), loader.device_prefetch)
+    return DeviceDestination(DeviceCopies(accelerator, transform), ahead)

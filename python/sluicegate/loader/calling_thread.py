@@ -6,7 +6,7 @@ import contextlib
 import copy
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import IterDataPipe, MapDataPipe
 from torch.utils.data.graph_settings import apply_sharding
@@ -18,6 +18,7 @@ from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.progress import Progress
 from sluicegate.order.requests import indices_of
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import keeping_generators
 from sluicegate.rng.stream_seeding import StreamSeeding
 from sluicegate.state.stateful import Place
@@ -25,22 +26,19 @@ from sluicegate.state.stream_place import StreamPlace
 
 from .epoch_iterator import EpochIterator, refuse_timeout
 
-if TYPE_CHECKING:
-    from .dataloader import DataLoader
-
 
 class PythonIterator(EpochIterator):
     """One epoch of a dataset that runs Python, on the calling thread: `num_workers=0`."""
 
-    def __init__(self, loader: DataLoader[Any], engine: _core.Engine) -> None:
-        super().__init__(loader)
-        refuse_timeout(loader)
+    def __init__(self, loader: Any, settings: LoaderSettings, engine: _core.Engine) -> None:
+        super().__init__(loader, settings)
+        refuse_timeout(settings.timeout)
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             apply_sharding(self._dataset, *_torch.get_distributed_settings())
         collate_fn = self._collate_fn
         if self._auto_collation:
             collate_fn = stacking(collate_fn, engine, self._destination.memory)
-        self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
+        self._is_stream, self._sample_id = settings.is_stream, settings.sample_id
         if self._is_stream:
             self._progress.fix_epoch()
         self._open(engine)
@@ -49,9 +47,9 @@ class PythonIterator(EpochIterator):
         if resumed is not None:
             places = self._stream_places(resumed) if self._is_stream else resumed["workers"]
             place = places[0] if places else None
-        if loader.seed is not None and self._is_stream:
+        if settings.seed is not None and self._is_stream:
             rng_state = None if place is None or place["over"] else place["rng"]
-            self._seeding = StreamSeeding(loader.seed, loader.seed_samples, 0, self._progress.epoch, rng_state)
+            self._seeding = StreamSeeding(settings.seed, settings.seed_samples, 0, self._progress.epoch, rng_state)
         make = functools.partial(
             make_fetcher,
             self._dataset_kind,
@@ -62,7 +60,7 @@ class PythonIterator(EpochIterator):
             sampler_name(self._index_sampler),
             self._seeding,
             sample_id=self._sample_id,
-            every=loader.snapshot_every_n_steps or 0,
+            every=settings.snapshot_every,
             run=self._run,
         )
         resumed_place, before = place, self._progress.place_before

@@ -17,19 +17,21 @@ from sluicegate import _torch
 from sluicegate.device.arguments import checked_device, checked_device_prefetch, checked_device_transform
 from sluicegate.loader_state.state import loaded, state_of
 from sluicegate.order.ids import BatchIds, with_ids_of
-from sluicegate.order.plan import Ordering, check_order, planned_len
+from sluicegate.order.plan import check_order, planned_len
 from sluicegate.order.progress import Epochs, LeftOut, Progress
 from sluicegate.order.requests import own_array_of
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.order.torch_order import own_sampler
 from sluicegate.sampler.seed import checked_seed
 
 from .calling_thread import PythonIterator
-from .engine import checked_prefetch_bytes, engine_of
+from .epoch_iterator import EpochIterator
 from .explanation import Explanation, explained, log_once, readable
-from .inspect_batch import replayed, request_of
+from .inspect_batch import BatchInspector
 from .loader_order import LoaderOrder, taken_over
 from .native_iterator import NativeIterator
 from .ordered_sampler import without_view
+from .resources import checked_prefetch_bytes, resources_of
 from .stats import LoaderStats, stats_of
 from .worker_iterator import WorkerIterator
 
@@ -337,15 +339,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def _get_iterator(self) -> Any:
         # Trainers swap samplers and functions until an epoch starts, so the configuration is read only now.
-        log_once(self)
-        source = readable(self)
+        settings = LoaderSettings.of(self)
+        log_once(settings, self._loader_epochs, type(self).__name__)
+        source = readable(settings)
         if source is not None:
             self.check_worker_number_rationality()
-            return NativeIterator(self, source, engine_of(self))
-        if self.num_workers == 0:
-            return PythonIterator(self, engine_of(self))
+            return NativeIterator(self, settings, source, resources_of(self).engine(settings))
+        if settings.num_workers == 0:
+            return PythonIterator(self, settings, resources_of(self).engine(settings))
         self.check_worker_number_rationality()
-        return WorkerIterator(self)
+        return WorkerIterator(self, settings)
 
     def explain(self) -> Explanation:
         """Return which engine reads, and the first reason why it is not the Rust one. Starts nothing.
@@ -358,14 +361,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             >>> DataLoader([0, 10, 20]).explain().reason
             'dataset class list is not recognized'
         """
-        return explained(self)
+        return explained(LoaderSettings.of(self))
 
     def __repr__(self) -> str:
         dataset = type(self.dataset).__name__
         return f"<{type(self).__name__} of {dataset}, num_workers={self.num_workers}, engine: {self.explain()}>"
 
     def __len__(self) -> int:
-        ordering = Ordering.of(self)
+        ordering = LoaderSettings.of(self).ordering
         count = super().__len__() if ordering is None else planned_len(ordering, self._loader_epochs.next)
         return count - self._loader_left_out.count_batches(self._epoch_or_running(None), count)
 
@@ -386,7 +389,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 "which batches were received. Save how many there were, and skip them with loader.skip(range(n)) "
                 "or accelerate.skip_first_batches after set_epoch; or iterate over the loader itself"
             )
-        return state_of(self)
+        settings = LoaderSettings.of(self)
+        return state_of(
+            settings, self._loader_pending, self._loader_progress, self._loader_epochs, self._loader_left_out
+        )
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Make the next iterator resume from `state_dict`: the rest of its epoch, then whole epochs.
@@ -409,7 +415,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             ValueError: not a valid state, a newer state version, or saved by a loader with a different order; the
                 message names both.
         """
-        state = loaded(self, state_dict, strict)
+        state = loaded(LoaderSettings.of(self), self._loader_epochs.next, state_dict, strict)
         left_out = LeftOut.of(state["left_out"])
         if (told := state.get("epoch_told")) is not None:
             self._tell_epoch(told)
@@ -461,7 +467,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             0 True
             1 True
         """
-        if self._loader_kept is not None and self._loader_kept._sample_id is not sample_id:
+        if self._loader_kept is not None and self._loader_kept.settings.sample_id is not sample_id:
             self._iterator = None  # Its workers were started with a different `sample_id`.
         self._loader_sample_id = sample_id
         try:
@@ -478,7 +484,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def stats(self) -> LoaderStats:
         """Return what is loaded ahead, in batches and bytes, and the bound on it. Starts nothing and does not wait."""
-        return stats_of(self)
+        settings, running = LoaderSettings.of(self), self._iterator
+        if isinstance(running, EpochIterator):
+            running.count_ready()
+        # The running epoch's engine: the number of workers may have been changed since it began.
+        engine = getattr(running, "engine", None) or resources_of(self).engine(settings)
+        return stats_of(engine.bytes_ahead, explained(settings))
 
     def samples_of(self, batch_index: int, epoch: int | None = None) -> npt.NDArray[Any]:
         """Return the indices of the samples in a batch, int64, in batch order. Loads nothing and draws nothing.
@@ -492,7 +503,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             IndexError: there is no such batch.
             ValueError: the epoch's order cannot be known, or the dataset is iterable-style.
         """
-        return own_array_of(request_of(self, batch_index, epoch))
+        return own_array_of(self._inspector().request(batch_index, self._epoch_or_running(epoch)))
 
     def replay(self, batch_index: int, epoch: int | None = None) -> Any:
         """Load one batch again, on the calling thread, without disturbing the running epoch.
@@ -508,7 +519,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             ValueError: the epoch's order cannot be known, or the dataset is iterable-style.
             Exception: what the dataset or `collate_fn` raises.
         """
-        return replayed(self, batch_index, epoch)
+        return self._inspector().replayed(batch_index, self._epoch_or_running(epoch))
+
+    def _inspector(self) -> BatchInspector:
+        return BatchInspector(
+            LoaderSettings.of(self),
+            self._loader_progress,
+            self._loader_left_out,
+            self._epoch_or_running(None),
+            resources_of(self),
+        )
 
     def skip(self, batches: int | Iterable[int], epoch: int | None = None) -> None:
         """Skip batches: they are not loaded, and the others keep their numbers. This is part of the state.

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils.data import IterDataPipe
 from torch.utils.data.graph_settings import apply_random_seed
 
 from sluicegate import _core, _torch
-from sluicegate.device.destination import destination_of
+from sluicegate.device.destination import Destination, destination_of
 from sluicegate.order import draws
 from sluicegate.order.epoch_requests import BEGUN, drawn, of_stream, planned
 from sluicegate.order.ids import BatchIds
-from sluicegate.order.plan import Ordering
 from sluicegate.order.progress import Progress
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.order.torch_order import waits_for_epoch
 from sluicegate.rng.global_generators import global_state, keeping_generators, set_global_state
 from sluicegate.rng.sample import SampleSeeding
@@ -29,9 +29,6 @@ from sluicegate.rng.stream_seeding import Seeding
 from sluicegate.stream.native import NativeStream
 from sluicegate.stream.resumable import ResumableStream
 from sluicegate.stream.whole import answering
-
-if TYPE_CHECKING:
-    from .dataloader import DataLoader
 
 # The "sample" whose key seeds the workers of a seeded loader: no dataset has a sample with this number.
 _WORKERS = 2**64 - 1
@@ -57,7 +54,8 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     """A torch iterator that requests batches by `BatchIds` and counts them when they are received.
 
     Args:
-        loader: where the arguments are read, at construction.
+        loader: what torch's iterator is made for.
+        settings: the loader's arguments.
     """
 
     # True while the sampler must not be asked yet.
@@ -65,38 +63,44 @@ class EpochIterator(_torch.BaseDataLoaderIter):
     # True if a resumed epoch, which was drawn before, is drawn again at the first `next`.
     _is_drawn_late = False
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: Any, settings: LoaderSettings) -> None:
         self._next_lock, self._next_generation = threading.RLock(), _generation
-        index_sampler = loader._index_sampler
-        self._progress: Progress = _begun(loader, index_sampler)
+        self.settings = settings
+        self._progress: Progress = _begun(loader, settings)
         self._seeding: Seeding | None = None
-        if loader.seed is not None:
-            self._seeding = SampleSeeding(loader.seed, loader.seed_samples)
-        self._seed, self._seed_samples = loader.seed, loader.seed_samples
+        if settings.seed is not None:
+            self._seeding = SampleSeeding(settings.seed, settings.seed_samples)
+        # Of the first epoch: persistent workers keep their seed.
+        self._seed, self._seed_samples = settings.seed, settings.seed_samples
         # The number of consecutive samples of a native stream that belong to one worker. With a seed, a batch's:
         # batches are then the same for any number of workers. Without a seed, 1, as in torch.
-        self._run = 1 if loader.seed is None else int(loader.batch_size or 1)
-        self._sample_id = loader._loader_sample_id
-        self._ordering = Ordering.of(loader, index_sampler)
+        self._run = 1 if settings.seed is None else int(settings.batch_size or 1)
+        self._ordering = settings.ordering
         self._requests: Iterator[BatchIds] = iter(())
         # Torch asks every loader for its rank, but shards only DataPipes by it.
         with self._drawing(), answering():
             super().__init__(loader)
-        self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
+        self._destination = self._destination_now()
         resumed = self._progress.resumed
-        if resumed is not None and loader.seed is None:
+        if resumed is not None and settings.seed is None:
             if not resumed["begins_iterator"] and resumed["draws"] is not None:
                 # Persistent workers got their seed in an earlier epoch, so this epoch's order is drawn without another
                 # one.
-                draws.put(loader, resumed["draws"])
+                draws.put(settings, resumed["draws"])
             if resumed["base_seed"] is not None:
                 self._base_seed = resumed["base_seed"]
-        if loader.seed is not None:
+        if settings.seed is not None:
             # Independent of the epoch: it is not known yet, and persistent workers see many epochs.
-            self._base_seed = _core.sample_key(loader.seed, 0, _WORKERS) >> 1
+            self._base_seed = _core.sample_key(settings.seed, 0, _WORKERS) >> 1
             self._seed_pipe()
         self._tell_base_seed()
-        self._progress.draws_after_iter = self._progress.take_draws()
+        if self._num_workers == 0:  # With workers, `_reset` follows, which takes them.
+            self._progress.draws_after_iter = self._progress.take_draws()
+
+    def _destination_now(self) -> Destination:
+        settings = self.settings
+        device = settings.device, settings.device_prefetch, settings.device_transform
+        return destination_of(*device, self._pin_memory, self._pin_memory_device)
 
     def __next__(self) -> Any:
         """Return the next batch. Threads that share the iterator take turns, and each batch goes to one of them."""
@@ -162,19 +166,18 @@ class EpochIterator(_torch.BaseDataLoaderIter):
         if self._num_workers > 0 and self._seed is None:
             self._progress.base_seed = int(self._base_seed)
 
-    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """Begin another epoch. Torch calls this on the iterator of persistent workers."""
         if not first_iter:
-            index_sampler = loader._index_sampler
-            self._progress = _begun(loader, index_sampler)
+            self.settings = LoaderSettings.of(loader)
+            self._progress = _begun(loader, self.settings)
             self._progress.begins_iterator = False
             self._tell_base_seed()
-            self._sample_id = loader._loader_sample_id
-            self._ordering = Ordering.of(loader, index_sampler)
-            self._destination = destination_of(loader, self._pin_memory, self._pin_memory_device)
+            self._ordering = self.settings.ordering
+            self._destination = self._destination_now()
         with self._drawing():
             super()._reset(loader, first_iter)
-        if loader.seed is not None:
+        if self.settings.seed is not None:
             self._seed_pipe()
         self._progress.draws_after_iter = self._progress.take_draws()
 
@@ -266,7 +269,7 @@ class EpochIterator(_torch.BaseDataLoaderIter):
                 stacklevel=5,
             )
 
-    def _count_ready(self) -> None:
+    def count_ready(self) -> None:
         """Count what workers have made since they were last heard."""
 
     def _shutdown_workers(self) -> None:
@@ -323,27 +326,25 @@ def _has_begun(place: dict[str, Any]) -> bool:
     return not place["over"] and bool(place["state"]) and place["state"]["thing"]["inner"] is not None
 
 
-def _begun(loader: DataLoader[Any], index_sampler: Any) -> Progress:
+def _begun(loader: Any, settings: LoaderSettings) -> Progress:
     """Return the progress of an iterator that begins now: from the loaded state, once, or from the start of an epoch.
 
     Args:
         loader: the iterator's loader.
-        index_sampler: what the iterator asks for indices. A sampler that the loader is given later is for the next
-            iterator.
+        settings: its arguments. A sampler that the loader is given later is for the next iterator.
     """
     pending, loader._loader_pending = loader._loader_pending, None
     outer = None
-    if pending is not None and loader.seed is None and pending["draws"] is not None:
+    if pending is not None and settings.seed is None and pending["draws"] is not None:
         if pending["rng"] is None:
             outer = global_state()  # From one rank of many: this rank's generators stay unchanged.
         elif not pending["in_epoch"]:
             set_global_state(pending["rng"])
-        draws.put(loader, pending["draws"])
+        draws.put(settings, pending["draws"])
     before, progress = loader._loader_progress, Progress(loader._loader_epochs, loader._loader_left_out, pending)
-    if loader.seed is None:
-        reference = weakref.ref(loader)
-        progress.take_draws = lambda: None if (alive := reference()) is None else draws.take(alive, index_sampler)
-        progress.draws = draws.take(loader, index_sampler)
+    if settings.seed is None:
+        progress.take_draws = functools.partial(draws.take, settings)
+        progress.draws = draws.take(settings)
     progress.outer = outer
     if before is not None:
         if pending is None:
@@ -361,11 +362,11 @@ def _begun(loader: DataLoader[Any], index_sampler: Any) -> Progress:
     return progress
 
 
-def refuse_timeout(loader: DataLoader[Any]) -> None:
+def refuse_timeout(timeout: float) -> None:
     """Refuse a timeout, because there is no worker to wait for; the message is torch's.
 
     Raises:
         AssertionError: `timeout` is set.
     """
-    if loader.timeout != 0:
+    if timeout != 0:
         raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0, the time to wait for a worker")

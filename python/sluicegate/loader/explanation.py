@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import ConcatDataset, StackDataset, Subset
 
@@ -14,15 +14,14 @@ from sluicegate import _torch
 from sluicegate.fetch.batch_source import BatchSource, batch_source, draws_from_seed, lacks_order, lacks_seed
 from sluicegate.fetch.collate_in_place import stacks_as_torch
 from sluicegate.native.dataset import NativeDataset
+from sluicegate.order.progress import Epochs
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.recognition import torchvision_datasets
 from sluicegate.recognition.collated_source import uncollated_reason
 from sluicegate.recognition.source import is_untouched
 from sluicegate.recognition.worker_seeding import only_seeds
 from sluicegate.stream.native import NativeStream
 from sluicegate.stream.shuffle_buffer import ShuffleBuffer
-
-if TYPE_CHECKING:
-    from .dataloader import DataLoader
 
 _logger = logging.getLogger("sluicegate")
 
@@ -52,94 +51,93 @@ class Explanation:
         return self.engine if self.reason is None else f"{self.engine} ({self.reason}{remedy})"
 
 
-def readable(loader: DataLoader[Any]) -> BatchSource | None:
-    """Return the source from which the core reads `loader` as configured now; None if Python reads, or for a stream."""
-    if loader._dataset_kind != _torch.DatasetKind.Map or _refused(loader) is not None:
+def readable(settings: LoaderSettings) -> BatchSource | None:
+    """Return the source from which the core reads a loader with `settings`; None if Python reads, or for a stream."""
+    if settings.is_stream or _refused(settings) is not None:
         return None
-    source = _source(loader)
-    return None if source is None or _refused_draws(loader, source) is not None else source
+    source = _source(settings)
+    return None if source is None or _refused_draws(settings, source) is not None else source
 
 
-def explained(loader: DataLoader[Any]) -> Explanation:
-    """Return which engine reads `loader` as configured now, and why."""
-    refused = _refused(loader)
-    if refused is None and loader._dataset_kind == _torch.DatasetKind.Map:
-        source = _source(loader)
-        refused = _unread(loader) if source is None else _refused_draws(loader, source)
-    return Explanation("rust") if refused is None else Explanation(_python(loader), *refused)
+def explained(settings: LoaderSettings) -> Explanation:
+    """Return which engine reads a loader with `settings`, and why."""
+    refused = _refused(settings)
+    if refused is None and not settings.is_stream:
+        source = _source(settings)
+        refused = _unread(settings) if source is None else _refused_draws(settings, source)
+    return Explanation("rust") if refused is None else Explanation(_python(settings), *refused)
 
 
-def log_once(loader: DataLoader[Any]) -> None:
-    """Log which engine reads `loader`, at debug level, when its first iterator begins."""
-    if not loader._loader_epochs.is_explained and _logger.isEnabledFor(logging.DEBUG):
-        loader._loader_epochs.is_explained = True
-        name, dataset = type(loader).__name__, type(loader.dataset).__name__
-        _logger.debug("%s of %s: read by %s", name, dataset, explained(loader))
+def log_once(settings: LoaderSettings, epochs: Epochs, name: str) -> None:
+    """Log which engine reads the loader called `name`, at debug level, when its first iterator begins."""
+    if not epochs.is_explained and _logger.isEnabledFor(logging.DEBUG):
+        epochs.is_explained = True
+        _logger.debug("%s of %s: read by %s", name, type(settings.dataset).__name__, explained(settings))
 
 
-def _source(loader: DataLoader[Any]) -> BatchSource | None:
-    return batch_source(loader.dataset, loader.collate_fn, in_worker=loader.num_workers > 0)
+def _source(settings: LoaderSettings) -> BatchSource | None:
+    return batch_source(settings.dataset, settings.collate_fn, in_worker=settings.num_workers > 0)
 
 
-def _python(loader: DataLoader[Any]) -> str:
-    if not loader.num_workers:
+def _python(settings: LoaderSettings) -> str:
+    if not settings.num_workers:
         return "python"
-    return "python threads" if loader.worker_type == "thread" else "python processes"
+    return "python threads" if settings.worker_type == "thread" else "python processes"
 
 
-def _refused(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
+def _refused(settings: LoaderSettings) -> tuple[str, str | None] | None:
     """Return the reason and the remedy if the arguments alone force Python; otherwise None."""
-    if loader._dataset_kind != _torch.DatasetKind.Map:
-        if isinstance(loader.dataset, (NativeStream, ShuffleBuffer)):
-            return _refused_stream(loader)
-        return f"iterable-style dataset class {type(loader.dataset).__name__} is iterated in Python", None
-    if not loader.native:
+    if settings.is_stream:
+        if isinstance(settings.dataset, (NativeStream, ShuffleBuffer)):
+            return _refused_stream(settings)
+        return f"iterable-style dataset class {type(settings.dataset).__name__} is iterated in Python", None
+    if not settings.native:
         return "native is False", "leave out native"
     if (setting := os.environ.get("SLUICEGATE_NATIVE", "1")) not in ("", "1"):
         return f"the environment has SLUICEGATE_NATIVE={setting}", "unset it"
-    if not loader._auto_collation:
+    if not settings.auto_collation:
         return "batch_size is None, so samples are not collated", "give batch_size"
-    if loader.num_workers > 0 and loader.worker_init_fn is not None:
-        if loader.worker_type == "thread":
+    if settings.num_workers > 0 and settings.worker_init_fn is not None:
+        if settings.worker_type == "thread":
             return "worker_init_fn is given", "leave out worker_init_fn"
-        if not only_seeds(loader.worker_init_fn):
+        if not only_seeds(settings.worker_init_fn):
             return "worker_init_fn may do more than seed generators", "leave out worker_init_fn"
-    if loader._loader_sample_id is not None:
+    if settings.sample_id is not None:
         return "with_ids(sample_id=...) looks at each sample", "use ids.sample_indices"
     return None
 
 
-def _refused_stream(loader: DataLoader[Any]) -> tuple[str, str | None] | None:
+def _refused_stream(settings: LoaderSettings) -> tuple[str, str | None] | None:
     """Return the same as `_refused`, for a stream that the core can read."""
-    if not loader._auto_collation:
+    if not settings.auto_collation:
         return "batch_size is None, so samples are not collated", "give batch_size"
-    if not stacks_as_torch(loader.collate_fn):
+    if not stacks_as_torch(settings.collate_fn):
         return "collate_fn is not torch's default", "leave out collate_fn"
-    told = _told(loader.dataset)
+    told = _told(settings.dataset)
     return None if told is None else (told, None)
 
 
-def _refused_draws(loader: DataLoader[Any], source: BatchSource) -> tuple[str, str | None] | None:
+def _refused_draws(settings: LoaderSettings, source: BatchSource) -> tuple[str, str | None] | None:
     """Return the same for a loader whose samples the core can read, if Python must draw their random values."""
-    if lacks_seed(source, loader.seed):
-        drawn = _drawn(loader.dataset) or type(loader.dataset).__name__
+    if lacks_seed(source, settings.seed):
+        drawn = _drawn(settings.dataset) or type(settings.dataset).__name__
         return f"{drawn} draws random values, which Python draws without a seed", "give seed= to the loader"
-    if draws_from_seed(source, loader.seed):
-        return f"{type(loader.collate_fn).__name__} draws what it masks, which Python does with a seed", None
-    if source.draws_in_order and loader.seed is not None and not loader.seed_samples:
+    if draws_from_seed(source, settings.seed):
+        return f"{type(settings.collate_fn).__name__} draws what it masks, which Python does with a seed", None
+    if source.draws_in_order and settings.seed is not None and not settings.seed_samples:
         return "seed_samples is False, so random values follow from no seed", "leave out seed_samples"
-    if lacks_order(source, loader.seed, in_order=bool(loader.in_order)):
+    if lacks_order(source, settings.seed, in_order=bool(settings.in_order)):
         return "in_order is False, and an error changes what is drawn after it", "leave out in_order, or give seed="
     return None
 
 
-def _unread(loader: DataLoader[Any]) -> tuple[str, str | None]:
+def _unread(settings: LoaderSettings) -> tuple[str, str | None]:
     """Return the reason and the remedy for which `batch_source` returned None."""
-    dataset, name = loader.dataset, type(loader.dataset).__name__
+    dataset, name = settings.dataset, type(settings.dataset).__name__
     if _torch.modes_are_active():
         return "a torch function or dispatch mode is active", "leave the mode before iterating"
-    if not _torch.collate_is_default(loader.collate_fn):
-        told = uncollated_reason(dataset, loader.collate_fn)
+    if not _torch.collate_is_default(settings.collate_fn):
+        told = uncollated_reason(dataset, settings.collate_fn)
         return ("collate_fn is not torch's default", "leave out collate_fn") if told is None else (told, None)
     if (told := _told(dataset)) is not None:
         return told, None

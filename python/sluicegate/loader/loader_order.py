@@ -8,7 +8,7 @@ import itertools
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,16 +16,12 @@ from torch.utils.data import BatchSampler
 
 from sluicegate import _torch
 from sluicegate.order.plan import Ordering, make_plan, planned_len, resolved_shard
+from sluicegate.order.progress import Epochs
 from sluicegate.order.requests import Planned, array_of, indices_of
 from sluicegate.order.sharded_twice import refuse_second_shard
 from sluicegate.rng.stream_seeding import sampler_seeding
 
 from .ordered_sampler import OrderedBatchSampler, OrderedSampler, inner_of, order_of, show, without_view
-
-if TYPE_CHECKING:
-    from sluicegate.order.progress import Epochs
-
-    from .dataloader import DataLoader
 
 # Indices that are converted to Python integers in one call.
 _AT_ONCE = 4096
@@ -46,7 +42,7 @@ class Settings:
     batch_size: int
 
     @classmethod
-    def of(cls, loader: DataLoader[Any]) -> Settings:
+    def of(cls, loader: Any) -> Settings:
         """Return the current settings of `loader`."""
         return cls(loader.seed, loader.shard, loader.remainder, loader.batch_size or 1)
 
@@ -67,7 +63,7 @@ class LoaderOrder:
         loader: the loader whose order it is.
     """
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: Any) -> None:
         self._loader: weakref.ref[Any] | None = weakref.ref(loader)
         self._epochs: Epochs = loader._loader_epochs
         self._settings = Settings.of(loader)
@@ -76,7 +72,7 @@ class LoaderOrder:
         self._sampler: Any = None
         self._batch_sampler: Any = None
 
-    def is_of(self, loader: DataLoader[Any]) -> bool:
+    def is_of(self, loader: Any) -> bool:
         """Return True if this is the order of `loader`, and not of the one that it was copied from."""
         return self._loader is not None and self._loader() is loader
 
@@ -98,7 +94,7 @@ class LoaderOrder:
         """True while other code is in the middle of a pass."""
         return self._passes > 0
 
-    def sampler(self, loader: DataLoader[Any], given: Any) -> Any:
+    def sampler(self, loader: Any, given: Any) -> Any:
         """Return `loader.sampler` as other code sees it; `given` is what the loader itself reads."""
         has_batch_sampler = loader._auto_collation and loader.batch_size is None
         if has_batch_sampler or not _is_shaped(loader, given):
@@ -107,7 +103,7 @@ class LoaderOrder:
             self._sampler = OrderedSampler(given, self)
         return self._sampler
 
-    def batch_sampler(self, loader: DataLoader[Any], given: Any) -> Any:
+    def batch_sampler(self, loader: Any, given: Any) -> Any:
         """Return `loader.batch_sampler` as other code sees it; `given` is what the loader itself reads, or shows."""
         if loader.batch_size is not None and type(given) is BatchSampler:
             # Trainers rebuild subclasses and replace the inner sampler, so the order is put there.
@@ -185,7 +181,7 @@ def taken_over(sampler: Any, batch_sampler: Any) -> tuple[Any, Any, LoaderOrder 
     return inner_of(sampler), without_view(inner_of(batch_sampler)), order
 
 
-def _is_shaped(loader: DataLoader[Any], given: Any) -> bool:
+def _is_shaped(loader: Any, given: Any) -> bool:
     """Return True if the loader's order differs from what iterating over its sampler gives."""
     if loader._dataset_kind != _torch.DatasetKind.Map:
         return False
@@ -196,7 +192,7 @@ def _is_shaped(loader: DataLoader[Any], given: Any) -> bool:
     return Ordering(given, loader._auto_collation, None, None, loader.remainder).is_arithmetic
 
 
-def _check(loader: DataLoader[Any], epoch: int) -> None:
+def _check(loader: Any, epoch: int) -> None:
     """Refuse a pass that would differ from the loader's own.
 
     Raises:

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -17,15 +17,13 @@ from sluicegate.fetch.map_fetcher import MapFetcher
 from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.requests import Planned, Slice, indices_of, without
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.recognition.collated_source import CollatedSource
 from sluicegate.recognition.source import int64_array
 from sluicegate.rng.global_generators import torch_door
 from sluicegate.worker.draws import WorkerDraws
 
 from .epoch_iterator import EpochIterator, refuse_timeout
-
-if TYPE_CHECKING:
-    from .dataloader import DataLoader
 
 
 class NativeIterator(EpochIterator):
@@ -35,23 +33,23 @@ class NativeIterator(EpochIterator):
     means what it means to torch and fails as it fails there.
     """
 
-    def __init__(self, loader: DataLoader[Any], source: BatchSource, engine: _core.Engine) -> None:
-        super().__init__(loader)
+    def __init__(self, loader: Any, settings: LoaderSettings, source: BatchSource, engine: _core.Engine) -> None:
+        super().__init__(loader, settings)
         # Nothing that draws runs in Python, except what the core does not take of a random dataset.
         seeding, self._seeding = self._seeding, None
         self._fetch_seeding = seeding if source.is_random else None
         if self._num_workers == 0:
-            refuse_timeout(loader)
-        self._worker_init_fn = loader.worker_init_fn
+            refuse_timeout(settings.timeout)
+        self._worker_init_fn = settings.worker_init_fn
         # What the random samples of batches draw from, if torch's workers would draw.
         self._worker_draws: WorkerDraws | None = None
-        self._engine = engine
-        self._in_order = bool(loader.in_order)
+        self.engine = engine
+        self._in_order = bool(settings.in_order)
         self._ahead = 0
         # Its share of what may be ahead in bytes; None if nothing more will come.
         self._party: _core.Party | None = None
         if self._num_workers > 0:
-            factor: Any = loader.prefetch_factor
+            factor: Any = settings.prefetch_factor
             if factor <= 0:
                 raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
             self._ahead = factor * self._num_workers
@@ -62,7 +60,7 @@ class NativeIterator(EpochIterator):
             super()._reset(loader, True)
         self._begin(source)
 
-    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """Begin another epoch. Torch calls this on the iterator of persistent workers."""
         self._finish_draws()
         super()._reset(loader, first_iter)
@@ -85,7 +83,7 @@ class NativeIterator(EpochIterator):
 
     def _begin(self, source: BatchSource | None) -> None:
         self._progress.out_of_turn = self._num_workers > 0 and not self._in_order
-        self._open(self._engine)
+        self._open(self.engine)
         self._dataset_fetcher = MapFetcher(
             self._dataset, sampler_name(self._index_sampler), True, self._collate_fn, self._fetch_seeding
         )
@@ -102,7 +100,7 @@ class NativeIterator(EpochIterator):
         # Batches that were taken before their turn, for a device.
         self._begun: deque[tuple[BatchIds, Any, _core.Held]] = deque()
         if self._num_workers > 0:
-            self._party = self._engine.bytes_ahead.join()
+            self._party = self.engine.bytes_ahead.join()
         self._take_over(source)
         self._settle(None if self._num_workers == 0 or self._waits_for_epoch() else self._ask_ahead)
 
@@ -134,7 +132,7 @@ class NativeIterator(EpochIterator):
         self._source = source
         self._window: _core.Prefetch | None = None
         if source is not None:
-            self._window = source.window(self._engine, self._in_order, self._seed)
+            self._window = source.window(self.engine, self._in_order, self._seed)
             if self._num_workers == 0:
                 # As many threads as torch's own operations may use on this thread, such as those of transforms.
                 self._window.set_helpers(torch.get_num_threads() - 1)
@@ -204,7 +202,7 @@ class NativeIterator(EpochIterator):
                 self._leave_to_python(ids)
                 return
             batch = self._drawn(ids, batch)
-            held = self._engine.bytes_ahead.hold(sum(tensor.nbytes for tensor in tensors_of(batch)))
+            held = self.engine.bytes_ahead.hold(sum(tensor.nbytes for tensor in tensors_of(batch)))
             is_error = isinstance(batch, Exception)
             self._begun.append((ids, batch if is_error else self._destination.begin(batch), held))
 
@@ -212,7 +210,7 @@ class NativeIterator(EpochIterator):
         """Release what no batch will need."""
         self._party = None
         if self._destination.memory is not None:
-            self._engine.withdraw()
+            self.engine.withdraw()
 
     def _without_left_out(self, ids: BatchIds, batch: Any) -> Any:
         """Return the batch without what was left out after the request; None if nothing remains."""

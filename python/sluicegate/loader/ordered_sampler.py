@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from torch.utils.data import BatchSampler
-
-if TYPE_CHECKING:
-    from .loader_order import LoaderOrder
 
 # The modules of lists, arrays and tensors: C code reads these by their layout, so nothing else may claim to be one.
 _PLAIN = ("builtins", "numpy", "torch")
 # A stateful sampler reports the position of its own iteration, which a pass over a view is not.
 _HIDDEN = ("state_dict", "load_state_dict")
+
+
+class Order(Protocol):
+    """The order of a loader's epochs."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number of the next epoch, for the loader too."""
+
+    def length(self, sampler: Any, auto_collation: bool) -> int:
+        """Return the number of requests in a pass."""
+
+    def requests(self, sampler: Any, auto_collation: bool) -> Iterator[Any]:
+        """Yield one pass: the items of `sampler`, in the loader's order."""
 
 
 class OrderedSampler:
@@ -30,9 +40,9 @@ class OrderedSampler:
 
     __slots__ = ("__weakref__", "_inner", "_order")
     _inner: Any
-    _order: LoaderOrder
+    _order: Order
 
-    def __init__(self, inner: Any, order: LoaderOrder) -> None:
+    def __init__(self, inner: Any, order: Order) -> None:
         object.__setattr__(self, "_inner", inner)
         object.__setattr__(self, "_order", order)
 
@@ -105,10 +115,9 @@ def inner_of(sampler: Any) -> Any:
     return sampler._inner if is_view(sampler) else sampler
 
 
-def order_of(sampler: Any) -> LoaderOrder | None:
+def order_of(sampler: Any) -> Any:
     """Return the order of a view; None for any other sampler."""
-    order: LoaderOrder | None = sampler._order if is_view(sampler) else None
-    return order
+    return sampler._order if is_view(sampler) else None
 
 
 def show(batch_sampler: Any, sampler: Any) -> None:

@@ -1,18 +1,15 @@
-"""The slots and threads of a loader, which outlive an epoch."""
+"""`LoaderResources`: what a loader keeps from one epoch to the next."""
 
 from __future__ import annotations
 
+import os
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate import _core
-
-if TYPE_CHECKING:
-    from .dataloader import DataLoader
-
-# Slots and threads outlive an epoch, but not their loader. They are kept outside it because trainers copy, pickle and
-# rebuild loaders by their attributes.
-_engines: dict[int, tuple[weakref.ref[Any], tuple[int, int, int | None], _core.Engine]] = {}
+from sluicegate.order.settings import LoaderSettings
+from sluicegate.worker.memory import WorkerMemory
+from sluicegate.worker.shared_workers import SharedWorkers
 
 # Slots in addition to those being filled: the batch in use, the one before it, and two for a consumer that looks ahead.
 _SPARE_SLOTS = 4
@@ -21,21 +18,69 @@ _SPARE_SLOTS = 4
 _MOST_BYTES = 2**62
 
 
-def engine_of(loader: DataLoader[Any]) -> _core.Engine:
-    """Return the slots and threads of `loader`, made on first use and kept as long as it exists."""
-    size = _size(loader)
-    known = _engines.get(id(loader))
-    if known is not None and known[0]() is loader and known[1] == size:
-        return known[2]
-    engine = _core.Engine(*size)
-    _keep(loader, size, engine)
-    return engine
+class LoaderResources:
+    """What outlives an epoch of a loader: slots and threads, the memory of worker processes, and shared workers.
+
+    Attributes:
+        worker_memory: lends what worker processes write batches to.
+        shared_workers: the workers that several loaders share; None if the loader shares none.
+    """
+
+    def __init__(self) -> None:
+        self._engine: _core.Engine | None = None
+        self._size: tuple[int, int, int | None] | None = None
+        self.worker_memory = WorkerMemory()
+        self.shared_workers: SharedWorkers | None = None
+
+    def engine(self, settings: LoaderSettings) -> _core.Engine:
+        """Return the loader's slots and threads, which are made again if `settings` need another number of them."""
+        size = _size(settings)
+        if self._engine is None or self._size != size:
+            self._engine, self._size = _core.Engine(*size), size
+        return self._engine
+
+    def share(self, settings: LoaderSettings, other: LoaderResources, others: LoaderSettings) -> None:
+        """Use the slots, threads and workers of `other`.
+
+        The slots and threads are shared until the number of workers of one of the loaders changes.
+
+        Args:
+            settings: of the loader.
+            other: the resources of another loader over the same dataset.
+            others: the settings of that loader.
+        """
+        if _size(settings) == _size(others):
+            self._engine, self._size = other.engine(others), _size(settings)
+        if other.shared_workers is None:
+            other.shared_workers = SharedWorkers()
+        self.shared_workers = other.shared_workers
+
+    def forget_parent(self) -> None:
+        """Drop what a fork must not use: it must not write where its parent's workers do."""
+        # A new object: a thread that was not forked may hold the lock of this one.
+        self.worker_memory = WorkerMemory()
 
 
-def share_engine(loader: DataLoader[Any], other: DataLoader[Any]) -> None:
-    """Let `loader` use the slots and threads of `other`, until the number of workers of one of them changes."""
-    if _size(loader) == _size(other):
-        _keep(loader, _size(loader), engine_of(other))
+# By id of a loader: the loader, and its resources. Kept outside the loader because trainers copy, pickle and rebuild
+# loaders by their attributes. Not a `WeakKeyDictionary`, because subclasses may define when loaders are equal.
+_resources: dict[int, tuple[weakref.ref[Any], LoaderResources]] = {}
+
+
+def resources_of(loader: Any) -> LoaderResources:
+    """Return the resources of `loader`, which are kept as long as it exists."""
+    key = id(loader)
+    known = _resources.get(key)
+    if known is not None and known[0]() is loader:
+        return known[1]
+    resources = LoaderResources()
+    _resources[key] = (weakref.ref(loader, lambda _: _resources.pop(key, None)), resources)
+    return resources
+
+
+def share_resources(loader: Any, other: Any) -> None:
+    """Let `loader` use the slots, threads and workers of `other`, another loader over the same dataset or itself."""
+    settings, others = LoaderSettings.of(loader), LoaderSettings.of(other)
+    resources_of(loader).share(settings, resources_of(other), others)
 
 
 def checked_prefetch_bytes(prefetch_bytes: int | None) -> int | None:
@@ -51,11 +96,14 @@ def checked_prefetch_bytes(prefetch_bytes: int | None) -> int | None:
     return min(int(prefetch_bytes), _MOST_BYTES)
 
 
-def _size(loader: DataLoader[Any]) -> tuple[int, int, int | None]:
-    slots = (loader.prefetch_factor or 1) * max(loader.num_workers, 1) + _SPARE_SLOTS
-    return loader.num_workers or 0, slots, loader.prefetch_bytes  # Torch accepts 0.0 workers, too.
+def _size(settings: LoaderSettings) -> tuple[int, int, int | None]:
+    slots = (settings.prefetch_factor or 1) * max(settings.num_workers, 1) + _SPARE_SLOTS
+    return settings.num_workers or 0, slots, settings.prefetch_bytes  # Torch accepts 0.0 workers, too.
 
 
-def _keep(loader: DataLoader[Any], size: tuple[int, int, int | None], engine: _core.Engine) -> None:
-    key = id(loader)
-    _engines[key] = (weakref.ref(loader, lambda _: _engines.pop(key, None)), size, engine)
+def _enter_child() -> None:
+    for _, resources in list(_resources.values()):
+        resources.forget_parent()
+
+
+os.register_at_fork(after_in_child=_enter_child)

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from sluicegate import _core
 
-from .engine import engine_of
-from .epoch_iterator import EpochIterator
-from .explanation import Explanation, explained
-
-if TYPE_CHECKING:
-    from .dataloader import DataLoader
+from .explanation import Explanation
 
 
 @dataclass(frozen=True)
@@ -51,12 +45,6 @@ class LoaderStats:
     explanation: Explanation
 
 
-def stats_of(loader: DataLoader[Any]) -> LoaderStats:
-    """Return what `loader` has prefetched. Starts nothing and does not wait."""
-    running = loader._iterator
-    if isinstance(running, EpochIterator):
-        running._count_ready()
-    # The running epoch's engine: the number of workers may have been changed since it began.
-    engine: _core.Engine | None = getattr(running, "_engine", None)
-    ahead = (engine or engine_of(loader)).bytes_ahead
-    return LoaderStats(ahead.bound, ahead.largest, ahead.batches, ahead.bytes, ahead.high_water, explained(loader))
+def stats_of(ahead: _core.BytesAhead, explanation: Explanation) -> LoaderStats:
+    """Return the statistics of what is `ahead` now."""
+    return LoaderStats(ahead.bound, ahead.largest, ahead.batches, ahead.bytes, ahead.high_water, explanation)

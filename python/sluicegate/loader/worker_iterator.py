@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import IterDataPipe, MapDataPipe
 
 from sluicegate import _core, _torch
 from sluicegate.fetch.collate import stacking
+from sluicegate.fetch.messages import sampler_name
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.requests import without
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.sample import GlobalDrawWatch
 from sluicegate.state.stateful import Untold
 from sluicegate.state.stream_place import over
 from sluicegate.stream.whole import refuse_workers
 from sluicegate.system import deadlines
 from sluicegate.system.deferred_signals import DeferredSignals
+from sluicegate.worker.duty import Duty, Work
 from sluicegate.worker.process_answer import ProcessAnswer
 from sluicegate.worker.process_workers import ProcessWorkers
-from sluicegate.worker.shared_workers import WorkerShare, shared_by
+from sluicegate.worker.shared_workers import WorkerShare
 from sluicegate.worker.thread_answer import ThreadAnswer
 from sluicegate.worker.thread_workers import ThreadWorkers
 
 from .assignment import Assignment
-from .engine import engine_of
 from .epoch_iterator import EpochIterator
+from .resources import LoaderResources, resources_of
 from .stream_reports import Reports
-
-if TYPE_CHECKING:
-    from .dataloader import DataLoader
 
 
 class WorkerIterator(EpochIterator):
@@ -39,27 +40,28 @@ class WorkerIterator(EpochIterator):
     The order of what is delivered does not depend on whether the workers are processes or threads.
     """
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
-        super().__init__(loader)
-        if loader.prefetch_factor is None or loader.prefetch_factor <= 0:
+    def __init__(self, loader: Any, settings: LoaderSettings) -> None:
+        super().__init__(loader, settings)
+        if settings.prefetch_factor is None or settings.prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
-        self._in_order = loader.in_order
-        self._prefetch_factor: int = loader.prefetch_factor
-        self._snapshot_every = loader.snapshot_every_n_steps or 0
-        self._engine = engine_of(loader)
-        self._bytes_ahead = self._engine.bytes_ahead
+        self._in_order = settings.in_order
+        self._prefetch_factor: int = settings.prefetch_factor
+        self._snapshot_every = settings.snapshot_every
+        resources = resources_of(loader)
+        self.engine = resources.engine(settings)
+        self._bytes_ahead = self.engine.bytes_ahead
         # Its part of what may be ahead in bytes; nothing when there is nothing to come.
         self._party: _core.Party | None = None
-        self._is_stream = self._dataset_kind == _torch.DatasetKind.Iterable
+        self._is_stream = settings.is_stream
         if self._is_stream:
             refuse_workers(self._dataset)
         self._epoch = 0
         self._warned_of: set[str] = set()
         # True if an epoch begins with the dataset as the last one left it: threads read that of this process.
-        self._are_threads = loader.worker_type == "thread"
+        self._are_threads = settings.worker_type == "thread"
         self._goes_on = self._persistent_workers or self._are_threads
         self._places = self._resumed_places()
-        self._group: ProcessWorkers | ThreadWorkers | WorkerShare = self._take_workers(loader)
+        self._group: ProcessWorkers | ThreadWorkers | WorkerShare = self._take_workers(resources)
         self._epoch = self._group.first_epoch
         # Torch's loader with workers begins its first epoch twice, and draws twice what is drawn there.
         super()._reset(loader, True)
@@ -81,38 +83,57 @@ class WorkerIterator(EpochIterator):
             for worker in range(self._num_workers)
         ]
 
-    def _terms(self) -> dict[str, Any]:
-        """What workers have to know of seeds, and of what they resume."""
+    def _duty(self) -> Duty:
+        """Return what workers that start now need to know."""
         resumed = self._progress.resumed
         is_carried = resumed is None or resumed["in_epoch"] or self._goes_on
-        return {
-            "seed": None if self._seeding is None else self._seed,
-            "seed_samples": self._seed_samples,
-            "epoch": self._progress.epoch,
-            "tells_epoch": self._tells_epoch(),
-            "snapshot_every": self._snapshot_every,
-            "run": self._run,
+        return Duty(
+            dataset_kind=self._dataset_kind,
+            auto_collation=self._auto_collation,
+            drop_last=self._drop_last,
+            base_seed=int(self._base_seed),
+            num_workers=self._num_workers,
+            shared_seed=self._shared_seed,
+            sampler=sampler_name(self._index_sampler),
+            seed=None if self._seeding is None else self._seed,
+            seed_samples=self._seed_samples,
+            epoch=self._progress.epoch,
+            tells_epoch=self._tells_epoch(),
+            snapshot_every=self._snapshot_every,
+            run=self._run,
             # Processes that do not persist begin every epoch as the dataset is in this one.
-            "places": self._places if is_carried else [],
-        }
+            places=self._places if is_carried else [],
+        )
 
-    def _take_workers(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers | WorkerShare:
-        self._worker_init_fn = loader.worker_init_fn
+    def _take_workers(self, resources: LoaderResources) -> ProcessWorkers | ThreadWorkers | WorkerShare:
+        init_fn = self.settings.worker_init_fn
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
-            self._worker_init_fn = _torch.sharding_init_fn(self._worker_init_fn, self._world_size, self._rank)
-        shared = None if any(place is not None for place in self._places) else shared_by(loader)
-        share = None if shared is None else shared.share(self, loader, lambda: self._start_workers(loader))
-        group = self._start_workers(loader) if share is None else share
+            init_fn = _torch.sharding_init_fn(init_fn, self._world_size, self._rank)
+        work = Work(
+            settings=self.settings,
+            duty=self._duty(),
+            dataset=self._dataset,
+            collate_fn=self._collate_fn,
+            init_fn=init_fn,
+            prefetch_factor=self._prefetch_factor,
+            bytes_ahead=self._bytes_ahead,
+            memory=resources.worker_memory,
+            pinned=self._destination.memory,
+            key=self._destination.key,
+        )
+        shared = None if any(place is not None for place in self._places) else resources.shared_workers
+        share = None if shared is None else shared.share(work, self._start_workers)
+        group = self._start_workers(work) if share is None else share
         self._workers: list[Any] = group.workers
         return group
 
-    def _start_workers(self, loader: DataLoader[Any]) -> ProcessWorkers | ThreadWorkers:
-        if loader.worker_type == "thread":
-            collate_fn = stacking(self._collate_fn, self._engine, self._destination.memory)
-            return ThreadWorkers(self, loader, collate_fn)
-        return ProcessWorkers(self, loader)
+    def _start_workers(self, work: Work) -> ProcessWorkers | ThreadWorkers:
+        if work.settings.worker_type == "thread":
+            collate_fn = stacking(work.collate_fn, self.engine, work.pinned)
+            return ThreadWorkers(dataclasses.replace(work, collate_fn=collate_fn))
+        return ProcessWorkers(work)
 
-    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """Begins another epoch: what torch calls on the iterator of persistent workers."""
         super()._reset(loader, first_iter)
         self._epoch += 1
@@ -123,7 +144,7 @@ class WorkerIterator(EpochIterator):
         # If the wait below is interrupted, there must be no epoch rather than one without workers.
         self._begin_nothing()
         if self._group.closed or self._group.is_foreign:
-            self._group = self._take_workers(loader)
+            self._group = self._take_workers(resources_of(loader))
             self._epoch = self._group.first_epoch
         else:
             number, is_told = self._progress.epoch, self._tells_epoch()
@@ -151,7 +172,7 @@ class WorkerIterator(EpochIterator):
             self._retire(worker)
         progress.fetching = self._reports.state
         self._party = self._bytes_ahead.join()
-        self._open(self._engine)
+        self._open(self.engine)
         self._exhausted = self._primed = False
         # Threads share the global generators, which are therefore not seeded per sample. Draws from them are detected
         # while the consumer waits for the first batch and draws nothing itself.
@@ -406,7 +427,8 @@ class WorkerIterator(EpochIterator):
         )
         self._group.receive(None)
 
-    def _count_ready(self) -> None:
+    def count_ready(self) -> None:
+        """Count what workers have made since they were last heard."""
         if not (self._group.closed or self._group.is_foreign):
             self._group.listen()
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sluicegate.order.plan import Ordering, resolved_shard
+from sluicegate.order.plan import resolved_shard
 from sluicegate.order.progress import ranges_of
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.state.checks import check_list, check_number
-
-if TYPE_CHECKING:
-    from sluicegate.loader.dataloader import DataLoader
 
 # Keys that every state of the crate has and none of our states.
 _KEYS = {"dataset_len", "batch_size", "rank", "world_size"}
@@ -21,18 +19,18 @@ def is_crate_state(state: Any) -> bool:
     return isinstance(state, Mapping) and set(state) >= _KEYS and isinstance(state.get("version"), int)
 
 
-def of_crate(loader: DataLoader[Any], state: Mapping[str, Any], fingerprint: dict[str, Any]) -> dict[str, Any]:
-    """Return what `loader` can resume from, without the version.
+def of_crate(settings: LoaderSettings, state: Mapping[str, Any], fingerprint: dict[str, Any]) -> dict[str, Any]:
+    """Return what a loader with `settings` can resume from, without the version.
 
     Args:
-        loader: the loader that resumes.
+        settings: of the loader that resumes.
         state: the crate's.
-        fingerprint: of `loader`. Parts of it that the crate's state lacks are assumed to be equal.
+        fingerprint: of `settings`. Parts of it that the crate's state lacks are assumed to be equal.
 
     Raises:
         ValueError: the loader's order does not follow from seeds, or the state was changed.
     """
-    if Ordering.of(loader) is None or fingerprint["order"] is None:
+    if settings.ordering is None or fingerprint["order"] is None:
         raise ValueError(
             "load_state_dict: the state is of the Rust crate, whose orders follow from seeds: give the loader seed=, "
             "or a sampler of sluicegate with one"
@@ -53,7 +51,7 @@ def of_crate(loader: DataLoader[Any], state: Mapping[str, Any], fingerprint: dic
         }
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"load_state_dict: the state was changed: {error!r}") from error
-    rank, _ = resolved_shard(loader.shard)
+    rank, _ = resolved_shard(settings.shard)
     if ahead and state["rank"] != rank:
         raise ValueError(
             f"load_state_dict: batches were received out of turn on rank {state['rank']}, and this is rank {rank}: "
@@ -66,7 +64,7 @@ def of_crate(loader: DataLoader[Any], state: Mapping[str, Any], fingerprint: dic
         "left_out": {"batches": [], "samples": []},
         **dict.fromkeys(("draws", "rng", "sampler", "order", "base_seed", "requests_drawn")),
         "sampler_is_over": False,
-        "num_workers": loader.num_workers,
+        "num_workers": settings.num_workers,
         "begins_iterator": True,
         "next_worker": 0,
         "workers": [],

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch.distributed
 
-from sluicegate import _torch
 from sluicegate.order import draws
-from sluicegate.order.plan import Ordering, Whole, planned_len, resolved_shard
+from sluicegate.order.plan import Whole, planned_len, resolved_shard
 from sluicegate.order.progress import ranges_of
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.order.torch_order import is_known
 from sluicegate.rng.global_generators import global_state
 from sluicegate.sampler.core_batch import CoreBatchSampler
@@ -25,8 +25,7 @@ from .torchdata_state import from_torchdata, is_torchdata_state
 from .torchdata_translation import translated
 
 if TYPE_CHECKING:
-    from sluicegate.loader.dataloader import DataLoader
-    from sluicegate.order.progress import Progress
+    from sluicegate.order.progress import Epochs, LeftOut, Progress
 
 # The version of the states that are written. Newer versions are refused.
 VERSION = 1
@@ -57,17 +56,30 @@ _KEYS = {
 }
 
 
-def state_of(loader: DataLoader[Any]) -> dict[str, Any]:
-    """Return the state of `loader` after the batches that its consumer has received."""
-    return _packed(copy.deepcopy(loader._loader_pending) if loader._loader_pending is not None else _told(loader))
+def state_of(
+    settings: LoaderSettings,
+    pending: dict[str, Any] | None,
+    progress: Progress | None,
+    epochs: Epochs,
+    left_out: LeftOut,
+) -> dict[str, Any]:
+    """Return the state of a loader after the batches that its consumer has received.
+
+    Args:
+        settings: of the loader.
+        pending: the state that its next iterator resumes from.
+        progress: of its running epoch, or of the last one.
+        epochs: its count of epochs.
+        left_out: what it leaves out.
+    """
+    return _packed(copy.deepcopy(pending) if pending is not None else _told(settings, progress, epochs, left_out))
 
 
-def _told(loader: DataLoader[Any]) -> dict[str, Any]:
-    progress = loader._loader_progress
-    shape = fingerprint(loader, None if progress is None or progress.finished else progress)
+def _told(settings: LoaderSettings, progress: Progress | None, epochs: Epochs, left_out: LeftOut) -> dict[str, Any]:
+    shape = fingerprint(settings, None if progress is None or progress.finished else progress)
     state: dict[str, Any] = {"version": VERSION, "fingerprint": shape}
     if progress is None or progress.finished:
-        place = {"epoch": loader._loader_epochs.next, "batches_received": 0, "received_ahead": [], "position": 0}
+        place = {"epoch": epochs.next, "batches_received": 0, "received_ahead": [], "position": 0}
         state |= place | {"drawn": False, "finished": progress is not None, "in_epoch": False}
     else:
         state |= {
@@ -80,20 +92,20 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
             "in_epoch": True,
         }
     # The epoch that a user-defined sampler or dataset was given: the loader's own count means nothing to them.
-    state["epoch_told"] = loader._loader_epochs.told if progress is None or progress.finished else progress.epoch_told
-    state["left_out"] = loader._loader_left_out.state()
+    state["epoch_told"] = epochs.told if progress is None or progress.finished else progress.epoch_told
+    state["left_out"] = left_out.state()
     # Batches that were received out of turn, or that are to be left out, are known only by number, which means the same
     # only in one layout.
-    state["layout"] = _layout(loader) if state["received_ahead"] or _leaves_out_batches(state) else None
+    state["layout"] = _layout(settings) if state["received_ahead"] or _leaves_out_batches(state) else None
     state["draws"] = state["rng"] = None
-    if loader.seed is None:
+    if settings.seed is None:
         begun = progress is not None and not progress.finished
-        taken = progress.draws if begun and progress is not None else draws.take(loader, loader._index_sampler)
+        taken = progress.draws if begun and progress is not None else draws.take(settings)
         state["draws"] = None if taken is None else taken.as_text()
         # The global generators belong to the process: one rank's are not for another.
         state["rng"] = None if is_one_of_many() else global_state()
     state |= _sampler_state(progress)
-    state["num_workers"] = loader.num_workers
+    state["num_workers"] = settings.num_workers
     state["order"] = None if progress is None or progress.finished else progress.order
     # The requests between those received and these were drawn ahead, before the generators reached their saved state.
     state["requests_drawn"] = None if progress is None or progress.finished else progress.requests_drawn
@@ -101,8 +113,8 @@ def _told(loader: DataLoader[Any]) -> dict[str, Any]:
     state["begins_iterator"] = progress is None or progress.begins_iterator
     if progress is not None and progress.finished:
         # Persistent workers keep their seed; other workers get a new one with every iterator.
-        state["begins_iterator"] = not loader.persistent_workers
-        state["base_seed"] = progress.base_seed if loader.persistent_workers else None
+        state["begins_iterator"] = not settings.persistent_workers
+        state["base_seed"] = progress.base_seed if settings.persistent_workers else None
     state |= {"next_worker": 0, "workers": []} if progress is None else progress.fetching_state()
     if progress is not None and progress.finished:
         state |= {"next_worker": 0, "workers": [over(place) for place in state["workers"]]}
@@ -194,49 +206,49 @@ def is_one_of_many() -> bool:
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
-def fingerprint(loader: DataLoader[Any], progress: Progress | None = None) -> dict[str, Any]:
-    """Return what determines the order of `loader`: a state can be resumed only if all of it is the same.
+def fingerprint(settings: LoaderSettings, progress: Progress | None = None) -> dict[str, Any]:
+    """Return what determines the order of a loader: a state can be resumed only if all of it is the same.
 
     Args:
-        loader: where the arguments are read, at the call.
+        settings: of the loader.
         progress: the running epoch, which caches the identity of its order: for an order of many numbers it takes time
             to compute.
     """
-    sampler = loader._index_sampler
+    sampler = settings.index_sampler
     shape: dict[str, Any] = {
         "kind": "map-style",
         "dataset_len": None,
         "sampler": None,
         "sampler_len": None,
-        "seed": loader.seed,
-        "seed_samples": None if loader.seed is None else loader.seed_samples,
-        "drop_last": bool(getattr(sampler, "drop_last", loader.drop_last)),
-        "batch_size": getattr(sampler, "batch_size", loader.batch_size),
+        "seed": settings.seed,
+        "seed_samples": None if settings.seed is None else settings.seed_samples,
+        "drop_last": bool(getattr(sampler, "drop_last", settings.drop_last)),
+        "batch_size": getattr(sampler, "batch_size", settings.batch_size),
         "remainder": None,
         "order": None,
     }
-    if loader._dataset_kind != _torch.DatasetKind.Map:
+    if settings.is_stream:
         return shape | {"kind": "iterable-style"}
-    whole, inner = Whole.of(Ordering.configured(loader)), getattr(sampler, "sampler", sampler)
+    whole, inner = Whole.of(settings), getattr(sampler, "sampler", sampler)
     identity = whole.identity() if progress is None or progress.identity is None else progress.identity
     if progress is not None:
         progress.identity = identity
-    shape |= {"dataset_len": _length(loader.dataset), "order": identity}
-    if Ordering.of(loader) is not None:
+    shape |= {"dataset_len": _length(settings.dataset), "order": identity}
+    if settings.ordering is not None:
         # The state counts the samples that all ranks have read, so from there on the batch size and the number of ranks
         # may differ.
         del shape["batch_size"]
         inner = whole.sampler
         shape["remainder"] = whole.remainder if whole.shard is not None else None
-    return shape | {"sampler": type(inner).__name__, "sampler_len": _length_of(inner, loader.seed)}
+    return shape | {"sampler": type(inner).__name__, "sampler_len": _length_of(inner, settings.seed)}
 
 
 def _shown(fact: Any) -> str:
     return fact if isinstance(fact, str) and "(" in fact else repr(fact)
 
 
-def _layout(loader: DataLoader[Any]) -> list[int | None]:
-    return [loader.batch_size, resolved_shard(loader.shard)[1]]
+def _layout(settings: LoaderSettings) -> list[int | None]:
+    return [settings.batch_size, resolved_shard(settings.shard)[1]]
 
 
 def _length_of(sampler: Any, seed: int | None) -> int | None:
@@ -252,17 +264,25 @@ def _length(dataset: Any) -> int | None:
         return None
 
 
-def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
-    """Return a checked copy of `state`, ready for `loader` to resume from.
+def loaded(settings: LoaderSettings, epoch: int, state: Any, strict: bool) -> dict[str, Any]:
+    """Return a checked copy of `state`, ready for a loader to resume from.
+
+    Args:
+        settings: of the loader.
+        epoch: the number of its next epoch.
+        state: what it was given.
+        strict: False if the state of a loader with a different order is accepted.
 
     Raises:
         ValueError: not a state of this package or of torchdata, a newer version, or saved by a different loader.
     """
     if is_crate_state(state):
-        state = _packed({"version": state["version"], **of_crate(loader, state, fingerprint(loader))})
+        state = _packed({"version": state["version"], **of_crate(settings, state, fingerprint(settings))})
     elif is_torchdata_state(state):
         facts = from_torchdata(state)
-        state = _packed({"version": VERSION, "fingerprint": fingerprint(loader), **translated(loader, facts)})
+        state = _packed(
+            {"version": VERSION, "fingerprint": fingerprint(settings), **translated(settings, epoch, facts)}
+        )
     if not isinstance(state, Mapping) or not isinstance(state.get("version"), int):
         raise ValueError(
             f"load_state_dict: this {type(state).__name__} is no state of a sluicegate.DataLoader or of torchdata's "
@@ -279,8 +299,8 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
         raise ValueError(f"load_state_dict: the state has lost {', '.join(lost)}: give what state_dict() returned")
     check_loader_state(state)
     state = _unpacked(copy.deepcopy(dict(state)))
-    _check_stream(loader, state)
-    here, there = fingerprint(loader), state["fingerprint"]
+    _check_stream(settings.dataset, state)
+    here, there = fingerprint(settings), state["fingerprint"]
     different = [
         name
         for name in _FINGERPRINT
@@ -298,8 +318,8 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
             "was, or give strict=False to go on from the same place in this one's order"
         )
     if not differences:
-        check_reached(state, *_lengths(loader, here, state["epoch"]))
-    if state["layout"] not in (None, here_layout := _layout(loader)):
+        check_reached(state, *_lengths(settings, here, state["epoch"]))
+    if state["layout"] not in (None, here_layout := _layout(settings)):
         ahead = state["received_ahead"]
         what = "were received out of turn (in_order=False)" if ahead else "are to be left out (skip)"
         way_out = "" if ahead else ". Samples that are left out (skip_samples) stay so in any"
@@ -314,9 +334,9 @@ def loaded(loader: DataLoader[Any], state: Any, strict: bool) -> dict[str, Any]:
     return checked
 
 
-def _check_stream(loader: DataLoader[Any], state: dict[str, Any]) -> None:
+def _check_stream(dataset: Any, state: dict[str, Any]) -> None:
     """Raise ValueError if the places in a stream contradict the rest of the state or the stream."""
-    dataset, places = loader.dataset, [place for place in state["workers"] if place is not None]
+    places = [place for place in state["workers"] if place is not None]
     if state["fingerprint"].get("kind") != "iterable-style":
         return
     if state["batches_received"] and state["position"] and all(place["over"] for place in places):
@@ -328,10 +348,10 @@ def _check_stream(loader: DataLoader[Any], state: dict[str, Any]) -> None:
             dataset.check_state(place["state"]["thing"])
 
 
-def _lengths(loader: DataLoader[Any], shape: dict[str, Any], epoch: int) -> tuple[int | None, int | None]:
-    """Return the number of batches in `epoch` of `loader`, and the highest position in it; None for what is unknown."""
-    sampler, length = loader._index_sampler, shape["sampler_len"]
-    ordering = Ordering.of(loader)
+def _lengths(settings: LoaderSettings, shape: dict[str, Any], epoch: int) -> tuple[int | None, int | None]:
+    """Return the number of batches in `epoch` of a loader, and the highest position in it; None for what is unknown."""
+    sampler, length = settings.index_sampler, shape["sampler_len"]
+    ordering = settings.ordering
     if ordering is None:
         return (_length(sampler), length) if is_known(sampler) else (None, None)
     if Whole.of(ordering).sampler is sampler:

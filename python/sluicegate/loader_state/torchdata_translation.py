@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import generator_state
 
 from .torchdata_order import RandomOrder
 from .torchdata_state import TorchdataState
 
-if TYPE_CHECKING:
-    from sluicegate.loader.dataloader import DataLoader
 
-
-def translated(loader: DataLoader[Any], facts: TorchdataState) -> dict[str, Any]:
-    """Return what `loader` can resume from, without version and fingerprint.
+def translated(settings: LoaderSettings, epoch: int, facts: TorchdataState) -> dict[str, Any]:
+    """Return what a loader with `settings` can resume from, without version and fingerprint.
 
     The rest of the epoch is the same as torchdata's would be.
+
+    Args:
+        settings: of the loader that resumes.
+        epoch: the number of the loader's next epoch, which torchdata's states do not have.
+        facts: what the state says.
 
     Raises:
         ValueError: the loader's order can't be that of the state.
     """
     sampler, order = facts.sampler, facts.sampler.random_order
-    if loader.seed is not None:
+    if settings.seed is not None:
         raise ValueError("load_state_dict: torchdata's loader had no seed: this one can't go on in its order with one")
-    if facts.assumes_in_order and not loader.in_order:
+    if facts.assumes_in_order and not settings.in_order:
         raise ValueError(
             "load_state_dict: with in_order=False torchdata's states do not say which batches were delivered since the "
             "snapshot: save with in_order=True, or snapshot_every_n_steps=1"
         )
-    if order is not None and order.may_be_late and loader.generator is not None:
+    if order is not None and order.may_be_late and settings.generator is not None:
         raise ValueError(
             "load_state_dict: this version of torchdata does not tell where the order began in a generator that the "
             "loader shares with its sampler (generator=, shuffle=True): save with torchdata 0.11"
@@ -40,16 +43,16 @@ def translated(loader: DataLoader[Any], facts: TorchdataState) -> dict[str, Any]
     if sampler.outer_state is not None or sampler.outer_iterator_state is not None:
         thing, iterator = sampler.outer_state, sampler.outer_iterator_state
     is_over, is_read_again = facts.finished, facts.is_stateless_stream
-    own = getattr(loader._index_sampler, "sampler", loader._index_sampler)
+    own = getattr(settings.index_sampler, "sampler", settings.index_sampler)
     state = _known(thing=thing, iterator=None if order is not None else iterator)
     if state and sampler.samples_drawn is not None and sampler.samples_drawn >= len(own):
         # A sampler that starts over at its end shows that by a smaller last batch.
         state["has_ended"] = True
     return {
-        "epoch": loader._loader_epochs.next,
+        "epoch": epoch,
         "batches_received": 0 if is_over or is_read_again else sampler.batches_drawn,
         "received_ahead": [],
-        "position": 0 if is_over else sampler.samples_drawn or sampler.batches_drawn * (loader.batch_size or 1),
+        "position": 0 if is_over else sampler.samples_drawn or sampler.batches_drawn * (settings.batch_size or 1),
         "drawn": not is_over,
         "finished": is_over,
         "in_epoch": not is_over,
@@ -61,7 +64,7 @@ def translated(loader: DataLoader[Any], facts: TorchdataState) -> dict[str, Any]
         "sampler_is_over": False,
         "num_workers": facts.num_workers,
         "requests_drawn": None,
-        "order": None if order is None else generator_state(_generator(loader, own, order, is_over)),
+        "order": None if order is None else generator_state(_generator(settings, own, order, is_over)),
         "base_seed": facts.base_seed,
         "begins_iterator": True,
         "next_worker": 0 if is_read_again else facts.next_worker,
@@ -70,7 +73,7 @@ def translated(loader: DataLoader[Any], facts: TorchdataState) -> dict[str, Any]
     }
 
 
-def _generator(loader: DataLoader[Any], sampler: Any, order: RandomOrder, is_over: bool) -> torch.Generator:
+def _generator(settings: LoaderSettings, sampler: Any, order: RandomOrder, is_over: bool) -> torch.Generator:
     """Return the generator from which the next order is drawn.
 
     It is the saved order, or the one after it if the saved one is over.
@@ -81,8 +84,8 @@ def _generator(loader: DataLoader[Any], sampler: Any, order: RandomOrder, is_ove
         len(sampler.data_source),
         num_samples=sampler._num_samples,
         replacement=sampler.replacement,
-        persistent_workers=loader.persistent_workers,
-        shares_generator=loader.generator is not None and loader.generator is sampler.generator,
+        persistent_workers=settings.persistent_workers,
+        shares_generator=settings.generator is not None and settings.generator is sampler.generator,
     )
 
 

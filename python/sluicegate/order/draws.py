@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sluicegate import _torch
 from sluicegate.rng.generator_state import torch_way
 from sluicegate.rng.global_generators import (
     LIBRARIES,
@@ -20,10 +18,8 @@ from sluicegate.rng.global_generators import (
 )
 from sluicegate.state.stateful import attribute
 
+from .settings import LoaderSettings
 from .torch_order import is_known
-
-if TYPE_CHECKING:
-    from sluicegate.loader.dataloader import DataLoader
 
 
 @dataclass(frozen=True)
@@ -43,12 +39,12 @@ class Draws:
         return {name: state_text(state) for name, state in (*self.own, *self.libraries.items())}
 
 
-def take(loader: DataLoader[Any], index_sampler: Any) -> Draws:
-    """Return the state of every generator that an epoch of `loader` draws from; `index_sampler` is the loader's."""
+def take(settings: LoaderSettings) -> Draws:
+    """Return the state of every generator that an epoch of a loader with `settings` draws from."""
     own = []
     # A stream may draw from any generator when it begins. Read again without a state, it must draw the same values.
-    names_global = is_stream = loader._dataset_kind != _torch.DatasetKind.Map
-    for name, generator in _generators(loader, index_sampler):
+    names_global = is_stream = settings.is_stream
+    for name, generator in _generators(settings):
         if generator is None:
             names_global = True
         else:
@@ -56,15 +52,15 @@ def take(loader: DataLoader[Any], index_sampler: Any) -> Draws:
     libraries: dict[str, bytes] = {}
     if names_global:
         libraries = dict(zip(LIBRARIES, global_generators().take(), strict=True))
-        if not is_stream and is_known(index_sampler):
+        if not is_stream and is_known(settings.index_sampler):
             # Like the loader itself, torch's own samplers draw only from torch's generator; others may draw from any.
             libraries = {"torch": libraries["torch"]}
     return Draws(tuple(own), libraries)
 
 
-def put(loader: DataLoader[Any], state: dict[str, str]) -> None:
+def put(settings: LoaderSettings, state: dict[str, str]) -> None:
     """Restore the generators from `state`, the `as_text` of the draws that `take` returned."""
-    for name, generator in _generators(loader, loader._index_sampler):
+    for name, generator in _generators(settings):
         if generator is not None and name in state:
             set_generator_state(generator, state[name])
     known = {name: text for name, text in state.items() if name in LIBRARIES}
@@ -72,11 +68,11 @@ def put(loader: DataLoader[Any], state: dict[str, str]) -> None:
         set_global_state(global_state() | known)
 
 
-def _generators(loader: DataLoader[Any], index_sampler: Any) -> Iterator[tuple[str, torch.Generator | None]]:
+def _generators(settings: LoaderSettings) -> Iterator[tuple[str, torch.Generator | None]]:
     """Yield the generators of the loader and its nested samplers, by name; None for the global generators."""
-    yield "generator", loader.generator
-    known = [loader.generator]
-    sampler, depth = index_sampler, 0
+    yield "generator", settings.generator
+    known = [settings.generator]
+    sampler, depth = settings.index_sampler, 0
     while sampler is not None and depth < _DEEPEST:
         own = attribute(sampler, "generator")
         if all(own is not each for each in known):

@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from sluicegate import _core, _torch, sampler
+from sluicegate import _core, sampler
 from sluicegate.rng.stream_seeding import sampler_seeding
 from sluicegate.sampler.identity import identity_of
 from sluicegate.sampler.translation import translated
@@ -30,9 +30,6 @@ from sluicegate.stream.self_splitting import remedy_of
 
 from .sharded_twice import sharding
 from .torch_order import is_torchs
-
-if TYPE_CHECKING:
-    from sluicegate.loader.dataloader import DataLoader
 
 
 @dataclass(frozen=True)
@@ -44,24 +41,6 @@ class Ordering:
     seed: int | None
     shard: tuple[int, int] | str | None
     remainder: str
-
-    @classmethod
-    def of(cls, loader: DataLoader[Any], index_sampler: Any = None) -> Ordering | None:
-        """Return the ordering of `loader` if its batches follow from arithmetic, not from a sampler's items one by one.
-
-        Args:
-            loader: the loader, whose current arguments are read.
-            index_sampler: the loader's, if it was already read.
-        """
-        ordering = cls.configured(loader, index_sampler)
-        return ordering if loader._dataset_kind == _torch.DatasetKind.Map and ordering.is_arithmetic else None
-
-    @classmethod
-    def configured(cls, loader: DataLoader[Any], index_sampler: Any = None) -> Ordering:
-        """Return the current ordering of any `loader`; `index_sampler` is the loader's, if it was already read."""
-        if index_sampler is None:
-            index_sampler = loader._index_sampler
-        return cls(index_sampler, loader._auto_collation, loader.seed, loader.shard, loader.remainder)
 
     @property
     def is_single(self) -> bool:

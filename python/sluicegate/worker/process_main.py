@@ -7,7 +7,7 @@ import faulthandler
 import pickle
 import random
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import context, reduction
 from typing import Any
@@ -33,6 +33,7 @@ from sluicegate.stream.whole import WorkerInfo
 from . import envelope
 from . import error as worker_error
 from .dask_scheduler import make_dask_synchronous
+from .duty import Duty
 from .exception_parts import as_text
 from .inherited_files import InheritedFiles
 from .limits import limits_in_words
@@ -41,30 +42,6 @@ from .report import Reporter, attached
 
 # Signal that asks a worker for its Python stack. A real-time signal, because nothing else sends it.
 STACK_SIGNAL = signal.SIGRTMAX - 3
-
-
-@dataclass(frozen=True)
-class Duty:
-    """Settings that all workers of one iterator need."""
-
-    dataset_kind: int
-    auto_collation: bool
-    drop_last: bool
-    base_seed: int
-    num_workers: int
-    shared_seed: int | None
-    sampler: str
-    # The loader's arguments of these names; they apply in seed mode.
-    seed: int | None
-    seed_samples: bool
-    # The epoch that streams begin with, and whether the dataset's `set_epoch` is called.
-    epoch: int
-    tells_epoch: bool
-    snapshot_every: int
-    # For a stream that the core reads: how many consecutive samples belong to one worker.
-    run: int
-    # By worker: its position in the dataset in the state that the epoch resumes from.
-    places: Sequence[dict[str, Any] | None]
 
 
 @dataclass(frozen=True)

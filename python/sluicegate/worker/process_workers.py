@@ -14,28 +14,23 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import torch.multiprocessing
 
-from sluicegate import _torch
-from sluicegate.fetch.messages import indices_in_words, sampler_name
+from sluicegate.fetch.messages import indices_in_words
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.requests import indices_of, pickled_request, portable
 from sluicegate.system import deadlines
 from sluicegate.system.descriptor import identity_of
 
 from .death import advice, exited, killed
+from .duty import Work
 from .limits import descriptor_limit_named
-from .memory import give_back, lend
 from .payload import Payload, preload
 from .process_answer import ProcessAnswer
 from .process_end import events, joined, wait_for_end
-from .process_main import STACK_SIGNAL, Channel, Duty, run_worker
-
-if TYPE_CHECKING:
-    from sluicegate.loader.dataloader import DataLoader
-    from sluicegate.loader.worker_iterator import WorkerIterator
+from .process_main import STACK_SIGNAL, Channel, run_worker
 
 # When iterators share workers, the bits of an answer's epoch above these say which iterator it belongs to.
 EPOCH_BITS = 32
@@ -49,11 +44,10 @@ class ProcessWorkers:
     """N processes that fetch for one iterator, and the shared memory that they write batches to.
 
     Args:
-        iterator: the iterator, with the base seed that was drawn for it.
-        loader: where the arguments are read, at construction.
+        work: what the workers are started with.
     """
 
-    def __init__(self, iterator: WorkerIterator, loader: DataLoader[Any]) -> None:
+    def __init__(self, work: Work) -> None:
         self.closed = False
         # The first epoch that an iterator counts, and the worker whose turn it is. For workers that serve a single
         # iterator.
@@ -70,20 +64,21 @@ class ProcessWorkers:
         # Workers that have answered at least once.
         self._begun: set[int] = set()
         self._method = ""
-        count = loader.num_workers
+        duty, count = work.duty, work.duty.num_workers
         self._requests: list[deque[tuple[int, int, Any]]] = [deque() for _ in range(count)]
-        under_way = count * iterator._prefetch_factor
-        self._loader = weakref.ref(loader)
+        under_way = count * work.prefetch_factor
+        # Weak: the memory is kept for the loader's next iterator, so only as long as the loader exists.
+        self._lender = weakref.ref(work.memory)
         # Samples of a map-style dataset are seeded by epoch, so the epoch is sent with every batch.
-        self.tells_epoch = loader.seed is not None and iterator._dataset_kind == _torch.DatasetKind.Map
+        self.tells_epoch = duty.seed is not None and not work.settings.is_stream
         with descriptor_limit_named(count):
-            self._memory = lend(loader, count, under_way, iterator._bytes_ahead)
+            self._memory = work.memory.lend(count, under_way, work.bytes_ahead)
         self._memory_file = identity_of(self._memory.descriptors[0])
-        self._memory.pin(iterator._destination.memory)
+        self._memory.pin(work.pinned)
         _live.add(self)
         try:
             with descriptor_limit_named(count):
-                self._start(iterator, loader)
+                self._start(work)
         except BaseException:
             # A process may have started that is not tracked. Its memory is therefore never reused and says "stop"
             # forever.
@@ -91,28 +86,18 @@ class ProcessWorkers:
             self.close()
             raise
 
-    def _start(self, iterator: WorkerIterator, loader: DataLoader[Any]) -> None:
-        context: Any = loader.multiprocessing_context or torch.multiprocessing
+    def _start(self, work: Work) -> None:
+        context: Any = work.settings.multiprocessing_context or torch.multiprocessing
         self._method = context.get_start_method()
         if self._method == "forkserver":
             preload()
-        duty = Duty(
-            dataset_kind=iterator._dataset_kind,
-            auto_collation=iterator._auto_collation,
-            drop_last=iterator._drop_last,
-            base_seed=int(iterator._base_seed),
-            num_workers=loader.num_workers,
-            shared_seed=iterator._shared_seed,
-            sampler=sampler_name(iterator._index_sampler),
-            **iterator._terms(),
-        )
-        needs = {"dataset": iterator._dataset, "collate_fn": iterator._collate_fn, "sample_id": iterator._sample_id}
-        payload = Payload({**needs, "worker_init_fn": iterator._worker_init_fn})
+        needs = {"dataset": work.dataset, "collate_fn": work.collate_fn, "sample_id": work.settings.sample_id}
+        payload = Payload({**needs, "worker_init_fn": work.init_fn})
         own = os.pidfd_open(self._owner)
         try:
             channel = Channel(self._memory.layout, (*self._memory.descriptors, own), self._memory)
-            for worker in range(loader.num_workers):
-                process = context.Process(target=run_worker, args=(payload, channel, duty, worker), daemon=True)
+            for worker in range(work.duty.num_workers):
+                process = context.Process(target=run_worker, args=(payload, channel, work.duty, worker), daemon=True)
                 with _interrupts_wait():
                     process.start()
                     self.workers.append(process)
@@ -343,8 +328,9 @@ class ProcessWorkers:
             if descriptor is not None:
                 self._forget(worker, descriptor)
         self.inbox.clear()
-        if not left and self._reusable:  # Otherwise a process may still write there.
-            give_back(self._loader(), self._memory)
+        # Otherwise a process may still write there.
+        if not left and self._reusable and (lender := self._lender()) is not None:
+            lender.give_back(self._memory)
         for interrupt in interrupts:
             raise interrupt
 

@@ -10,35 +10,19 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate.order.ids import BatchIds
 from sluicegate.system.bell import Bell
 
+from .duty import Work
 from .process_answer import ProcessAnswer
 from .process_workers import EPOCH_BITS, ProcessWorkers
 from .thread_answer import ThreadAnswer
 from .thread_workers import ThreadWorkers
 
-if TYPE_CHECKING:
-    from sluicegate.loader.dataloader import DataLoader
-    from sluicegate.loader.worker_iterator import WorkerIterator
-
 # How often a thread that waits for another one to receive checks that the other one is still alive.
 _LOOK_SECONDS = 1.0
-
-# By loader: the workers that it shares with others. Kept outside the loader, like its slots.
-_shared: weakref.WeakKeyDictionary[Any, SharedWorkers] = weakref.WeakKeyDictionary()
-
-
-def share_workers(loader: DataLoader[Any], other: DataLoader[Any]) -> None:
-    """Let iterators of `loader` and of `other` be served by one set of workers."""
-    _shared[loader] = _shared.setdefault(other, SharedWorkers())
-
-
-def shared_by(loader: DataLoader[Any]) -> SharedWorkers | None:
-    """Return the workers that `loader` shares with others; None if it shares none."""
-    return _shared.get(loader)
 
 
 class SharedWorkers:
@@ -68,32 +52,29 @@ class SharedWorkers:
         # The error of a worker that died; every share raises it.
         self._death: RuntimeError | None = None
 
-    def share(
-        self, iterator: WorkerIterator, loader: DataLoader[Any], make: Callable[[], ProcessWorkers | ThreadWorkers]
-    ) -> WorkerShare | None:
-        """Return a share for `iterator`; None if it needs workers with other settings than these.
+    def share(self, work: Work, make: Callable[[Work], ProcessWorkers | ThreadWorkers]) -> WorkerShare | None:
+        """Return a share for an iterator; None if it needs workers with other settings than these.
 
         Args:
-            iterator: the iterator whose batches are to be fetched.
-            loader: where the arguments are read, at the call.
+            work: what the iterator's own workers would be started with.
             make: starts workers.
         """
         if self._owner != os.getpid():
             self._begin_anew()  # In a fork: the lock may be held by a thread that was not forked.
         with self._lock:
-            terms = _terms(iterator, loader)
+            terms, duty = work.terms(), work.duty
             if self._group is None or self._group.closed:
-                self._group, self._terms, self._death = make(), terms, None
-                self._told = iterator._progress.epoch
-                self._waiting = [deque() for _ in range(loader.num_workers)]
-                self._limit = loader.num_workers * iterator._prefetch_factor
+                self._group, self._terms, self._death = make(work), terms, None
+                self._told = duty.epoch
+                self._waiting = [deque() for _ in range(duty.num_workers)]
+                self._limit = duty.num_workers * work.prefetch_factor
                 self._shares.clear()
             elif terms != self._terms:
                 return None
             number = next(self._numbers)
             share = WorkerShare(self, self._group, number)
             self._shares[number] = share
-        self.tell_epoch(iterator._shared_seed, iterator._progress.epoch, iterator._tells_epoch())
+        self.tell_epoch(duty.shared_seed, duty.epoch, duty.tells_epoch)
         return share
 
     @property
@@ -324,13 +305,3 @@ class WorkerShare:
         self.inbox.clear()
         if not self.is_foreign:
             self._shared.leave(self, is_hurried)
-
-
-def _terms(iterator: WorkerIterator, loader: DataLoader[Any]) -> tuple[Any, ...]:
-    """Return the settings that workers get at their start: iterators that agree in them may share workers."""
-    return (
-        *(iterator._dataset_kind, id(iterator._dataset), iterator._auto_collation, iterator._collate_fn),
-        *(loader.num_workers, iterator._prefetch_factor, loader.worker_type, loader.worker_init_fn),
-        *(loader.multiprocessing_context, loader.seed, loader.seed_samples, loader.snapshot_every_n_steps),
-        *(iterator._sample_id, iterator._destination.key),
-    )

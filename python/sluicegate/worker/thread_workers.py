@@ -15,11 +15,11 @@ import traceback
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sluicegate import _torch
 from sluicegate.fetch.fetcher import make_fetcher
-from sluicegate.fetch.messages import indices_in_words, sampler_name
+from sluicegate.fetch.messages import indices_in_words
 from sluicegate.order.ids import BatchIds
 from sluicegate.order.requests import indices_of
 from sluicegate.rng.sample import SampleSeeding
@@ -30,12 +30,9 @@ from sluicegate.system import deadlines
 from sluicegate.system.bell import Bell
 
 from .batch_bytes import bytes_of
+from .duty import Work
 from .report import Reporter
 from .thread_answer import ThreadAnswer
-
-if TYPE_CHECKING:
-    from sluicegate.loader.dataloader import DataLoader
-    from sluicegate.loader.worker_iterator import WorkerIterator
 
 # How often a waiting consumer checks that the threads are alive.
 _ALIVE_SECONDS = 1.0
@@ -51,12 +48,10 @@ class ThreadWorkers:
     `torch.utils.data.get_worker_info()`.
 
     Args:
-        iterator: the iterator, with the base seed that was drawn for it.
-        loader: where the arguments are read, at construction.
-        collate_fn: makes a batch of samples.
+        work: what the workers are started with.
     """
 
-    def __init__(self, iterator: WorkerIterator, loader: DataLoader[Any], collate_fn: Callable[[Any], Any]) -> None:
+    def __init__(self, work: Work) -> None:
         self.closed = False
         # The first epoch that an iterator counts, and the worker whose turn it is. For workers that serve a single
         # iterator.
@@ -65,7 +60,7 @@ class ThreadWorkers:
         # True if the epoch is sent with every batch. Never here, because all threads share the dataset.
         self.tells_epoch = False
         self.inbox: deque[ThreadAnswer] = deque()
-        self.bytes_ahead = iterator._bytes_ahead
+        self.bytes_ahead = work.bytes_ahead
         self._owner = os.getpid()
         # Guards the counts below, and keeps them consistent with the inbox.
         self._lock = threading.Lock()
@@ -73,34 +68,25 @@ class ThreadWorkers:
         self._come = Bell()
         self._stopping = False
         # By worker: the number of batches that it was asked for and has not answered.
-        self._unanswered = [0] * loader.num_workers
-        self._lanes = [_Lane() for _ in range(loader.num_workers)]
+        self._unanswered = [0] * work.duty.num_workers
+        self._lanes = [_Lane() for _ in range(work.duty.num_workers)]
         _torch.answer_per_thread()
-        arguments = (
-            iterator._dataset_kind,
-            iterator._dataset,
-            iterator._auto_collation,
-            collate_fn,
-            iterator._drop_last,
-            sampler_name(iterator._index_sampler),
-        )
         self.workers = [
             threading.Thread(
-                target=_Worker(self, worker, arguments, iterator).run,
+                target=_Worker(self, worker, self._lanes[worker], work).run,
                 name=f"sluicegate-worker-{worker}",
                 daemon=True,
             )
-            for worker in range(loader.num_workers)
+            for worker in range(work.duty.num_workers)
         ]
         _live.add(self)
-        dataset: Any = iterator._dataset
-        self._dataset = dataset
-        if iterator._tells_epoch():
-            self._tell_epoch(iterator._progress.epoch)
-        place = next(iter(iterator._terms()["places"]), None)
-        if place is not None and iterator._dataset_kind == _torch.DatasetKind.Map and "thing" in place["state"]:
+        self._dataset = work.dataset
+        if work.duty.tells_epoch:
+            self._tell_epoch(work.duty.epoch)
+        place = next(iter(work.duty.places), None)
+        if place is not None and not work.settings.is_stream and "thing" in place["state"]:
             # The threads share the dataset, so it is restored once, before any of them reads it.
-            restore(dataset, place["state"]["thing"])
+            restore(work.dataset, place["state"]["thing"])
         try:
             for thread in self.workers:
                 thread.start()
@@ -289,22 +275,21 @@ class _Lane:
 class _Worker:
     """Runs in one thread: task after task, with the fetcher of the current epoch."""
 
-    def __init__(self, group: ThreadWorkers, worker: int, arguments: Any, iterator: WorkerIterator) -> None:
+    def __init__(self, group: ThreadWorkers, worker: int, lane: _Lane, work: Work) -> None:
         self.group = group
         self.worker = worker
-        self.lane = group._lanes[worker]
-        self.arguments: Any = arguments
-        self.is_stream = arguments[0] == _torch.DatasetKind.Iterable
-        self.init_fn = iterator._worker_init_fn
-        self.sample_id = iterator._sample_id
-        self.terms = iterator._terms()
-        seed = int(iterator._base_seed) + worker
-        self.info = WorkerInfo(id=worker, num_workers=iterator._num_workers, seed=seed, dataset=iterator._dataset)
+        self.lane = lane
+        # Not `work` itself: a thread would keep the sampler alive, which may refer to the loader.
+        self.duty, self.dataset, self.collate_fn = work.duty, work.dataset, work.collate_fn
+        self.init_fn, self.sample_id = work.init_fn, work.settings.sample_id
+        self.is_stream = work.settings.is_stream
+        seed = self.duty.base_seed + worker
+        self.info = WorkerInfo(id=worker, num_workers=self.duty.num_workers, seed=seed, dataset=work.dataset)
         self.seeding: SampleSeeding | StreamSeeding | None = None
-        if self.terms["seed"] is not None and not self.is_stream:
+        if self.duty.seed is not None and not self.is_stream:
             # The global generators belong to the whole process: parallel threads cannot seed them per sample.
-            self.seeding = SampleSeeding(self.terms["seed"], False)
-        self.reporter = Reporter(self.terms["snapshot_every"], False)
+            self.seeding = SampleSeeding(self.duty.seed, False)
+        self.reporter = Reporter(self.duty.snapshot_every, False)
         self.fetcher: Any = None
         # Where the last epoch of a stream stopped, if known.
         self.before: dict[str, Any] | None = None
@@ -317,7 +302,7 @@ class _Worker:
 
     def run(self) -> None:
         _torch.set_worker_info_of_thread(self.info)
-        places, epoch = self.terms["places"], self.terms["epoch"]
+        places, epoch = self.duty.places, self.duty.epoch
         resumed = places[self.worker] if self.is_stream and self.worker < len(places) else None
         try:
             if self.init_fn is not None:
@@ -347,14 +332,25 @@ class _Worker:
 
     def _begin(self, resumed: dict[str, Any] | None, epoch: int) -> None:
         self.fetcher = None  # A fetcher left from another epoch must not be used for this one.
-        if self.is_stream and self.terms["seed"] is not None:
-            self.seeding = StreamSeeding(self.terms["seed"], False, self.worker, epoch)
+        if self.is_stream and self.duty.seed is not None:
+            self.seeding = StreamSeeding(self.duty.seed, False, self.worker, epoch)
         try:
-            every = self.terms["snapshot_every"]
-            run = self.terms["run"]
-            arguments = (*self.arguments, self.seeding, resumed, self.sample_id, self.before, every, run)
+            duty = self.duty
             with self.seeding.batch() if self.is_stream and self.seeding is not None else contextlib.nullcontext():
-                self.fetcher = make_fetcher(*arguments)
+                self.fetcher = make_fetcher(
+                    duty.dataset_kind,
+                    self.dataset,
+                    duty.auto_collation,
+                    self.collate_fn,
+                    duty.drop_last,
+                    duty.sampler,
+                    self.seeding,
+                    resumed,
+                    self.sample_id,
+                    self.before,
+                    duty.snapshot_every,
+                    duty.run,
+                )
             self.reporter.begin(self.fetcher)
         except BaseException as error:  # Any exception: a consumer waits for this worker.
             self.failure = error

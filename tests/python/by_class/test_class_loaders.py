@@ -17,7 +17,8 @@ from torch.utils.data import ConcatDataset, Dataset, StackDataset, Subset, Tenso
 import sluicegate
 from doubles.datasets import Stream
 from sluicegate import ClassLoaders, NpyDataset, class_loaders
-from sluicegate.loader import engine
+from sluicegate.loader.resources import resources_of
+from sluicegate.order.settings import LoaderSettings
 
 LABELS = torch.tensor([1, 0, 1, 2, 2, 1, 0, 1, 2, 1])
 VALUES = torch.arange(10.0)
@@ -176,17 +177,21 @@ def test_loaders_are_made_when_asked_for_and_kept() -> None:
     assert repr(loaders) == "<ClassLoaders of 3 classes, 10 samples>"
 
 
+def engine_of(loader: Any) -> Any:
+    return resources_of(loader).engine(LoaderSettings.of(loader))
+
+
 @pytest.mark.prefetch
 def test_loaders_share_slots_and_threads() -> None:
     loaders = class_loaders(TensorDataset(VALUES, LABELS), LABELS, num_workers=2)
     list(loaders[0])
-    shared = engine.engine_of(loaders[0])
-    assert engine.engine_of(loaders[2]) is shared
+    shared = engine_of(loaders[0])
+    assert engine_of(loaders[2]) is shared
     iterators = [iter(loaders[label]) for label in loaders]
     assert [next(iterator)[0].item() for iterator in iterators] == [1, 0, 3]
     assert [next(iterator)[0].item() for iterator in iterators] == [6, 2, 4]
     loaders[2].num_workers = 1
-    assert engine.engine_of(loaders[2]) is not shared
+    assert engine_of(loaders[2]) is not shared
 
 
 def test_unknown_and_empty_classes_are_named_with_the_known_ones() -> None:

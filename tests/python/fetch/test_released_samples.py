@@ -15,7 +15,8 @@ from torch.utils.data import Dataset, Subset
 from doubles.datasets import Tags
 from sluicegate import DataLoader
 from sluicegate.fetch.early_rows import SMALLEST
-from sluicegate.loader.engine import engine_of
+from sluicegate.loader.resources import resources_of
+from sluicegate.order.settings import LoaderSettings
 
 pytestmark = pytest.mark.slots
 
@@ -170,5 +171,5 @@ def test_batches_that_fail_hold_no_slots(error: type[Exception] | None) -> None:
     for _ in range(20):
         with pytest.raises((KeyError, RuntimeError)):
             next(iterator)
-        mapped.append(engine_of(loader).mapped_bytes)
+        mapped.append(resources_of(loader).engine(LoaderSettings.of(loader)).mapped_bytes)
     assert mapped[-1] == mapped[1]

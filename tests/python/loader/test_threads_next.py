@@ -15,7 +15,7 @@ import torch.utils.data
 
 from checks.programs import Run
 from sluicegate import DataLoader, IterableDataset, TensorDataset
-from sluicegate.worker.shared_workers import share_workers
+from sluicegate.loader.resources import share_resources
 
 # How often each kind of iterator is asked by all threads.
 EPOCHS = int(os.environ.get("SLUICEGATE_THREAD_EPOCHS", "2"))
@@ -148,7 +148,7 @@ def test_shared_workers_are_asked_while_another_thread_waits() -> None:
     """What one thread asks for must not wait until another one has heard something."""
     first: Any = DataLoader(Slow(), batch_size=BATCH, num_workers=2)
     second: Any = DataLoader(first.dataset, batch_size=BATCH, num_workers=2)
-    share_workers(second, first)
+    share_resources(second, first)
     began = time.monotonic()
     results: list[tuple[list[int], list[str]]] = []
 

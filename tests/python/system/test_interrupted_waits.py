@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 
 from doubles.interrupted_call import Interrupt, InterruptedCall
 from sluicegate import DataLoader, split_by_class
-from sluicegate.worker.shared_workers import share_workers
+from sluicegate.loader.resources import share_resources
 
 STRIDE = int(os.environ.get("SLUICEGATE_INTERRUPTS", "11"))
 SAMPLES = 24
@@ -65,7 +65,7 @@ def check_persistent_threads(interrupted: InterruptedCall) -> None:
 def check_shared_threads(interrupted: InterruptedCall) -> None:
     numbers = Numbers()
     loader, other = loader_of(numbers), loader_of(numbers)
-    share_workers(other, loader)
+    share_resources(other, loader)
     others = iter(other)
     next(others)
     found: list[int] = []

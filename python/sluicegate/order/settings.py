@@ -1,0 +1,92 @@
+"""`LoaderSettings`: the arguments of a loader, read once when an epoch begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sluicegate import _torch
+
+from .plan import Ordering
+
+
+@dataclass(frozen=True)
+class LoaderSettings(Ordering):
+    """The arguments of a loader at one moment: trainers swap samplers and functions until an epoch begins.
+
+    The attributes have the names and meanings of the loader's arguments, except for these:
+
+    Attributes:
+        dataset_kind: torch's number for map-style or iterable-style.
+        snapshot_every: the argument `snapshot_every_n_steps`, with 0 for None.
+        sample_id: what identifies a sample, as given to `with_ids`.
+    """
+
+    dataset: Any
+    dataset_kind: int
+    batch_size: int | None
+    drop_last: bool
+    collate_fn: Any
+    generator: torch.Generator | None
+    num_workers: int
+    worker_type: str
+    worker_init_fn: Callable[[int], None] | None
+    multiprocessing_context: Any
+    persistent_workers: bool
+    prefetch_factor: int | None
+    prefetch_bytes: int | None
+    snapshot_every: int
+    timeout: float
+    in_order: bool
+    seed_samples: bool
+    native: bool
+    device: Any
+    device_prefetch: int
+    device_transform: Callable[[Any], Any] | None
+    sample_id: Any
+
+    @classmethod
+    def of(cls, loader: Any) -> LoaderSettings:
+        """Return the current settings of `loader`, a `DataLoader`: the only place that reads its arguments."""
+        return cls(
+            index_sampler=loader._index_sampler,
+            auto_collation=loader._auto_collation,
+            seed=loader.seed,
+            shard=loader.shard,
+            remainder=loader.remainder,
+            dataset=loader.dataset,
+            dataset_kind=loader._dataset_kind,
+            batch_size=loader.batch_size,
+            drop_last=loader.drop_last,
+            collate_fn=loader.collate_fn,
+            generator=loader.generator,
+            num_workers=loader.num_workers,
+            worker_type=loader.worker_type,
+            worker_init_fn=loader.worker_init_fn,
+            multiprocessing_context=loader.multiprocessing_context,
+            persistent_workers=loader.persistent_workers,
+            prefetch_factor=loader.prefetch_factor,
+            prefetch_bytes=loader.prefetch_bytes,
+            snapshot_every=loader.snapshot_every_n_steps or 0,
+            timeout=loader.timeout,
+            in_order=loader.in_order,
+            seed_samples=loader.seed_samples,
+            native=loader.native,
+            device=loader.device,
+            device_prefetch=loader.device_prefetch,
+            device_transform=loader.device_transform,
+            sample_id=loader._loader_sample_id,
+        )
+
+    @property
+    def is_stream(self) -> bool:
+        """True if the dataset is iterable-style."""
+        return self.dataset_kind != _torch.DatasetKind.Map
+
+    @property
+    def ordering(self) -> Ordering | None:
+        """These settings if batches follow from arithmetic, not from a sampler's items one by one; otherwise None."""
+        return self if not self.is_stream and self.is_arithmetic else None

@@ -1,0 +1,75 @@
+"""`Work` and `Duty`: what the workers of one iterator are started with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluicegate import _core
+from sluicegate.device.pinned import PinnedMemory
+from sluicegate.order.settings import LoaderSettings
+
+from .memory import WorkerMemory
+
+
+@dataclass(frozen=True)
+class Duty:
+    """Settings that all workers of one iterator need; they are pickled for worker processes."""
+
+    dataset_kind: int
+    auto_collation: bool
+    drop_last: bool
+    base_seed: int
+    num_workers: int
+    shared_seed: int | None
+    sampler: str
+    # The loader's arguments of these names; they apply in seed mode.
+    seed: int | None
+    seed_samples: bool
+    # The epoch that streams begin with, and whether the dataset's `set_epoch` is called.
+    epoch: int
+    tells_epoch: bool
+    snapshot_every: int
+    # For a stream that the core reads: how many consecutive samples belong to one worker.
+    run: int
+    # By worker: its position in the dataset in the state that the epoch resumes from.
+    places: Sequence[dict[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Everything that the workers of one iterator are started with.
+
+    Attributes:
+        settings: the loader's arguments when the epoch began.
+        duty: what each worker needs to know.
+        dataset: what they read: the dataset of the iterator's first epoch.
+        collate_fn: makes a batch of samples.
+        init_fn: called in every worker with its number; with DataPipes, not only the loader's `worker_init_fn`.
+        prefetch_factor: batches loaded ahead per worker.
+        bytes_ahead: counts the batches that have not been delivered.
+        memory: lends what processes write batches to.
+        pinned: provides pinned blocks, if batches are to be made in them.
+        key: of the destination: iterators with different ones can't share workers.
+    """
+
+    settings: LoaderSettings
+    duty: Duty
+    dataset: Any
+    collate_fn: Callable[[Any], Any]
+    init_fn: Callable[[int], None] | None
+    prefetch_factor: int
+    bytes_ahead: _core.BytesAhead
+    memory: WorkerMemory
+    pinned: PinnedMemory | None
+    key: object
+
+    def terms(self) -> tuple[Any, ...]:
+        """Return what iterators must have in common to share workers."""
+        duty, settings = self.duty, self.settings
+        return (
+            *(duty.dataset_kind, id(self.dataset), duty.auto_collation, self.collate_fn, settings.worker_init_fn),
+            *(duty.num_workers, self.prefetch_factor, settings.worker_type, settings.multiprocessing_context),
+            *(duty.seed, duty.seed_samples, duty.snapshot_every, settings.sample_id, self.key),
+        )
