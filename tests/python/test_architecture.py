@@ -62,11 +62,10 @@ FACE = {"__init__", "__main__", "_utils", "cli", "distributed"}
 
 
 class Import(NamedTuple):
-    """That one module of the package imports another."""
+    """That one module of the package imports another: at its top, in a function, or for types alone."""
 
     importer: str
     imported: str
-    is_for_types: bool
 
     @property
     def packages(self) -> tuple[str, str]:
@@ -91,8 +90,6 @@ def resolved(name: str) -> str | None:
 def imports_of(importer: str, text: str, is_package: bool) -> Iterator[Import]:
     """Return what `importer` imports of the package, at its top, in functions, and for types alone."""
     tree = ast.parse(text)
-    blocks = [each for each in ast.walk(tree) if isinstance(each, ast.If) and ast.unparse(each.test) == "TYPE_CHECKING"]
-    for_types = {id(node) for block in blocks for node in ast.walk(block)}
     folder = importer.split(".") if is_package and importer != "__init__" else importer.split(".")[:-1]
     for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom):
@@ -107,7 +104,7 @@ def imports_of(importer: str, text: str, is_package: bool) -> Iterator[Import]:
         for alias in node.names:
             found = resolved(".".join([*start, *filter(None, inside), alias.name]))
             if found is not None and found != importer:
-                yield Import(importer, found, id(node) in for_types)
+                yield Import(importer, found)
 
 
 IMPORTS = [
@@ -119,8 +116,9 @@ def test_every_import_is_seen() -> None:
     assert len(NAMES) > 200
     assert len(IMPORTS) > 900
     text = "from . import a\nfrom .b import c\ndef f():\n    from sluicegate.rng import sample\n"
-    found = [each.imported for each in imports_of("stream.shard", text + "from .reader import x", False)]
-    assert found == ["stream", "stream", "stream.reader", "rng.sample"]
+    text += "if TYPE_CHECKING:\n    from .reader import x"
+    found = [each.imported for each in imports_of("stream.shard", text, False)]
+    assert sorted(found) == ["rng.sample", "stream", "stream", "stream.reader"]
 
 
 def test_every_package_has_a_layer() -> None:
@@ -138,7 +136,7 @@ def test_layers_point_down() -> None:
 def test_a_package_imports_only_what_is_below_it(package: str) -> None:
     allowed = LAYERS[package] | LEAVES | {package}
     found = [each for each in IMPORTS if each.packages[0] == package]
-    assert [each for each in found if each.packages[1] not in allowed and not each.is_for_types] == []
+    assert [each for each in found if each.packages[1] not in allowed] == []
     # A row names nothing that is not imported.
     assert LAYERS[package] - {each.packages[1] for each in found} == set()
 
@@ -153,6 +151,6 @@ def test_no_cycle_between_modules() -> None:
     for each in IMPORTS:
         # A package's modules exist before it does: what it offers is made of them.
         is_own_package = each.importer.startswith(f"{each.imported}.")
-        if not each.is_for_types and not is_own_package and each.packages[0] not in FACE:
+        if not is_own_package and each.packages[0] not in FACE:
             graph[each.importer].add(each.imported)
     graphlib.TopologicalSorter(graph).prepare()
