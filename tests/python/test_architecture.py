@@ -55,6 +55,7 @@ LAYERS: dict[str, set[str]] = {
     },
     "writers": {"formats", "loader", "system"},
     "accelerate": {"loader", "order", "rng", "sampler", "state"},
+    "transformers": {"accelerate", "loader"},
 }  # fmt: skip
 
 # What users see, made of all of these. The command uses only what users see.

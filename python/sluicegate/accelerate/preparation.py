@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.data_loader import get_sampler
+from accelerate.data_loader import SeedableRandomSampler, get_sampler
 from accelerate.state import DistributedType
 from accelerate.utils import RNGType, synchronize_rng_states
 from torch.utils.data import BatchSampler, DistributedSampler, IterableDataset, RandomSampler
@@ -33,8 +33,16 @@ _KEPT = (
 )
 
 
-def prepared(accelerator: accelerate.Accelerator, loader: DataLoader[Any], device_placement: bool) -> Any:
+def prepared(
+    accelerator: accelerate.Accelerator, loader: DataLoader[Any], device_placement: bool, is_divided: bool = False
+) -> Any:
     """Return the part of `loader` that belongs to this process, on the accelerator's device.
+
+    Args:
+        accelerator: whose processes share the samples.
+        loader: the loader of all of them.
+        device_placement: True to move batches to the accelerator's device.
+        is_divided: True if the loader's sampler already yields only what belongs to this process.
 
     Raises:
         ValueError: a setting that the loader can't follow, or a loader that can't be divided.
@@ -45,31 +53,47 @@ def prepared(accelerator: accelerate.Accelerator, loader: DataLoader[Any], devic
     arguments = {name: getattr(loader, name) for name in _KEPT}
     if device_placement and loader.device is None:
         arguments["device"] = accelerator.device
-    generator = None
-    if accelerator.num_processes == 1:
-        arguments |= _whole(loader)
+    generator, draws_globally = None, False
+    if accelerator.num_processes == 1 or is_divided:
+        arguments |= order_arguments(loader)
         size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
     elif _is_arithmetic(loader):
         arguments |= _shard(loader, accelerator)
         size = arguments.get("batch_size")
         size = None if size is None else size * accelerator.num_processes
     else:
-        generator = _shared_generator(loader)
+        if accelerator.use_seedable_sampler:
+            # Accelerate gives no other sampler a generator then, so each process draws from its global one.
+            draws_globally = getattr(get_sampler(loader), "generator", 0) is None and not _is_seedable(loader)
+        else:
+            generator = _shared_generator(loader)
         batches = _process_batches(loader, accelerator)
         is_sampler = loader.batch_sampler is None
         arguments |= {"sampler": batches, "batch_size": None} if is_sampler else {"batch_sampler": batches}
         size = batches.total_batch_size
+    synchronize = _synchronizing(accelerator, generator, draws_globally)
     made: PreparedLoader[Any] = PreparedLoader(
-        loader.dataset, synchronize=_synchronizing(accelerator, generator), total_batch_size=size, **arguments
+        loader.dataset, synchronize=synchronize, total_batch_size=size, **arguments
     )
     if loader._loader_epochs.next:
         made.set_epoch(loader._loader_epochs.next)
     return made
 
 
-def _synchronizing(accelerator: accelerate.Accelerator, generator: torch.Generator | None) -> Callable[[], None]:
-    """Return what makes all processes draw the same values: Accelerate's `rng_types` are followed."""
+def _synchronizing(
+    accelerator: accelerate.Accelerator, generator: torch.Generator | None, draws_globally: bool
+) -> Callable[[], None]:
+    """Return what makes all processes draw the same values: Accelerate's `rng_types` are followed.
+
+    Args:
+        accelerator: whose processes they are.
+        generator: that the order is drawn from; None if there is none to synchronize.
+        draws_globally: True if the order is drawn from torch's global generator.
+    """
     types = [each for each in map(RNGType, accelerator.rng_types) if each != RNGType.GENERATOR or generator is not None]
+    if draws_globally and RNGType.TORCH not in types:
+        # Otherwise processes that have drawn unequally would have different orders.
+        types.append(RNGType.TORCH)
     return functools.partial(synchronize_rng_states, types, generator)
 
 
@@ -92,7 +116,9 @@ def check_settings(accelerator: accelerate.Accelerator, loader: DataLoader[Any])
             f"prepare: a sluicegate.DataLoader can't be divided by a device mesh, got {mesh}; give the loader "
             "shard=(rank, world_size) of its data-parallel group, and leave it out of prepare()"
         )
-    is_drawn = not _is_arithmetic(loader) and isinstance(get_sampler(loader), RandomSampler)
+    is_drawn = (
+        not _is_arithmetic(loader) and isinstance(get_sampler(loader), RandomSampler) and not _is_seedable(loader)
+    )
     if accelerator.use_seedable_sampler and is_drawn:
         raise ValueError(
             "use_seedable_sampler: a loader that shuffles without a seed would get another sampler, got True; give the "
@@ -159,8 +185,13 @@ def _is_arithmetic(loader: DataLoader[Any]) -> bool:
     return loader.seed is not None or LoaderSettings.of(loader).ordering is not None
 
 
-def _whole(loader: DataLoader[Any]) -> dict[str, Any]:
-    """Return the arguments that determine what is in a batch, unchanged."""
+def _is_seedable(loader: DataLoader[Any]) -> bool:
+    """Return True if Accelerate's sampler draws from a generator that each epoch seeds."""
+    return isinstance(get_sampler(loader), SeedableRandomSampler)
+
+
+def order_arguments(loader: torch.utils.data.DataLoader[Any]) -> dict[str, Any]:
+    """Return the arguments that determine what is in a batch, unchanged, of torch's loader or ours."""
     if isinstance(loader.dataset, IterableDataset):
         return {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
     if loader.batch_sampler is not None and loader.batch_size is None:
@@ -170,7 +201,7 @@ def _whole(loader: DataLoader[Any]) -> dict[str, Any]:
 
 def _shard(loader: DataLoader[Any], accelerator: accelerate.Accelerator) -> dict[str, Any]:
     """Return the arguments for this process's shard of an order that is arithmetic."""
-    arguments = _whole(loader)
+    arguments = order_arguments(loader)
     drops_last = loader.drop_last or bool(getattr(loader.batch_sampler, "drop_last", False))
     if accelerator.split_batches:
         size, processes = arguments.get("batch_size"), accelerator.num_processes

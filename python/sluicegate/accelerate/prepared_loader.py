@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from accelerate.data_loader import DataLoaderStateMixin
 from accelerate.state import GradientState
 
@@ -16,6 +17,7 @@ from sluicegate.loader.dataloader import DataLoader
 from sluicegate.loader.explanation import readable
 from sluicegate.order import draws
 from sluicegate.order.ids import BatchIds
+from sluicegate.order.plan import planned_len
 from sluicegate.order.progress import Progress
 from sluicegate.order.settings import LoaderSettings
 from sluicegate.rng.global_generators import global_state, set_global_state
@@ -35,7 +37,7 @@ class EpochEnd(DataLoaderStateMixin):  # type: ignore[misc]
         remainder: how many samples the last step of all processes has before it is padded; 0 if `gather_for_metrics`
             must cut nothing off, -1 if it is unknown.
         valid: for each sample of this process's last batch, False if it only pads the batch; None if `remainder` is
-            enough.
+            enough, because batches are divided as Accelerate divides them, or if the samples are unknown.
     """
 
     # The loader sets the remainder: Accelerate would compute it from the length of the dataset, which is wrong if the
@@ -103,6 +105,17 @@ class PreparedLoader(DataLoader[_T_co]):
     def total_dataset_length(self) -> int:
         """The length of the dataset, which all processes share."""
         return len(self.dataset)  # type: ignore[arg-type]
+
+    @property
+    def batches_per_epoch(self) -> int | None:
+        """How many batches this process's next epoch has, skipped ones included; None if it is unknown."""
+        ordering = LoaderSettings.of(self).ordering
+        if ordering is not None:
+            return planned_len(ordering, self._loader_epochs.next)
+        try:
+            return torch.utils.data.DataLoader.__len__(self)
+        except (TypeError, NotImplementedError):
+            return None
 
     @property
     def last_ids(self) -> BatchIds | None:
@@ -236,7 +249,7 @@ class PreparedLoader(DataLoader[_T_co]):
     def _finish(self, last: BatchIds | None) -> None:
         """Report that `last` is the last batch."""
         self._end.end_of_dataloader = True
-        if self.shard is not None and last is not None:
+        if last is not None and not isinstance(self._index_sampler, ProcessBatches):
             self._end.valid = last.valid
         elif last is not None and self._loader_left_out.has_batch(last.epoch, last.batch_index + 1):
             self._end.remainder = 0  # The batch that may be padded is left out.

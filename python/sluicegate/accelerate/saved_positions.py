@@ -27,7 +27,7 @@ def save_positions(accelerator: accelerate.Accelerator, folder: str | Path) -> N
     # While one loader is in its loop, the loops of the others are over, so an evaluation that was left early starts
     # over. If no loop runs, one may have been left in order to save.
     is_in_loop = any(loader.is_in_loop for loader in loaders)
-    positions = [_next_epoch(each) if is_in_loop and each.is_left else _position(each) for each in loaders]
+    positions = [next_epoch_of(each) if is_in_loop and each.is_left else position_of(each) for each in loaders]
     content = {"num_processes": accelerator.num_processes, "positions": positions}
     torch.save(content, _path(folder, accelerator.process_index))
 
@@ -63,10 +63,11 @@ def load_positions(accelerator: accelerate.Accelerator, folder: str | Path) -> N
                 f"load_state: {folder} was saved by {there} processes, got {accelerator.num_processes}, and without a "
                 f"seed each process resumes its own part; start {there} processes, or train with seed= from the start"
             )
-        _resume(loader, position)
+        resume(loader, position)
 
 
-def _position(loader: PreparedLoader[Any]) -> dict[str, Any]:
+def position_of(loader: PreparedLoader[Any]) -> dict[str, Any]:
+    """Return where the training loop is, for a checkpoint that also has the global generators."""
     position = loader.state_dict()
     position.pop("rng_of_loop", None)
     if not loader.is_ahead:
@@ -76,7 +77,7 @@ def _position(loader: PreparedLoader[Any]) -> dict[str, Any]:
     return position
 
 
-def _next_epoch(loader: PreparedLoader[Any]) -> dict[str, Any]:
+def next_epoch_of(loader: PreparedLoader[Any]) -> dict[str, Any]:
     """Return the position before the next epoch of a loader whose loop was left."""
     position = loader.state_dict()
     persists = loader.persistent_workers
@@ -104,7 +105,12 @@ _UNBEGUN: dict[str, Any] = {
 }
 
 
-def _resume(loader: PreparedLoader[Any], position: dict[str, Any]) -> None:
+def resume(loader: PreparedLoader[Any], position: dict[str, Any]) -> None:
+    """Make `loader` resume from what `position_of` or `next_epoch_of` returned.
+
+    Raises:
+        ValueError: the loader has a different order.
+    """
     if position["draws"] is not None and not position["in_epoch"]:
         # The next epoch is drawn from the global generators as they are when it begins. The loader's and the sampler's
         # own generators are saved only here.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -17,6 +16,7 @@ import pytest
 
 import accelerate
 from cases.accelerated_training import EPOCHS, ORDERS, SAMPLES
+from checks.gloo_ranks import DEADLINE, launch
 from checks.programs import Run, zygote
 
 # Random trainings that are killed; more with the environment variable.
@@ -24,29 +24,6 @@ KILLS = int(os.environ.get("SLUICEGATE_ACCELERATE_KILLS", "1"))
 EVALUATIONS = int(os.environ.get("SLUICEGATE_ACCELERATE_EVALUATIONS", "6"))
 TRAININGS = int(os.environ.get("SLUICEGATE_ACCELERATE_TRAININGS", "1"))
 ORDERS_READ = int(os.environ.get("SLUICEGATE_ACCELERATE_ORDERS", "10"))
-# Seconds after which a rank that waits for another one is killed.
-DEADLINE = 90
-
-LAUNCH = f"""
-import signal, traceback
-from cases import accelerated_training
-
-ranks = []
-for rank in range(world_size):
-    child = os.fork()
-    if child == 0:
-        signal.alarm({DEADLINE})
-        accelerated_training.meet(rank, world_size, port)
-        try:
-            PROGRAM
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    ranks.append(child)
-ends = [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
-print(ends)
-"""
 TRAIN = 'accelerated_training.train(f"{lines}-{rank}", kind, **arguments)'
 
 
@@ -55,16 +32,6 @@ def run() -> Iterator[Run]:
     """Runs programs that find Accelerate imported, and what it imports when it trains."""
     print(f"accelerate {accelerate.__version__}")
     yield from zygote("accelerate", "accelerate.data_loader", "torch._dynamo", "torch.distributed.fsdp")
-
-
-def launch(run: Run, program: str, world_size: int, **values: Any) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    source = LAUNCH.replace("PROGRAM", program)
-    ended = run(source, deadline=DEADLINE + 20.0, world_size=world_size, port=port, **values)
-    assert ended.stdout.splitlines()[-1:] == [str([0] * world_size)], ended.stderr
-    ended.check(stderr=None)
 
 
 def train(run: Run, lines: Path, world_size: int, kind: str = "sluicegate", **arguments: Any) -> list[list[Any]]:

@@ -1,0 +1,116 @@
+"""`TrainerAccelerator`: the accelerator of a trainer, which makes our loaders of torch's."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from accelerate.data_loader import SeedableRandomSampler
+from accelerate.utils import gather_object
+from torch.utils.data import IterableDataset, RandomSampler
+from transformers.trainer_pt_utils import BatchRebalanceSampler
+
+import accelerate
+import sluicegate.accelerate
+from sluicegate.accelerate.preparation import order_arguments, prepared
+from sluicegate.accelerate.prepared_loader import EpochEnd
+from sluicegate.loader.dataloader import DataLoader
+
+# The arguments of torch's loader that do not determine what is in a batch.
+_TORCHS = (
+    *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator"),
+    *("prefetch_factor", "persistent_workers", "pin_memory_device", "in_order"),
+)
+# The arguments of our loader that the trainer does not set.
+_ADDITIONAL = frozenset(
+    (
+        *("seed", "seed_samples", "worker_type", "native", "prefetch_bytes", "device_prefetch", "device_transform"),
+        "snapshot_every_n_steps",
+    )
+)
+
+
+def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return additional arguments of loaders; TypeError if one of them is unknown or the trainer's."""
+    for name in arguments.keys() - _ADDITIONAL:
+        raise TypeError(
+            f"loader_arguments: takes {', '.join(sorted(_ADDITIONAL))}, got {name!r}; the trainer sets the other "
+            "arguments of a loader, from its TrainingArguments"
+        )
+    return dict(arguments)
+
+
+class TrainerAccelerator(sluicegate.accelerate.Accelerator):
+    """An accelerator that prepares torch's loaders as ours, with the arguments that they have.
+
+    Attributes:
+        loader_arguments: additional arguments of our loaders.
+    """
+
+    loader_arguments: Mapping[str, Any]
+
+    def prepare_data_loader(
+        self, data_loader: Any, device_placement: bool | None = None, slice_fn_for_dispatch: Any = None
+    ) -> Any:
+        """Prepare a loader; one of torch's becomes a `sluicegate.DataLoader`, a subclass remains what it is."""
+        if type(data_loader) is not torch.utils.data.DataLoader:
+            return super().prepare_data_loader(data_loader, device_placement, slice_fn_for_dispatch)
+        if isinstance(data_loader.dataset, IterableDataset) and self.num_processes > 1:
+            warnings.warn(
+                "sluicegate.transformers: a stream can't be divided among processes by our loader, got "
+                f"{type(data_loader.dataset).__name__} on {self.num_processes} processes; torch's loader reads it",
+                UserWarning,
+                stacklevel=3,
+            )
+            return super().prepare_data_loader(data_loader, device_placement, slice_fn_for_dispatch)
+        loader = self._ours(data_loader)
+        if isinstance(data_loader.batch_sampler, BatchRebalanceSampler):
+            is_placed = self.device_placement if device_placement is None else device_placement
+            loader = prepared(self, loader, is_placed, is_divided=True)
+        return super().prepare_data_loader(loader, device_placement, slice_fn_for_dispatch)
+
+    def _ours(self, loader: torch.utils.data.DataLoader[Any]) -> DataLoader[Any]:
+        arguments = {name: getattr(loader, name) for name in _TORCHS} | order_arguments(loader)
+        if arguments.get("batch_size") is None and isinstance(loader.batch_sampler, BatchRebalanceSampler):
+            order = {name: value for name, value in self.loader_arguments.items() if name != "seed"}
+        else:
+            order = dict(self.loader_arguments)
+        sampler = arguments.get("sampler")
+        if isinstance(sampler, RandomSampler) and self.use_seedable_sampler and order.get("seed") is None:
+            arguments["sampler"] = SeedableRandomSampler(
+                sampler.data_source,
+                replacement=sampler.replacement,
+                num_samples=sampler.num_samples,
+                generator=sampler.generator,
+                data_seed=self.dataloader_config.data_seed,
+            )
+        return DataLoader(loader.dataset, **arguments, **order)
+
+    def gather_for_metrics(self, input_data: Any, use_gather_object: bool = False) -> Any:
+        """Gather from all processes, and drop the padding of the last step.
+
+        The trainer repeats a loss for each sample of a whole batch; as many remain as the last batch has samples.
+        """
+        gathered = super().gather_for_metrics(input_data, use_gather_object)
+        end = self.gradient_state.active_dataloader
+        if not isinstance(end, EpochEnd) or not end.end_of_dataloader or end.valid is None:
+            return gathered
+        if not isinstance(input_data, torch.Tensor) or input_data.dim() == 0 or len(input_data) <= len(end.valid):
+            return gathered
+        counts = [int(end.valid.sum())]
+        if self.num_processes > 1:
+            counts = gather_object(counts)
+        size = len(input_data)
+        parts = [gathered[size * number : size * number + count] for number, count in enumerate(counts)]
+        return torch.cat(parts)
+
+
+def keep_loaders(accelerator: accelerate.Accelerator, loader_arguments: Mapping[str, Any]) -> TrainerAccelerator:
+    """Make the accelerator of a trainer a `TrainerAccelerator`, and return it."""
+    kept: Any = sluicegate.accelerate.keep_loaders(accelerator)
+    kept.__class__ = TrainerAccelerator
+    kept.loader_arguments = loader_arguments
+    trainers: TrainerAccelerator = kept
+    return trainers

@@ -1,0 +1,43 @@
+"""Programs that several processes run, which meet as those of `accelerate launch` do."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from .programs import Run
+
+# Seconds after which a rank that waits for another one is killed.
+DEADLINE = 90
+
+_LAUNCH = f"""
+import os, signal, traceback
+from cases import accelerated_training
+
+ranks = []
+for rank in range(world_size):
+    child = os.fork()
+    if child == 0:
+        signal.alarm({DEADLINE})
+        accelerated_training.meet(rank, world_size, port)
+        try:
+            PROGRAM
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    ranks.append(child)
+ends = [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
+print(ends)
+"""
+
+
+def launch(run: Run, program: str, world_size: int, **values: Any) -> None:
+    """Run `program`, a line that may use `rank` and `values`, in each process; each of them has to succeed."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    source = _LAUNCH.replace("PROGRAM", program)
+    ended = run(source, deadline=DEADLINE + 20.0, world_size=world_size, port=port, **values)
+    assert ended.stdout.splitlines()[-1:] == [str([0] * world_size)], ended.stderr
+    ended.check(stderr=None)
