@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import accelerate
 import numpy as np
 import torch
 from accelerate.utils import gather_object, recursively_apply
 
-import accelerate
 from sluicegate.loader.dataloader import DataLoader
 
 from .preparation import prepared

@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import accelerate
 import torch
 from accelerate.data_loader import SeedableRandomSampler
 from accelerate.utils import gather_object
 from torch.utils.data import IterableDataset, RandomSampler
 from transformers.trainer_pt_utils import BatchRebalanceSampler
 
-import accelerate
 import sluicegate.accelerate
 from sluicegate.accelerate.preparation import order_arguments, prepared
 from sluicegate.accelerate.prepared_loader import EpochEnd

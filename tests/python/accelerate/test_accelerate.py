@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import accelerate
 import pytest
 import torch
 from accelerate.state import AcceleratorState, GradientState
 from accelerate.utils import DataLoaderConfiguration
 from torch.utils.data import DistributedSampler, IterableDataset, Sampler
 
-import accelerate
 import sluicegate
 import sluicegate.accelerate
 from cases.loader_kinds import plain

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import accelerate
 import pytest
 
-import accelerate
 from cases.accelerated_training import EPOCHS, ORDERS, SAMPLES
 from checks.gloo_ranks import DEADLINE, launch
 from checks.programs import Run, zygote

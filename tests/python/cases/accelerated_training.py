@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import accelerate
 import pytest
 import torch
 from accelerate.utils import DataLoaderConfiguration
@@ -22,7 +23,6 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-import accelerate
 import sluicegate
 import sluicegate.accelerate
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 import sluicegate
 import sluicegate.transformers
-import transformers
 from sluicegate.accelerate.prepared_loader import PreparedLoader
 
 SAMPLES, EPOCHS = 29, 2

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
+import accelerate
 import numpy as np
 import pytest
 import torch
 import torch.utils.data
 from accelerate.data_loader import BatchSamplerShard, DataLoaderDispatcher
 
-import accelerate
 import sluicegate
 from sluicegate import DataLoader
 

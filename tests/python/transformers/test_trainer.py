@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from accelerate.data_loader import DataLoaderShard
 
 import sluicegate
-import transformers
 from cases.transformers_training import SAMPLES, Rows, collate, counted, refused, train, trainer_of
 from cases.transformers_training import Model as Small
 from sluicegate.accelerate.prepared_loader import PreparedLoader
