@@ -1,4 +1,4 @@
-//! [`Arena`]: the allocator of a shared segment, all of whose state is the parent's.
+//! [`Arena`]: the allocator of a shared segment. All of its state is in the parent process.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -10,19 +10,20 @@ use super::ranges::FreeRanges;
 use super::slab::{Slot, capacity_for};
 use super::{Grant, Lease, Segment, generation};
 
-/// This much touched memory may lie free whatever the size of the batches, as in a slab.
+/// Touched memory that may stay free whatever the size of the batches, as in a [`Slab`](super::Slab).
 const WARM_BYTES: usize = 1 << 20;
-/// The most sizes that are remembered.
+/// Maximum number of sizes to remember.
 const MOST_SIZES: usize = 4096;
 
 /// A pool of ranges of a shared segment, for batches that workers write.
 ///
-/// [`grant`](Self::grant) gives a range that a worker may write to, [`Grant::into_lease`] makes a lease of what it has
-/// written, and dropping either gives the memory back. Free memory is *warm* when its pages may have been touched, and is
-/// used first; more of it than `free_slots` batches is given back to the system and *cold* from then on.
+/// [`grant`](Self::grant) returns a range that a worker may write to, and [`Grant::into_lease`] turns the written part
+/// into a lease. Dropping either returns the memory. Free memory is *warm* when its pages may have been touched; warm
+/// memory is used first. When there is more of it than `free_slots` batches need, the surplus is returned to the
+/// operating system and is *cold* from then on.
 ///
-/// Workers have no part in this: one that dies leaves no state behind but its grant, which the parent drops. A forked child
-/// gets nothing from its parent's arena and gives nothing back to it.
+/// Workers do not take part: a worker that dies leaves no state except its grant, which the parent drops. A forked
+/// child gets nothing from its parent's arena and returns nothing to it.
 ///
 /// # Example
 /// ```
@@ -42,41 +43,41 @@ pub struct Arena {
     free_slots: usize,
     generation: u64,
     inventory: ManuallyDrop<Mutex<Inventory>>,
-    /// Memory that was being discarded is free again.
+    /// Notified when memory that was being discarded is free again.
     discarded: Condvar,
 }
 
-/// What is known of the pages of a range that comes back.
+/// How to treat the pages of a range that is returned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pages {
-    /// Any of them may have been touched, and they are worth keeping.
+    /// Any page may have been touched, and the range is worth keeping.
     Warm,
-    /// Any of them may have been touched, but the range is too large to be kept.
+    /// Any page may have been touched, but the range is too large to keep.
     Discard,
 }
 
 struct Inventory {
     warm: FreeRanges,
-    /// Begins and ends at page boundaries everywhere.
+    /// Every range begins and ends at a page boundary.
     cold: FreeRanges,
-    /// Counts what came back: the time of this arena.
+    /// Number of ranges returned so far; this is the arena's clock.
     now: u64,
-    /// The bytes that are granted, leased or being discarded.
+    /// Bytes that are granted, leased, or being discarded.
     taken: usize,
     leased: usize,
     discarding: usize,
     sizes: Sizes,
-    /// The most warm bytes that are kept, whatever the number of slots.
+    /// Maximum number of warm bytes to keep, whatever the number of slots.
     free_bytes: usize,
 }
 
 impl Arena {
-    /// The arena of the whole pages inside of `range`. All that lies beside it in the segment, rings and bells, comes
+    /// Returns an arena of the whole pages inside `range`. Everything else in the segment (rings and bells) must come
     /// before it.
     ///
     /// # Panics
-    /// When the range is not inside `segment`, there are words in it, or the segment is not [shared](Segment::shared) by
-    /// this process or has an arena already.
+    /// If the range is not inside `segment` or contains words, or if the segment was not [shared](Segment::shared) by
+    /// this process or already has an arena.
     #[must_use]
     pub fn new(segment: Arc<Segment>, range: Range<usize>, free_slots: usize) -> Arc<Self> {
         assert!(range.start <= range.end && range.end <= segment.len(), "{range:?} of {} bytes", segment.len());
@@ -96,29 +97,30 @@ impl Arena {
         })
     }
 
-    /// Keeps no more than `bytes` bytes of free memory warm from now on (or 1 MiB, where that is more).
+    /// Keeps at most `bytes` bytes of free memory warm from now on (or 1 MiB, if that is more).
     pub fn limit_free_bytes(&self, bytes: usize) {
         if let Some(mut inventory) = self.inventory() {
             inventory.free_bytes = bytes;
         }
     }
 
-    /// The inventory, unless this is a forked child, where the lock may be held by a thread that was not forked.
+    /// Returns the inventory, or None in a forked child, where a thread that was not forked may hold the lock.
     fn inventory(&self) -> Option<MutexGuard<'_, Inventory>> {
-        // Nothing in there can panic half-way through a change, so a poisoned lock protects a sound inventory.
+        // Nothing inside the lock can panic halfway through a change, so a poisoned lock protects a valid inventory.
         (self.generation == generation()).then(|| self.inventory.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A range of at least `bytes` bytes with unspecified contents, aligned to 64 bytes and from a page on to pages. None
-    /// when there is no room, and in a forked child.
+    /// Returns a range of at least `bytes` bytes with unspecified contents, aligned to 64 bytes; a range of a page or
+    /// more is aligned to pages. Returns None when there is no room, and in a forked child.
     #[must_use]
     pub fn grant(self: &Arc<Self>, bytes: usize) -> Option<Grant> {
         let range = self.find(bytes, |inventory| inventory.grant(capacity_for(bytes)))?;
         Some(Grant::new(Arc::clone(self), range, Pages::Warm))
     }
 
-    /// A range of at least `bytes` bytes that nobody has touched, from the far end: for a batch that may be larger than
-    /// any before. What is not used of it costs nothing. None when there is no room, and in a forked child.
+    /// Returns an untouched range of at least `bytes` bytes from the far end of the arena, for a batch that may be
+    /// larger than any so far. The unused part costs nothing. Returns None when there is no room, and in a forked
+    /// child.
     #[must_use]
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Grant> {
         let page = rustix::param::page_size();
@@ -134,14 +136,15 @@ impl Arena {
                 inventory.taken += range.len();
                 return Some(range);
             }
-            // Warm ranges between cold ones are in the way of a large one: without them there may be room.
+            // Warm ranges between cold ones can block a large range; discarding them may make room.
             let surplus = inventory.take_surplus(0);
             if !surplus.is_empty() {
                 drop(inventory);
                 self.discard(surplus);
                 inventory = self.inventory()?;
             } else if inventory.discarding > 0 {
-                // What another thread is about to give back counts; it needs nothing but one system call to do so.
+                // Memory that another thread is about to return counts as available; that thread needs only one more
+                // system call.
                 inventory = self.discarded.wait(inventory).unwrap_or_else(PoisonError::into_inner);
             } else {
                 break;
@@ -150,7 +153,7 @@ impl Arena {
         None
     }
 
-    /// Makes a lease of `kept`, and takes the rest of `granted` back.
+    /// Turns `kept` into a lease and takes back the rest of `granted`.
     pub(super) fn lease(
         self: &Arc<Self>,
         granted: Range<usize>,
@@ -172,7 +175,7 @@ impl Arena {
         }
     }
 
-    /// Takes back `ranges`, makes `change`, and discards what is now too much warm memory.
+    /// Takes back `ranges`, applies `change`, and discards the warm memory that now exceeds the limit.
     fn settle(&self, ranges: [Range<usize>; 2], pages: Pages, change: impl FnOnce(&mut Inventory)) {
         if self.generation != generation() {
             return;
@@ -183,7 +186,7 @@ impl Arena {
         let Some(mut inventory) = self.inventory() else { return };
         ranges.into_iter().for_each(|range| inventory.put(range, pages));
         change(&mut inventory);
-        // What a free slot takes is what its next batch is granted.
+        // A free slot is as large as the grant of its next batch.
         let limit = self.free_slots.saturating_mul(capacity_for(inventory.sizes.largest()));
         let limit = limit.min(inventory.free_bytes).max(WARM_BYTES);
         let surplus = inventory.take_surplus(limit);
@@ -191,7 +194,7 @@ impl Arena {
         self.discard(surplus);
     }
 
-    /// Gives what was taken out of the warm ranges back to the system, and makes it cold.
+    /// Returns ranges that were removed from the warm ones to the operating system, and marks them cold.
     fn discard(&self, surplus: Vec<Range<usize>>) {
         for range in surplus {
             self.segment.discard(range.clone());
@@ -203,25 +206,26 @@ impl Arena {
         }
     }
 
-    /// The largest of the last sizes that were leased, which the next grant should hold; 0 when there was none.
+    /// Returns the largest recently leased size, which the next grant should hold; 0 before the first lease.
     #[must_use]
     pub fn expected(&self) -> usize {
         self.inventory().map_or(0, |inventory| inventory.sizes.largest())
     }
 
-    /// The free bytes that may be touched and could be given back to the system: whole pages.
+    /// Returns the number of free bytes that may be touched and could be returned to the operating system, in whole
+    /// pages.
     #[must_use]
     pub fn warm_bytes(&self) -> usize {
         self.inventory().map_or(0, |inventory| inventory.warm.page_bytes())
     }
 
-    /// The bytes in leases, each rounded up to 64.
+    /// Returns the number of leased bytes; each lease is rounded up to 64.
     #[must_use]
     pub fn leased_bytes(&self) -> usize {
         self.inventory().map_or(0, |inventory| inventory.leased)
     }
 
-    /// Whether nothing is granted or leased.
+    /// True if nothing is granted or leased.
     #[must_use]
     pub fn is_unused(&self) -> bool {
         self.inventory().is_some_and(|inventory| inventory.taken == 0)
@@ -257,7 +261,7 @@ impl Inventory {
         }
         let pages = self.cold.take(capacity.checked_next_multiple_of(rustix::param::page_size())?)?;
         let granted = pages.start..pages.start + capacity;
-        // The last page is going to be touched, all of it that is there.
+        // All of the last page that is part of the arena will be touched.
         self.warm.insert(granted.end..pages.end, self.now);
         Some(granted)
     }
@@ -277,7 +281,7 @@ impl Inventory {
         self.cold.insert(cold, self.now);
     }
 
-    /// Takes out the warm pages that are more than `limit` bytes, the largest ranges first.
+    /// Removes and returns the warm pages that exceed `limit` bytes, the largest ranges first.
     fn take_surplus(&mut self, limit: usize) -> Vec<Range<usize>> {
         let mut surplus = Vec::new();
         while self.warm.page_bytes() > limit {
@@ -290,11 +294,11 @@ impl Inventory {
     }
 }
 
-/// The last sizes of leases, as far as they can still be the largest.
+/// The recent lease sizes that can still become the largest.
 struct Sizes {
     window: u64,
     recorded: u64,
-    /// Falling sizes and when each was recorded.
+    /// Decreasing sizes, and when each was recorded.
     falling: VecDeque<(u64, usize)>,
 }
 

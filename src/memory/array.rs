@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{RowLayout, Segment};
 use crate::{Error, Result};
 
-/// A dense or strided array whose first axis counts samples. Rows are read by copying; nothing else gets at the bytes.
+/// A dense or strided array whose first axis counts samples. Rows are only copied; the bytes are not exposed otherwise.
 ///
 /// # Example
 /// ```
@@ -23,17 +23,17 @@ pub struct Array {
     segment: Arc<Segment>,
     offset: usize,
     len: usize,
-    /// The distance from one row to the next, in bytes; zero for a broadcast array.
+    /// Distance between consecutive rows in bytes; zero for a broadcast array.
     stride: usize,
     row: RowLayout,
 }
 
 impl Array {
-    /// An array of `shape` and `strides` (both with one entry per axis, strides in bytes, none negative) whose first
-    /// element is at byte `offset` of `segment`; an element has `item_bytes`.
+    /// Returns an array with `shape` and `strides` (one entry per axis; strides in bytes, none negative) whose first
+    /// element is at byte `offset` of `segment`; each element has `item_bytes` bytes.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the array has no axis or reaches past the segment.
+    /// [`Error::InvalidArgument`] if the array has no axis or extends past the segment.
     pub fn new(
         segment: Arc<Segment>,
         offset: usize,
@@ -59,45 +59,45 @@ impl Array {
                 segment.len()
             )));
         }
-        // A broadcast axis costs no memory, so the rows of a small segment can be larger than any slot.
+        // A broadcast axis uses no memory, so rows of a small segment can be larger than any slot.
         let Some(row) = RowLayout::new(item_bytes, row_shape, row_strides) else {
             return Err(invalid(format!("a row of shape {row_shape:?} is more bytes than an address can count")));
         };
         Ok(Self { segment, offset, len, stride, row })
     }
 
-    /// An array of `shape` in C order, without gaps.
+    /// Returns an array of `shape` in C order, without gaps.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn contiguous(segment: Arc<Segment>, offset: usize, item_bytes: usize, shape: &[usize]) -> Result<Self> {
         let mut strides = vec![item_bytes; shape.len()];
         for axis in (1..shape.len()).rev() {
-            // A stride that can't be counted is refused by `new`, which multiplies it.
+            // `new` rejects a stride that overflows, because it multiplies the stride.
             strides[axis - 1] = strides[axis].saturating_mul(shape[axis]);
         }
         Self::new(segment, offset, item_bytes, shape, &strides)
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no row.
+    /// True if the array has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The size of one row in C order, in bytes.
+    /// Returns the size of one row in C order, in bytes.
     #[must_use]
     pub fn bytes_per_row(&self) -> usize {
         self.row.bytes()
     }
 
-    /// The segment that holds the array.
+    /// Returns the segment that holds the array.
     #[must_use]
     pub fn segment(&self) -> &Segment {
         &self.segment
@@ -109,7 +109,7 @@ impl Array {
     /// [`Error::IndexOutOfRange`].
     ///
     /// # Panics
-    /// When `into` is not as long as a row.
+    /// If `into` is not exactly one row long.
     pub fn copy_row(&self, index: usize, into: &mut [u8]) -> Result<()> {
         self.gather(&[index], into)
     }
@@ -117,10 +117,10 @@ impl Array {
     /// Copies row `indices[i]` to the i-th row of `into`, in C order.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`] for the first such index; nothing is copied then.
+    /// [`Error::IndexOutOfRange`] for the first invalid index; nothing is copied then.
     ///
     /// # Panics
-    /// When `into` is not as long as that many rows.
+    /// If the length of `into` is not that of `indices.len()` rows.
     pub fn gather(&self, indices: &[usize], into: &mut [u8]) -> Result<()> {
         assert_eq!(into.len(), indices.len() * self.bytes_per_row(), "room for {} rows", indices.len());
         if let Some(&index) = indices.iter().find(|&&index| index >= self.len) {
@@ -132,13 +132,13 @@ impl Array {
         Ok(())
     }
 
-    /// Copies the rows of `range`, one after the other, to `into`.
+    /// Copies the rows of `range` consecutively to `into`.
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`]; nothing is copied then.
     ///
     /// # Panics
-    /// When `into` is not as long as that many rows.
+    /// If the length of `into` is not that of `range.len()` rows.
     pub fn copy_range(&self, range: Range<usize>, into: &mut [u8]) -> Result<()> {
         if range.start > range.end || range.end > self.len {
             return Err(Error::IndexOutOfRange { index: range.end, len: self.len });
@@ -154,7 +154,7 @@ impl Array {
         Ok(())
     }
 
-    /// Has the operating system begin to read the rows at `indices` of a mapped file; those that are none are passed over.
+    /// Asks the operating system to start reading the rows at `indices` of a mapped file; invalid indices are skipped.
     pub(crate) fn will_read(&self, indices: &[usize]) {
         let mut rows = indices.iter().filter(|&&index| index < self.len).peekable();
         while let Some(&first) = rows.next() {
@@ -162,7 +162,7 @@ impl Array {
             while let Some(&next) = rows.next_if(|&&next| next == last + 1) {
                 last = next;
             }
-            // Rows whose elements lie apart are not worth a call for each.
+            // Rows with scattered elements are not worth one call each.
             if self.row.is_contiguous() {
                 let start = self.offset + first * self.stride;
                 self.segment.will_read(start..self.offset + last * self.stride + self.bytes_per_row());
@@ -170,7 +170,7 @@ impl Array {
         }
     }
 
-    /// Copies rows that are known to be there.
+    /// Copies rows whose indices are valid.
     fn copy_rows(&self, indices: &[usize], into: &mut [u8]) {
         if !self.row.is_contiguous() {
             let start = self.segment.at(self.offset);
@@ -183,7 +183,8 @@ impl Array {
         {
             self.copy(self.offset + indices[0] * self.stride, into);
         } else {
-            // Small rows are one or two machine instructions when their size is known, and a call when it is not.
+            // A small row takes one or two machine instructions when its size is a constant, and a function call
+            // otherwise.
             match self.bytes_per_row() {
                 1 => self.gather_sized::<1>(indices, into),
                 2 => self.gather_sized::<2>(indices, into),
@@ -204,7 +205,7 @@ impl Array {
     fn gather_sized<const SIZE: usize>(&self, indices: &[usize], into: &mut [u8]) {
         let start = self.segment.at(self.offset);
         for (&index, row) in indices.iter().zip(into.as_chunks_mut::<SIZE>().0) {
-            // SAFETY: `gather` has checked that `index` is below `len`, and `new` that every row lies in the segment,
+            // SAFETY: `gather` has checked that `index` is below `len`, and `new` that every row is inside the segment,
             // which `self` keeps alive; the slot is exclusively borrowed, so the two do not overlap.
             unsafe { ptr::copy_nonoverlapping(start.as_ptr().add(index * self.stride), row.as_mut_ptr(), SIZE) };
         }
@@ -213,8 +214,8 @@ impl Array {
     #[inline]
     fn copy(&self, from: usize, into: &mut [u8]) {
         debug_assert!(from + into.len() <= self.segment.len(), "copies stay inside the segment");
-        // SAFETY: every caller starts at a row that `gather` or `copy_range` has checked, so the bytes lie in the segment, which `self`
-        // keeps alive; `into` is exclusively borrowed, so the two do not overlap.
+        // SAFETY: every caller starts at a row that `gather` or `copy_range` has checked, so the bytes are inside the
+        // segment, which `self` keeps alive; `into` is exclusively borrowed, so the two do not overlap.
         unsafe { ptr::copy_nonoverlapping(self.segment.at(from).as_ptr(), into.as_mut_ptr(), into.len()) };
     }
 }

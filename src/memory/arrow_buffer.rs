@@ -1,4 +1,4 @@
-//! Segments and slots as Arrow's buffers.
+//! Segments and slots as Arrow buffers.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use super::segment::Backing;
 use super::{Lease, Segment, fault};
 
 impl Segment {
-    /// All bytes as a buffer of Arrow's, which keeps the segment: nothing is copied.
+    /// Returns all bytes as an Arrow buffer, which keeps the segment alive: nothing is copied.
     ///
-    /// Of a mapped file it is to be read within [`read_by`](Self::read_by), and what was found in it once is to be looked at
-    /// anew by whoever relies on it: somebody else may have written to the file since.
+    /// A mapped file must be read within [`read_by`](Self::read_by). Code that relies on earlier contents must check
+    /// them again, because another process may have written to the file since.
     pub(crate) fn arrow_buffer(self: &Arc<Self>) -> Buffer {
         // A segment has no state that a panic could leave half changed.
         let owner = Arc::new(AssertUnwindSafe(Arc::clone(self)));
-        // SAFETY: these are the bytes of the segment, which the owner keeps mapped; a buffer that is made of foreign memory is
-        // only read.
+        // SAFETY: these are the bytes of the segment, which the owner keeps mapped; a buffer made from foreign memory
+        // is only read.
         unsafe { Buffer::from_custom_allocation(self.at(0), self.len(), owner) }
     }
 
-    /// Runs `copy`, which reads bytes of these segments and writes elsewhere, as [`read_by`](Self::read_by) does for one. When
-    /// pages of one are lost, all of them are taken to have lost some.
+    /// Runs `copy`, which reads bytes of these segments and writes elsewhere, as [`read_by`](Self::read_by) does for
+    /// one. If one segment loses pages, all of them are treated as having lost some.
     pub(crate) fn read_all_by<'a>(segments: impl Iterator<Item = &'a Self> + Clone, copy: impl FnOnce()) {
         let files = segments.filter_map(|segment| match segment.backing() {
             Backing::File { lost_pages, .. } => Some((segment.addresses(), lost_pages)),
@@ -31,7 +31,7 @@ impl Segment {
         });
         let start = files.clone().map(|(addresses, _)| addresses.start).min();
         let end = files.clone().map(|(addresses, _)| addresses.end).max();
-        // What lies between them is not read by `copy`.
+        // `copy` does not read the gaps between the segments.
         if let Some((start, end)) = start.zip(end) {
             if !fault::guarded(start..end, copy) {
                 files.for_each(|(_, lost_pages)| lost_pages.store(true, Ordering::Relaxed));
@@ -43,14 +43,14 @@ impl Segment {
 }
 
 impl Lease {
-    /// All bytes of the slot as a buffer of Arrow's, which holds the lease: nothing is copied, and the slot goes home with the
-    /// last array over it.
+    /// Returns all bytes of the slot as an Arrow buffer, which holds the lease: nothing is copied, and the slot is
+    /// returned when the last array over it is dropped.
     pub(crate) fn into_arrow_buffer(self) -> Buffer {
         let (address, bytes) = (self.address(), self.len());
         // A lease has no state that a panic could leave half changed.
         let owner = Arc::new(AssertUnwindSafe(self));
-        // SAFETY: the owner holds the lease, the only right to these bytes, which are initialised and stay where they are; it
-        // can't be reached through the buffer, and a buffer that is made of foreign memory is only read.
+        // SAFETY: the owner holds the lease, the only right to these bytes, which are initialized and do not move; the
+        // lease cannot be reached through the buffer, and a buffer made from foreign memory is only read.
         unsafe { Buffer::from_custom_allocation(address, bytes, owner) }
     }
 }

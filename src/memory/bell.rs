@@ -1,12 +1,12 @@
-//! [`Bell`] and [`EventBell`]: doorbells beside rings, which cost a system call only when somebody sleeps.
+//! [`Bell`] and [`EventBell`]: doorbells for rings, which cost a system call only when the consumer sleeps.
 //!
 //! # Rationale
-//! Who waits announces it, looks for work once more and falls asleep; who has pushed looks whether somebody sleeps, and
-//! wakes them. Both write first and read afterwards with a sequentially consistent fence between, so at least one of them
-//! sees what the other has written: no wake-up is lost, and nobody spins.
+//! A waiter announces that it is about to sleep, checks for work once more, and then sleeps. A ringer pushes, then
+//! checks for an announcement and wakes the sleeper. Both write first and read afterwards, with a sequentially
+//! consistent fence in between, so at least one of them sees the other's write: no wake-up is lost, and nothing spins.
 //!
-//! Only the sleeper takes its announcement back. A ringer that took it back and was stopped before its system call would
-//! silence all other ringers.
+//! Only the sleeper withdraws its announcement. If a ringer withdrew it and was stopped before its system call, all
+//! other ringers would stay silent.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{Error, Result};
 
 /// The word that counts how often the sleeper was woken.
 const SEQUENCE: usize = 0;
-/// The word that is 1 while somebody sleeps or is about to.
+/// The word that is 1 while the waiter sleeps or is about to.
 const SLEEPING: usize = 1;
 
 /// Why a wait at a [`Bell`] ended.
@@ -29,9 +29,9 @@ const SLEEPING: usize = 1;
 pub enum Woken {
     /// There is work.
     Work,
-    /// There was none in time.
+    /// The timeout elapsed without work.
     TimedOut,
-    /// A signal came, and there is no work: the caller runs its handlers and waits again.
+    /// A signal arrived, and there is no work: the caller runs its signal handlers and waits again.
     Interrupted,
 }
 
@@ -40,21 +40,21 @@ pub enum Woken {
 pub enum EventWoken {
     /// There is work.
     Work,
-    /// The process at this position has ended, and there is no work, so all that it had pushed is done.
+    /// The process at this position has ended and there is no work, so everything that it pushed is processed.
     Died(usize),
-    /// There was none in time.
+    /// The timeout elapsed without work.
     TimedOut,
-    /// A signal came, and there is no work: the caller runs its handlers and waits again.
+    /// A signal arrived, and there is no work: the caller runs its signal handlers and waits again.
     Interrupted,
-    /// Other code of this process has closed the bell's descriptor or that of a process, and there is no work.
+    /// Other code in this process has closed the bell's descriptor or a process's descriptor, and there is no work.
     Closed,
 }
 
-/// A moment that is computed once, so that waking for nothing does not put it off.
+/// A point in time that is computed once, so that spurious wake-ups do not postpone it.
 struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// A moment too far away to be counted is never.
+    /// A deadline too far in the future to represent means "never".
     fn after(timeout: Option<Duration>) -> Self {
         Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
     }
@@ -68,7 +68,7 @@ impl Deadline {
     }
 }
 
-/// A doorbell in a shared segment for one sleeper, who waits for nothing else. Fresh memory, which is zero, is a bell.
+/// A doorbell in a shared segment for one sleeper that waits for nothing else. Zeroed memory is a valid bell.
 ///
 /// # Example
 /// ```
@@ -88,20 +88,20 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// The number of bytes that a bell takes: a cache line.
+    /// Size of a bell in bytes: one cache line.
     pub const BYTES: usize = 64;
 
-    /// The bell at byte `offset` of `segment`, as it lies there.
+    /// Returns the bell at byte `offset` of `segment`, in whatever state it is.
     ///
     /// # Panics
-    /// When `offset` is no multiple of 64, or the bell is not inside the segment and outside of its arena.
+    /// If `offset` is not a multiple of 64, or the bell is not inside the segment and outside its arena.
     #[must_use]
     pub fn new(segment: Arc<Segment>, offset: usize) -> Self {
         assert!(offset.is_multiple_of(Self::BYTES), "a bell at byte {offset}: a multiple of 64 is needed");
         Self { words: Words::new(segment, offset, 2) }
     }
 
-    /// Wakes the sleeper, if there is one. What was pushed before is seen by it.
+    /// Wakes the sleeper, if there is one. The sleeper sees everything that was pushed before.
     pub fn ring(&self) {
         if is_announced(&self.words) {
             self.words[SEQUENCE].fetch_add(1, Ordering::Release);
@@ -109,14 +109,16 @@ impl Bell {
         }
     }
 
-    /// Sleeps until `has_work` is true. One thread of one process may wait; it wakes when another rings.
+    /// Sleeps until `has_work` is true. Only one thread of one process may wait; it wakes when another thread or
+    /// process rings.
     pub fn wait(&self, has_work: impl Fn() -> bool, timeout: Option<Duration>) -> Woken {
         if has_work() {
             return Woken::Work;
         }
         let deadline = Deadline::after(timeout);
         loop {
-            // Read before the announcement: a ringer that sees the announcement changes what the futex compares with.
+            // Read this before the announcement: a ringer that sees the announcement changes the value that the futex
+            // compares.
             let seen = self.words[SEQUENCE].load(Ordering::Acquire);
             let slept = announced(&self.words, &has_work, || self.words[SEQUENCE].wait(seen, deadline.remaining()));
             match slept {
@@ -129,24 +131,24 @@ impl Bell {
     }
 }
 
-/// A doorbell for one sleeper who waits for the end of processes too: many ringers, each with a ring of its own, and their
-/// process handles.
+/// A doorbell for one sleeper that also waits for processes to end: it has many ringers, each with its own ring, and
+/// their process handles.
 ///
-/// The flag lies in shared memory like a [`Bell`]'s; the wake-up goes through an eventfd, which other processes inherit or
-/// are sent.
+/// The flag is in shared memory like a [`Bell`]'s. The wake-up goes through an eventfd, which other processes inherit
+/// or receive.
 pub struct EventBell {
     words: Words<Futex>,
     event: Event,
 }
 
 impl EventBell {
-    /// The number of bytes that a bell takes: a cache line.
+    /// Size of a bell in bytes: one cache line.
     pub const BYTES: usize = 64;
 
-    /// The bell at byte `offset` of `segment`, with an eventfd of its own.
+    /// Returns the bell at byte `offset` of `segment`, with a new eventfd.
     ///
     /// # Errors
-    /// [`Error::SharedMemory`] when the operating system gives no eventfd.
+    /// [`Error::SharedMemory`] if the operating system cannot create an eventfd.
     ///
     /// # Panics
     /// As [`Bell::new`].
@@ -160,7 +162,7 @@ impl EventBell {
         Ok(Self { words: Bell::new(segment, offset).words, event })
     }
 
-    /// The bell that another process has made there, with a duplicate of its [`file`](AsFd::as_fd).
+    /// Returns the bell that another process created there, using a duplicate of its [`file`](AsFd::as_fd).
     ///
     /// # Panics
     /// As [`Bell::new`].
@@ -169,15 +171,16 @@ impl EventBell {
         Self { words: Bell::new(segment, offset).words, event: Event::from_file(file) }
     }
 
-    /// Wakes the sleeper, if there is one. What was pushed before is seen by it.
+    /// Wakes the sleeper, if there is one. The sleeper sees everything that was pushed before.
     ///
     /// # Errors
-    /// [`Error::Closed`] when other code of this process has closed the bell's descriptor.
+    /// [`Error::Closed`] if other code in this process has closed the bell's descriptor.
     pub fn ring(&self) -> Result<()> {
         if !is_announced(&self.words) || self.event.set() { Ok(()) } else { Err(Error::Closed) }
     }
 
-    /// Sleeps until `has_work` is true or one of `processes` (pidfds) has ended. One thread of one process may wait.
+    /// Sleeps until `has_work` is true or one of `processes` (pidfds) has ended. Only one thread of one process may
+    /// wait.
     pub fn wait(
         &self,
         has_work: impl Fn() -> bool,
@@ -191,15 +194,15 @@ impl EventBell {
         loop {
             let slept = announced(&self.words, &has_work, || self.event.wait(processes, deadline.remaining()));
             match slept {
-                // After the look at the processes: what one has pushed before it ended comes first.
+                // Checked after the processes: whatever a process pushed before it ended must be returned first.
                 _ if has_work() => return EventWoken::Work,
                 Some(Polled::Ready(Some(process))) => return EventWoken::Died(process),
                 Some(Polled::TimedOut) => return EventWoken::TimedOut,
                 Some(Polled::Interrupted) => return EventWoken::Interrupted,
                 Some(Polled::Closed) => return EventWoken::Closed,
-                // Another file under the bell's number may be readable for ever.
+                // If the bell's descriptor number was reused, the file that now has it may stay readable forever.
                 Some(Polled::Ready(None)) if deadline.is_over() => return EventWoken::TimedOut,
-                // An old ring for work that is done already.
+                // A wake-up left over from work that is already done.
                 Some(Polled::Ready(None)) | None => {}
             }
         }
@@ -212,13 +215,13 @@ impl AsFd for EventBell {
     }
 }
 
-/// The ringer's half: whether somebody sleeps who may not have seen what was pushed before.
+/// The ringer's half: true if a sleeper is announced that may not have seen the last push.
 fn is_announced(words: &Words<Futex>) -> bool {
     fence(Ordering::SeqCst);
     words[SLEEPING].load(Ordering::Acquire) != 0
 }
 
-/// The sleeper's half: runs `sleep` where a ringer can know of it, unless there is work by then.
+/// The sleeper's half: announces the sleep to ringers, and runs `sleep` unless work has arrived by then.
 fn announced<T>(words: &Words<Futex>, has_work: impl Fn() -> bool, sleep: impl FnOnce() -> T) -> Option<T> {
     words[SLEEPING].store(1, Ordering::Release);
     fence(Ordering::SeqCst);
@@ -240,7 +243,7 @@ mod loom_tests {
         Arc::new(Segment::anonymous(Bell::BYTES).unwrap())
     }
 
-    /// A lost wake-up leaves the sleeper asleep for ever, which the model reports as a deadlock.
+    /// A lost wake-up leaves the sleeper asleep forever, which the model reports as a deadlock.
     #[test]
     fn loom_a_bell_wakes_for_everything_that_comes() {
         model_check(|| {

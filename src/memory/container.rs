@@ -9,13 +9,13 @@ use std::path::{Component, Path, PathBuf};
 
 use super::physical_bytes;
 
-/// Of a file that the kernel writes no more than this is read: thousands of mounts, and some to spare.
+/// Maximum number of bytes read from a kernel file: enough for thousands of mounts.
 const MOST_READ: u64 = 1 << 22;
 
-/// The most memory that this process may use, in bytes: the least of the limits of its control group and of all those
+/// Returns the most memory that this process may use, in bytes: the smallest limit of its control group and all groups
 /// above it, and never more than the machine has.
 ///
-/// Read anew at every call: a limit may be changed while a process runs.
+/// Reads the limits at every call, because they may change while a process runs.
 ///
 /// # Example
 /// ```
@@ -26,12 +26,13 @@ pub fn container_bytes() -> usize {
     memory_limit(Path::new("/")).map_or(usize::MAX, |limit| limit.max(1)).min(physical_bytes())
 }
 
-/// The least of the memory limits that the control groups of this process have, in bytes; nothing where none of them has one.
+/// Returns the smallest memory limit of this process's control groups in bytes, or None if none of them has a limit.
 ///
-/// Versions 1 and 2 are read, both where a machine has both. A group in a container may not know how it is called outside,
-/// and those above it may be out of sight: what can be read counts. What can't be read, or is no number, is no limit.
+/// Reads versions 1 and 2, or both if a machine has both. Inside a container, a group may not know its outside name,
+/// and the groups above it may be invisible: limits that can be read count. A limit that cannot be read, or is not a
+/// number, is ignored.
 ///
-/// `root` is the folder that `proc` and the groups' file systems lie under: `/`, or a recorded tree.
+/// `root` is the folder that contains `proc` and the control group file systems: `/`, or a recorded tree.
 ///
 /// # Example
 /// ```
@@ -55,7 +56,7 @@ enum Version {
 }
 
 impl Version {
-    /// Where its groups lie on a machine that does not say.
+    /// Returns where groups are mounted on a machine that does not say.
     fn usual_place(self) -> &'static str {
         match self {
             Self::One => "/sys/fs/cgroup/memory",
@@ -64,14 +65,14 @@ impl Version {
     }
 }
 
-/// The group of this process, in a hierarchy that knows of memory.
+/// The group of this process, in a hierarchy that controls memory.
 struct Group<'a> {
     version: Version,
     path: &'a str,
 }
 
 impl<'a> Group<'a> {
-    /// Of a line of `/proc/self/cgroup`: hierarchy, controllers, path.
+    /// Parses a line of `/proc/self/cgroup`: hierarchy, controllers, path.
     fn of_line(line: &'a str) -> Option<Self> {
         let mut parts = line.splitn(3, ':');
         let (hierarchy, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -83,10 +84,10 @@ impl<'a> Group<'a> {
         Some(Self { version, path })
     }
 
-    /// The limits of this group and of those above it, as far as they can be seen.
+    /// Returns the visible limits of this group and of those above it.
     fn limits(&self, root: &Path, mounts: &[Mount]) -> Vec<usize> {
-        // Of several mounts of one hierarchy the first that shows this group tells; else it is seen from within, where
-        // the mount itself is the group.
+        // If a hierarchy has several mounts, use the first that contains this group. Otherwise the process sees the
+        // hierarchy from inside, where the mount itself is the group.
         let of_version = || mounts.iter().filter(|mount| mount.version == self.version);
         let seen = of_version().find_map(|mount| Some((mount, mount.below(self.path)?)));
         let seen = seen.or_else(|| of_version().next().map(|mount| (mount, PathBuf::new())));
@@ -101,10 +102,10 @@ impl<'a> Group<'a> {
     fn limits_in(&self, folder: &Path) -> Vec<usize> {
         let number = |file| read(&folder.join(file)).and_then(|text| text.trim().parse().ok());
         match self.version {
-            // Above `memory.high` a process goes on, but no faster than its memory is reclaimed.
+            // Above `memory.high` a process continues, but no faster than its memory is reclaimed.
             Version::Two => ["memory.max", "memory.high"].into_iter().filter_map(number).collect(),
             Version::One => {
-                // It counts the groups above that a container does not see.
+                // This includes the limits of groups that a container cannot see.
                 let statistics = read(&folder.join("memory.stat")).unwrap_or_default();
                 let of_all = statistics.lines().find_map(|line| line.strip_prefix("hierarchical_memory_limit "));
                 number("memory.limit_in_bytes")
@@ -116,10 +117,10 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Where a hierarchy of groups that knows of memory is to be seen, and which part of it.
+/// The mount point of a hierarchy that controls memory, and the part of the hierarchy that is mounted.
 struct Mount {
     version: Version,
-    /// The group that is to be seen at `place`.
+    /// The group that is mounted at `place`.
     group: String,
     place: String,
 }
@@ -138,19 +139,19 @@ impl Mount {
         Some(Self { version, group, place })
     }
 
-    /// Where below this mount the group at `path` is; nothing when it is not to be seen here.
+    /// Returns the path below this mount of the group at `path`, or None if the mount does not contain it.
     fn below(&self, path: &str) -> Option<PathBuf> {
         Some(plain(path)?.strip_prefix(plain(&self.group)?).ok()?.to_path_buf())
     }
 }
 
-/// `path` without its root; nothing of one that leads out of what can be seen, as that of a group outside of a namespace.
+/// Returns `path` without its root, or None if it leads outside the visible tree, as for a group outside the namespace.
 fn plain(path: &str) -> Option<PathBuf> {
     let parts = Path::new(path).components().filter(|part| *part != Component::RootDir);
     parts.map(|part| matches!(part, Component::Normal(_)).then_some(part)).collect()
 }
 
-/// A path of `mountinfo`, where blanks, tabs, line ends and backslashes are three octal digits behind a backslash.
+/// Decodes a path of `mountinfo`, where blanks, tabs, newlines, and backslashes are a backslash and three octal digits.
 fn unescaped(path: &str) -> String {
     let mut parts = path.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();

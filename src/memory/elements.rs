@@ -1,22 +1,22 @@
-//! Bytes as the elements that they are.
+//! Bytes viewed as typed elements.
 
 use crate::{DType, Element, Error, Result};
 
-/// `bytes` as elements of `T`, in the machine's byte order; nothing where they do not begin at an address that `T` may
-/// have, or are no whole number of elements.
+/// Returns `bytes` as elements of `T` in the machine's byte order, or None if they are not aligned for `T` or are not a
+/// whole number of elements.
 fn elements<T: Element>(bytes: &[u8]) -> Option<&[T]> {
     if bytes.is_empty() {
         return Some(&[]);
     }
-    // SAFETY: `Element` is sealed, and its types are integers and floats: each pattern of bits is one of their values.
+    // SAFETY: `Element` is sealed, and its types are integers and floats, for which every bit pattern is a value.
     let (before, elements, after) = unsafe { bytes.align_to::<T>() };
     (before.is_empty() && after.is_empty()).then_some(elements)
 }
 
-/// `bytes` of field `name`, which has the data type `dtype`, as elements of `T`.
+/// Returns `bytes` of field `name`, which has data type `dtype`, as elements of `T`.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when `T` has another data type, or the bytes are not aligned to it.
+/// [`Error::InvalidArgument`] if `T` has another data type, or the bytes are not aligned for it.
 pub(crate) fn typed_elements<'a, T: Element>(name: &str, dtype: DType, bytes: &'a [u8]) -> Result<&'a [T]> {
     let refused = |reason| Error::InvalidArgument { argument: "field", reason };
     if dtype != T::DTYPE {

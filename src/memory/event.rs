@@ -1,4 +1,5 @@
-//! [`Event`]: what a thread can wait for together with the end of processes. Under `cfg(loom)` it is a model.
+//! [`Event`]: an event that a thread can wait for at the same time as the end of processes. Under `cfg(loom)` it is a
+//! model.
 
 #[cfg(loom)]
 pub(super) use model::Event;
@@ -8,11 +9,11 @@ pub(super) use system::Event;
 /// Why a wait for an event ended.
 #[cfg_attr(loom, expect(dead_code, reason = "a model knows neither timeouts, nor signals, nor descriptors"))]
 pub(super) enum Polled {
-    /// The event was set (and is not any more), or the process at this position has ended, or both.
+    /// The event was set (and is now cleared), or the process at this position has ended, or both.
     Ready(Option<usize>),
     TimedOut,
     Interrupted,
-    /// One of the descriptors is none any more: other code has closed it.
+    /// Other code has closed one of the descriptors.
     Closed,
 }
 
@@ -43,9 +44,9 @@ mod system {
             self.0.as_fd()
         }
 
-        /// Sets the event; false when other code has closed its descriptor.
+        /// Sets the event; returns false if other code has closed its descriptor.
         pub(in crate::memory) fn set(&self) -> bool {
-            // A counter that is full is refused, too, and then the event is set.
+            // A write to a full counter fails too, but then the event is already set.
             write(&self.0, &1_u64.to_ne_bytes()) != Err(Errno::BADF)
         }
 
@@ -57,7 +58,8 @@ mod system {
             files.extend(processes.iter().map(|process| PollFd::new(process, PollFlags::IN)));
             let mut polled = poll(&mut files, timeout.as_ref());
             if polled == Err(Errno::INVAL) {
-                // More files than the limit on open ones, which was lowered: as many processes are watched as it allows.
+                // There are more descriptors than the (lowered) limit on open files: watch as many processes as it
+                // allows.
                 let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
                 files.truncate(limit.unwrap_or(usize::MAX).max(1));
                 polled = poll(&mut files, timeout.as_ref());
@@ -72,7 +74,7 @@ mod system {
                     Polled::Ready(files[1..].iter().position(|file| !file.revents().is_empty()))
                 }
                 Err(Errno::INTR) => Polled::Interrupted,
-                // No memory for the kernel's list of files. The caller looks round and comes back.
+                // The kernel has no memory for its list of files. The caller checks for work and calls again.
                 Err(_) => Polled::Interrupted,
             }
         }
@@ -89,7 +91,7 @@ mod model {
 
     use super::Polled;
 
-    /// An eventfd without processes and timeouts.
+    /// An eventfd without processes or timeouts.
     pub(in crate::memory) struct Event {
         is_set: Mutex<bool>,
         sleepers: Condvar,

@@ -1,18 +1,18 @@
-//! Pages of a mapped file that are not there any more.
+//! Handles pages of a mapped file that no longer exist.
 //!
 //! # Rationale
-//! A file can be cut by another process at any time, also between a look at its size and the copy of a row. Touching a
-//! page behind its new end raises SIGBUS, which ends the process and with it a training run. So copies from mapped files
-//! run under [`guarded`]: a handler puts an empty page where the lost one was and takes a note, the copy goes on, and who
-//! asked for it is told that what it has is not the file's.
+//! Another process can truncate a file at any time, including between a size check and the copy of a row. Touching a
+//! page beyond its new end raises SIGBUS, which ends the process and with it a training run. So copies from mapped
+//! files run under [`guarded`]: a signal handler replaces the lost page with an empty one and records the fault, the
+//! copy continues, and the caller learns that the copied bytes are not the file's.
 //!
-//! The handler is installed when the first file is mapped, and by a forked child at its first copy: torch's workers begin
-//! with a handler of their own, which ends the process. It acts only on a fault of the guarded thread inside the guarded
-//! range. Any other SIGBUS goes to the handler that was there before, or does what it would have done.
+//! The handler is installed when the first file is mapped, and by a forked child at its first copy, because torch's
+//! workers start with a handler that ends the process. It acts only on a fault of the guarded thread inside the guarded
+//! range. Any other SIGBUS goes to the previous handler, or gets its default action.
 //!
 //! # Limitations
-//! A handler that somebody installs later in the same process takes the place of this one, which then never runs: the
-//! process ends as it would without it.
+//! A handler that is installed later in the same process replaces this one, which then never runs: the process ends as
+//! it would without this guard.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -24,25 +24,25 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use super::fork::generation;
 
 thread_local! {
-    /// The addresses that this thread is copying from, empty while it is not, and how many faults there were. Constant and
-    /// without a destructor, so that the handler may read them.
+    /// The addresses that this thread is copying from (empty while it is not copying), and the number of faults.
+    /// Constant and without a destructor, so that the signal handler may read them.
     static START: Cell<usize> = const { Cell::new(0) };
     static END: Cell<usize> = const { Cell::new(0) };
     static FAULTS: Cell<usize> = const { Cell::new(0) };
-    /// Whether a fault of this thread is with the handler that was there before.
+    /// True while the previous handler processes a fault of this thread.
     static PASSED_ON: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Who handled SIGBUS before. It is never freed: the handler may be reading it.
+/// The previous SIGBUS action. It is never freed, because the handler may be reading it.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
-/// The fork generation that the handler was installed in; none is this number.
+/// The fork generation in which the handler was installed; `u64::MAX` before the first.
 static INSTALLED: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// The size of a page: asked for before the handler can run, which must not ask.
+/// The page size, determined before the handler can run, because the handler must not query it.
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 
-/// Makes [`guarded`] work from now on in this process.
+/// Enables [`guarded`] in this process.
 pub(super) fn install() {
     let generation = generation();
     if INSTALLED.load(Ordering::Relaxed) == generation {
@@ -56,24 +56,25 @@ pub(super) fn install() {
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
     // SAFETY: nothing is installed; `before` lives through the call.
     unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) };
-    // A forked child has it from its parent, unless somebody has put another in its place. It must not come before itself.
+    // A forked child inherits our handler unless another replaced it. Our handler must not be recorded as its own
+    // predecessor.
     if before.sa_sigaction != ours.sa_sigaction {
         BEFORE.store(Box::into_raw(Box::new(before)), Ordering::Release);
-        // SAFETY: `ours` lives through the call; the handler calls only what a handler may.
+        // SAFETY: `ours` outlives the call; the handler makes only calls that are allowed in a signal handler.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) };
     }
     INSTALLED.store(generation, Ordering::Relaxed);
 }
 
-/// Runs `copy`, which reads from `range` and writes elsewhere. False when pages of the range were lost meanwhile: what was
-/// read of them is zeros, and from now on they are zeros.
+/// Runs `copy`, which reads from `range` and writes elsewhere. Returns false if pages of the range were lost meanwhile:
+/// they were read as zeros, and stay zeros.
 pub(super) fn guarded(range: Range<usize>, copy: impl FnOnce()) -> bool {
     install();
     let faults = FAULTS.get();
     let unguard = Unguard { before: START.get()..END.get() };
     START.set(range.start);
     END.set(range.end);
-    // The handler runs on this thread, so the compiler alone could order these the wrong way round.
+    // The handler runs on this thread, so only the compiler could reorder these.
     compiler_fence(Ordering::SeqCst);
     copy();
     compiler_fence(Ordering::SeqCst);
@@ -81,7 +82,8 @@ pub(super) fn guarded(range: Range<usize>, copy: impl FnOnce()) -> bool {
     FAULTS.get() == faults
 }
 
-/// Ends the guard, also when the copy panics: its range may be another mapping soon. One that this copy is part of goes on.
+/// Ends the guard, even if the copy panics, because the range may soon belong to another mapping. An enclosing guard
+/// continues.
 struct Unguard {
     before: Range<usize>,
 }
@@ -93,14 +95,15 @@ impl Drop for Unguard {
     }
 }
 
-/// The handler. Only what is safe in one: no locks, no memory, no formatting.
+/// The signal handler. It does only what is allowed in one: no locks, no allocation, no formatting.
 unsafe extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid `siginfo_t` to a handler with SA_SIGINFO.
     let address = unsafe { (*info).si_addr() } as usize;
     if (START.get()..END.get()).contains(&address) {
         let page = PAGE.load(Ordering::Relaxed);
         let start = ptr::with_exposed_provenance_mut(address / page * page);
-        // SAFETY: the page lies in a mapping that the guarded copy keeps, is only read, and has no contents any more.
+        // SAFETY: the page is inside a mapping that the guarded copy keeps alive, is only read, and has lost its
+        // contents.
         let replaced = unsafe { mmap_anonymous(start, page, ProtFlags::READ, MapFlags::PRIVATE | MapFlags::FIXED) };
         if replaced.is_ok() {
             FAULTS.set(FAULTS.get() + 1);
@@ -111,11 +114,12 @@ unsafe extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_
     unsafe { pass_on(signal, info, context) };
 }
 
-/// Does with a fault that is not ours what was to be done before.
+/// Handles a fault that is not ours as the previous action would have.
 unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: it is null, or a structure that is never freed and never written to again.
+    // SAFETY: the pointer is null, or points to a structure that is never freed and never written to again.
     let before = unsafe { BEFORE.load(Ordering::Acquire).as_ref() };
-    // One that was installed over ours, and then taken for the one before by a forked child, gives the fault back.
+    // A handler that was installed over ours, and then recorded as the previous one by a forked child, returns the
+    // fault to us.
     let before = before.filter(|_| !PASSED_ON.replace(true));
     // SAFETY: a zeroed `sigaction` is the default action.
     let before = before.copied().unwrap_or_else(|| unsafe { std::mem::zeroed() });
@@ -124,13 +128,13 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
             // SAFETY: a plain system call. The instruction that faulted runs again and faults with this action in force.
             unsafe { libc::sigaction(signal, &raw const before, ptr::null_mut()) };
         }
-        // SAFETY: a handler of the kind that its flags say was installed under this address.
+        // SAFETY: a handler of the type that its flags declare was installed at this address.
         handler if before.sa_flags & libc::SA_SIGINFO != 0 => unsafe {
             let handler: unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
                 std::mem::transmute(handler);
             handler(signal, info, context);
         },
-        // SAFETY: as above, of the older kind.
+        // SAFETY: as above, for the older handler type.
         handler => unsafe {
             let handler: unsafe extern "C" fn(libc::c_int) = std::mem::transmute(handler);
             handler(signal);
@@ -181,7 +185,7 @@ mod tests {
         let range = start.addr()..start.addr() + PAGES * PAGE;
         let is_whole = super::guarded(range, || {
             within.copy_row(0, &mut [0; PAGE]).unwrap();
-            // SAFETY: mapped memory; of the page that it has lost it reads zeros.
+            // SAFETY: mapped memory; the lost page reads as zeros.
             assert_eq!(unsafe { start.read_volatile() }, 0);
         });
         assert!(!is_whole);
@@ -208,7 +212,7 @@ mod tests {
         if env::var_os(ALONE).is_some() {
             let (file, array) = mapped();
             file.set_len(0).unwrap();
-            // SAFETY: mapped memory; that it has lost its page is the point.
+            // SAFETY: mapped memory; the test is about the lost page.
             unsafe { array.segment().at(0).as_ptr().read_volatile() };
             return;
         }

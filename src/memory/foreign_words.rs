@@ -1,29 +1,29 @@
-//! [`ForeignWords`]: numbers inside of an object that belongs to somebody else.
+//! [`ForeignWords`]: numbers inside an object that another library owns.
 
 use std::ptr::{self, NonNull};
 
 use crate::{Error, Result};
 
-/// Words of 32 bits that another library has its generator's state in, read and written where they are.
+/// The 32-bit words in which another library keeps its generator's state, read and written in place.
 ///
-/// Whoever makes one vouches for the address, and holds the object that has the words as long as this lives. That can't
-/// be checked here; the one who does it, the Python package, finds the place in a generator of its own by searching the
-/// object for known words, writes to it, and asks the library whether it sees them, before it hands in an address.
+/// The creator guarantees the address, and holds the object that contains the words as long as this exists. That cannot
+/// be checked here. The only creator, the Python package, locates the state in a generator of its own before it passes
+/// an address: it searches the object for known words, writes to them, and checks that the library sees the change.
 pub(crate) struct ForeignWords {
     address: NonNull<u32>,
     len: usize,
 }
 
-// SAFETY: reading and writing is up to the callers of `read` and `write`, who promise that nobody interferes.
+// SAFETY: the callers of `read` and `write` promise that no other code reads or writes the words meanwhile.
 unsafe impl Send for ForeignWords {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for ForeignWords {}
 
 impl ForeignWords {
-    /// The `len` words at `address`.
+    /// Returns the `len` words at `address`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when no words can be at that address.
+    /// [`Error::InvalidArgument`] if words cannot be at that address.
     pub(crate) fn at(address: usize, len: usize) -> Result<Self> {
         match NonNull::new(ptr::with_exposed_provenance_mut::<u32>(address)) {
             Some(address) if address.is_aligned() => Ok(Self { address, len }),
@@ -34,24 +34,26 @@ impl ForeignWords {
         }
     }
 
-    /// Copies all words to `into`. The caller holds what the owner of the words holds while it draws: the GIL, or its lock.
+    /// Copies all words to `into`. The caller must hold the lock that the words' owner holds while it draws: the GIL,
+    /// or the owner's own lock.
     ///
     /// # Panics
-    /// When `into` has another length.
+    /// If the length of `into` differs.
     pub(crate) fn read(&self, into: &mut [u32]) {
         assert_eq!(into.len(), self.len, "room for all words");
-        // SAFETY: the maker of `self` vouches for the words, and the caller keeps their owner from writing meanwhile; `into`
-        // is exclusively borrowed, so the two do not overlap.
+        // SAFETY: the creator of `self` guarantees the words, and the caller prevents their owner from writing
+        // meanwhile; `into` is exclusively borrowed, so the two do not overlap.
         unsafe { ptr::copy_nonoverlapping(self.address.as_ptr(), into.as_mut_ptr(), self.len) };
     }
 
-    /// Replaces all words. The caller holds what the owner of the words holds while it draws: the GIL, or its lock.
+    /// Replaces all words. The caller must hold the lock that the words' owner holds while it draws: the GIL, or the
+    /// owner's own lock.
     ///
     /// # Panics
-    /// When `from` has another length.
+    /// If the length of `from` differs.
     pub(crate) fn write(&self, from: &[u32]) {
         assert_eq!(from.len(), self.len, "all words");
-        // SAFETY: as in `read`, and the owner reads nothing of them meanwhile.
+        // SAFETY: as in `read`, and the owner does not read the words meanwhile.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.address.as_ptr(), self.len) };
     }
 }

@@ -1,11 +1,11 @@
-//! The fork generation, and values that every process makes for itself.
+//! The fork generation, and values that every process creates for itself.
 
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// How many forks lie between the process that loaded this crate and this one. Written only by the fork handler,
-/// in the child, while it has one thread.
+/// Number of forks between the process that loaded this crate and this one. Only the fork handler writes it, in the
+/// child, while the child has one thread.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 static REGISTER: Once = Once::new();
@@ -18,15 +18,15 @@ unsafe extern "C" {
     ) -> std::ffi::c_int;
 }
 
-/// Runs in a forked child before anything else: an atomic addition is all that is allowed there.
+/// Runs in a forked child before anything else, where only an atomic addition is allowed.
 unsafe extern "C" fn enter_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The fork generation of this process: threads and locks of another generation must not be used.
+/// Returns the fork generation of this process: threads and locks of another generation must not be used.
 pub(crate) fn generation() -> u64 {
     if cfg!(miri) {
-        return 0; // it has no forks
+        return 0; // it cannot fork
     }
     REGISTER.call_once(|| {
         // SAFETY: the handler is a function of this library, which is never unloaded, and it touches one atomic only.
@@ -36,21 +36,22 @@ pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// A value that a forked child must not inherit (it holds threads or locks): each process gets its own, made on first use.
+/// A value that a forked child must not inherit (it holds threads or locks): each process creates its own on first use.
 ///
-/// The value of a parent is leaked in the child: dropping it could wait for a lock whose holder was not forked.
+/// The child leaks its parent's value: dropping it could wait for a lock whose holder was not forked.
 pub(crate) struct PerProcess<T> {
-    /// Null, or a `Box` of the generation and its value. Only ever replaced when the generation has changed.
+    /// Null, or a `Box` of the generation and its value. Replaced only when the generation has changed.
     current: AtomicPtr<(u64, T)>,
 }
 
 impl<T: Send + Sync> PerProcess<T> {
-    /// A value not made yet.
+    /// Returns a cell without a value.
     pub(crate) const fn new() -> Self {
         Self { current: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// This process's value, made by `make` on first use. Two threads may both make one; one of them is kept.
+    /// Returns this process's value, created by `make` on first use. Two threads may both create one; only one of them
+    /// is kept.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         let generation = generation();
         let current = self.current.load(Ordering::Acquire);
@@ -103,7 +104,7 @@ mod tests {
         fn _exit(status: c_int) -> !;
     }
 
-    /// Runs `body` in a forked child, which must end well and soon.
+    /// Runs `body` in a forked child, which must exit successfully and soon.
     fn in_child(body: impl FnOnce()) {
         // SAFETY: the child runs `body` and leaves by `_exit`, so nothing of the parent's is run or dropped twice.
         let child = unsafe { fork() };
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!((generation(), *value.get_or_make(|| 5)), (first, 1));
     }
 
-    /// A thread takes and drops slots all the time, so that some of the forks find the lock held.
+    /// A thread takes and drops slots continuously, so some forks find the lock held.
     #[test]
     fn a_child_drops_what_it_inherits_and_leases_its_own_whoever_holds_the_lock() {
         let (slab, stop) = (Slab::new(2), AtomicBool::new(false));

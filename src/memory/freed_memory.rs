@@ -1,16 +1,17 @@
-//! [`keep_freed_memory`] and [`return_freed_memory`]: what the allocator of the C library does with memory that is freed.
+//! [`keep_freed_memory`] and [`return_freed_memory`]: control what the C library's allocator does with freed memory.
 //!
-//! Written from the manual of glibc (`mallopt(3)`, `malloc_trim(3)`); with another C library nothing happens.
+//! Based on glibc's manual (`mallopt(3)`, `malloc_trim(3)`); with other C libraries these functions do nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_KEPT: AtomicBool = AtomicBool::new(false);
 
-/// Keeps memory that this process frees, up to the most that it had at once, for its next allocations.
+/// Keeps freed memory of this process, up to its peak use, for its next allocations.
 ///
-/// By default glibc maps each large allocation separately, and the kernel clears each of its pages at the first write: with
-/// samples of 3 MB that takes three times as long as writing them. Allocations of more than 32 MiB are still mapped, because
-/// glibc allows no higher threshold. Returns false, and changes nothing, where the environment sets the allocator, or there is no glibc.
+/// By default glibc maps each large allocation separately, and the kernel clears each page at the first write: with
+/// samples of 3 MB that takes three times as long as writing them. Allocations of more than 32 MiB are still mapped,
+/// because glibc allows no higher threshold. Returns false, and changes nothing, if the environment configures the
+/// allocator or the C library is not glibc.
 pub(crate) fn keep_freed_memory() -> bool {
     const SETTINGS: [&str; 5] =
         ["GLIBC_TUNABLES", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_"];
@@ -22,7 +23,8 @@ pub(crate) fn keep_freed_memory() -> bool {
     is_kept
 }
 
-/// Returns to the system what [`keep_freed_memory`] kept, in this process. Does nothing where it keeps nothing.
+/// Returns the memory that [`keep_freed_memory`] kept in this process to the operating system. Does nothing if none is
+/// kept.
 pub(crate) fn return_freed_memory() {
     if IS_KEPT.load(Ordering::Relaxed) {
         trim();
@@ -31,11 +33,11 @@ pub(crate) fn return_freed_memory() {
 
 #[cfg(target_env = "gnu")]
 fn keep() -> bool {
-    /// The largest value that glibc takes on 64 bits (`HEAP_MAX_SIZE / 2`).
+    /// The largest value that glibc accepts on 64 bits (`HEAP_MAX_SIZE / 2`).
     const LARGEST_THRESHOLD: libc::c_int = 32 << 20;
-    /// Memory is never returned while it is freed.
+    /// Disables returning memory when it is freed.
     const NEVER: libc::c_int = -1;
-    // SAFETY: it takes numbers, and locks the arenas by itself.
+    // SAFETY: the call takes numbers, and does its own locking.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGEST_THRESHOLD) == 1
             && libc::mallopt(libc::M_TRIM_THRESHOLD, NEVER) == 1
@@ -44,7 +46,7 @@ fn keep() -> bool {
 
 #[cfg(target_env = "gnu")]
 fn trim() {
-    // SAFETY: it takes a number, locks the arenas by itself, and touches only pages without allocations.
+    // SAFETY: the call takes a number, does its own locking, and touches only pages without allocations.
     unsafe { libc::malloc_trim(0) };
 }
 

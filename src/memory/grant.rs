@@ -10,13 +10,14 @@ use super::arena::{Arena, Pages};
 use super::slab::ALIGNMENT;
 use super::slab::capacity_for;
 
-/// A range of the segment that one worker may write to until it has answered, and nobody else reads or writes.
+/// A range of the segment that one worker may write to until it has answered, and that nothing else reads or writes.
 ///
-/// Dropping it, on any thread, gives the range back to its [`Arena`]: only when the worker has answered or is dead.
+/// Dropping it, on any thread, returns the range to its [`Arena`]. Drop it only when the worker has answered or is
+/// dead.
 pub struct Grant {
     arena: Arc<Arena>,
     range: Range<usize>,
-    /// What its pages are when they come back.
+    /// How to treat its pages when they are returned.
     pages: Pages,
 }
 
@@ -25,16 +26,16 @@ impl Grant {
         Self { arena, range, pages }
     }
 
-    /// The granted bytes, as offsets in the segment.
+    /// Returns the granted bytes, as offsets in the segment.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// The first `bytes` bytes (rounded up to 64) and the rest, which may be empty.
+    /// Splits the grant into its first `bytes` bytes (rounded up to 64) and the rest, which may be empty.
     ///
     /// # Panics
-    /// When it has fewer bytes.
+    /// If it has fewer bytes.
     #[must_use]
     pub fn split_at(mut self, bytes: usize) -> (Self, Self) {
         assert!(bytes <= self.range.len(), "{bytes} of a grant of {} bytes", self.range.len());
@@ -44,26 +45,26 @@ impl Grant {
         (self, rest)
     }
 
-    /// Whether `bytes` bytes at `offset` can be a lease: they are inside of the grant, and aligned. What a worker says is
-    /// asked here first.
+    /// True if `bytes` bytes at `offset` can become a lease: they are inside the grant, and aligned. Check a worker's
+    /// answer with this first.
     #[must_use]
     pub fn fits(&self, offset: usize, bytes: usize) -> bool {
         let end = offset.checked_add(bytes);
         offset.is_multiple_of(ALIGNMENT) && end.is_some_and(|end| end <= self.range.len())
     }
 
-    /// A lease on the `bytes` bytes that the worker has written at `offset` of the grant. When that is less than half of it,
-    /// what is before and behind goes back to the arena.
+    /// Returns a lease on the `bytes` bytes that the worker has written at `offset` of the grant. If they fill less
+    /// than half of it, the bytes before and after them return to the arena.
     ///
     /// # Panics
-    /// When they do not [fit](Self::fits).
+    /// If they do not [fit](Self::fits).
     #[must_use]
     pub fn into_lease(mut self, offset_in_grant: usize, bytes: usize) -> Lease {
         assert!(self.fits(offset_in_grant, bytes), "{bytes} bytes at {offset_in_grant} of {:?}", self.range);
         let granted = mem::take(&mut self.range);
         let start = granted.start + offset_in_grant;
-        // A slot that is nearly filled stays whole: cut to measure, the next grant would begin in what is left of it, and
-        // touch pages that are new to it, until all slots have drifted apart.
+        // Do not cut a slot that is mostly filled: the next grant would begin in the remainder and touch new pages,
+        // until all slots have drifted apart.
         let whole = offset_in_grant == 0 && bytes >= granted.len() / 2;
         let len = if whole { granted.len() } else { capacity_for(bytes).min(granted.end - start) };
         let kept = start..start + len;

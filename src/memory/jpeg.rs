@@ -1,40 +1,41 @@
-//! [`JpegDecoder`]: libjpeg-turbo, which is C, behind calls that can't be made wrongly.
+//! [`JpegDecoder`]: a safe interface to libjpeg-turbo, a C library.
 //!
-//! The crate `turbojpeg` has a safe face, but none for the one call that a random crop lives by: to decode a region alone.
+//! The crate `turbojpeg` has a safe interface, but not for the call that makes random crops fast: decoding only a
+//! region.
 
 use std::ffi::{CStr, c_int};
 
 use turbojpeg_sys as turbo;
 
-/// So many scans may a progressive image have; those that cameras and tools make have about ten.
+/// Maximum number of scans in a progressive image; those from cameras and tools have about ten.
 const MOST_SCANS: c_int = 500;
 
-/// What the header of a JPEG says.
+/// The contents of a JPEG header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JpegHeader {
-    /// The width, in pixels.
+    /// Width in pixels.
     pub width: usize,
-    /// The height, in pixels.
+    /// Height in pixels.
     pub height: usize,
-    /// The colours that it is stored in.
+    /// The stored color space.
     pub colours: JpegColours,
-    /// The width of what is decoded as a whole, in pixels: a region begins at a multiple of it. 0 where no region can be
-    /// decoded.
+    /// Width in pixels of the smallest unit that can be decoded: a region must begin at a multiple of it. 0 if regions
+    /// cannot be decoded.
     pub unit_width: usize,
 }
 
-/// The colours that a JPEG is stored in.
+/// The color space in which a JPEG is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JpegColours {
     /// One channel.
     Grey,
-    /// Three, however they are stored.
+    /// Three channels, however they are stored.
     Rgb,
-    /// Four, as printers have them.
+    /// Four channels, as used for printing.
     Cmyk,
 }
 
-/// A part of an image: the first column and row, and how many of them.
+/// A part of an image: the first column and row, and the number of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
     /// The first column.
@@ -47,38 +48,40 @@ pub struct Region {
     pub height: usize,
 }
 
-/// What the decoder had to say.
+/// A problem that the decoder reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JpegFault {
     /// There is no image.
     Fatal(String),
-    /// There is one, but not all of it is what was stored.
+    /// There is an image, but parts of it differ from what was stored.
     Damaged(String),
 }
 
-/// A decoder of libjpeg-turbo, for one image: it keeps tables of it that another one would be decoded with. Any thread may
-/// use it, one at a time.
+/// A libjpeg-turbo decoder for one image; it keeps tables that would leak into the next image. Any thread may use it,
+/// one at a time.
 pub struct JpegDecoder {
     handle: turbo::tjhandle,
 }
 
-// SAFETY: the library keeps what belongs to a handle behind it and nothing of it in statics or thread locals (but for the
-// message of handles that could not be made); `&mut self` of the methods lets one thread at a time use it.
+// SAFETY: the library keeps everything that belongs to a handle in the handle's own memory, and nothing in statics or
+// thread locals (except the message of handles that could not be created); `&mut self` in the methods lets only one
+// thread at a time use it.
 unsafe impl Send for JpegDecoder {}
 
 impl JpegDecoder {
-    /// A decoder, which has no memory for an image yet.
+    /// Returns a decoder without memory for an image.
     ///
     /// # Errors
-    /// [`JpegFault::Fatal`] when there is no memory for it.
+    /// [`JpegFault::Fatal`] if memory for the decoder cannot be allocated.
     pub fn new() -> Result<Self, JpegFault> {
-        // SAFETY: the call takes a number, and gives a handle of its own or null.
+        // SAFETY: the call takes a number, and returns a new handle or null.
         let handle = unsafe { turbo::tj3Init(turbo::TJINIT_TJINIT_DECOMPRESS as c_int) };
         if handle.is_null() {
             return Err(JpegFault::Fatal("there is no memory for a decoder".into()));
         }
         let mut decoder = Self { handle };
-        // Each scan of a progressive image costs as much as the whole one: a file of some kilobytes may have any number.
+        // Each scan of a progressive image costs as much as the whole image, and a file of a few kilobytes may have any
+        // number.
         decoder.settle(|handle| {
             // SAFETY: the call changes a field of the handle.
             unsafe { turbo::tj3Set(handle, turbo::TJPARAM_TJPARAM_SCANLIMIT as c_int, MOST_SCANS) }
@@ -86,17 +89,19 @@ impl JpegDecoder {
         Ok(decoder)
     }
 
-    /// Reads the header of `jpeg`. What is decoded next is the same image, and whatever is odd about the header is told then.
+    /// Reads the header of `jpeg`. The next image to decode must be the same one; oddities of the header are reported
+    /// then.
     ///
     /// # Errors
-    /// [`JpegFault::Fatal`]: it has none that could be understood.
+    /// [`JpegFault::Fatal`] if the header cannot be understood.
     pub fn header(&mut self, jpeg: &[u8]) -> Result<JpegHeader, JpegFault> {
         self.settle(|handle| {
-            // SAFETY: a region of nothing is what a new handle has; the call changes a field of the handle.
+            // SAFETY: an empty region is what a new handle has; the call changes a field of the handle.
             unsafe { turbo::tj3SetCroppingRegion(handle, turbo::tjregion { x: 0, y: 0, w: 0, h: 0 }) }
         })?;
         let read = self.settle(|handle| {
-            // SAFETY: the library reads `jpeg.len()` bytes from its address during the call, and keeps neither.
+            // SAFETY: the library reads `jpeg.len()` bytes from its address during the call, and keeps neither the
+            // address nor the bytes.
             unsafe { turbo::tj3DecompressHeader(handle, jpeg.as_ptr(), jpeg.len() as _) }
         });
         if let Err(fault @ JpegFault::Fatal(_)) = read {
@@ -127,24 +132,24 @@ impl JpegDecoder {
         }
     }
 
-    /// The size of `length` pixels when each block of 8 is decoded to `eighths` of them.
+    /// Returns the size of `length` pixels when each block of 8 is decoded to `eighths` pixels.
     #[must_use]
     pub fn scaled(length: usize, eighths: usize) -> usize {
         (length * eighths).div_ceil(8)
     }
 
-    /// Decodes `region` of the image that `header` was read of, each block of 8 pixels to `eighths` (1 to 8) of them, to
-    /// `into`: rows of pixels, one behind the other, of a byte for each channel: one for grey (also of an image in colours),
-    /// three for RGB, four for CMYK.
+    /// Decodes `region` of the image whose header is `header` to `into`. Each block of 8 pixels becomes `eighths` (1 to
+    /// 8) pixels. `into` holds consecutive rows of pixels with one byte per channel: one channel for gray (also from a
+    /// color image), three for RGB, four for CMYK.
     ///
-    /// The region counts scaled pixels, begins at a multiple of the scaled `unit_width`, and lies in the image.
+    /// The region is in scaled pixels, begins at a multiple of the scaled `unit_width`, and is inside the image.
     ///
     /// # Errors
-    /// What the library said; [`JpegFault::Damaged`] when the rows are there nevertheless.
+    /// The library's message; [`JpegFault::Damaged`] if the rows were written nevertheless.
     ///
     /// # Panics
-    /// When `jpeg` is not what `header` was read of, or the region does not fit to the image, or `into` to the region: it
-    /// would be written past its end.
+    /// If `header` was not read from `jpeg`, the region does not fit the image, or `into` does not fit the region: the
+    /// library would write past its end.
     pub fn decode(
         mut self,
         jpeg: &[u8],
@@ -184,9 +189,9 @@ impl JpegDecoder {
         }
         self.settle(|handle| {
             let pitch = number(region.width * channels);
-            // SAFETY: the library reads `jpeg.len()` bytes from its address and writes as many rows of `pitch` bytes as the
-            // region has, or, where none was set, the scaled image: `into` has them, by the assertions above, the header
-            // being that of these very bytes.
+            // SAFETY: the library reads `jpeg.len()` bytes from its address and writes as many rows of `pitch` bytes as
+            // the region has, or, if none was set, the scaled image: the assertions above ensure that `into` is large
+            // enough, because `header` was read from these very bytes.
             unsafe {
                 turbo::tj3Decompress8(handle, jpeg.as_ptr(), jpeg.len() as _, into.as_mut_ptr(), pitch, format as c_int)
             }
@@ -198,7 +203,7 @@ impl JpegDecoder {
         unsafe { turbo::tj3Get(self.handle, parameter as c_int) }
     }
 
-    /// Makes a call, and says what the library says of it.
+    /// Makes a call, and returns the library's verdict.
     fn settle(&mut self, call: impl FnOnce(turbo::tjhandle) -> c_int) -> Result<(), JpegFault> {
         if call(self.handle) == 0 {
             return Ok(());
@@ -215,12 +220,12 @@ impl JpegDecoder {
 
 impl Drop for JpegDecoder {
     fn drop(&mut self) {
-        // SAFETY: the handle is this object's, and is used no more.
+        // SAFETY: the handle belongs to this object, and is not used again.
         unsafe { turbo::tj3Destroy(self.handle) }
     }
 }
 
-/// The library compares fractions in lowest terms.
+/// Reduces a fraction to lowest terms, which is how the library compares fractions.
 fn reduced(mut scale: turbo::tjscalingfactor) -> turbo::tjscalingfactor {
     while scale.num % 2 == 0 && scale.denom % 2 == 0 {
         scale = turbo::tjscalingfactor { num: scale.num / 2, denom: scale.denom / 2 };

@@ -1,4 +1,4 @@
-//! [`encode_jpeg`]: libjpeg-turbo's encoder, behind a call that can't be made wrongly.
+//! [`encode_jpeg`]: a safe interface to libjpeg-turbo's encoder.
 
 use std::ffi::{CStr, c_int};
 
@@ -6,7 +6,7 @@ use turbojpeg_sys as turbo;
 
 use super::jpeg::{JpegColours, JpegFault};
 
-/// The format has no room for more pixels in one direction.
+/// Maximum width and height in the format.
 const LONGEST: usize = 65_500;
 
 /// The compressor of one image.
@@ -33,20 +33,21 @@ impl Encoder {
 
 impl Drop for Encoder {
     fn drop(&mut self) {
-        // SAFETY: the handle is this object's, and is not used again.
+        // SAFETY: the handle belongs to this object, and is not used again.
         unsafe { turbo::tj3Destroy(self.handle) }
     }
 }
 
-/// A baseline JPEG of `pixels`, rows of (width, height) `size` one after the other, gray or RGB, with a `quality` from 1 to
-/// 100 and the defaults of libjpeg: colors at half the resolution, and the accurate integer transform.
+/// Returns a baseline JPEG of `pixels`: consecutive rows of an image of (width, height) `size`, gray or RGB. `quality`
+/// is from 1 to 100; the other settings are libjpeg's defaults: colors at half the resolution, and the accurate integer
+/// transform.
 ///
 /// # Errors
-/// [`JpegFault::Fatal`]: what the library said; there are no gray or RGB pixels, or more than the format has (65,500 in one
-/// direction).
+/// [`JpegFault::Fatal`] with the library's message, if there are no gray or RGB pixels, or if a side is longer than the
+/// format allows (65,500).
 ///
 /// # Panics
-/// When `pixels` are more or fewer than an image of that size has.
+/// If the length of `pixels` does not match an image of that size.
 ///
 /// # Example
 /// ```
@@ -73,7 +74,7 @@ pub fn encode_jpeg(
         )));
     }
     let number = |length: usize| c_int::try_from(length).unwrap_or(c_int::MAX);
-    // SAFETY: the call takes a number, and gives a handle of its own or null.
+    // SAFETY: the call takes a number, and returns a new handle or null.
     let handle = unsafe { turbo::tj3Init(turbo::TJINIT_TJINIT_COMPRESS as c_int) };
     if handle.is_null() {
         return Err(JpegFault::Fatal("there is no memory for an encoder".into()));
@@ -82,13 +83,13 @@ pub fn encode_jpeg(
     encoder.set(turbo::TJPARAM_TJPARAM_QUALITY, quality.into())?;
     encoder.set(turbo::TJPARAM_TJPARAM_SUBSAMP, sampling as c_int)?;
     encoder.set(turbo::TJPARAM_TJPARAM_NOREALLOC, 1)?;
-    // SAFETY: the call takes numbers, and gives one.
+    // SAFETY: the call takes and returns numbers.
     let room = unsafe { turbo::tj3JPEGBufSize(number(width), number(height), sampling as c_int) };
     let mut encoded = vec![0; room as usize];
     let (mut into, mut size) = (encoded.as_mut_ptr(), room);
-    // SAFETY: the library reads `height` rows of `width * channels` bytes, which `pixels` has by the assertion above, and
-    // refuses an image without pixels. With NOREALLOC it writes at most `size` bytes to `into` and never replaces that
-    // buffer; it keeps neither address.
+    // SAFETY: the library reads `height` rows of `width * channels` bytes, which `pixels` has by the assertion above,
+    // and rejects an image without pixels. With NOREALLOC it writes at most `size` bytes to `into` and never replaces
+    // that buffer; it keeps neither address.
     let code = unsafe {
         turbo::tj3Compress8(
             encoder.handle,

@@ -1,4 +1,4 @@
-//! [`KeptValues`]: values by number, each written once, that threads and forked processes share.
+//! [`KeptValues`]: values stored by number, each written once, shared by threads and forked processes.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,14 +16,15 @@ use super::sync::{AtomicU64, Ordering, Words};
 use crate::local_path::check_writable;
 use crate::{Error, Result};
 
-/// Values begin at multiples of it, in bytes.
+/// Alignment of values, in bytes.
 const UNIT: usize = 64;
 
-/// In an entry, so many of its low bits say how long the value is; the others where it begins, in units.
+/// Number of low bits of an entry that hold the value's length; the high bits hold its start, in units.
 const LENGTH_BITS: u32 = 32;
 
-/// Values by number, each written once and kept as long as somebody has this, in memory or in a file, of bounded size. Threads
-/// share it, and so do processes that are forked; nobody waits for anybody, and who dies while it writes has written nothing.
+/// Values stored by number, each written once and kept as long as this object exists, in memory or in a file, with
+/// bounded size. Threads and forked processes share it without waiting for each other; a process that dies while it
+/// writes leaves no value.
 ///
 /// # Example
 /// ```
@@ -36,19 +37,19 @@ const LENGTH_BITS: u32 = 32;
 /// ```
 pub struct KeptValues {
     segment: Arc<Segment>,
-    /// The end of what was given away, in bytes, and by number the entries: 0 where there is no value.
+    /// The end of the allocated room in bytes, then one entry per number: 0 where there is no value.
     words: Words<AtomicU64>,
     numbers: usize,
-    /// Whether the system has refused to give more: it is not asked for each value again.
+    /// True once the operating system has refused more memory, so that it is not asked again for each value.
     is_full: AtomicBool,
 }
 
 impl KeptValues {
-    /// Room for values of the numbers below `numbers`, of `bytes` together, in memory that is taken as they come; the
-    /// entries, 8 bytes for each number, now.
+    /// Returns room for values numbered below `numbers`, of `bytes` bytes in total. Memory for the values is taken as
+    /// they arrive; the entries, 8 bytes per number, are allocated now.
     ///
     /// # Errors
-    /// [`Error::SharedMemory`] when the operating system refuses.
+    /// [`Error::SharedMemory`] if the operating system refuses.
     pub fn in_memory(numbers: usize, bytes: usize) -> Result<Self> {
         let len = Self::len(numbers, bytes)?;
         let (segment, _file) = Segment::shared(len)?;
@@ -61,17 +62,18 @@ impl KeptValues {
         Self::new(segment, numbers).map_err(refused)
     }
 
-    /// The same in a file of `folder` that has no name, and goes away with the last process that has it.
+    /// Like [`in_memory`](Self::in_memory), but in a nameless file of `folder` that disappears with the last process
+    /// that uses it.
     ///
     /// # Errors
-    /// [`Error::Io`] when there is no file to be had there; [`Error::SharedMemory`] when it can't be as large.
+    /// [`Error::Io`] if no file can be created there; [`Error::SharedMemory`] if it cannot be large enough.
     pub fn in_folder(folder: &Path, numbers: usize, bytes: usize) -> Result<Self> {
         let len = Self::len(numbers, bytes)?;
         check_writable("cache_folder", folder)?;
         let file = nameless(folder).map_err(|source| Error::Io { path: folder.to_path_buf(), source })?;
         let refused =
             |source| Error::SharedMemory { operation: "a file of that size", bytes: len, limit: "ulimit -f", source };
-        // Reaching this limit is not only an error but also a signal, which ends the process.
+        // Exceeding this limit causes both an error and a signal that ends the process.
         if getrlimit(Resource::Fsize).current.is_some_and(|most| len as u64 > most) {
             return Err(refused(io::ErrorKind::FileTooLarge.into()));
         }
@@ -94,22 +96,23 @@ impl KeptValues {
         let segment = Arc::new(segment);
         let words = Words::<AtomicU64>::new(Arc::clone(&segment), 0, numbers + 1);
         let kept = Self { segment, words, numbers, is_full: AtomicBool::new(false) };
-        // All now: where there is no memory for an entry, to write it, or in a file system in memory to look at it, would end
-        // the process.
+        // Populate all entries now: if memory ran out later, writing an entry (or even reading one, on an in-memory
+        // file system) would end the process.
         kept.segment.populate(0..kept.first())?;
         kept.words[0].store(kept.first() as u64, Ordering::Relaxed);
         Ok(kept)
     }
 
-    /// The place of the first value.
+    /// Returns the offset of the first value.
     fn first(&self) -> usize {
         ((self.numbers + 1) * size_of::<u64>()).next_multiple_of(UNIT)
     }
 
-    /// Keeps `value` under `number`, unless one is kept there, it is empty, or there is no room for it; whether it is kept now.
+    /// Keeps `value` under `number` unless a value is already there, `value` is empty, or there is no room. True if it
+    /// is kept now.
     ///
     /// # Panics
-    /// When `number` is none of those that there is room for.
+    /// If `number` is not below the number of entries.
     pub fn keep(&self, number: usize, value: &[u8]) -> bool {
         assert!(number < self.numbers, "number {number} of {}", self.numbers);
         if u32::try_from(value.len()).is_err()
@@ -119,27 +122,28 @@ impl KeptValues {
             return false;
         }
         let Some(start) = self.take(value.len()) else { return false };
-        // A page that can't be had would end the process when it is written to.
+        // Writing to a page that cannot be allocated would end the process.
         if self.segment.populate(start..start + value.len()).is_err() {
             self.is_full.store(true, Ordering::Relaxed);
             self.give_back(start, value.len());
             return false;
         }
-        // SAFETY: the range lies in the segment, behind all words, and `take` gave it to this call alone; nobody reads it
-        // before the entry below is there. `value` is borrowed memory elsewhere: no safe reference to this segment exists.
+        // SAFETY: the range is inside the segment, after all words, and `take` assigned it to this call alone; no
+        // reader accesses it before the entry below is published. `value` is borrowed memory elsewhere: no safe
+        // reference to this segment exists.
         unsafe { self.segment.at(start).as_ptr().copy_from_nonoverlapping(value.as_ptr(), value.len()) };
         let entry = ((start / UNIT) as u64) << LENGTH_BITS | value.len() as u64;
-        // Who comes second has written for nothing.
+        // If another writer was first, this copy is unused.
         self.words[number + 1].compare_exchange(0, entry, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives room back that was taken, unless more was taken since.
+    /// Returns room that was taken, unless more was taken since.
     fn give_back(&self, start: usize, bytes: usize) {
         let end = (start + bytes).next_multiple_of(UNIT);
         let _ = self.words[0].compare_exchange(end as u64, start as u64, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Takes room of `bytes`; nothing where there is not as much.
+    /// Takes `bytes` bytes of room, or returns None if there is less.
     fn take(&self, bytes: usize) -> Option<usize> {
         let mut start = self.words[0].load(Ordering::Relaxed);
         if self.is_full.load(Ordering::Relaxed) {
@@ -157,13 +161,13 @@ impl KeptValues {
         }
     }
 
-    /// Whether a value is kept under `number`.
+    /// True if a value is kept under `number`.
     #[must_use]
     pub fn has(&self, number: usize) -> bool {
         number < self.numbers && self.words[number + 1].load(Ordering::Relaxed) != 0
     }
 
-    /// A copy of the value under `number`, in `room`; nothing where none is kept.
+    /// Returns a copy of the value under `number` in `room`, or None if there is none.
     #[must_use]
     pub fn get(&self, number: usize, mut room: Vec<u8>) -> Option<Vec<u8>> {
         let entry = if number < self.numbers { self.words[number + 1].load(Ordering::Acquire) } else { 0 };
@@ -175,20 +179,20 @@ impl KeptValues {
         Some(room)
     }
 
-    /// So many bytes are taken.
+    /// Returns the number of bytes taken.
     #[must_use]
     pub fn bytes(&self) -> usize {
         usize::try_from(self.words[0].load(Ordering::Relaxed)).unwrap_or(usize::MAX) - self.first()
     }
 }
 
-/// A file of `folder` without a name.
+/// Creates a nameless file in `folder`.
 fn nameless(folder: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
         return Ok(file.into());
     }
-    // Not every file system makes such files: one that loses its name at once is as good.
+    // Some file systems cannot create nameless files; unlinking a named file immediately is equivalent.
     let number = RandomState::new().build_hasher().finish();
     let path = folder.join(format!(".sluicegate-{number:016x}"));
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;

@@ -1,5 +1,5 @@
-//! A stand-in for a device: it copies batches late and out of order, from blocks of an allocator that counts its copies, as
-//! torch's allocator of pinned memory does. What it has read is compared with what was written.
+//! A simulated device: it copies batches late and out of order, from blocks of an allocator that counts its copies, as
+//! torch's pinned-memory allocator does. The tests compare what it read with what was written.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -12,27 +12,27 @@ use super::{Lease, Slab};
 
 const BYTES: usize = 4096;
 
-/// Whether the allocator waits for the copies from a block before it gives the block out again.
+/// Determines whether the allocator waits for copies from a block before it reuses the block.
 #[derive(Clone, Copy, PartialEq)]
 enum Guard {
     Events,
     Nothing,
 }
 
-/// Memory of the allocator's, which is never freed, and how many copies from it are under way.
+/// Memory of the allocator, which is never freed, and the number of pending copies from it.
 struct Block {
     address: usize,
     copies: Arc<AtomicUsize>,
 }
 
-/// Gives out blocks, and takes them back when nobody holds them any more.
+/// Hands out blocks, and reuses them when they have no holder.
 struct Allocator {
     free: Mutex<VecDeque<Block>>,
     blocks: AtomicUsize,
     guard: Guard,
 }
 
-/// What holds a block: when it is dropped the block goes back, whatever is still being copied from it.
+/// Holds a block: dropping it returns the block, even if copies from it are pending.
 struct Owner {
     block: Option<Block>,
     allocator: Arc<Allocator>,
@@ -72,14 +72,14 @@ impl Allocator {
     }
 }
 
-/// A copy that the device was asked for: the address, the number that every byte must be, and what counts it.
+/// A copy requested from the device: the address, the value that every byte must have, and the copy counter.
 struct Copy {
     address: usize,
     number: u8,
     copies: Arc<AtomicUsize>,
 }
 
-/// Runs the copies in the wrong order, each after four others were asked for. Returns how many have read something else.
+/// Runs the copies out of order, each after four more were requested. Returns how many read a different value.
 fn run_device(asked: &Receiver<Copy>) -> usize {
     let (mut waiting, mut overwritten, mut is_newest) = (VecDeque::new(), 0, false);
     loop {
@@ -90,7 +90,7 @@ fn run_device(asked: &Receiver<Copy>) -> usize {
             return overwritten;
         }
         if is_last || waiting.len() > 4 {
-            // The newest of those that wait goes first as often as the oldest.
+            // Alternate between the newest and the oldest waiting copy.
             is_newest = !is_newest;
             let next = if is_newest { waiting.pop_back() } else { waiting.pop_front() };
             let Some(Copy { address, number, copies }) = next else { continue };
@@ -103,7 +103,7 @@ fn run_device(asked: &Receiver<Copy>) -> usize {
     }
 }
 
-/// Starts a copy of `lease` and lets go of it, as a consumer that copies with `non_blocking=True` and goes on.
+/// Starts a copy of `lease` and drops the lease, like a consumer that copies with `non_blocking=True`.
 fn copy_and_forget(lease: Lease, number: u8, device: &Sender<Copy>) {
     let owner = lease.owner().and_then(|owner| owner.downcast_ref::<Owner>()).expect("it is on an offered block");
     let copies = Arc::clone(&owner.block.as_ref().expect("it is held").copies);
@@ -134,7 +134,7 @@ fn what_a_device_reads_late_is_what_was_written_where_the_blocks_are_their_alloc
     let (overwritten, blocks) = overwritten_with(Guard::Events);
     assert_eq!(overwritten, 0);
     assert!(blocks < 400, "blocks are used again: there were {blocks}");
-    // The device is late enough for this to tell something.
+    // The device is late enough for the test to be meaningful.
     assert!(overwritten_with(Guard::Nothing).0 > 0);
 }
 

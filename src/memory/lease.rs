@@ -10,13 +10,14 @@ use std::sync::Arc;
 use super::slab::Slot;
 use super::{Segment, generation};
 
-/// Where a slot goes when its lease is dropped: on any thread, in the process that leased it or in a forked one.
+/// The destination of a slot when its lease is dropped: on any thread, in the process that leased it or in a forked
+/// one.
 pub(super) trait Home: Send + Sync {
-    /// Takes back `slot`, which came from here. A forked child must take nothing: the slot is its parent's.
+    /// Takes back `slot`, which came from here. A forked child must take nothing, because the slot is its parent's.
     fn give_back(&self, slot: Slot);
 }
 
-/// Where leases on memory of somebody else's go.
+/// The destination of leases on foreign memory.
 struct Owners {
     generation: u64,
 }
@@ -26,14 +27,14 @@ impl Home for Owners {
         if self.generation == generation() {
             drop(slot);
         } else {
-            // A forked child: the memory is its parent's, and so is the allocator that it belongs to.
+            // In a forked child, the memory and its allocator belong to the parent.
             std::mem::forget(slot);
         }
     }
 }
 
-/// The right to the bytes of one slot. Dropping it, on any thread, gives the slot back to its [`Slab`](super::Slab) or
-/// [`Arena`](super::Arena), which may be gone by then.
+/// The right to the bytes of one slot. Dropping it, on any thread, returns the slot to its [`Slab`](super::Slab) or
+/// [`Arena`](super::Arena), which may no longer exist by then.
 pub struct Lease {
     slot: ManuallyDrop<Slot>,
     bytes: usize,
@@ -45,57 +46,59 @@ impl Lease {
         Self { slot: ManuallyDrop::new(slot), bytes, home }
     }
 
-    /// A lease on `bytes` bytes of `owner`, which is dropped with it, on whichever thread; in a forked child it never is.
+    /// Returns a lease on `bytes` bytes of `owner`, which is dropped with it on any thread, but never in a forked
+    /// child.
     ///
     /// # Safety
-    /// The range must be mapped, initialised and writable until `owner` is dropped, begin at a multiple of 64, and nobody may read
-    /// or write it meanwhile but through the lease.
+    /// Until `owner` is dropped, the range must be mapped, initialized, and writable, and must not be read or written
+    /// except through the lease. It must begin at a multiple of 64.
     pub unsafe fn foreign(address: NonNull<u8>, bytes: usize, owner: Box<dyn Any + Send + Sync>) -> Self {
         // SAFETY: the caller's promise.
         let segment = unsafe { Segment::foreign(address, bytes, owner) };
         Self::new(Slot::new(Arc::new(segment), 0..bytes), bytes, Arc::new(Owners { generation: generation() }))
     }
 
-    /// The same lease with no more than `bytes` bytes.
+    /// Returns the same lease, limited to `bytes` bytes.
     pub(super) fn shortened(mut self, bytes: usize) -> Self {
         self.bytes = self.bytes.min(bytes);
         self
     }
 
-    /// The number of bytes that were asked for.
+    /// Returns the number of bytes requested.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether no byte was asked for.
+    /// True if no bytes were requested.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The bytes, to read.
+    /// Returns the bytes for reading.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: a slot is mapped, initialised (fresh mappings are zero) and overlaps no other slot; this lease is the
+        // SAFETY: a slot is mapped, initialized (new mappings are zero), and overlaps no other slot; this lease is the
         // only right to it, and its shared borrow excludes `bytes_mut`.
         unsafe { slice::from_raw_parts(self.address().as_ptr(), self.bytes) }
     }
 
-    /// The bytes, to write.
+    /// Returns the bytes for writing.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and the lease is exclusively borrowed.
         unsafe { slice::from_raw_parts_mut(self.address().as_ptr(), self.bytes) }
     }
 
-    /// The address of the first byte, for a foreign owner of views: it holds the lease as long as they live.
+    /// Returns the address of the first byte, for a foreign owner of views, which must hold the lease as long as they
+    /// exist.
     #[must_use]
     pub fn address(&self) -> NonNull<u8> {
         self.slot.address()
     }
 
-    /// Whose memory it is, where it is [somebody else's](Self::foreign).
+    /// Returns the owner of the memory, if the memory is [foreign](Self::foreign).
     #[must_use]
     pub fn owner(&self) -> Option<&(dyn Any + Send + Sync)> {
         self.slot.owner()

@@ -1,8 +1,8 @@
-//! What the machine and its limits leave: read when memory is laid out, and for messages.
+//! Memory that the machine and its limits leave to this process: read when memory is laid out, and for error messages.
 
 use std::fs;
 
-/// The machine's memory in bytes; 64 GiB where it does not say.
+/// Returns the machine's memory in bytes; 64 GiB if it cannot be determined.
 pub(crate) fn physical_bytes() -> usize {
     let pages = usize::try_from(rustix::system::sysinfo().totalram).unwrap_or(usize::MAX);
     let unit = usize::try_from(rustix::system::sysinfo().mem_unit).unwrap_or(1);
@@ -12,7 +12,7 @@ pub(crate) fn physical_bytes() -> usize {
     }
 }
 
-/// The address space that a limit (`ulimit -v`) leaves to this process, in bytes; nothing when there is no limit.
+/// Returns the address space that a limit (`ulimit -v`) leaves to this process in bytes, or None if there is no limit.
 pub(crate) fn address_space_left() -> Option<usize> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::As).current?;
     // The first number is the size of the whole address space, in pages.

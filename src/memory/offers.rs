@@ -1,25 +1,25 @@
-//! [`Offers`]: memory of somebody else's that waits to be filled with a batch.
+//! [`Offers`]: foreign memory that is waiting to be filled with a batch.
 
 use std::sync::PoisonError;
 
 use super::Lease;
 use super::sync::{Mutex, MutexGuard};
 
-/// Blocks that were offered. Each serves one batch: when that dies, whether the memory may be used again is for its owner to
-/// know.
+/// Offered blocks. Each serves one batch. After the batch is dropped, only the block's owner knows when the memory may
+/// be reused.
 pub(super) struct Offers {
     blocks: Mutex<Vec<Lease>>,
 }
 
 impl Offers {
-    /// No block.
+    /// Returns an empty set of blocks.
     pub(super) fn new() -> Self {
         Self { blocks: Mutex::new(Vec::new()) }
     }
 
     fn blocks(&self) -> MutexGuard<'_, Vec<Lease>> {
-        // Nothing in here can panic half-way through a change. Blocks are dropped outside of the lock: their owners may be
-        // Python's.
+        // Nothing inside the lock can panic halfway through a change. Blocks are dropped outside the lock, because
+        // their owners may be Python objects.
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -27,7 +27,7 @@ impl Offers {
         self.blocks().push(block);
     }
 
-    /// The first `bytes` bytes of the smallest block that has them, if there is one.
+    /// Returns the first `bytes` bytes of the smallest block that is large enough, if there is one.
     pub(super) fn take(&self, bytes: usize) -> Option<Lease> {
         let mut blocks = self.blocks();
         let fitting = (0..blocks.len()).filter(|&place| blocks[place].len() >= bytes);
@@ -78,7 +78,8 @@ mod loom_tests {
             for _ in 0..2 {
                 let bytes = Box::leak(Box::new([0_u8; 64]));
                 let owner = Box::new(Counted(dropped.clone()));
-                // SAFETY: the bytes are never freed, and nobody else has them. Nobody looks at them, so they may lie anywhere.
+                // SAFETY: the bytes are never freed, and no other code has or reads them, so they may be at any
+                // address.
                 offers.add(unsafe { Lease::foreign(NonNull::from(&mut bytes[0]), 64, owner) });
             }
             let taker = || {
@@ -113,10 +114,10 @@ mod tests {
         for _ in 0..2 {
             let mut block = vec![[0_u64; 8]; 16];
             let start = block.as_mut_ptr().cast::<u8>();
-            // A vector of words is aligned to words: the first byte at a multiple of 64 is what is offered.
+            // A vector of words is aligned to words: offer it from its first byte at a multiple of 64.
             let skip = start.align_offset(64);
             let address = NonNull::new(start.wrapping_add(skip)).unwrap();
-            // SAFETY: the vector goes into the owner, and nobody else knows where it is.
+            // SAFETY: the vector moves into the owner, and no other code knows its address.
             slab.offer(unsafe { Lease::foreign(address, 900, Box::new((block, Arc::clone(&owner)))) });
         }
         let mut first = slab.lease_for_batch(800).unwrap();

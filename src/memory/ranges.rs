@@ -1,20 +1,20 @@
-//! [`FreeRanges`]: ranges of an arena that nobody has, found by place and by size.
+//! [`FreeRanges`]: the free ranges of an arena, indexed by position and by size.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Ranges that do not overlap and, where they touch, are one. Every operation takes logarithmic time.
+/// Ranges that do not overlap; ranges that touch are merged. Every operation takes logarithmic time.
 pub(super) struct FreeRanges {
     page: usize,
     /// The end of each range and when it was freed, by its start.
     by_start: BTreeMap<usize, (usize, u64)>,
     by_bytes: BTreeSet<Fit>,
-    /// The same ranges by what is left of them from their first page boundary on, where anything is.
+    /// The same ranges by the bytes that remain after their first page boundary, if any remain.
     by_aligned: BTreeSet<Fit>,
     page_bytes: usize,
 }
 
-/// A key in whose order the best of all sufficient ranges is the first: bytes, how long it is free, start.
+/// A key ordered so that the first sufficient range is the best: bytes, time since it was freed, start.
 type Fit = (usize, u64, usize);
 
 impl FreeRanges {
@@ -22,12 +22,12 @@ impl FreeRanges {
         Self { page, by_start: BTreeMap::new(), by_bytes: BTreeSet::new(), by_aligned: BTreeSet::new(), page_bytes: 0 }
     }
 
-    /// How many bytes lie in whole pages of free ranges.
+    /// Returns the number of bytes in whole pages of free ranges.
     pub(super) fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// The whole pages inside of `range`.
+    /// Returns the whole pages inside `range`.
     pub(super) fn pages(&self, range: &Range<usize>) -> Range<usize> {
         let start = range.start.next_multiple_of(self.page);
         start..(range.end / self.page * self.page).max(start)
@@ -60,7 +60,7 @@ impl FreeRanges {
         (range, freed)
     }
 
-    /// Adds a range that became free at the moment `freed`, which is later than all before.
+    /// Adds a range freed at time `freed`, which is later than all earlier ones.
     pub(super) fn insert(&mut self, mut range: Range<usize>, freed: u64) {
         if range.is_empty() {
             return;
@@ -75,7 +75,7 @@ impl FreeRanges {
         self.link(range, freed);
     }
 
-    /// Takes `taken` out of the range that begins at `start` and holds it.
+    /// Removes `taken` from the range that begins at `start` and contains it.
     fn cut(&mut self, start: usize, taken: Range<usize>) -> Range<usize> {
         let (range, freed) = self.unlink(start);
         self.link(range.start..taken.start, freed);
@@ -83,7 +83,7 @@ impl FreeRanges {
         taken
     }
 
-    /// Takes `bytes` from the smallest range that has them, at a page boundary if they fill a page.
+    /// Takes `bytes` from the smallest range that is large enough, at a page boundary if they fill a page.
     pub(super) fn take(&mut self, bytes: usize) -> Option<Range<usize>> {
         let is_paged = bytes >= self.page;
         let index = if is_paged { &self.by_aligned } else { &self.by_bytes };
@@ -102,7 +102,7 @@ impl FreeRanges {
         Some(self.cut(start, end - bytes..end))
     }
 
-    /// Takes whole pages from the end of the range with the most of them, `most` bytes if it has so many.
+    /// Takes whole pages from the end of the range with the most of them, up to `most` bytes.
     pub(super) fn take_pages(&mut self, most: usize) -> Option<Range<usize>> {
         let &(aligned, _, start) = self.by_aligned.last()?;
         let from = start.next_multiple_of(self.page);

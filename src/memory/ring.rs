@@ -7,14 +7,14 @@ use super::sync::{AtomicU64, Ordering, Words};
 
 /// The words of a descriptor.
 const WORDS: usize = 8;
-/// Words between what the two sides write: two cache lines, because processors fetch lines in pairs.
+/// Number of words between the two sides' counters: two cache lines, because processors fetch lines in pairs.
 const APART: usize = 16;
 
-/// A ring of descriptors of 64 bytes, in a segment that two processes map: one pushes, the other pops.
+/// A ring of 64-byte descriptors in a segment that two processes map: one pushes, the other pops.
 ///
-/// A fresh segment, which is zero, holds an empty ring. What a descriptor means is the users' matter; its words are
-/// whatever the other process has written, so they must be checked before they are believed. Two threads that push at once
-/// (or pop at once) lose descriptors, and nothing worse.
+/// A new, zeroed segment holds an empty ring. The callers decide what a descriptor means. Its words are whatever the
+/// other process wrote, so check them before trusting them. If two threads push at once (or pop at once), descriptors
+/// are lost, but nothing worse happens.
 ///
 /// # Example
 /// ```
@@ -31,24 +31,24 @@ const APART: usize = 16;
 /// assert_eq!(other_end.pop(), None);
 /// ```
 pub struct Ring {
-    /// How many descriptors were popped ever (word 0), how many were pushed ever (word `APART`), then the descriptors.
+    /// Total number of descriptors popped (word 0), total number pushed (word `APART`), then the descriptors.
     words: Words<AtomicU64>,
     capacity: usize,
 }
 
 impl Ring {
-    /// The number of bytes that a ring of `capacity` descriptors takes.
+    /// Returns the size in bytes of a ring of `capacity` descriptors.
     #[must_use]
     pub const fn bytes(capacity: usize) -> usize {
         (2 * APART + capacity * WORDS) * size_of::<u64>()
     }
 
-    /// The ring of `capacity` descriptors at byte `offset` of `segment`, as it lies there. The process at the other end
-    /// makes its own with the same numbers.
+    /// Returns the ring of `capacity` descriptors at byte `offset` of `segment`, in whatever state it is. The process
+    /// at the other end creates its own with the same arguments.
     ///
     /// # Panics
-    /// When `capacity` is no power of two, `offset` no multiple of 64, or the ring is not inside the segment and outside
-    /// of its arena.
+    /// If `capacity` is not a power of two, `offset` is not a multiple of 64, or the ring is not inside the segment and
+    /// outside its arena.
     #[must_use]
     pub fn new(segment: Arc<Segment>, offset: usize, capacity: usize) -> Self {
         assert!(capacity.is_power_of_two(), "a ring of {capacity} descriptors: a power of two is needed");
@@ -64,20 +64,20 @@ impl Ring {
         &self.words[APART]
     }
 
-    /// The words of the descriptor that was or will be pushed as number `number`.
+    /// Returns the words of the descriptor with push number `number`.
     fn descriptor(&self, number: u64) -> impl Iterator<Item = &AtomicU64> {
-        // A capacity is a power of two, so numbers may wrap; the remainder is inside whatever the number.
+        // A capacity is a power of two, so numbers may wrap; the remainder is in bounds for any number.
         let start = 2 * APART + (number % self.capacity as u64) as usize * WORDS;
         (start..start + WORDS).map(|word| &self.words[word])
     }
 
-    /// Pushes `descriptor`; false when the ring is full. What was written before is visible to who pops it.
+    /// Pushes `descriptor`; returns false if the ring is full. Earlier writes are visible to the process that pops it.
     #[must_use]
     pub fn push(&self, descriptor: [u64; WORDS]) -> bool {
         let pushed = self.pushed().load(Ordering::Relaxed);
         // Pairs with the release in `pop`: the words were read before they are overwritten.
         let popped = self.popped().load(Ordering::Acquire);
-        // Numbers that make no sense count as a full ring: what would be pushed could never be popped.
+        // Invalid counters count as a full ring: a descriptor pushed now could never be popped.
         if pushed.wrapping_sub(popped) >= self.capacity as u64 {
             return false;
         }
@@ -106,7 +106,7 @@ impl Ring {
         Some(descriptor)
     }
 
-    /// How many descriptors wait to be popped, as either end sees it.
+    /// Returns the number of descriptors waiting to be popped, as seen from this end.
     #[must_use]
     pub fn len(&self) -> usize {
         let popped = self.popped().load(Ordering::Acquire);
@@ -114,19 +114,20 @@ impl Ring {
         usize::try_from(waiting).ok().filter(|waiting| *waiting <= self.capacity).unwrap_or(0)
     }
 
-    /// Whether nothing waits to be popped.
+    /// True if no descriptor is waiting.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The most descriptors that can wait.
+    /// Returns the maximum number of descriptors that can wait.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Empties the ring, whatever is in it: for a ring whose other end has died, before another process gets it.
+    /// Empties the ring, whatever its contents. Use it after the process at the other end has died, before another gets
+    /// the ring.
     pub fn reset(&self) {
         self.popped().store(0, Ordering::Release);
         self.pushed().store(0, Ordering::Release);
@@ -199,7 +200,7 @@ mod loom_tests {
     use super::super::sync::model_check;
     use super::*;
 
-    /// A ring shorter than what goes through it, so that each slot is used again while both sides are at work.
+    /// Uses a ring shorter than the messages sent, so each slot is reused while both sides work.
     #[test]
     fn loom_what_is_popped_is_what_was_pushed() {
         model_check(|| {

@@ -1,20 +1,20 @@
-//! [`RowLayout`]: how the elements of one row lie in memory.
+//! [`RowLayout`]: where the elements of one row are in memory.
 
 use std::ptr;
 
 use super::stream;
 
-/// Where the elements of a row lie, counted from its first one, and the copy that puts them into C order.
+/// The positions of a row's elements relative to its first one, and the copy that puts them into C order.
 #[derive(Debug)]
 pub(super) struct RowLayout {
     bytes: usize,
-    /// The axes outside of the innermost contiguous piece, outermost first: number of steps, bytes per step.
+    /// The axes outside the innermost contiguous piece, outermost first: number of steps, bytes per step.
     axes: Vec<(usize, usize)>,
 }
 
 impl RowLayout {
-    /// The layout of rows of `shape` and `strides` (in bytes), whose elements have `item_bytes`; nothing when a row is more
-    /// bytes than an address can count.
+    /// Returns the layout of rows of `shape` and `strides` (in bytes) whose elements have `item_bytes` bytes, or None
+    /// if the size of a row overflows an address.
     pub(super) fn new(item_bytes: usize, shape: &[usize], strides: &[usize]) -> Option<Self> {
         let bytes = if shape.contains(&0) {
             0
@@ -33,12 +33,12 @@ impl RowLayout {
         Some(Self { bytes, axes })
     }
 
-    /// The size of one row in C order, in bytes.
+    /// Returns the size of one row in C order, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether a row lies in memory in C order, without gaps.
+    /// True if a row is in C order in memory, without gaps.
     pub(super) fn is_contiguous(&self) -> bool {
         self.axes.is_empty()
     }
@@ -49,7 +49,7 @@ impl RowLayout {
     /// Every element of a row of this layout whose first element is at `from` must be readable.
     ///
     /// # Panics
-    /// When `into` is not as long as a row.
+    /// If `into` is not exactly one row long.
     pub(super) unsafe fn copy(&self, from: *const u8, into: &mut [u8]) {
         assert_eq!(into.len(), self.bytes, "room for one row");
         if self.bytes > 0 {
@@ -59,16 +59,16 @@ impl RowLayout {
     }
 }
 
-/// Copies the elements that `axes` lead to from `from` on.
+/// Copies the elements that `axes` reach from `from`.
 ///
 /// # Safety
-/// `into` is not empty, and what the axes lead to, as many bytes as it has, must be readable.
+/// `into` must not be empty, and all elements that the axes reach, as many bytes as `into` has, must be readable.
 unsafe fn copy_axes(from: *const u8, axes: &[(usize, usize)], into: &mut [u8]) {
     match axes {
         // SAFETY: readable by the caller's promise; `into` is exclusively borrowed, so the two do not overlap.
         [] => unsafe { stream::copy(from, into) },
-        // The pieces of a transposed image are single elements, of a crop a line of it. Small ones are one or two machine
-        // instructions when their size is known, and a call when it is not.
+        // The pieces of a transposed image are single elements, and those of a crop are lines of it. A small piece
+        // takes one or two machine instructions when its size is a constant, and a function call otherwise.
         &[(steps, stride)] => {
             // SAFETY: the caller's promise, for this one axis.
             unsafe {
@@ -90,7 +90,7 @@ unsafe fn copy_axes(from: *const u8, axes: &[(usize, usize)], into: &mut [u8]) {
     }
 }
 
-/// Copies `steps` parts that lie `stride` bytes apart, each by the `inner` axes.
+/// Copies `steps` parts that are `stride` bytes apart, each through the `inner` axes.
 ///
 /// # Safety
 /// As for [`copy_axes`], with this axis before the inner ones.
@@ -102,7 +102,7 @@ unsafe fn copy_parts(from: *const u8, steps: usize, stride: usize, inner: &[(usi
     }
 }
 
-/// Copies pieces of `SIZE` bytes that lie `stride` bytes apart.
+/// Copies pieces of `SIZE` bytes that are `stride` bytes apart.
 ///
 /// # Safety
 /// As for [`copy_axes`], with this one axis.

@@ -1,8 +1,8 @@
-//! [`Scattered`]: rows of one shape, each at an address of its own.
+//! [`Scattered`]: rows of one shape, each at its own address.
 
 use super::RowLayout;
 
-/// Rows of one shape that lie wherever somebody has them, to be copied side by side.
+/// Rows of one shape at arbitrary addresses, to be copied into one contiguous block.
 ///
 /// # Example
 /// ```
@@ -23,29 +23,30 @@ pub struct Scattered {
     item_bytes: usize,
     shape: Vec<usize>,
     addresses: Vec<*const u8>,
-    /// Rows with one layout after the other: how many there are, their strides as they were given, and what follows.
+    /// Runs of consecutive rows with the same layout: the number of rows, their strides as given, and the layout.
     runs: Vec<(usize, Vec<usize>, RowLayout)>,
 }
 
-// SAFETY: the rows are only read, and who pushed them has promised that they can be as long as this lives.
+// SAFETY: the rows are only read, and the code that pushed them has promised that they stay readable as long as this
+// exists.
 unsafe impl Send for Scattered {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Scattered {}
 
 impl Scattered {
-    /// No rows yet, and room for `rows` of them; an element has `item_bytes`.
+    /// Returns an empty set with room for `rows` rows; each element has `item_bytes` bytes.
     #[must_use]
     pub fn new(item_bytes: usize, rows: usize) -> Self {
         Self { item_bytes, shape: Vec::new(), addresses: Vec::with_capacity(rows), runs: Vec::new() }
     }
 
-    /// Adds the row at `address`, of `shape` and `strides` (one of them is `step` bytes). Nothing, and not added, when its
-    /// shape is not that of the first row, a stride is negative or no multiple of an element, or it has elements but no
+    /// Adds the row at `address`, of `shape` and `strides` (in units of `step` bytes). Returns None and adds nothing if
+    /// its shape differs from the first row's, a stride is negative or not a multiple of an element, or the row has
+    /// elements but no address.
     /// address.
     ///
-    /// # Safety
-    /// The elements must stay readable until this is dropped. Others may write to them meanwhile: a copy then holds old
-    /// or new bytes.
+    /// The elements must stay readable until this is dropped. Others may write to them meanwhile: a copy then contains
+    /// old or new bytes.
     pub unsafe fn push(&mut self, address: *const u8, shape: &[usize], strides: &[usize], step: usize) -> Option<()> {
         match self.runs.last_mut() {
             Some((rows, last, _)) if last == strides && self.shape == shape => *rows += 1,
@@ -68,39 +69,39 @@ impl Scattered {
         Some(())
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.addresses.len()
     }
 
-    /// Whether there is no row.
+    /// True if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.addresses.is_empty()
     }
 
-    /// The shape of one row.
+    /// Returns the shape of one row.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The size of one row in C order, in bytes.
+    /// Returns the size of one row in C order, in bytes.
     #[must_use]
     pub fn bytes_per_row(&self) -> usize {
         self.runs.first().map_or(0, |(_, _, layout)| layout.bytes())
     }
 
-    /// The strides that rows have, as they were given: once for rows in a row that share them.
+    /// Returns the strides of the rows as given, once for consecutive rows that share them.
     pub fn strides(&self) -> impl Iterator<Item = &[usize]> {
         self.runs.iter().map(|(_, strides, _)| strides.as_slice())
     }
 
-    /// Copies the rows to `into`, one after the other, each in C order.
+    /// Copies the rows consecutively to `into`, each in C order.
     ///
     /// # Panics
-    /// When `into` is not as long as the rows.
+    /// If the length of `into` is not that of the rows.
     pub fn copy_into(&self, into: &mut [u8]) {
         let bytes_per_row = self.bytes_per_row();
         assert_eq!(Some(into.len()), bytes_per_row.checked_mul(self.len()), "room for {} rows", self.len());
@@ -127,7 +128,7 @@ mod tests {
         let mut samples = Scattered::new(2, 2);
         let parts = [[1_u16, 2, 3, 4], [5, 6, 7, 8]];
         for part in &parts {
-            // SAFETY: the part outlives the copy, and has what the shape and the strides lead to.
+            // SAFETY: the part outlives the copy, and contains all elements that the shape and the strides reach.
             unsafe { samples.push(part.as_ptr().cast(), &[2, 2], &[2, 4], 1) }.unwrap();
         }
         let mut into = vec![0; 16];

@@ -1,4 +1,4 @@
-//! Segments that several processes map: sparse, without a name, and never shorter than they were made.
+//! Segments that several processes map: sparse, nameless, and never shorter than when they were created.
 
 use std::io;
 use std::ops::Range;
@@ -13,11 +13,12 @@ use super::Segment;
 use super::segment::Backing;
 use crate::{Error, Result};
 
-/// The value of [`Claims::arenas_end`] in a process that must not have an arena: it is another process's.
+/// The value of [`Claims::arenas_end`] in a process that must not have an arena, because the segment belongs to another
+/// process.
 const ARENA_ELSEWHERE: usize = usize::MAX;
 
-/// Which part of a shared segment holds words that others write at any time, and which part leases are cut from: every
-/// word lies before the arena, so that no reference to the bytes of a lease is one to a word too.
+/// Which part of a shared segment holds words that other processes write at any time, and which part leases are cut
+/// from. Every word is before the arena, so that a reference to a lease's bytes never covers a word.
 pub(super) struct Claims {
     words_end: AtomicUsize,
     /// Where the first arena starts.
@@ -27,19 +28,19 @@ pub(super) struct Claims {
 }
 
 impl Segment {
-    /// Zeroed memory of `len` bytes that other processes can map by the returned file, which has no name and no pages but
-    /// those that were written to. It goes away with the last process that has it.
+    /// Returns zeroed memory of `len` bytes that other processes can map through the returned file, which is nameless
+    /// and has only those pages that were written to. It disappears with the last process that uses it.
     ///
     /// # Errors
-    /// [`Error::SharedMemory`], which names what was refused.
+    /// [`Error::SharedMemory`], which names the refused operation.
     pub fn shared(len: usize) -> Result<(Self, OwnedFd)> {
         let file = file_in_memory(len)?;
         let segment = Self::map(&file, len, 0)?;
         Ok((segment, file))
     }
 
-    /// The first `len` bytes of a file that another process got from [`shared`](Self::shared), of at least that length.
-    /// What lies where in it is that process's decision.
+    /// Returns the first `len` bytes of a file that another process got from [`shared`](Self::shared), whose length is
+    /// at least `len`. That process decides the layout.
     ///
     /// # Errors
     /// [`Error::SharedMemory`].
@@ -56,7 +57,7 @@ impl Segment {
         let start = unsafe {
             let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
             match cfg!(miri) {
-                // It maps no files, and its only process shares with nobody.
+                // Miri maps no files, and its only process shares memory with no other.
                 true => mmap_anonymous(ptr::null_mut(), mapped, protection, MapFlags::PRIVATE),
                 false => mmap(ptr::null_mut(), mapped, protection, flags, file, 0),
             }
@@ -74,14 +75,15 @@ impl Segment {
         Ok(Self::from_mapping(start, len, Backing::Shared { len: mapped, claims }))
     }
 
-    /// Makes the kernel find the pages around `range` now, so that a shortage is an error, where writing to them would end
-    /// the process. A kernel that can't (before 5.14) is taken at its word; so is memory that is not shared.
+    /// Makes the kernel allocate the pages around `range` now, so that a shortage is an error; writing to them would
+    /// otherwise end the process. Kernels without this call (before 5.14) and memory that is not shared count as
+    /// populated.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     ///
     /// # Panics
-    /// When `range` is not inside the segment.
+    /// If `range` is not inside the segment.
     pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} bytes", self.len());
         if !matches!(self.backing(), Backing::Shared { .. }) || range.is_empty() || cfg!(miri) {
@@ -93,14 +95,14 @@ impl Segment {
         // SAFETY: the pages are this mapping's own (the last one is whole: mappings are), and none of their contents change.
         match unsafe { madvise(start, pages.len().next_multiple_of(page), Advice::LinuxPopulateWrite) } {
             Err(Errno::INVAL | Errno::NOSYS) => Ok(()),
-            // A bus error, had it been written to: there is no page to be had.
+            // A write would have caused a bus error: no page is available.
             Err(Errno::FAULT) => Err(io::ErrorKind::StorageFull.into()),
             other => Ok(other?),
         }
     }
 
-    /// Gives the whole pages inside `range` of a shared segment back to the system: they are zero from then on, in every
-    /// process. What the kernel does not take back stays, which costs memory and nothing else.
+    /// Returns the whole pages inside `range` of a shared segment to the operating system; they are zero from then on,
+    /// in every process. Pages that the kernel refuses remain, which only costs memory.
     pub(super) fn discard(&self, range: Range<usize>) {
         let page = rustix::param::page_size();
         let (start, end) = (range.start.next_multiple_of(page), range.end.min(self.len()) / page * page);
@@ -110,14 +112,14 @@ impl Segment {
         }
     }
 
-    /// Notes that words lie in `range`.
+    /// Records that `range` contains words.
     pub(super) fn claim_words(&self, range: Range<usize>) {
         assert!(range.end <= self.len(), "words in {range:?} reach past the segment of {} bytes", self.len());
         match self.backing() {
             Backing::Anonymous { .. } => {}
             Backing::Shared { claims, .. } => {
-                // Each claim is written before the other is read, and both in one order for all: one of two rivals sees
-                // the other.
+                // Each claim is written before the other is read, both in a single total order, so at least one of two
+                // competing claims sees the other.
                 claims.words_end.fetch_max(range.end, Ordering::SeqCst);
                 let arena = claims.arena.load(Ordering::SeqCst);
                 assert!(range.end <= arena, "words in {range:?} reach into the arena, which starts at {arena}");
@@ -126,7 +128,7 @@ impl Segment {
         }
     }
 
-    /// Notes that leases are cut from `range`. A segment has one arena or several, claimed from its front to its end.
+    /// Records that leases are cut from `range`. A segment has one or more arenas, claimed from front to end.
     pub(super) fn claim_arena(&self, range: Range<usize>) {
         let Backing::Shared { claims, .. } = self.backing() else { panic!("an arena needs a shared segment") };
         let after = |end| (range.start >= end).then_some(range.end);
@@ -137,7 +139,7 @@ impl Segment {
         assert!(words_end <= range.start, "an arena at {range:?} reaches into words, which end at {words_end}");
     }
 
-    /// The bytes in `range`, which another process may be writing to: old ones, new ones, or some of each.
+    /// Returns the bytes in `range`, which another process may be writing to: old bytes, new bytes, or a mix.
     pub(crate) fn copy_out(&self, range: Range<usize>) -> Vec<u8> {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} bytes", self.len());
         let mut bytes = vec![0; range.len()];
@@ -156,7 +158,7 @@ fn file_in_memory(len: usize) -> Result<OwnedFd> {
     let file = memfd_create("sluicegate", MemfdFlags::CLOEXEC)
         .map_err(|errno| refused("an open file", "ulimit -n")(errno.into()))?;
     let too_large = refused("a file of that size", "ulimit -f");
-    // Reaching this limit is not only an error but also a signal, which ends the process.
+    // Exceeding this limit causes both an error and a signal that ends the process.
     if getrlimit(Resource::Fsize).current.is_some_and(|most| len as u64 > most) {
         return Err(too_large(Errno::FBIG.into()));
     }
@@ -164,7 +166,7 @@ fn file_in_memory(len: usize) -> Result<OwnedFd> {
     Ok(file)
 }
 
-/// Miri has no files in memory: any file will do, which is not looked at.
+/// Miri has no in-memory files: any file works, because it is never read.
 #[cfg(miri)]
 fn file_in_memory(_len: usize) -> Result<OwnedFd> {
     Ok(std::fs::File::open("/dev/null").map_err(|error| Error::User(Box::new(error)))?.into())

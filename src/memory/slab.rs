@@ -11,20 +11,21 @@ use super::offers::Offers;
 use super::{Lease, PerProcess, Segment, generation};
 use crate::Result;
 
-/// From this size on a slot has a segment of its own, so that giving it back gives its memory back.
+/// From this size on, a slot has its own segment, so that freeing the slot unmaps its memory.
 const OWN_SEGMENT: usize = 128 << 10;
-/// Small slots are cut from segments of this size at most.
+/// Small slots are cut from segments of at most this size.
 const LARGEST_SHARED_SEGMENT: usize = 4 << 20;
-/// This much may lie free whatever the number of slots: thousands of tiny ones cost less than finding new ones.
+/// Bytes that may stay free whatever the number of slots: keeping thousands of tiny slots is cheaper than mapping new
+/// ones.
 const FREE_BYTES: usize = 1 << 20;
-/// Slots start at multiples of this: the alignment of torch's own allocator.
+/// Alignment of slots in bytes, the same as torch's allocator uses.
 pub(super) const ALIGNMENT: usize = 64;
 
-/// A pool of slots that grows with what is held and shrinks to what is used.
+/// A pool of slots that grows with the number of batches held and shrinks to the number in use.
 ///
-/// [`lease`](Self::lease) never waits: a batch that somebody keeps stays valid, and the next one gets other memory. A
-/// slot comes back when its [`Lease`] is dropped, on any thread; of the free slots `free_slots` are kept, the rest is
-/// unmapped. A forked child starts with no slots of its own and never touches its parent's.
+/// [`lease`](Self::lease) never waits: a batch that the consumer keeps stays valid, and the next batch gets different
+/// memory. A slot is returned when its [`Lease`] is dropped, on any thread. `free_slots` of the free slots are kept,
+/// and the rest are unmapped. A forked child starts without slots and never touches its parent's.
 ///
 /// # Example
 /// ```
@@ -43,13 +44,13 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// An empty pool that keeps at most `free_slots` free slots (or 1 MiB of them, where that is more).
+    /// Returns an empty pool that keeps at most `free_slots` free slots (or 1 MiB of them, if that is more).
     #[must_use]
     pub fn new(free_slots: usize) -> Self {
         Self { slots: PerProcess::new(), offers: PerProcess::new(), free_slots, free_bytes: usize::MAX }
     }
 
-    /// The same that keeps no more than `bytes` bytes of free slots either, but one slot (or 1 MiB) in any case.
+    /// Like [`new`](Self::new), but also limits the free slots to `bytes` bytes; one slot (or 1 MiB) is always kept.
     #[must_use]
     pub fn with_free_bytes(mut self, bytes: usize) -> Self {
         self.free_bytes = bytes;
@@ -63,7 +64,8 @@ impl Slab {
         })
     }
 
-    /// A slot of `bytes` bytes with unspecified contents, aligned to 64 bytes, for the caller alone. Any thread.
+    /// Returns a slot of `bytes` bytes with unspecified contents, aligned to 64 bytes, for the caller's exclusive use.
+    /// Callable from any thread.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
@@ -74,8 +76,8 @@ impl Slab {
         Ok(Lease::new(slot, bytes, Arc::clone(slots) as Arc<dyn Home>))
     }
 
-    /// Room for a batch of `bytes` bytes: a block that was [offered](Self::offer), the smallest that has room, else a slot.
-    /// Any thread.
+    /// Returns memory for a batch of `bytes` bytes: the smallest [offered](Self::offer) block that is large enough, or
+    /// else a slot. Callable from any thread.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
@@ -83,8 +85,8 @@ impl Slab {
         self.offers().take(bytes).map_or_else(|| self.lease(bytes), Ok)
     }
 
-    /// Offers a block for one batch: memory of somebody else's ([`Lease::foreign`]), such as a device can read by itself. When
-    /// the batch dies, or the block is [withdrawn](Self::withdraw), the lease goes where it came from.
+    /// Offers a block of foreign memory ([`Lease::foreign`]), such as memory that a device can read directly, for one
+    /// batch. When the batch is dropped, or the block is [withdrawn](Self::withdraw), the lease returns to its origin.
     ///
     /// # Example
     /// ```
@@ -97,18 +99,18 @@ impl Slab {
         self.offers().add(block);
     }
 
-    /// The number of blocks that were offered and not used.
+    /// Returns the number of blocks that were offered and are unused.
     #[must_use]
     pub fn offered(&self) -> usize {
         self.offers().len()
     }
 
-    /// Gives up the blocks that were offered and have fewer than `bytes` bytes.
+    /// Withdraws unused blocks of fewer than `bytes` bytes.
     pub fn withdraw_smaller(&self, bytes: usize) {
         self.offers().clear_smaller(bytes);
     }
 
-    /// Gives up the blocks that were offered and not used.
+    /// Withdraws all unused blocks.
     pub fn withdraw(&self) {
         self.offers().clear();
     }
@@ -117,31 +119,31 @@ impl Slab {
         self.offers.get_or_make(Offers::new)
     }
 
-    /// The address space of all slots of this process, leased and free, in bytes; without what was offered.
+    /// Returns the address space of all slots of this process in bytes, leased and free, without offered blocks.
     #[must_use]
     pub fn mapped_bytes(&self) -> usize {
         self.slots().inventory().mapped_bytes()
     }
 }
 
-/// The size of the slots that serve `bytes`: four sizes between a power of two and the next, so that batches of nearly
-/// one size share slots and a slot (from 512 bytes on) is at most a quarter larger than what is in it.
+/// Returns the slot size that serves `bytes`. There are four sizes per power of two, so batches of similar size share
+/// slots, and a slot (from 512 bytes on) is at most a quarter larger than its contents.
 ///
-/// Sizes that nothing can have stay what they are: the segment refuses them.
+/// Impossibly large sizes are returned unchanged, and creating the segment then fails.
 pub(super) fn capacity_for(bytes: usize) -> usize {
     let bytes = bytes.max(ALIGNMENT);
     let step = bytes.checked_next_power_of_two().map_or(ALIGNMENT, |power| power / 8).max(ALIGNMENT);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)
 }
 
-/// Memory of one batch: a range of a segment that no other slot overlaps.
+/// The memory of one batch: a range of a segment that no other slot overlaps.
 pub(super) struct Slot {
     segment: Arc<Segment>,
     range: Range<usize>,
 }
 
 impl Slot {
-    /// The slot at `range` of `segment`, which nobody else has a right to.
+    /// Returns the slot at `range` of `segment`. The caller must have the exclusive right to that range.
     pub(super) fn new(segment: Arc<Segment>, range: Range<usize>) -> Self {
         Self { segment, range }
     }
@@ -158,14 +160,14 @@ impl Slot {
         self.range.len()
     }
 
-    /// Whose memory it is, where it is somebody else's.
+    /// Returns the owner of the memory, if the memory is foreign.
     pub(super) fn owner(&self) -> Option<&(dyn Any + Send + Sync)> {
         self.segment.owner()
     }
 }
 
-/// What the leases of one process share with their slab. The lock is held for a few list operations, never over a
-/// system call but the mapping of a new segment.
+/// State that a process's leases share with their slab. The lock is held for a few list operations; the only system
+/// call made under it is the mapping of a new segment.
 struct Slots {
     generation: u64,
     free_slots: usize,
@@ -175,19 +177,19 @@ struct Slots {
 
 #[derive(Default)]
 struct Inventory {
-    /// Free slots by capacity; the one that came back last is at the back, and warm.
+    /// Free slots by capacity. The most recently returned slot is at the back, and is warm.
     free: BTreeMap<usize, VecDeque<Slot>>,
     free_count: usize,
     free_bytes: usize,
-    /// By capacity: the segment that new small slots are cut from, and how much of it is used.
+    /// The segment from which new small slots are cut, by capacity, and how much of it is used.
     shared: BTreeMap<usize, (Arc<Segment>, usize)>,
-    /// Every segment that was mapped; the dead ones are swept when a new one is mapped.
+    /// Every segment that was mapped; unmapped ones are removed when a new one is mapped.
     segments: Vec<std::sync::Weak<Segment>>,
 }
 
 impl Slots {
     fn inventory(&self) -> MutexGuard<'_, Inventory> {
-        // Nothing in here can panic half-way through a change, so a poisoned lock protects a sound inventory.
+        // Nothing inside the lock can panic halfway through a change, so a poisoned lock protects a valid inventory.
         self.inventory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -195,7 +197,7 @@ impl Slots {
 impl Home for Slots {
     fn give_back(&self, slot: Slot) {
         if self.generation != generation() {
-            // A forked child drops a batch of its parent: the lock may be held by a thread that was not forked.
+            // A forked child drops one of its parent's batches: a thread that was not forked may hold the lock.
             std::mem::forget(slot);
             return;
         }
@@ -217,7 +219,7 @@ impl Inventory {
         }
         let (segment, used) = match self.shared.remove(&capacity) {
             Some((segment, used)) if used + capacity <= segment.len() => (segment, used),
-            // Each segment is twice the last, so that an epoch that is kept whole needs few of them.
+            // Each segment is twice as large as the last, so keeping a whole epoch needs few of them.
             exhausted => {
                 let last = exhausted.map_or(capacity.next_multiple_of(2048), |(segment, _)| segment.len());
                 let len = (last * 2).min(LARGEST_SHARED_SEGMENT) / capacity * capacity;
@@ -236,7 +238,7 @@ impl Inventory {
         Ok(segment)
     }
 
-    /// Keeps `slot`, and returns the slots that are now too many, or too many bytes, to be unmapped outside of the lock.
+    /// Keeps `slot`, and returns the slots that now exceed the limits so that the caller unmaps them outside the lock.
     fn put(&mut self, slot: Slot, (free_slots, free_bytes): (usize, usize)) -> Vec<Slot> {
         self.free_count += 1;
         self.free_bytes += slot.capacity();
@@ -245,7 +247,7 @@ impl Inventory {
         let mut surplus = Vec::new();
         let is_too_much = |count: usize, bytes: usize| count > free_slots || (bytes > free_bytes && count > 1);
         while is_too_much(self.free_count, self.free_bytes) && self.free_bytes > FREE_BYTES {
-            // Slots of a size that nobody asks for any more go first: any but the size that came back just now.
+            // Remove slots of sizes that are no longer requested first: any size except the one just returned.
             let other = self.free.iter().rev().find(|(capacity, free)| **capacity != newest && !free.is_empty());
             let victim = other.map_or(newest, |(&capacity, _)| capacity);
             let Some(slot) = self.free.get_mut(&victim).and_then(VecDeque::pop_front) else { break };

@@ -1,14 +1,14 @@
-//! A copy that leaves the caches alone.
+//! A copy that bypasses the caches.
 
 use std::ptr;
 
-/// From this size on a row that is written is not what the cache should hold: another process reads it, later.
+/// From this size in bytes on, a written row should not occupy the cache, because another process reads it later.
 const STREAMED: usize = 1 << 20;
 
-/// Copies `from` to `into`: large rows past the caches, which saves reading the lines that are overwritten.
+/// Copies `from` to `into`. Large rows bypass the caches, which saves reading the cache lines that are overwritten.
 ///
 /// # Safety
-/// As many bytes as `into` has must be readable at `from`, and not overlap it.
+/// `into.len()` bytes must be readable at `from`, and must not overlap `into`.
 pub(super) unsafe fn copy(from: *const u8, into: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if into.len() >= STREAMED {
@@ -30,7 +30,7 @@ unsafe fn stream(from: *const u8, into: &mut [u8]) {
     let lines = (into.len() - head) / LINE;
     let tail = head + lines * LINE;
     let to = into.as_mut_ptr();
-    // SAFETY: head, lines and tail are parts of the range that the caller promises; the lines are aligned.
+    // SAFETY: head, lines, and tail are parts of the range that the caller guarantees; the lines are aligned.
     unsafe {
         ptr::copy_nonoverlapping(from, to, head);
         for line in 0..lines {
@@ -41,7 +41,7 @@ unsafe fn stream(from: *const u8, into: &mut [u8]) {
             }
         }
         ptr::copy_nonoverlapping(from.add(tail), to.add(tail), into.len() - tail);
-        // What follows, the answer that the batch is there, must not be seen before these lines.
+        // The message that the batch is ready must not become visible before these lines.
         _mm_sfence();
     }
 }

@@ -1,5 +1,5 @@
-//! Words of shared memory: atomics, and the futex that waits for one of them. Under `cfg(loom)` both are models, so that
-//! the ring and the bells are checked as they are.
+//! Words of shared memory: atomics, and the futex that waits for one of them. Under `cfg(loom)` both are models, so the
+//! real ring and bells are checked.
 
 use std::ops::Index;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ pub(super) use model::Futex;
 #[cfg(not(loom))]
 pub(super) use system::Futex;
 
-/// Runs `body` in every order that its threads can be interleaved in with three preemptions: with more of them it takes
-/// minutes, and finds nothing that three do not show.
+/// Runs `body` in every interleaving of its threads with up to three preemptions: more take minutes, and find nothing
+/// that three do not show.
 #[cfg(test)]
 #[cfg(loom)]
 pub(super) fn model_check(body: impl Fn() + Send + Sync + 'static) {
@@ -30,12 +30,12 @@ pub(super) fn model_check(body: impl Fn() + Send + Sync + 'static) {
     model.check(body);
 }
 
-/// What may lie in memory that another process writes to at any time.
+/// A type that may be in memory that another process writes to at any time.
 ///
 /// # Safety
 /// Every bit pattern is a valid value, and every access through a shared reference is atomic.
 pub(super) unsafe trait Word {
-    /// The value of untouched memory.
+    /// Returns the value of untouched memory.
     #[cfg(loom)]
     fn zero() -> Self;
 }
@@ -56,7 +56,7 @@ unsafe impl Word for Futex {
     }
 }
 
-/// Some words in a row, in a segment that may be shared with other processes. Nothing but words may lie there.
+/// A sequence of words in a segment that may be shared with other processes. Only words may be in that range.
 pub(super) struct Words<W> {
     #[cfg(loom)]
     modelled: Box<[W]>,
@@ -72,10 +72,10 @@ unsafe impl<W: Word> Send for Words<W> {}
 unsafe impl<W: Word> Sync for Words<W> {}
 
 impl<W: Word> Words<W> {
-    /// The `count` words at byte `offset` of `segment`.
+    /// Returns the `count` words at byte `offset` of `segment`.
     ///
     /// # Panics
-    /// When they do not fit there, or reach into the range of the segment's arena.
+    /// If they do not fit there, or overlap the segment's arena.
     pub(super) fn new(segment: Arc<Segment>, offset: usize, count: usize) -> Self {
         let end = count.checked_mul(size_of::<u64>()).and_then(|bytes| bytes.checked_add(offset));
         let end = end.expect("more words than an address can count");
@@ -121,7 +121,7 @@ mod system {
 
     use super::{AtomicU32, Ordering};
 
-    /// A word that a thread can sleep on, woken by any process that has it mapped.
+    /// A word that a thread can sleep on. Any process that maps it can wake the thread.
     #[repr(transparent)]
     pub(in crate::memory) struct Futex(AtomicU32);
 
@@ -138,17 +138,18 @@ mod system {
             self.0.fetch_add(value, ordering)
         }
 
-        /// Sleeps while the word is `expected`. It may wake for no reason.
+        /// Sleeps while the word is `expected`. Spurious wake-ups are possible.
         pub(in crate::memory) fn wait(&self, expected: u32, timeout: Option<Duration>) -> Result<()> {
             let timeout = timeout.and_then(|timeout| timeout.try_into().ok());
-            // Without `PRIVATE`, the kernel finds the sleeper by the page of the memfd, not by this process's address.
+            // Without `PRIVATE`, the kernel identifies the sleeper by the page of the memfd instead of this process's
+            // address.
             match futex::wait(&self.0, futex::Flags::empty(), expected, timeout.as_ref()) {
                 Err(Errno::AGAIN) => Ok(()),
                 other => other,
             }
         }
 
-        /// Wakes who sleeps on the word.
+        /// Wakes the thread that sleeps on the word.
         pub(in crate::memory) fn wake(&self) {
             let woken = futex::wake(&self.0, futex::Flags::empty(), i32::MAX as u32);
             debug_assert!(woken.is_ok(), "waking does not fail on mapped memory");
@@ -165,7 +166,7 @@ mod model {
 
     use super::{AtomicU32, Ordering};
 
-    /// The kernel's futex: it compares and falls asleep in one step, and has no timeouts here.
+    /// The kernel's futex: it compares and falls asleep in one step; this model has no timeouts.
     pub(in crate::memory) struct Futex {
         word: AtomicU32,
         queue: Mutex<()>,

@@ -1,4 +1,4 @@
-//! What only two processes show: rings and bells across a fork, and what a child must not do to its parent's arena.
+//! Tests that need two processes: rings and bells across a fork, and what a child must not do to its parent's arena.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,7 +41,7 @@ impl Child {
         kill_process(self.pid, Signal::KILL).unwrap();
     }
 
-    /// Waits for the child, which must end well.
+    /// Waits for the child, which must exit successfully.
     fn join(self) {
         let ended = EventBell::new(words(), 0).unwrap().wait(|| false, &[self.handle()], PATIENCE);
         assert_eq!(ended, EventWoken::Died(0), "the child hangs");
@@ -62,7 +62,7 @@ fn words() -> Arc<Segment> {
     Arc::new(Segment::shared(Lane::BYTES).unwrap().0)
 }
 
-/// What lies between a parent and one worker.
+/// The shared objects that connect a parent to one worker.
 struct Lane {
     requests: Ring,
     request_bell: Bell,
@@ -89,7 +89,7 @@ impl Lane {
         self.request_bell.ring();
     }
 
-    /// What a worker does: answers each request by `answer`.
+    /// Runs the worker's side: answers each request with `answer`.
     fn serve(&self, requests: u64, answer: impl Fn([u64; 8]) -> [u64; 8]) {
         for _ in 0..requests {
             assert_eq!(self.request_bell.wait(|| !self.requests.is_empty(), PATIENCE), Woken::Work);
@@ -103,7 +103,7 @@ fn descriptor(number: u64) -> [u64; 8] {
     std::array::from_fn(|word| number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(word as u32 * 8))
 }
 
-/// Sends `messages` there and back with up to `ahead` on the way.
+/// Sends `messages` there and back with at most `ahead` in flight.
 fn exchange(messages: u64, ahead: u64) {
     let lane = Lane::new();
     let child = Child::run(|| lane.serve(messages, |request| request.map(|word| !word)));
@@ -140,11 +140,11 @@ fn what_a_worker_wrote_is_there_when_its_answer_is() {
     let arena = Arena::new(Arc::new(segment), 0..64 << 20, 4);
     let lane = Lane::new();
     let child = Child::run(|| {
-        // As a spawned worker does: a mapping of its own, elsewhere.
+        // Like a spawned worker: its own mapping, at a different address.
         let own = Segment::map_shared(&file, 64 << 20).unwrap();
         lane.serve(2_000, |[number, start, ..]| {
             own.populate(start as usize..start as usize + BYTES).unwrap();
-            // SAFETY: the parent has granted these bytes, and reads them when it has the answer.
+            // SAFETY: the parent has granted these bytes, and reads them only after it has received the answer.
             unsafe { own.at(start as usize).as_ptr().write_bytes(number as u8, BYTES) };
             [number, start, 0, 0, 0, 0, 0, 0]
         });
@@ -159,7 +159,7 @@ fn what_a_worker_wrote_is_there_when_its_answer_is() {
         if number % 3 > 0 {
             kept.swap_remove(number as usize % kept.len());
         }
-        // Each is of one value if every byte is as the one before it.
+        // Every batch must hold a single value: each byte equals the one before it.
         assert!(kept.iter().all(|lease| lease.bytes()[1..] == lease.bytes()[..BYTES - 1]));
     }
     drop(kept);
@@ -185,7 +185,7 @@ fn a_killed_worker_is_known_at_once_and_after_its_work() {
             thread::sleep(Duration::from_millis(50));
             worker.kill();
         });
-        // The answer is still there, so the wait is for something else: nothing but the death ends it.
+        // The answer is still in the ring and the wait ignores it, so only the worker's death can end the wait.
         assert_eq!(lane.answer_bell.wait(|| false, &processes, PATIENCE), EventWoken::Died(1));
     });
     assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
@@ -198,7 +198,8 @@ fn a_killed_worker_is_known_at_once_and_after_its_work() {
 fn timeouts_are_kept_and_old_rings_do_not_shorten_or_stretch_them() {
     let lane = Lane::new();
     for timeout in [Duration::ZERO, Duration::from_millis(5), Duration::from_millis(120)] {
-        // A ring for work that is done already, with the flag up as a rival would have seen it.
+        // A wake-up left over from work that is already done, with the flag set as a competing ringer would have seen
+        // it.
         rustix::io::write(lane.answer_bell.as_fd(), &1_u64.to_ne_bytes()).unwrap();
         let begin = Instant::now();
         assert_eq!(lane.answer_bell.wait(|| false, &[], Some(timeout)), EventWoken::TimedOut);
@@ -255,7 +256,7 @@ fn a_signal_interrupts_both_bells() {
     });
 }
 
-/// A thread takes and drops leases all the time, so that some of the forks find the lock held or a change half made.
+/// A thread takes and drops leases continuously, so some forks find the lock held or a change half done.
 #[test]
 fn a_child_takes_nothing_from_its_parent_s_arena_and_gives_nothing_back() {
     let arena = Arena::new(Arc::new(Segment::shared(64 << 20).unwrap().0), 0..64 << 20, 2);

@@ -1,16 +1,16 @@
-//! [`run_on_vectors`]: arithmetic on arrays, by the widest vectors that the machine has.
+//! [`run_on_vectors`]: runs arithmetic on arrays with the widest vectors that the machine has.
 
-/// Work that gains by wide vectors. Implementors write `#[inline(always)]` on [`run`](Self::run) and on all that it calls:
-/// only what is inlined is compiled for them.
+/// Work that benefits from wide vectors. Implementors put `#[inline(always)]` on [`run`](Self::run) and everything that
+/// it calls: only inlined code is compiled for the wide vectors.
 pub(crate) trait Kernel {
     type Output;
 
     fn run<M: MultiplyAdd>(self) -> Self::Output;
 }
 
-/// How a product is added: rounded once where the processor has an instruction for both, as torch has it there too.
+/// How to add a product: with one rounding if the processor has a fused instruction, because torch does the same there.
 pub(crate) trait MultiplyAdd {
-    /// `a * b + c`.
+    /// Returns `a * b + c`.
     fn multiply_add(a: f32, b: f32, c: f32) -> f32;
 }
 
@@ -34,11 +34,11 @@ impl MultiplyAdd for Separate {
     }
 }
 
-/// Runs the kernel, by AVX2 where there is any.
+/// Runs the kernel, with AVX2 if the processor has it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn run_on_vectors<K: Kernel>(kernel: K) -> K::Output {
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-        // SAFETY: the processor has what the function was compiled for.
+        // SAFETY: the processor has the features that the function was compiled for.
         return unsafe { run_on_avx2(kernel) };
     }
     kernel.run::<Separate>()
@@ -50,7 +50,7 @@ fn run_on_avx2<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<Fused>()
 }
 
-/// Runs the kernel: the vectors that every such processor has are the widest that are counted on.
+/// Runs the kernel with the vectors that every processor of this architecture has.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn run_on_vectors<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<Fused>()

@@ -1,25 +1,26 @@
-//! Integers of any width as int64.
+//! Conversion of integers of any width to int64.
 
 use super::Segment;
 use crate::DType;
 
 impl Segment {
-    /// Writes the little-endian integers of `dtype` from byte `offset` on to `into` as int64, in the machine's byte order:
-    /// as many as there is room for.
+    /// Fills `into` with the little-endian integers of `dtype` that start at byte `offset`, as int64 in the machine's
+    /// byte order.
     ///
     /// # Panics
-    /// When the segment has fewer, and as [`widen`].
+    /// If the segment has fewer integers, and as for [`widen`].
     pub fn widen_to(&self, offset: usize, dtype: DType, into: &mut [u8]) {
         let bytes = into.len() / size_of::<i64>() * dtype.bytes();
         let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.len());
         assert!(is_inside, "{bytes} bytes from {offset} on, of a segment of {}", self.len());
-        // SAFETY: these bytes lie in the segment, as asserted; `into` is exclusively borrowed, so the two do not overlap.
+        // SAFETY: these bytes are inside the segment, as asserted; `into` is exclusively borrowed, so the two do not
+        // overlap.
         self.read_by(|| unsafe { widen_from(dtype, self.at(offset).as_ptr(), into) });
     }
 
-    /// Begins to bring bytes that are in memory into the processor's cache: the first lines of each page of `len` bytes
-    /// from `offset` on, the rest of which it sees coming by itself. Who does something else meanwhile waits less for them.
-    /// Nothing is read: pages that are not there stay away.
+    /// Starts to bring bytes that are in memory into the processor's cache: the first lines of each page of the `len`
+    /// bytes from `offset` on; the processor then prefetches the rest. A caller that does other work meanwhile waits
+    /// less for them. Nothing is read: pages that are not in memory stay out.
     pub fn prefetch(&self, offset: usize, len: usize) {
         const PAGE: usize = 4096;
         const LINE: usize = 64;
@@ -45,7 +46,7 @@ impl Segment {
 /// Writes the little-endian integers of `dtype` in `from` to `into` as int64, in the machine's byte order.
 ///
 /// # Panics
-/// When `into` has not 8 bytes for each of them, or `dtype` is none of an integer that fits into int64.
+/// If `into` does not have 8 bytes per integer, or `dtype` is not an integer type that fits into int64.
 ///
 /// # Example
 /// ```
@@ -56,26 +57,26 @@ impl Segment {
 /// ```
 pub fn widen(dtype: DType, from: &[u8], into: &mut [u8]) {
     assert_eq!(from.len() / dtype.bytes() * size_of::<i64>(), into.len(), "room for {} bytes of {dtype}", from.len());
-    // SAFETY: as many integers as `into` has room for lie in `from`.
+    // SAFETY: `from` contains as many integers as `into` has room for.
     unsafe { widen_from(dtype, from.as_ptr(), into) };
 }
 
 /// # Safety
-/// As many integers of `dtype` as `into` has room for must be readable at `from`, and not overlap it. Others may write to
-/// them meanwhile: what is written then is old or new.
+/// As many integers of `dtype` as `into` has room for must be readable at `from`, and must not overlap `into`. Others
+/// may write to them meanwhile: the result is then old or new.
 unsafe fn widen_from(dtype: DType, from: *const u8, into: &mut [u8]) {
     let (into, rest) = into.as_chunks_mut::<8>();
     assert!(rest.is_empty(), "room for a part of an integer");
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function was compiled for; the rest is the caller's promise.
+        // SAFETY: the processor has the features that the function was compiled for; the rest is the caller's promise.
         return unsafe { widen_by_avx2(dtype, from, into) };
     }
     // SAFETY: the caller's promise.
     unsafe { widen_portably(dtype, from, into) };
 }
 
-/// The same with instructions twice as wide: it is the stores that take the time.
+/// Like `widen_from`, with instructions twice as wide, because the stores dominate the time.
 ///
 /// # Safety
 /// As for [`widen_from`].
@@ -90,7 +91,7 @@ unsafe fn widen_by_avx2(dtype: DType, from: *const u8, into: &mut [[u8; 8]]) {
 /// As for [`widen_from`].
 #[inline(always)]
 unsafe fn widen_portably(dtype: DType, from: *const u8, into: &mut [[u8; 8]]) {
-    // SAFETY: the caller's promise, for the size that each data type has.
+    // SAFETY: the caller's promise, for the size of each data type.
     unsafe {
         match dtype {
             DType::UInt8 => each::<1>(from, into, |bytes| i64::from(bytes[0])),
@@ -110,7 +111,8 @@ unsafe fn widen_portably(dtype: DType, from: *const u8, into: &mut [[u8; 8]]) {
 #[inline(always)]
 unsafe fn each<const BYTES: usize>(from: *const u8, into: &mut [[u8; 8]], value: impl Fn([u8; BYTES]) -> i64) {
     for (place, into) in into.iter_mut().enumerate() {
-        // SAFETY: the integer at `place` is readable by the caller's promise; an array of bytes has no alignment.
+        // SAFETY: the integer at `place` is readable by the caller's promise; an array of bytes has no alignment
+        // requirement.
         *into = value(unsafe { from.add(place * BYTES).cast::<[u8; BYTES]>().read() }).to_ne_bytes();
     }
 }

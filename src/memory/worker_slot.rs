@@ -1,4 +1,4 @@
-//! [`WorkerSlot`]: where a worker process writes one batch.
+//! [`WorkerSlot`]: the memory to which a worker process writes one batch.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -9,20 +9,20 @@ use super::Segment;
 use super::slab::capacity_for;
 use crate::{Error, Result};
 
-/// Parts of a batch start at multiples of this: the alignment of torch's own allocator.
+/// Alignment of the parts of a batch, in bytes: the same as torch's own allocator uses.
 const ALIGNMENT: usize = 64;
 const PAGE: usize = 4096;
 
-/// How much of the spare room a batch of `bytes` bytes takes, out of `room` bytes that are left: as much as a slot for
-/// batches of this size has, so that it can be one later. Worker and consumer have to agree on it.
+/// Returns how much of the spare room a batch of `bytes` bytes takes when `room` bytes are left: as much as a slot for
+/// batches of this size, so that it can become one later. Worker and consumer must agree on it.
 pub(crate) fn spare_for(bytes: usize, room: usize) -> usize {
     capacity_for(bytes).next_multiple_of(PAGE).min(room)
 }
 
 /// The part of a shared segment that the consumer granted to this worker for one batch, filled from its start.
 ///
-/// A batch that turns out larger than its room moves, with what is written already, to the worker's spare room, which
-/// is larger than any batch is expected to be.
+/// A batch that exceeds its room moves, including the part already written, to the worker's spare room, which is larger
+/// than any expected batch.
 pub(crate) struct WorkerSlot {
     segment: Arc<Segment>,
     room: Range<usize>,
@@ -32,7 +32,8 @@ pub(crate) struct WorkerSlot {
 }
 
 impl WorkerSlot {
-    /// A slot in `room`, and in `spare` where that is too small: ranges of `segment` that nobody else writes to.
+    /// Returns a slot in `room`, and in `spare` if `room` is too small: ranges of `segment` that no other code writes
+    /// to.
     pub(crate) fn new(segment: &Arc<Segment>, room: Range<usize>, spare: Range<usize>) -> Self {
         for range in [&room, &spare] {
             assert!(range.start <= range.end && range.end <= segment.len(), "a slot lies in its segment");
@@ -41,10 +42,10 @@ impl WorkerSlot {
         Self { segment: Arc::clone(segment), room, spare, used: 0, moved: false }
     }
 
-    /// Takes `bytes` more, and returns where they start, counted from the start of the batch.
+    /// Reserves `bytes` more bytes, and returns their offset from the start of the batch.
     ///
     /// # Errors
-    /// [`Error::SlotTooSmall`] when the spare room has not that much either.
+    /// [`Error::SlotTooSmall`] if the spare room is too small as well.
     pub(crate) fn place(&mut self, bytes: usize) -> Result<usize> {
         let place = self.used.next_multiple_of(ALIGNMENT);
         let end = place.checked_add(bytes).filter(|&end| isize::try_from(end).is_ok());
@@ -54,8 +55,8 @@ impl WorkerSlot {
                 return Err(Error::SlotTooSmall { bytes: end, room: self.spare.len().max(self.room.len()) });
             }
             let (from, to) = (self.segment.at(self.room.start), self.segment.at(self.spare.start));
-            // SAFETY: both ranges are this worker's alone, hold `used` bytes, and do not overlap: the consumer granted
-            // them side by side.
+            // SAFETY: both ranges belong to this worker alone, hold `used` bytes, and do not overlap: the consumer
+            // granted them as separate ranges.
             unsafe { from.copy_to_nonoverlapping(to, self.used) };
             self.room = std::mem::replace(&mut self.spare, 0..0);
             self.moved = true;
@@ -64,31 +65,32 @@ impl WorkerSlot {
         Ok(place)
     }
 
-    /// The `bytes` bytes at `place`, to write.
+    /// Returns the `bytes` bytes at `place` for writing.
     pub(crate) fn bytes_mut(&mut self, place: usize, bytes: usize) -> &mut [u8] {
         let address = self.address(place, bytes);
-        // SAFETY: placed, hence inside the room, which is mapped as long as the segment lives, and which was granted to
-        // this worker alone until it answers; within the process the exclusive borrow keeps others away.
+        // SAFETY: placed, and therefore inside the room, which is mapped as long as the segment exists, and which was
+        // granted to this worker alone until it answers; within the process the exclusive borrow excludes other access.
         unsafe { slice::from_raw_parts_mut(address.as_ptr(), bytes) }
     }
 
-    /// The address of the `bytes` bytes at `place`. It is theirs until the next call of `place`, which may move them.
+    /// Returns the address of the `bytes` bytes at `place`. It is valid until the next call of `place`, which may move
+    /// them.
     pub(crate) fn address(&self, place: usize, bytes: usize) -> NonNull<u8> {
         assert!(place + bytes <= self.used, "only what was placed can be written");
         self.segment.at(self.room.start + place)
     }
 
-    /// Forgets what was written, so that another answer takes its place.
+    /// Forgets what was written, so that another answer can replace it.
     pub(crate) fn clear(&mut self) {
         self.used = 0;
     }
 
-    /// The range of the segment from `place` on, of `bytes` bytes.
+    /// Returns the range of the segment for the `bytes` bytes at `place`.
     pub(crate) fn range(&self, place: usize, bytes: usize) -> Range<usize> {
         self.room.start + place..self.room.start + place + bytes
     }
 
-    /// The range of the segment that was used, and the spare room that is left for batches after this one.
+    /// Returns the used range of the segment, and the spare room that is left for later batches.
     pub(crate) fn finish(self) -> (Range<usize>, Range<usize>) {
         let end = self.room.start + self.used;
         let spare = if self.moved {
