@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::memory::{EventBell, EventWoken, Ring};
 
-/// Waits for answers of worker processes, apart from [`Workers`](super::Workers), so that other threads can send requests
-/// and tell workers to stop while one sleeps.
+/// Waits for answers of worker processes. It is separate from [`Workers`](super::Workers), so that other threads can
+/// send requests and stop workers while one thread sleeps.
 pub struct AnswerWait {
     bell: Arc<EventBell>,
     answers: Vec<Ring>,
@@ -18,8 +18,8 @@ impl AnswerWait {
         Self { bell, answers }
     }
 
-    /// Waits for an answer of any worker, while the processes live whose descriptors (pidfds) are given. What a process
-    /// answered before it ended comes first.
+    /// Waits for an answer of any worker, as long as the processes with the given descriptors (pidfds) are alive.
+    /// Answers that a process sent before it ended are returned first.
     pub fn wait(&mut self, processes: &[BorrowedFd<'_>], timeout: Option<Duration>) -> EventWoken {
         self.bell.wait(|| self.answers.iter().any(|ring| !ring.is_empty()), processes, timeout)
     }

@@ -5,7 +5,7 @@ use crate::collate::{BatchField, BatchLayout, Collate};
 use crate::memory::{Lease, Slab};
 use crate::{BatchWriter, Column, Element, Error, Result, Schema, Sizes};
 
-/// The samples of one batch: a slot, and how the fields lie in it. It stays valid as long as it is kept.
+/// The samples of one batch: a slot, and the layout of the fields in it. It stays valid as long as it is kept.
 #[derive(Debug)]
 pub struct Batch {
     layout: BatchLayout,
@@ -17,7 +17,8 @@ impl Batch {
         Self { layout, lease }
     }
 
-    /// Lays out `samples` samples by `collate` in a slot of `slab`; `value` tells the bytes of one, by its place and field.
+    /// Lays out `samples` samples with `collate` in a slot of `slab`; `value` returns the bytes of one value, by sample
+    /// and field.
     pub(super) fn gather<'a>(
         schema: &Schema,
         samples: usize,
@@ -46,28 +47,28 @@ impl Batch {
         Ok(Self::new(layout, lease))
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn samples(&self) -> usize {
         self.layout.samples
     }
 
-    /// The bytes that it takes of its slot: all fields, with what says how long their samples are.
+    /// Returns the number of bytes used in its slot: all fields, including the lengths of variable samples.
     #[must_use]
     pub fn slot_bytes(&self) -> usize {
         self.lease.len()
     }
 
-    /// The fields, in the order of the dataset's schema.
+    /// Returns the fields, in the order of the dataset's schema.
     #[must_use]
     pub fn fields(&self) -> &[BatchField] {
         &self.layout.fields
     }
 
-    /// The field `name`, to read: its shape, and its elements as they lie in the slot.
+    /// Returns the field `name` for reading: its shape, and its elements as stored in the slot.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there is no field of that name; it names those that there are.
+    /// [`Error::InvalidArgument`] if there is no field of that name; the message lists the existing fields.
     ///
     /// # Example
     /// ```
@@ -86,10 +87,10 @@ impl Batch {
         }
     }
 
-    /// The field at place `field` of the dataset's schema, to read: as [`field`](Self::field).
+    /// Returns the field at position `field` of the dataset's schema for reading, like [`field`](Self::field).
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there are not as many fields.
+    /// [`Error::InvalidArgument`] if there are not that many fields.
     pub fn field_at(&self, field: usize) -> Result<FieldView<'_>> {
         match (self.layout.fields.get(field), self.layout.columns.get(field)) {
             (Some(of), Some(&column)) => Ok(FieldView::new(of, column, self.lease.bytes(), self.samples())),
@@ -102,10 +103,10 @@ impl Batch {
         Error::InvalidArgument { argument: "field", reason: format!("{found}: the batch has {}", names.join(", ")) }
     }
 
-    /// The bytes of field `field`: its samples one after the other, each in C order, with their padding if they have some.
+    /// Returns the bytes of field `field`: its samples consecutively, each in C order, including padding.
     ///
     /// # Panics
-    /// There are not as many fields: [`field_at`](Self::field_at) has an error for that.
+    /// If there are not that many fields: [`field_at`](Self::field_at) returns an error for that.
     #[must_use]
     pub fn bytes(&self, field: usize) -> &[u8] {
         let BatchField { dtype, shape, .. } = &self.layout.fields[field];
@@ -113,19 +114,20 @@ impl Batch {
         &self.lease.bytes()[self.layout.columns[field].offset()..][..bytes]
     }
 
-    /// The bytes of the sample in row `row` in field `field`, in C order and without padding.
+    /// Returns the bytes of the sample in row `row` of field `field`, in C order and without padding.
     ///
     /// # Panics
-    /// There are not as many fields, or rows.
+    /// If there are not that many fields or rows.
     #[must_use]
     pub fn sample(&self, field: usize, row: usize) -> &[u8] {
         &self.lease.bytes()[self.layout.columns[field].sample(self.lease.bytes(), row)]
     }
 
-    /// By row, the number of elements in the samples of variable field `field`; nothing for one of fixed size.
+    /// Returns the number of elements of each sample of variable field `field`, by row, or None for a field of fixed
+    /// size.
     ///
     /// # Panics
-    /// There are not as many fields.
+    /// If there are not that many fields.
     #[must_use]
     pub fn lengths(&self, field: usize) -> Option<Vec<usize>> {
         let bytes_per_element = match self.layout.columns[field] {
@@ -136,13 +138,13 @@ impl Batch {
         Some((0..self.layout.samples).map(length).collect())
     }
 
-    /// The elements of field `field`, copied out.
+    /// Returns a copy of the elements of field `field`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the field has another data type.
+    /// [`Error::InvalidArgument`] if the field has another data type.
     ///
     /// # Panics
-    /// There are not as many fields.
+    /// If there are not that many fields.
     pub fn to_vec<T: Element>(&self, field: usize) -> Result<Vec<T>> {
         let BatchField { name, dtype, .. } = &self.layout.fields[field];
         if *dtype != T::DTYPE {
@@ -154,7 +156,7 @@ impl Batch {
         Ok(self.bytes(field).chunks_exact(dtype.bytes()).map(T::from_ne_bytes).collect())
     }
 
-    /// The layout and the lease, for a foreign owner of views.
+    /// Returns the layout and the lease, for a foreign owner of views.
     #[must_use]
     pub fn into_parts(self) -> (BatchLayout, Lease) {
         (self.layout, self.lease)

@@ -1,43 +1,45 @@
-//! [`BlocksAhead`]: the blocks of the batches that come next are announced before they are asked for.
+//! [`BlocksAhead`]: announces the blocks of upcoming batches before they are requested.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::dataset::{BlockSize, Blocks};
 
-/// So many batches of the plan are looked at for each one that is asked for: to look is to take part of what that one costs.
+/// Number of planned batches to look at for each requested one; looking at a batch costs part of what fetching it
+/// costs.
 const AT_A_TIME: usize = 8;
 
-/// So many batches ahead it is looked at most.
+/// Maximum number of batches to look ahead.
 const FARTHEST: usize = 1024;
 
-/// So many bytes are announced at most that are not needed yet: more might have to leave the memory of the operating system
+/// Maximum number of bytes to announce before they are needed: with more, the operating system might evict blocks
 /// before they are read.
 const AHEAD_BYTES: usize = 256 << 20;
 
-/// Where there is no room, it is looked again when so many more batches have been asked for, at the latest.
+/// When there is no room, looks again after at most this many more batches were requested.
 const REST: usize = 16;
 
-/// Looks along the plan of an epoch: which blocks are next.
+/// Looks ahead along an epoch's plan to find the next blocks.
 ///
-/// It looks as far as the blocks that it has seen fit into their cache together: those that are read now and those to come.
-/// Nothing is read ahead before blocks have been seen twice on an average within that. So of a plan that jumps about in more
-/// than may be kept nothing is: most of it would have gone again when its turn comes. What is seen are a few samples of each
-/// batch; a block that is missed so is read when its batch is.
+/// It looks ahead as long as the blocks seen, both current and upcoming, fit into their cache together. Nothing is read
+/// ahead until the blocks within that range have been seen twice on average. So if a plan jumps around in more data
+/// than the cache can hold, nothing is read ahead, because most blocks would be evicted before they are needed. Only a
+/// few samples of each batch are looked at; a block that is missed this way is read with its batch.
 #[derive(Default)]
 pub(super) struct BlocksAhead {
     /// The next batch to look at.
     front: usize,
     seen: HashMap<usize, Seen>,
-    /// Of those that were seen, the ones that are not announced yet.
+    /// Blocks that were seen and are not announced yet.
     unannounced: Vec<usize>,
     sightings: usize,
-    /// By block that was announced, the first batch that needs it and its size: of those that none has asked for yet.
+    /// The first batch that needs each announced block, and the block's size, for blocks that no batch has requested
+    /// yet.
     ahead: VecDeque<(usize, usize)>,
     ahead_bytes: usize,
     rest: usize,
-    /// The last rest that began where no batch ahead had room.
+    /// The last rest that began when no batch ahead had room.
     last_rest: usize,
-    /// Room for the indices of a batch, and the blocks that they are in.
+    /// Scratch space for the indices of a batch, and the blocks that contain them.
     indices: Vec<usize>,
     hits: Vec<usize>,
 }
@@ -51,8 +53,8 @@ struct Seen {
 }
 
 impl BlocksAhead {
-    /// Looks on, now that `batch` was asked for, of those before which the ones from `oldest` on are under way. `look` puts
-    /// some indices of a batch into a vector, and none where there is no such batch, or it is not known.
+    /// Looks further ahead, now that `batch` was requested; the batches from `oldest` on are in flight. `look` puts
+    /// some indices of a batch into a vector, or none if there is no such batch or it is unknown.
     pub(super) fn advance(
         &mut self,
         blocks: &dyn Blocks,
@@ -85,9 +87,10 @@ impl BlocksAhead {
             }
             if self.indices.is_empty() || !self.see(blocks, oldest) {
                 self.rest = match self.front - batch {
-                    // Not even what was asked for: soon, if that was the end of a window; else it stays so.
+                    // Even the requested batch has no room. Look again soon in case a window just ended; otherwise back
+                    // off.
                     0 => (2 * self.last_rest).clamp(1, REST),
-                    // When that one is asked for, at the latest.
+                    // Look again when that batch is requested, at the latest.
                     ahead => (ahead - 1).min(REST),
                 };
                 self.last_rest = if self.front == batch { self.rest } else { 0 };
@@ -97,7 +100,7 @@ impl BlocksAhead {
         }
     }
 
-    /// Takes note of the blocks of a batch; false when they do not fit into the cache with those that are needed.
+    /// Records the blocks of a batch; returns false if they do not fit into the cache with the blocks that are needed.
     fn see(&mut self, blocks: &dyn Blocks, oldest: usize) -> bool {
         let Self { front, seen, hits, indices, unannounced, .. } = self;
         hits.clear();
@@ -144,7 +147,7 @@ impl BlocksAhead {
     }
 }
 
-/// Which part of its cache a block of this size takes.
+/// Returns the fraction of its cache that a block of this size takes.
 fn share_of(size: &BlockSize) -> f64 {
     size.kept.max(1) as f64 / size.limit as f64
 }

@@ -1,4 +1,4 @@
-//! [`BytesAhead`]: a bound in bytes on what is fetched ahead of a consumer, and what there is of it.
+//! [`BytesAhead`]: a bound in bytes on the batches fetched ahead of a consumer, and a count of those that are ready.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,18 +6,18 @@ use std::sync::{Arc, OnceLock};
 
 use crate::memory::container_bytes;
 
-/// The bound that nobody has given is this part of what the process may use: beside it there have to be the model, the
-/// dataset and the batches in use.
+/// The default bound is the memory that the process may use, divided by this: the model, the dataset, and the batches
+/// in use need memory too.
 const PART_OF_MEMORY: usize = 4;
 
-/// How many batches may be under way, in bytes; and how many bytes of them are ready, which is counted in any case.
+/// Limits how many batches may be in flight, in bytes, and always counts the bytes of those that are ready.
 ///
-/// How large a batch is, is learned from those that came: the largest of all so far counts, since a bound that is
-/// kept is worth more than one more batch ahead, and a mean is too little for half of them. So as many are under way as
-/// fit into the bound, and one in any case: one that is larger than the bound passes, alone. A new largest one may exceed
-/// the bound by what it is larger, for those that were under way already.
+/// Batch sizes are learned from batches that have arrived. The largest so far counts, because keeping the bound matters
+/// more than one extra batch, and a mean would be too small for half of the batches. As many batches are in flight as
+/// fit into the bound, but always at least one: a batch that is larger than the bound passes alone. When a new largest
+/// batch arrives, batches already in flight may exceed the bound by the difference.
 ///
-/// All numbers are atomic and nobody waits: what is counted on several threads is true when they rest.
+/// All numbers are atomic, and no thread waits: counts across threads are accurate once the threads are idle.
 ///
 /// # Example
 /// ```
@@ -38,9 +38,9 @@ const PART_OF_MEMORY: usize = 4;
 #[derive(Debug)]
 pub struct BytesAhead {
     given: Option<NonZeroUsize>,
-    /// Found out when it is needed, which it is not where nothing is fetched ahead.
+    /// Determined when it is first needed; never needed if nothing is fetched ahead.
     bound: OnceLock<usize>,
-    /// 0 while no batch has come.
+    /// 0 until a batch has arrived.
     largest: AtomicUsize,
     parties: AtomicUsize,
     batches: AtomicUsize,
@@ -49,9 +49,10 @@ pub struct BytesAhead {
 }
 
 impl BytesAhead {
-    /// With this bound in bytes; without one it is a quarter of what the process [may use](container_bytes).
+    /// Returns a counter with this bound in bytes; None means a quarter of what the process [may use](container_bytes).
     ///
-    /// Until the first batch has told its size, one is under way where a bound is given, and any number where none is.
+    /// Until the first batch has reported its size, one batch is in flight if a bound is given, and any number if none
+    /// is.
     #[must_use]
     pub fn new(bound: Option<NonZeroUsize>) -> Self {
         Self {
@@ -65,25 +66,25 @@ impl BytesAhead {
         }
     }
 
-    /// The bound that is in force.
+    /// Returns the bound in effect.
     #[must_use]
     pub fn bound(&self) -> usize {
         *self.bound.get_or_init(|| (container_bytes() / PART_OF_MEMORY).max(1))
     }
 
-    /// Takes note of the size of a batch.
+    /// Records the size of a batch.
     pub fn learn(&self, bytes: usize) {
         self.largest.fetch_max(bytes.max(1), Ordering::Relaxed);
     }
 
-    /// One more consumer, with whom the others share the bound until it is dropped.
+    /// Registers one more consumer, which shares the bound with the others until it is dropped.
     #[must_use]
     pub fn join(self: &Arc<Self>) -> Party {
         self.parties.fetch_add(1, Ordering::Relaxed);
         Party(Arc::clone(self))
     }
 
-    /// Counts a batch that is ready, until the consumer has it and what is returned here is dropped.
+    /// Counts a batch that is ready, until the consumer has taken it and the returned value is dropped.
     #[must_use]
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Held {
         self.batches.fetch_add(1, Ordering::Relaxed);
@@ -92,37 +93,37 @@ impl BytesAhead {
         Held { ahead: Arc::clone(self), bytes }
     }
 
-    /// The size of the largest batch that was learned of; 0 before the first.
+    /// Returns the size of the largest batch so far; 0 before the first.
     #[must_use]
     pub fn largest(&self) -> usize {
         self.largest.load(Ordering::Relaxed)
     }
 
-    /// The number of batches that are ready and that no consumer has taken.
+    /// Returns the number of batches that are ready and not taken.
     #[must_use]
     pub fn batches(&self) -> usize {
         self.batches.load(Ordering::Relaxed)
     }
 
-    /// Their bytes.
+    /// Returns the number of bytes of these batches.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that there ever were.
+    /// Returns the peak number of bytes.
     #[must_use]
     pub fn high_water(&self) -> usize {
         self.high_water.load(Ordering::Relaxed)
     }
 }
 
-/// A consumer that takes part in a [`BytesAhead`].
+/// A consumer that shares a [`BytesAhead`].
 #[derive(Debug)]
 pub struct Party(Arc<BytesAhead>);
 
 impl Party {
-    /// How many batches this consumer may have under way: its part of the bound, and one in any case.
+    /// Returns how many batches this consumer may have in flight: its share of the bound, but at least one.
     #[must_use]
     pub fn room(&self) -> usize {
         let ahead = &self.0;
@@ -140,7 +141,7 @@ impl Drop for Party {
     }
 }
 
-/// A batch that is ready, as it is counted in a [`BytesAhead`].
+/// A batch that is ready, as counted in a [`BytesAhead`].
 #[derive(Debug)]
 pub struct Held {
     ahead: Arc<BytesAhead>,
@@ -148,7 +149,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// The size of the batch.
+    /// Returns the size of the batch.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes

@@ -15,37 +15,37 @@ use crate::{BatchWriter, Column, Error, GeneratorPlace, Result, Schema, Sizes, s
 pub struct IndexBatch {
     /// The epoch, counted from 0.
     pub epoch: u64,
-    /// The place of this batch among the batches of the epoch, counted from 0.
+    /// The position of this batch among the batches of the epoch, counted from 0.
     pub batch_in_epoch: u64,
     /// The indices of its samples, in batch order.
     pub indices: Vec<usize>,
-    /// Where a generator stood before each sample, in batch order, where samples draw one after the other from one
+    /// The generator's position before each sample, in batch order, if samples draw from one generator in sequence
     /// ([`Drawing`](crate::Drawing)).
     pub draws: Option<Arc<[GeneratorPlace]>>,
 }
 
-/// Who fetches: [`Batch`]es of fields, or whatever else a batch is made into.
+/// Fetches batches: [`Batch`]es of fields, or any other type.
 ///
 /// # Contract
-/// Called from many threads at once. Pure: the same [`IndexBatch`] gives the same batch, so one that was lost with a
-/// forked-away thread can be fetched again. A panic is caught and becomes [`Error::Panic`](crate::Error::Panic), which has the
-/// index of the sample where the fetch is that of [`FetchSamples`].
+/// Called from many threads at once. Pure: the same [`IndexBatch`] gives the same batch, so a batch that was lost with
+/// a thread at a fork can be fetched again. A panic is caught and becomes [`Error::Panic`](crate::Error::Panic), which
+/// includes the index of the sample if the fetch is [`FetchSamples`].
 pub trait Fetch<B = Batch>: Send + Sync {
     /// Fetches one batch.
     ///
     /// # Errors
-    /// Whatever went wrong while a sample was read; the batches before and after it are not touched by that.
+    /// Any error that occurred while a sample was read; it does not affect the batches before and after.
     fn fetch(&self, batch: &IndexBatch) -> Result<B>;
 
-    /// The blocks that what it fetches lies in, where there are such: they can be read before their batches are.
+    /// Returns the blocks that the data is stored in, if any, so that they can be read before their batches.
     fn blocks(&self) -> Option<&dyn Blocks> {
         None
     }
 }
 
-/// So many bytes may the variable fields of one batch have, unless the caller says otherwise: 16 GiB.
+/// Default maximum size of the variable fields of one batch: 16 GiB.
 ///
-/// Sizes come from a file, and a damaged one may ask for anything.
+/// Sizes come from a file, and a damaged file may request anything.
 const LARGEST_BATCH: usize = 16 << 30;
 
 /// Fetches from a [`Dataset`]: every sample is read straight into its row of the slot.
@@ -53,37 +53,37 @@ pub struct FetchSamples {
     dataset: Arc<dyn Dataset>,
     collate: Arc<dyn Collate>,
     slab: Arc<Slab>,
-    /// Whether the sizes of samples must be asked for.
+    /// True if sizes of samples must be queried.
     is_variable: bool,
     largest_batch: usize,
-    /// Where samples are random: what they are drawn from, with the epoch and the index.
+    /// For random samples: the seed that keys are derived from, together with the epoch and the index.
     seed: Option<u64>,
-    /// The index that the first sample has there.
+    /// The index of the first sample when keys are derived.
     first_index: usize,
 }
 
 impl FetchSamples {
-    /// Fetches samples of `dataset`, laid out by `collate`, into slots of `slab`. Samples of variable size may have 16 GiB
-    /// in one batch.
+    /// Fetches samples of `dataset`, laid out by `collate`, into slots of `slab`. Samples of variable size may have 16
+    /// GiB in one batch.
     pub fn new(dataset: Arc<dyn Dataset>, collate: Arc<dyn Collate>, slab: Arc<Slab>) -> Self {
         let is_variable = dataset.schema().is_variable();
         Self { dataset, collate, slab, is_variable, largest_batch: LARGEST_BATCH, seed: None, first_index: 0 }
     }
 
-    /// The same with another bound, in bytes, on what the samples of variable size have in one batch.
+    /// Sets the maximum number of bytes of variable-size samples in one batch.
     #[must_use]
     pub fn with_largest_batch(self, bytes: usize) -> Self {
         Self { largest_batch: bytes, ..self }
     }
 
-    /// The same, for samples that are random: each gets the key that belongs to `seed`, the epoch and its index
+    /// Makes samples random: each gets the key that belongs to `seed`, the epoch, and its index
     /// ([`SampleWriter::key`](crate::SampleWriter::key)).
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
     }
 
-    /// The same for samples of which the first has the index `first_index` of a larger dataset, where keys are made.
+    /// Derives keys as if the first sample had the index `first_index` of a larger dataset.
     #[must_use]
     pub(crate) fn with_first_index(self, first_index: usize) -> Self {
         Self { first_index, ..self }
@@ -127,12 +127,12 @@ impl Fetch for FetchSamples {
     }
 }
 
-/// Reads a batch by the best way that `dataset` has. A panic becomes an error that says which sample it was.
+/// Reads a batch in the fastest way that `dataset` supports. A panic becomes an error that names the sample.
 fn read_samples(dataset: &dyn Dataset, indices: &[usize], into: &mut BatchWriter<'_>) -> Result<()> {
     if let Some(dataset_at_once) = dataset.as_read_many() {
         let outcome = catch(|| dataset_at_once.read_many(indices, into));
         return outcome.map_err(|error| {
-            // Nobody knows which of the samples that were read together it was.
+            // When samples were read together, it is unknown which of them panicked.
             find_panic(error, indices, |row, index| dataset.read(index, &mut into.sample(row)))
         });
     }
@@ -150,13 +150,13 @@ fn read_samples(dataset: &dyn Dataset, indices: &[usize], into: &mut BatchWriter
     })
 }
 
-/// As `sizes_of`; a panic becomes an error that says which sample it was.
+/// Like `sizes_of`; a panic becomes an error that names the sample.
 fn sizes_of_samples(dataset: &dyn Dataset, indices: &[usize]) -> Result<Sizes> {
     catch(|| sizes_of(dataset, indices))
         .map_err(|error| find_panic(error, indices, |_, index| sizes_of(dataset, &[index]).map(drop)))
 }
 
-/// The error with the index of the first sample that panics in the same words when it is read alone, by row and index.
+/// Adds the index of the first sample that panics with the same message when it is read alone, by row and index.
 fn find_panic(error: Error, indices: &[usize], mut read: impl FnMut(usize, usize) -> Result<()>) -> Error {
     let Error::Panic { index: None, message } = error else { return error };
     let mut panics = |row: usize| match catch(|| read(row, indices[row])) {
@@ -167,7 +167,7 @@ fn find_panic(error: Error, indices: &[usize], mut read: impl FnMut(usize, usize
     Error::Panic { index, message }
 }
 
-/// Fails when a padded field of a batch has more than `largest` bytes: one long sample makes all of them long.
+/// Fails if a padded field of a batch has more than `largest` bytes: one long sample makes all of them long.
 fn check_padding(layout: &BatchLayout, sizes: &Sizes, indices: &[usize], largest: usize) -> Result<()> {
     for (number, column) in layout.columns.iter().enumerate() {
         let Column::Padded { bytes_per_sample, .. } = *column else { continue };
@@ -188,7 +188,7 @@ fn check_padding(layout: &BatchLayout, sizes: &Sizes, indices: &[usize], largest
     Ok(())
 }
 
-/// Fails when the samples of a variable field have more than `largest` bytes in a batch.
+/// Fails if the samples of a variable field have more than `largest` bytes in a batch.
 fn check_bytes(schema: &Schema, sizes: &Sizes, indices: &[usize], largest: usize) -> Result<()> {
     for (number, field) in schema.fields().iter().enumerate() {
         let Some(elements) = sizes.elements(number) else { continue };

@@ -1,4 +1,4 @@
-//! [`FetchItems`]: fetches the items of an [`ItemDataset`], and collates them by a closure.
+//! [`FetchItems`]: fetches the items of an [`ItemDataset`], and collates them with a closure.
 
 use super::{Fetch, IndexBatch};
 use crate::dataset::{ItemDataset, check_item_count};
@@ -6,13 +6,13 @@ use crate::error::catch;
 use crate::rng::sample_key;
 use crate::{Error, Result};
 
-/// Fetches from an [`ItemDataset`]: a batch is what `collate` makes of its items.
+/// Fetches from an [`ItemDataset`]: a batch is the result of `collate` for its items.
 pub(crate) struct FetchItems<D, C> {
     dataset: D,
     collate: C,
-    /// Where items are random: what they are drawn from, with the epoch and the index.
+    /// For random items: the seed that keys are derived from, together with the epoch and the index.
     seed: Option<u64>,
-    /// The index that the first item has there.
+    /// The index of the first item when keys are derived.
     first_index: usize,
 }
 
@@ -39,15 +39,15 @@ impl<D: ItemDataset, C> FetchItems<D, C> {
         }
     }
 
-    /// The error of items that could not be read because of a panic: which of them, if that happens again when each is read
-    /// by itself.
+    /// Returns the error for items that could not be read because of a panic. It names the item if the panic recurs
+    /// when each item is read alone.
     fn name_panic(&self, epoch: u64, indices: &[usize], message: String) -> Error {
         for &index in indices {
             if let Err(Error::Panic { message, .. }) = catch(|| self.read_alone(epoch, index)) {
                 return Error::Panic { index: Some(index), message };
             }
         }
-        // It may have been the batched read, or chance.
+        // The panic came from the batched read, or does not recur.
         let first = indices.first().copied().unwrap_or_default();
         let message = format!("{message} (in a read of {} items, {first} the first)", indices.len());
         Error::Panic { index: None, message }

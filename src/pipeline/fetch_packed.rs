@@ -1,4 +1,4 @@
-//! [`FetchPacked`]: pieces of documents of tokens, read straight into packed rows.
+//! [`FetchPacked`]: pieces of token documents, read straight into packed rows.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{Batch, Fetch, IndexBatch};
 use crate::memory::Slab;
 use crate::{Dataset, DocumentPiece, Error, PackRows, PackedPieces, PieceCode, Result, TokenDocuments};
 
-/// Fetches rows that documents are packed into. An index is the code of a piece, as a
+/// Fetches rows of packed documents. An index is the code of a piece, as a
 /// [`PackedBatchSampler`](crate::PackedBatchSampler) yields it: see [`PieceCode`].
 ///
 /// # Example
@@ -41,20 +41,20 @@ impl FetchPacked {
         Self { documents, collate, slab }
     }
 
-    /// The pieces that `indices` stand for, and their places in rows; nothing is read.
+    /// Returns the pieces that `indices` encode, and their places in rows; nothing is read.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when an index stands for no piece, or they make no rows.
+    /// [`Error::InvalidArgument`] if an index encodes no piece, or the pieces do not form rows.
     pub fn pieces(&self, indices: &[usize]) -> Result<(Vec<DocumentPiece>, PackedPieces)> {
         pieces_of(indices, self.documents.len(), &self.collate, |document| self.documents.document_len(document))
     }
 }
 
-/// The pieces of `documents` documents that `indices` stand for, and their places in rows; `len_of` is the number of tokens
-/// of a document.
+/// Returns the pieces of `documents` documents that `indices` encode, and their places in rows; `len_of` returns the
+/// number of tokens of a document.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when an index stands for no piece, or they make no rows; those of `len_of`.
+/// [`Error::InvalidArgument`] if an index encodes no piece, or the pieces do not form rows; those of `len_of`.
 pub(super) fn pieces_of(
     indices: &[usize],
     documents: usize,

@@ -1,4 +1,4 @@
-//! [`FetchPackedFields`]: pieces of documents with fields of their own, next to each other in packed rows.
+//! [`FetchPackedFields`]: pieces of documents with additional fields, side by side in packed rows.
 
 use std::sync::Arc;
 
@@ -8,32 +8,32 @@ use crate::collate::StackSamples;
 use crate::memory::{Slab, widen};
 use crate::{BatchLayout, DType, Dataset, DocumentPiece, Error, Field, PackRows, PackedPieces, Result, Schema};
 
-/// The place of the tokens among the columns of packed rows, and that of the labels.
+/// The positions of the tokens and of the labels among the columns of packed rows.
 const TOKENS: usize = 0;
 const LABELS: usize = 1;
 
-/// The columns that packed rows always have.
+/// Number of columns that packed rows always have.
 const OWN_COLUMNS: usize = 5;
 
-/// So many slots of documents are kept for the next batches.
+/// Number of document slots kept for the next batches.
 const DOCUMENT_SLOTS: usize = 8;
 
-/// The field of a dataset that has one element, or one row of them, for each token of a document.
+/// A dataset field that has one element, or one row of them, per token of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedField {
-    /// The place of the field in the schema of the dataset.
+    /// The position of the field in the dataset's schema.
     pub field: usize,
-    /// The bytes of one scalar of the field's data type, of which padding is made.
+    /// The bytes of one scalar of the field's data type, used as padding.
     pub padding: Vec<u8>,
 }
 
-/// Fetches rows that documents are packed into, with labels of their own and other fields next to the tokens: a sample of the
-/// dataset is a document. The tokens are a field of integers along one axis, and so are the labels, of which the k-th belongs
-/// to token k (-100 where nothing is predicted, as for a prompt). The batch has the fields of [`PackRows`], and after them the
-/// other fields, (rows, length, ...), in their data types.
+/// Fetches rows of packed documents, with separate labels and other fields in addition to the tokens: each sample of
+/// the dataset is a document. The tokens are an integer field with one axis, and so are the labels, of which the k-th
+/// belongs to token k (-100 where nothing is predicted, for example in a prompt). The batch has the fields of
+/// [`PackRows`], followed by the other fields, (rows, length, ...), in their data types.
 ///
 /// An index is the code of a piece, as a [`PackedBatchSampler`](crate::PackedBatchSampler) yields it: see
-/// [`PieceCode`](crate::PieceCode). Documents are read whole, each once in a batch.
+/// [`PieceCode`](crate::PieceCode). Documents are read whole, each once per batch.
 ///
 /// # Example
 /// ```
@@ -71,24 +71,25 @@ pub struct FetchPackedFields {
 }
 
 impl FetchPackedFields {
-    /// Fetches pieces of the documents of `dataset`, whose field 0 has the tokens, laid into rows by `collate`, into slots of
-    /// `slab`. The labels are the tokens. `lengths` are the numbers of tokens that the sampler knows.
+    /// Returns a fetcher of pieces of the documents of `dataset`, whose field 0 has the tokens. `collate` lays them
+    /// into rows, in slots of `slab`. The labels are the tokens. `lengths` are the token counts that the sampler uses.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the field has no integers along one axis, or there are fewer or more lengths than
-    /// documents.
+    /// [`Error::InvalidArgument`] if the field does not contain integers along one axis, or the number of lengths
+    /// differs from the number of documents.
     pub fn new(dataset: Arc<dyn Dataset>, lengths: Vec<u32>, collate: PackRows, slab: Arc<Slab>) -> Result<Self> {
         if lengths.len() != dataset.len() {
             let reason = format!("there are {} documents, but {} lengths", dataset.len(), lengths.len());
             return Err(Error::InvalidArgument { argument: "lengths", reason });
         }
-        // Documents lie in slots of their own, which are free as soon as their pieces are copied: those of `slab` may be pinned.
+        // Documents have separate slots, which are free as soon as their pieces are copied, because those of `slab` may
+        // be pinned.
         let samples =
             FetchSamples::new(Arc::clone(&dataset), Arc::new(StackSamples), Arc::new(Slab::new(DOCUMENT_SLOTS)));
         Self { dataset, samples, lengths, tokens: 0, labels: None, others: Vec::new(), collate, slab }.with_tokens(0)
     }
 
-    /// The same with the tokens in this field.
+    /// Takes the tokens from this field instead.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -97,19 +98,20 @@ impl FetchPackedFields {
         Ok(Self { tokens: field, ..self })
     }
 
-    /// The same with labels of their own, in this field.
+    /// Takes the labels from this field instead.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the field has no integers along one axis.
+    /// [`Error::InvalidArgument`] if the field does not contain integers along one axis.
     pub fn with_labels(self, field: usize) -> Result<Self> {
         check_integers(self.dataset.schema(), field)?;
         Ok(Self { labels: Some(field), ..self })
     }
 
-    /// The same with other fields next to the tokens.
+    /// Adds other fields to the batch.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there is no such field, it has one value a document, or its padding is not one scalar.
+    /// [`Error::InvalidArgument`] if there is no such field, it has one value per document, or its padding is not one
+    /// scalar.
     pub fn with_fields(self, fields: Vec<PackedField>) -> Result<Self> {
         for PackedField { field, padding } in &fields {
             let of = element_of(self.dataset.schema(), *field)?;
@@ -122,10 +124,10 @@ impl FetchPackedFields {
         Ok(Self { others: fields, ..self })
     }
 
-    /// The pieces that `indices` stand for, and their places in rows; nothing is read.
+    /// Returns the pieces that `indices` encode, and their places in rows; nothing is read.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when an index stands for no piece, or they make no rows.
+    /// [`Error::InvalidArgument`] if an index encodes no piece, or the pieces do not form rows.
     pub fn pieces(&self, indices: &[usize]) -> Result<(Vec<DocumentPiece>, PackedPieces)> {
         pieces_of(indices, self.lengths.len(), &self.collate, |document| Ok(u64::from(self.lengths[document])))
     }
@@ -166,15 +168,15 @@ impl Fetch for FetchPackedFields {
 /// A field of whole documents.
 struct Source<'a> {
     documents: &'a Batch,
-    /// The documents, ascending.
+    /// The documents, in ascending order.
     indices: &'a [usize],
     field: usize,
-    /// What belongs to one token.
+    /// The element that belongs to one token.
     element: Field,
 }
 
 impl Source<'_> {
-    /// The bytes of a piece.
+    /// Returns the bytes of a piece.
     fn piece(&self, piece: &DocumentPiece) -> &[u8] {
         let row = self.indices.partition_point(|&index| index < piece.document);
         let bytes = self.element.bytes();
@@ -204,7 +206,7 @@ impl Source<'_> {
     }
 }
 
-/// Packed rows that are written to.
+/// Packed rows that are being written.
 struct Rows<'a> {
     pieces: &'a [DocumentPiece],
     packed: &'a PackedPieces,
@@ -213,7 +215,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Puts the pieces of a field into a column; as int64 into one of the rows' own, which have padding of their own.
+    /// Writes the pieces of a field to a column. The standard columns are written as int64 and have their own padding.
     fn put(&mut self, column: usize, source: &Source<'_>, padding: Option<&[u8]>) {
         let (dtype, is_own) = (source.element.dtype(), padding.is_none());
         let bytes = if is_own { size_of::<i64>() } else { source.element.bytes() };
@@ -236,7 +238,7 @@ impl Rows<'_> {
     }
 }
 
-/// What belongs to one token in a field of documents.
+/// Returns the element that belongs to one token in a field of documents.
 fn element_of(schema: &Schema, field: usize) -> Result<Field> {
     let invalid = |reason| Err(Error::InvalidArgument { argument: "field", reason });
     let Some(of) = schema.fields().get(field) else {

@@ -1,20 +1,20 @@
-//! [`PlacedField`]: where a tensor lies in a batch that another process wrote, and the table of them.
+//! [`PlacedField`]: the position of a tensor in a batch that another process wrote, and the table of these fields.
 
 use crate::{DType, Error, Result};
 
-/// One tensor of a batch, by the place of its bytes.
+/// One tensor of a batch, by the position of its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedField {
     /// The data type.
     pub dtype: DType,
-    /// Of its first byte, from the start of the batch.
+    /// Offset of its first byte from the start of the batch.
     pub offset: usize,
-    /// The sizes; the elements lie in C order.
+    /// The shape; the elements are in C order.
     pub shape: Vec<usize>,
 }
 
 impl PlacedField {
-    /// The number of its bytes; nothing when no memory can be that large.
+    /// Returns the number of its bytes, or None if no memory can be that large.
     #[must_use]
     pub fn bytes(&self) -> Option<usize> {
         let elements = self.shape.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
@@ -22,7 +22,7 @@ impl PlacedField {
     }
 }
 
-/// The bytes that stand for `fields`: 64-bit words in the machine's byte order, for the same machine.
+/// Encodes `fields` as 64-bit words in the machine's byte order, for use on the same machine.
 pub(crate) fn encode(fields: &[PlacedField]) -> Vec<u8> {
     let mut words = Vec::with_capacity(1 + fields.len() * 4);
     words.push(fields.len() as u64);
@@ -34,10 +34,10 @@ pub(crate) fn encode(fields: &[PlacedField]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// The fields that `table` stands for, all of which lie in the first `bytes` bytes of the batch.
+/// Decodes the fields of `table`, all of which must be within the first `bytes` bytes of the batch.
 ///
 /// # Errors
-/// [`Error::Worker`] when this is no such table: the process that wrote it may have been overwritten by its own code.
+/// [`Error::Worker`] if the table is invalid: the code of the process that wrote it may have overwritten it.
 pub(crate) fn decode(table: &[u8], bytes: usize) -> Result<Vec<PlacedField>> {
     let mut words = table.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")) as usize);
     let mut fields = Vec::new();

@@ -1,10 +1,10 @@
-//! [`FieldView`]: one field of a batch, to read.
+//! [`FieldView`]: one field of a batch, for reading.
 
 use crate::collate::BatchField;
 use crate::memory::typed_elements;
 use crate::{Column, DType, Element, Error, Result};
 
-/// One field of a [`Batch`](super::Batch), to read where it lies: nothing is copied.
+/// One field of a [`Batch`](super::Batch), read in place: nothing is copied.
 ///
 /// # Example
 /// ```
@@ -35,59 +35,59 @@ impl<'a> FieldView<'a> {
         Self { field, column, slot, samples }
     }
 
-    /// The name of the field in the schema.
+    /// Returns the name of the field in the schema.
     #[must_use]
     pub fn name(&self) -> &'a str {
         &self.field.name
     }
 
-    /// The data type of the elements.
+    /// Returns the data type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.field.dtype
     }
 
-    /// The shape: the first axis counts the samples, or in a variable field the elements of all of them
+    /// Returns the shape: the first axis counts the samples, or, in a variable field, the elements of all samples
     /// ([`BatchField::shape`](crate::BatchField::shape)).
     #[must_use]
     pub fn shape(&self) -> &'a [usize] {
         &self.field.shape
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn samples(&self) -> usize {
         self.samples
     }
 
-    /// The bytes of all samples, in C order, with their padding if they have some.
+    /// Returns the bytes of all samples in C order, including padding.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         let bytes = self.field.shape.iter().product::<usize>() * self.field.dtype.bytes();
         &self.slot[self.column.offset()..][..bytes]
     }
 
-    /// The elements of all samples, in C order: of an array of [`shape`](Self::shape).
+    /// Returns the elements of all samples in C order, as an array of [`shape`](Self::shape).
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the field has another data type.
+    /// [`Error::InvalidArgument`] if the field has another data type.
     pub fn view<T: Element>(&self) -> Result<&'a [T]> {
         self.typed(self.bytes())
     }
 
-    /// The elements of the sample in row `row`, in C order and without padding.
+    /// Returns the elements of the sample in row `row`, in C order and without padding.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the field has another data type, or the batch no such row.
+    /// [`Error::InvalidArgument`] if the field has another data type, or the batch has no such row.
     pub fn sample<T: Element>(&self, row: usize) -> Result<&'a [T]> {
         self.check_row(row)?;
         self.typed(&self.slot[self.column.sample(self.slot, row)])
     }
 
-    /// The shape of the sample in row `row`, without padding.
+    /// Returns the shape of the sample in row `row`, without padding.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the batch has no such row.
+    /// [`Error::InvalidArgument`] if the batch has no such row.
     pub fn sample_shape(&self, row: usize) -> Result<Vec<usize>> {
         self.check_row(row)?;
         let (element, bytes_per_element) = match self.column {
@@ -99,17 +99,17 @@ impl<'a> FieldView<'a> {
         Ok([&[bytes.checked_div(bytes_per_element).unwrap_or(0)], element].concat())
     }
 
-    /// Sample by sample its elements, as [`sample`](Self::sample) gives them.
+    /// Returns an iterator over each sample's elements, as [`sample`](Self::sample) returns them.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the field has another data type.
+    /// [`Error::InvalidArgument`] if the field has another data type.
     pub fn rows<T: Element>(&self) -> Result<impl ExactSizeIterator<Item = &'a [T]> + use<'a, T>> {
         let view = *self;
         view.view::<T>()?;
         Ok((0..self.samples).map(move |row| view.sample(row).expect("the data type is right, and the row is there")))
     }
 
-    /// By row, the number of elements of the samples of a variable field; nothing for one of fixed size.
+    /// Returns the number of elements of each sample of a variable field, by row, or None for a field of fixed size.
     #[must_use]
     pub fn lengths(&self) -> Option<Vec<usize>> {
         let bytes_per_element = match self.column {

@@ -1,58 +1,59 @@
-//! What the consumer and a worker process say to each other: one descriptor each, with what is longer beside it.
+//! Messages between the consumer and a worker process: one descriptor each, with longer data stored separately.
 
 use std::ops::Range;
 
-/// What a worker is asked to do.
+/// The kind of a worker's task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskKind {
     /// Fetch one batch, and answer.
     Fetch,
-    /// Begin another epoch. There is no answer.
+    /// Start another epoch. There is no answer.
     Resume,
-    /// End: there is no more work. There is no answer.
+    /// Stop: there is no more work. There is no answer.
     Stop,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is there.
+    /// The batch is ready.
     Batch,
-    /// Fetching it failed.
+    /// The fetch failed.
     Failed,
     /// The worker's stream has ended.
     Ended,
 }
 
-/// Which batch: those of an epoch that was left are told apart from those of the next.
+/// Identifies a batch, so that batches of an abandoned epoch are distinguishable from those of the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchNumber {
-    /// The number of the epoch, counted by whoever asks.
+    /// The number of the epoch, counted by the sender of the request.
     pub epoch: u64,
     /// The number of the batch in the epoch.
     pub batch_in_epoch: u64,
 }
 
-/// A request: the kind of task, what belongs to it (pickled indices, for example), and where the batch may be written.
+/// A request: the kind of task, the data that belongs to it (pickled indices, for example), and where to write the
+/// batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) kind: TaskKind,
     pub(crate) number: BatchNumber,
     pub(crate) payload: Range<usize>,
     pub(crate) room: Range<usize>,
-    /// New spare room, from this request on; empty when the worker keeps the one it has.
+    /// New spare room from this request on; empty if the worker keeps its current one.
     pub(crate) spare: Range<usize>,
 }
 
-/// An answer: a range of the segment, in which the tensors lie first, then their table, then the envelope.
+/// An answer: a range of the segment that contains the tensors, then their table, then the envelope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) outcome: Outcome,
     pub(crate) number: BatchNumber,
-    /// In nanoseconds of the monotonic clock: among the answers of several workers, the first comes first.
+    /// In nanoseconds of the monotonic clock, to order the answers of several workers.
     pub(crate) at: u64,
     pub(crate) used: Range<usize>,
-    /// From the start of what is used: where the table starts, and where the envelope.
+    /// Offsets of the table and of the envelope from the start of the used range.
     pub(crate) table: usize,
     pub(crate) envelope: usize,
 }
@@ -99,7 +100,7 @@ impl Reply {
         [head(code, self.number.epoch), self.number.batch_in_epoch, at, start, end, table, envelope, 0]
     }
 
-    /// Nothing when the words make no sense: a worker's memory may have been overwritten by its own code.
+    /// Returns None if the words are invalid: a worker's code may have overwritten its memory.
     pub(crate) fn from_words(words: [u64; 8]) -> Option<Self> {
         let outcome = match words[0] & 0xff {
             1 => Outcome::Batch,
@@ -123,7 +124,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_the_words_an_answer_lies_in_itself(words in any::<[u64; 8]>(), code in 0..5_u64, shift in 0..64_u32) {
-            // Small numbers too: of large ones hardly any are in order.
+            // Test small numbers too: large ones are hardly ever in ascending order.
             let mut words = words.map(|word| word >> shift);
             words[0] = words[0] & !0xff | code;
             if let Some(reply) = Reply::from_words(words) {

@@ -1,9 +1,9 @@
-//! WHEN it happens: batches are fetched ahead of the consumer and handed over in order.
+//! When batches are fetched: ahead of the consumer, which receives them in order.
 //!
-//! [`Fetch`] is the only trait that the pipeline knows: one [`IndexBatch`] in, one filled [`Batch`] (or what else a batch is
-//! made into) out. [`Prefetch`] keeps a window of them, on the [`Pool`] or on the calling thread, whichever is sooner, and has the blocks that later ones
-//! need read ahead. [`Workers`] and [`WorkerEnd`] are the two ends of what a consumer shares with worker processes, which
-//! run other people's code.
+//! [`Fetch`] is the only trait that the pipeline uses: one [`IndexBatch`] in, one filled [`Batch`] (or a batch of
+//! another type) out. [`Prefetch`] keeps a window of them, fetched on the [`Pool`] or on the calling thread, whichever
+//! is faster, and reads the blocks of later batches ahead. [`Workers`] and [`WorkerEnd`] are the two ends of the memory
+//! shared with worker processes, which run user code.
 
 mod answer_wait;
 mod batch;

@@ -9,7 +9,7 @@ use crate::error::discard_panic;
 use crate::memory::{PerProcess, generation};
 use crate::{Error, Result};
 
-/// A number of threads, started at the first task and not before, and started anew in a forked child.
+/// A number of threads, started at the first task, and started again in a forked child.
 ///
 /// # Example
 /// ```
@@ -22,19 +22,19 @@ use crate::{Error, Result};
 pub struct Pool {
     threads: usize,
     started: PerProcess<Mutex<Option<ThreadPool>>>,
-    /// Somebody else's threads, and the generation of the process that they are in.
+    /// Threads supplied by the caller, and the generation of the process that they belong to.
     given: Option<(u64, Arc<ThreadPool>)>,
 }
 
 impl Pool {
-    /// A pool of `threads` threads (at least one), none of which runs yet.
+    /// Returns a pool of `threads` threads (at least one), none of which is running yet.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         Self { threads: threads.max(1), started: PerProcess::new(), given: None }
     }
 
-    /// The threads of `pool`, which may have other work beside this. A forked child, which does not have them, starts as many
-    /// of its own.
+    /// Returns a pool that uses the threads of `pool`, which may also do other work. A forked child, which does not
+    /// have them, starts the same number of its own.
     ///
     /// # Example
     /// ```
@@ -48,7 +48,7 @@ impl Pool {
         Self { threads: pool.current_num_threads(), started: PerProcess::new(), given: Some((generation(), pool)) }
     }
 
-    /// The number of threads.
+    /// Returns the number of threads.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
@@ -57,10 +57,11 @@ impl Pool {
     /// Runs `task` on one of the threads, soon.
     ///
     /// # Errors
-    /// [`Error::Threads`] when the operating system starts no threads.
+    /// [`Error::Threads`] if the operating system starts no threads.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
         if let Some(pool) = self.given() {
-            // From one of its own threads too, the batch that is asked for first is begun first.
+            // In FIFO order even when called from one of its own threads, so that the batch requested first is started
+            // first.
             pool.spawn_fifo(task);
             return Ok(());
         }
@@ -73,7 +74,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether the calling thread is one of its own: there it must not wait for what others of its tasks do.
+    /// True if the calling thread belongs to the pool: it must then not wait for the pool's other tasks.
     pub(super) fn has_current_thread(&self) -> bool {
         if let Some(pool) = self.given() {
             return pool.current_thread_index().is_some();
@@ -82,12 +83,13 @@ impl Pool {
         started.as_ref().is_some_and(|pool| pool.current_thread_index().is_some())
     }
 
-    /// Whether the calling thread is one of a pool that was given: it can do what it would wait for.
+    /// True if the calling thread belongs to a supplied pool, and can run the task that it would wait for.
     pub(super) fn can_help(&self) -> bool {
         self.given().is_some_and(|pool| pool.current_thread_index().is_some())
     }
 
-    /// Runs a task that no thread has begun, and says whether there was one; never where it can't [help](Self::can_help).
+    /// Runs a task that no thread has started; returns true if there was one. Never runs a task if
+    /// [`can_help`](Self::can_help) is false.
     pub(super) fn help(&self) -> bool {
         self.given().is_some_and(|pool| pool.yield_now() == Some(Yield::Executed))
     }
@@ -100,8 +102,8 @@ impl Pool {
         ThreadPoolBuilder::new()
             .num_threads(self.threads)
             .thread_name(|thread| format!("sluice-fetch-{thread}"))
-            // A fetch catches what the user's code panics with. Without this a waker that panics, or the end of a batch that
-            // nobody took, would end the process.
+            // A fetch catches panics in user code. Without this handler, a panic in a waker, or in dropping a batch
+            // that was not taken, would end the process.
             .panic_handler(discard_panic)
             .build()
             .map_err(|error| Error::Threads { threads: self.threads, reason: error.to_string() })
@@ -110,7 +112,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // In a forked child nobody is there to be ended, and a lock inside may have been held at the fork.
+        // In a forked child there are no threads to stop, and a lock inside may have been held at the fork.
         if let Some((of, pool)) = self.given.take()
             && of != generation()
         {

@@ -20,27 +20,27 @@ use crate::Result;
 use crate::error::ignore_panic;
 use crate::memory::generation;
 
-/// The patience of a consumer whose own is more than a clock can count.
+/// The patience used when the consumer's own timeout is too long for a clock.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
-/// So many batches does a thread fetch that was called: then others have their turn who share the threads.
+/// Batches that a woken thread fetches before it yields to other users of the pool.
 const MOST_OF_A_CALL: usize = 64;
 
-/// In which order batches reach the consumer.
+/// The order in which batches reach the consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delivery {
     /// In the order in which they were pushed.
     #[default]
     InOrder,
-    /// As they are completed, so that a slow one holds up no other.
+    /// As they are completed, so that a slow batch does not delay the others.
     AsCompleted,
 }
 
 /// A batch of the window.
 enum Entry {
-    /// Nobody has begun to fetch it; the consumer does when its turn comes.
+    /// Its fetch has not started; the consumer fetches it when its turn comes.
     Waiting(Arc<IndexBatch>),
-    /// A thread has it, under this ticket, or takes it if the consumer does not come first.
+    /// A thread is fetching it under this ticket, or will fetch it unless the consumer does so first.
     Started(u64, Arc<IndexBatch>),
 }
 
@@ -56,23 +56,24 @@ impl Entry {
     }
 }
 
-/// Who fetches the next batch.
+/// The party that fetches the next batch.
 enum Turn {
-    /// The consumer, who takes the first of the window.
+    /// The consumer, which takes the first batch of the window.
     Here,
-    /// A thread, under this ticket, or whichever is first.
+    /// A thread: under this ticket, or the first to finish if None.
     Of(Option<u64>),
 }
 
-/// What a consumer pushed and has not popped yet. Owned by one consumer thread at a time.
+/// Batches that a consumer has pushed and not popped yet. Owned by one consumer thread at a time.
 ///
-/// With a pool, batches are fetched on its threads as soon as they are pushed, unless they cost little, which is measured all
-/// along: what takes about as long as to wake a thread is fetched by whoever is awake, a thread or the consumer, and what takes
-/// less, or all without a pool, by the consumer when it is popped. How many are ahead is the consumer's choice:
-/// it pushes as many as it wants. Dropping the window leaves running fetches to end by themselves, and waits for none: who
-/// drops it may hold what they need to end (Python's lock, say). [`join`](Self::join) waits for them.
+/// With a pool, threads start to fetch batches as soon as they are pushed, unless fetching is cheap, which is measured
+/// continuously. A batch that takes about as long as waking a thread is fetched by an awake thread or by the consumer,
+/// whichever is first. A cheaper batch, or any batch without a pool, is fetched by the consumer when it is popped. The
+/// consumer decides how many batches are ahead by how many it pushes. Dropping the window lets running fetches finish
+/// by themselves and does not wait for them, because the caller may hold what they need to finish (Python's lock, for
+/// example). [`join`](Self::join) waits for them.
 ///
-/// What fetches and runs may borrow what lives as long as `'scope`.
+/// The fetch and its threads may borrow values that live as long as `'scope`.
 pub struct Prefetch<'scope, B = Batch> {
     fetch: Arc<dyn Fetch<B> + 'scope>,
     threads: Option<Arc<dyn Spawn<'scope> + 'scope>>,
@@ -86,14 +87,14 @@ pub struct Prefetch<'scope, B = Batch> {
 }
 
 impl Prefetch<'static> {
-    /// An empty window over `fetch`.
+    /// Returns an empty window over `fetch`.
     #[must_use]
     pub fn new(fetch: Arc<dyn Fetch>, pool: Option<Arc<Pool>>, delivery: Delivery) -> Self {
         Self::over(fetch, pool.map(|pool| pool as Arc<dyn Spawn<'static>>), delivery)
     }
 
-    /// Has the sizes of batches told to `bytes_ahead`, and those counted there that are ready. How many may be under way the
-    /// consumer asks it.
+    /// Reports the sizes of batches to `bytes_ahead`, and counts batches that are ready there. The consumer asks
+    /// `bytes_ahead` how many batches may be in flight.
     #[must_use]
     pub fn with_bytes_ahead(mut self, bytes_ahead: Arc<BytesAhead>) -> Self {
         self.work = Arc::new(self.work.anew().counted(bytes_ahead, Batch::slot_bytes));
@@ -102,7 +103,7 @@ impl Prefetch<'static> {
 }
 
 impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
-    /// An empty window over `fetch`, on these threads.
+    /// Returns an empty window over `fetch`, on these threads.
     pub(crate) fn over(
         fetch: Arc<dyn Fetch<B> + 'scope>,
         threads: Option<Arc<dyn Spawn<'scope> + 'scope>>,
@@ -121,13 +122,13 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         }
     }
 
-    /// The number of batches pushed and not popped.
+    /// Returns the number of batches that are pushed and not popped.
     #[must_use]
     pub fn len(&self) -> usize {
         self.window.len()
     }
 
-    /// Whether there is nothing to pop.
+    /// True if there is nothing to pop.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.window.is_empty()
@@ -136,19 +137,20 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
     /// Adds a batch at the end of the window. Never waits.
     ///
     /// # Errors
-    /// [`Error::Threads`](crate::Error::Threads) when the pool can't be started; the batch is then not in the window.
+    /// [`Error::Threads`](crate::Error::Threads) if the pool cannot be started; the batch is then not in the window.
     pub fn push(&mut self, batch: IndexBatch) -> Result<()> {
         self.enter_process();
         self.window.push_back(Entry::Waiting(Arc::new(batch)));
         self.start_waiting().inspect_err(|_| drop(self.window.pop_back()))
     }
 
-    /// Has the blocks announced that the batches behind `batch` need, which was pushed last; they are numbered as they come.
-    /// `look` puts some indices of a batch into a vector, evenly spread over it; none where there is no such batch. Never
-    /// waits, and does nothing for a dataset without blocks.
+    /// Announces the blocks that the batches after `batch`, the last one pushed, need; batches are numbered in order.
+    /// `look` puts some indices of a batch into a vector, evenly spread over the batch, or none if there is no such
+    /// batch. Never waits, and does nothing for a dataset without blocks.
     pub fn look_ahead(&mut self, batch: usize, mut look: impl FnMut(usize, &mut Vec<usize>)) {
         let under_way = ((batch + 1).saturating_sub(self.window.len()), batch);
-        // Nothing is read by it, so a panic in it is nobody's error; who reads these blocks or indices will meet it.
+        // Announcing reads no samples, so a panic here belongs to no batch; a later read of the same blocks or indices
+        // will meet it.
         ignore_panic(|| {
             if let Some(blocks) = self.fetch.blocks() {
                 self.blocks_ahead.advance(blocks, under_way, &mut look);
@@ -156,10 +158,10 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         });
     }
 
-    /// Takes the next batch out of the window: what was asked for, and what came of it. Nothing when `patience` ran out
-    /// first (the batch then stays in the window), or the window is empty.
+    /// Removes the next batch from the window and returns its request and its result. Returns None if the window is
+    /// empty, or if `patience` runs out first (the batch then stays in the window).
     ///
-    /// An error is this batch's alone: the next `pop` goes on with the next one.
+    /// An error affects only this batch: the next `pop` continues with the next one.
     pub fn pop(&mut self, patience: Duration) -> Option<(IndexBatch, Result<B>)> {
         self.enter_process();
         let wanted = match self.turn()? {
@@ -170,7 +172,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         self.help(wanted);
         let now = Instant::now();
         let deadline = match self.delivery {
-            // While a slow batch is on a thread, one that nobody has begun must not wait for it.
+            // While a thread fetches a slow batch, a batch that has not started must not wait for it.
             Delivery::AsCompleted if self.window.iter().any(|entry| !entry.is_started()) => now,
             _ => now.checked_add(patience).unwrap_or_else(|| now + FOR_EVER),
         };
@@ -181,8 +183,8 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         Some(self.arrived(ticket, batch))
     }
 
-    /// The next batch, taken out of the window, if the caller has to fetch it and that may take long: apart from the window,
-    /// which may be used meanwhile.
+    /// Removes and returns the next batch if the caller must fetch it and that may take long. The caller fetches it
+    /// separately from the window, which may be used meanwhile.
     #[cfg(feature = "python")]
     pub(crate) fn take_long(&mut self) -> Option<Unfetched<'scope, B>> {
         self.enter_process();
@@ -193,8 +195,8 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         Some(Unfetched { fetch: Arc::clone(&self.fetch), work: Arc::clone(&self.work), indices })
     }
 
-    /// As [`pop`](Self::pop) without waiting: `context` is woken when the next batch has come. A batch that no thread has
-    /// begun is fetched here and now. Feature `futures`.
+    /// Like [`pop`](Self::pop) without waiting: wakes `context` when the next batch has arrived. A batch that no thread
+    /// has started is fetched immediately by the caller. Feature `futures`.
     #[cfg(feature = "futures")]
     pub fn poll_pop(&mut self, context: &mut Context<'_>) -> Poll<Option<(IndexBatch, Result<B>)>> {
         self.enter_process();
@@ -214,8 +216,8 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         }
     }
 
-    /// While the batch of `wanted` has not come, fetches what no thread has begun: that batch, or the next, which the consumer
-    /// would soon wait for. Threads are called where there is more of it.
+    /// While the batch of `wanted` has not arrived, fetches batches that no thread has started: that one, or the next,
+    /// which the consumer would soon wait for. Wakes threads if more work remains.
     fn fetch_unclaimed(&self, wanted: Option<u64>) {
         let Some(wanted) = wanted else { return };
         while !self.work.reorder.has(Some(wanted)) {
@@ -225,7 +227,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         }
     }
 
-    /// Has one more thread take what nobody has begun, if there is such, and a processor for the thread.
+    /// Wakes one more thread to take unstarted batches, if there are any and a processor is free.
     fn call_thread(&self) {
         let Some(threads) = &self.threads else { return };
         if !self.work.unclaimed.wants_thread(threads.threads().min(spare_processors())) {
@@ -241,19 +243,20 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
             work.unclaimed.gone();
         }));
         if called.is_err() {
-            // The consumer does it all, then.
+            // The consumer then does all the work.
             self.work.unclaimed.gone();
         }
     }
 
-    /// On a thread of the pool: does what it would wait for, which nobody else may be there to do.
+    /// On a thread of the pool: runs the tasks that this thread would wait for, because possibly no other thread can
+    /// run them.
     fn help(&self, wanted: Option<u64>) {
         if let Some(threads) = self.threads.as_ref().filter(|threads| threads.can_help()) {
             while !self.work.reorder.has(wanted) && threads.help() {}
         }
     }
 
-    /// Who fetches the batch that is next; nothing where there is none.
+    /// Returns the party that fetches the next batch, or None if there is none.
     fn turn(&self) -> Option<Turn> {
         Some(match (self.delivery, self.window.front()?) {
             (Delivery::InOrder, Entry::Waiting(_)) => Turn::Here,
@@ -263,7 +266,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         })
     }
 
-    /// Takes the entry of `ticket`, whose batch has come, out of the window.
+    /// Removes the entry of `ticket`, whose batch has arrived, from the window.
     fn arrived(&mut self, ticket: u64, batch: Result<B>) -> (IndexBatch, Result<B>) {
         let place = self.window.iter().position(|entry| matches!(entry, Entry::Started(of, _) if *of == ticket));
         let entry = place.and_then(|place| self.window.remove(place));
@@ -271,18 +274,18 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
         (Arc::unwrap_or_clone(indices), batch)
     }
 
-    /// Fetches the entry at `place`, which waits, on the calling thread.
+    /// Fetches the waiting entry at `place` on the calling thread.
     fn fetch_here(&mut self, place: usize) -> (IndexBatch, Result<B>) {
         let indices = self.window.remove(place).expect("the caller has seen an entry").into_indices();
         let batch = self.work.fetch_here(&*self.fetch, &indices);
         (Arc::unwrap_or_clone(indices), batch)
     }
 
-    /// Hands what waits to the pool, if there is one and the batches are worth it.
+    /// Hands waiting batches to the pool, if there is one and the batches are worth it.
     fn start_waiting(&mut self) -> Result<()> {
         let Some(threads) = &self.threads else { return Ok(()) };
         let worth = self.work.pace.worth();
-        // As they are completed, the consumer finds one that nobody has begun by itself.
+        // With this delivery the consumer itself finds batches that have not started.
         let finds = self.delivery == Delivery::AsCompleted;
         if worth == Worth::Nothing || (worth == Worth::ThreadAwake && finds) {
             return Ok(());
@@ -307,7 +310,7 @@ impl<'scope, B: Send + 'scope> Prefetch<'scope, B> {
     }
 }
 
-/// A batch that was taken out of its window before it was fetched.
+/// A batch that was removed from its window before it was fetched.
 #[cfg(feature = "python")]
 pub(crate) struct Unfetched<'scope, B> {
     fetch: Arc<dyn Fetch<B> + 'scope>,
@@ -317,16 +320,17 @@ pub(crate) struct Unfetched<'scope, B> {
 
 #[cfg(feature = "python")]
 impl<B> Unfetched<'_, B> {
-    /// Fetches it: what was asked for, and what came of it.
+    /// Fetches the batch; returns its request and its result.
     pub(crate) fn fetch(self) -> (IndexBatch, Result<B>) {
         let batch = self.work.fetch_here(&*self.fetch, &self.indices);
         (Arc::unwrap_or_clone(self.indices), batch)
     }
 }
 
-/// The processors that the consumer leaves. To ask for them takes longer than a batch.
+/// Returns the number of processors that the consumer leaves free. The system call takes longer than a batch, so its
+/// result is cached.
 fn spare_processors() -> usize {
-    // Not a lock, which might be held at a fork. 0 while nobody has asked.
+    // An atomic, because a lock might be held at a fork. 0 until the first query.
     static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
     let mut processors = PROCESSORS.load(Ordering::Relaxed);
     if processors == 0 {
@@ -337,8 +341,9 @@ fn spare_processors() -> usize {
 }
 
 impl<B> Prefetch<'_, B> {
-    /// Forgets what was pushed: of that nothing begins any more, and what runs has ended when this returns. Called on a thread
-    /// of the pool itself it waits for nothing: what it would wait for may be what was interrupted to run the caller.
+    /// Discards the pushed batches: none of them starts any more, and running fetches have finished when this returns.
+    /// When called on a thread of the pool, it does not wait, because the fetch to wait for may be the one that was
+    /// interrupted to run the caller.
     pub fn join(&mut self) {
         self.enter_process();
         self.tasks.cancel();
@@ -350,14 +355,14 @@ impl<B> Prefetch<'_, B> {
         (self.tasks, self.work) = (Arc::default(), Arc::new(self.work.anew()));
     }
 
-    /// In a forked child the threads that had begun are gone, and so may be the holder of a lock: begin again.
+    /// Starts over in a forked child, where the running threads do not exist, and a lock's holder may be missing too.
     fn enter_process(&mut self) {
         let generation = generation();
         if self.generation == generation {
             return;
         }
         self.generation = generation;
-        // Leaked, not dropped: a lock inside may have been held at the fork.
+        // Leaked instead of dropped: a lock inside may have been held at the fork.
         let anew = Arc::new(self.work.anew());
         std::mem::forget(std::mem::replace(&mut self.work, anew));
         std::mem::forget(std::mem::take(&mut self.tasks));
@@ -371,7 +376,7 @@ impl<B> Prefetch<'_, B> {
 
 impl<B> Drop for Prefetch<'_, B> {
     fn drop(&mut self) {
-        // In a forked child there is none that could begin, and the lock inside may have been held at the fork.
+        // In a forked child no task could start, and the lock inside may have been held at the fork.
         if self.generation == generation() {
             self.tasks.cancel();
             self.work.reorder.close();

@@ -1,4 +1,4 @@
-//! [`ReadAhead`]: a stream that is read on a thread of its own, a bounded number of bytes ahead of its consumer.
+//! [`ReadAhead`]: a stream that a separate thread reads a bounded number of bytes ahead of its consumer.
 
 use std::collections::VecDeque;
 use std::process;
@@ -13,17 +13,17 @@ use crate::error::catch;
 use crate::memory::Slab;
 use crate::{Error, Result, SampleBlock, Schema, TypedField};
 
-/// Samples are passed on in blocks of so many bytes, or sooner when somebody waits for them.
+/// Samples are handed over in blocks of this many bytes, or sooner if the consumer is waiting.
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_SAMPLES: usize = 1024;
 
-/// One who is told to end does so within this time, unless a file system hangs.
+/// A reading thread that is told to stop does so within this time, unless a file system hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The samples of one part of an [`IterableDataset`], in their order. For one consumer.
+/// The samples of one part of an [`IterableDataset`], in order. For one consumer.
 ///
-/// The thread that reads begins when it is first waited for, and ends when this is dropped: what it reads from is closed by
-/// then. A forked child can't go on with it.
+/// The reading thread starts at the first wait, and stops when this is dropped; by then, everything that it read from
+/// is closed. A forked child cannot continue it.
 ///
 /// # Example
 /// ```
@@ -46,26 +46,26 @@ pub struct ReadAhead {
     thread: Option<Reading>,
     fields: Arc<Vec<TypedField>>,
     schema: Schema,
-    /// What has come and was not taken, and how much of the first block was.
+    /// Blocks that have arrived and were not taken, and how much of the first one was taken.
     blocks: VecDeque<SampleBlock>,
     taken: usize,
     samples: usize,
     left_out: Vec<String>,
     has_ended: bool,
-    /// What went wrong, for everybody who asks again.
+    /// The error, kept for every later call.
     failure: Option<Failure>,
 }
 
-/// The thread, as its consumer sees it.
+/// The reading thread, as its consumer sees it.
 struct Reading {
     shared: Arc<Shared>,
     stop: StopSignal,
     thread: thread::JoinHandle<()>,
-    /// The process that it is in.
+    /// The process in which the thread runs.
     process: u32,
 }
 
-/// What has gone wrong: the error itself until somebody was told, then its text.
+/// A failure: the error itself until it was returned once, then its text.
 enum Failure {
     New(Error),
     Told(String),
@@ -82,7 +82,7 @@ struct State {
     fields: Option<Arc<Vec<TypedField>>>,
     blocks: VecDeque<SampleBlock>,
     bytes: usize,
-    /// So many more samples the consumer waits for now.
+    /// The number of samples that the consumer is waiting for.
     awaited: usize,
     outcome: Option<Result<()>>,
     is_over: bool,
@@ -99,7 +99,7 @@ impl Shared {
 }
 
 impl ReadAhead {
-    /// Reads `part` of `dataset` behind `from`, some `bytes_ahead` bytes ahead.
+    /// Reads `part` of `dataset` from position `from` on, about `bytes_ahead` bytes ahead.
     pub fn new(dataset: Arc<dyn IterableDataset>, part: StreamPart, from: StreamPosition, bytes_ahead: usize) -> Self {
         Self {
             dataset,
@@ -118,24 +118,24 @@ impl ReadAhead {
         }
     }
 
-    /// The fields of the samples; known as soon as the first of them, or the end, has come.
+    /// Returns the fields of the samples, known once the first sample, or the end, has arrived.
     #[must_use]
     pub fn fields(&self) -> &[TypedField] {
         &self.fields
     }
 
-    /// The schema of the samples; known when their fields are.
+    /// Returns the schema of the samples, known when their fields are.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Waits until `samples` samples have come, or fewer and the end, for `limit` at most; says how many there are, if it
-    /// has not waited in vain.
+    /// Waits up to `limit` until `samples` samples, or fewer and the end, have arrived. Returns how many are available,
+    /// or None if the time ran out.
     ///
     /// # Errors
-    /// Those of the stream, when all that came before them was taken; [`Error::State`] in a forked child, and when it has
-    /// failed before.
+    /// The stream's error, after all samples before it were taken; [`Error::State`] in a forked child, and if the
+    /// stream has failed before.
     pub fn wait(&mut self, samples: usize, limit: Duration) -> Result<Option<usize>> {
         if self.samples < samples && !self.has_ended {
             self.collect(samples, limit)?;
@@ -167,7 +167,7 @@ impl ReadAhead {
             let reason = "this iterator was made by the process that this one was forked from: make another".into();
             return Err(Error::State { reason });
         }
-        // A time that no clock can reach is no limit.
+        // A deadline that the clock cannot represent is no limit.
         let deadline = Instant::now().checked_add(limit);
         let mut state = reading.shared.lock();
         loop {
@@ -195,7 +195,7 @@ impl ReadAhead {
                 }
                 Some(Err(error)) => {
                     self.has_ended = true;
-                    // What came before it comes first.
+                    // Samples that arrived before the failure are returned first.
                     self.failure = Some(Failure::New(error));
                     return Ok(());
                 }
@@ -228,11 +228,11 @@ impl ReadAhead {
         Ok(Reading { shared, stop, thread, process: process::id() })
     }
 
-    /// The next samples, of which [`wait`](Self::wait) has said that they are there: laid out by `collate` in a slot of
-    /// `slab`, and the position behind each. They stay the next ones until they are [taken](Self::take).
+    /// Returns the next samples, which [`wait`](Self::wait) has reported as available, laid out by `collate` in a slot
+    /// of `slab`, and the stream position after each. They remain the next samples until they are [taken](Self::take).
     ///
     /// # Errors
-    /// There is no memory for them, or they can't be laid out.
+    /// If there is no memory for them, or they cannot be laid out.
     pub fn batch(&self, samples: usize, collate: &dyn Collate, slab: &Slab) -> Result<(Batch, Vec<StreamPosition>)> {
         let samples = samples.min(self.samples);
         let rows: Vec<(usize, usize)> = self
@@ -253,17 +253,17 @@ impl ReadAhead {
         Ok((batch, positions))
     }
 
-    /// Whether a sample is there that was not taken.
+    /// True if a sample is available that was not taken.
     pub(super) fn has_sample(&self) -> bool {
         self.samples > 0
     }
 
-    /// The next sample, where there is one: the block that it is in, and its row.
+    /// Returns the next sample, if there is one: its block, and its row in the block.
     pub(crate) fn next(&self) -> Option<(&SampleBlock, usize)> {
         self.blocks.iter().find(|block| !block.is_empty()).map(|block| (block, self.taken))
     }
 
-    /// Takes so many samples.
+    /// Takes `samples` samples.
     pub fn take(&mut self, samples: usize) {
         let samples = samples.min(self.samples);
         self.samples -= samples;
@@ -274,13 +274,13 @@ impl ReadAhead {
         }
     }
 
-    /// What was left out of what has come since this was asked last, a line for each.
+    /// Returns one line for each item skipped since the last call.
     pub fn left_out(&mut self) -> Vec<String> {
         std::mem::take(&mut self.left_out)
     }
 }
 
-/// Reads a stream to its end, or until nobody wants more.
+/// Reads a stream to its end, or until the consumer stops.
 fn read_all(stream: &mut dyn SampleStream, shared: &Shared, stop: &StopSignal, ahead: usize) -> Result<()> {
     let fields = Arc::new(stream.fields().to_vec());
     let room = fields.len();
@@ -306,7 +306,7 @@ fn read_all(stream: &mut dyn SampleStream, shared: &Shared, stop: &StopSignal, a
     }
 }
 
-/// Puts a block behind those that are not taken yet, when there is room for it.
+/// Appends a block to those that were not taken yet, once there is room for it.
 fn pass_on(block: &mut SampleBlock, fields: usize, shared: &Shared, stop: &StopSignal, ahead: usize) {
     if block.is_empty() && block.left_out().is_empty() {
         return;
@@ -316,7 +316,7 @@ fn pass_on(block: &mut SampleBlock, fields: usize, shared: &Shared, stop: &StopS
     while state.bytes > 0 && state.bytes.saturating_add(block.bytes()) > ahead && !stop.is_set() {
         state = shared.wait(state, PATIENCE);
     }
-    // Samples of no bytes count too.
+    // Samples without bytes count too.
     state.bytes += block.bytes() + block.len();
     state.blocks.push_back(block);
     shared.changed.notify_all();
@@ -326,7 +326,7 @@ impl Drop for ReadAhead {
     fn drop(&mut self) {
         let Some(reading) = self.thread.take() else { return };
         if reading.process != process::id() {
-            // A forked child has neither the thread nor what it was in the middle of, which may be this lock.
+            // A forked child has neither the thread nor its unfinished work, which may include this lock.
             std::mem::forget(reading);
             return;
         }

@@ -1,4 +1,4 @@
-//! [`Reorder`]: where threads leave their batches, and the consumer waits for the one it wants.
+//! [`Reorder`]: threads put batches here, and the consumer waits for the one that it needs.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -11,10 +11,10 @@ use super::Held;
 use crate::Result;
 use crate::error::ignore_panic;
 
-/// What came of a ticket, and how it is counted until the consumer takes it.
+/// The result of a ticket, and its count in the bytes ahead, held until the consumer takes it.
 type Arrival<B> = (Result<B>, Option<Held>);
 
-/// Fetched batches by ticket. A ticket is put exactly once, and that wakes the consumer.
+/// Fetched batches by ticket. Each ticket is put exactly once, which wakes the consumer.
 pub(super) struct Reorder<B> {
     ready: Mutex<Ready<B>>,
     arrived: Condvar,
@@ -23,7 +23,7 @@ pub(super) struct Reorder<B> {
 struct Ready<B> {
     batches: BTreeMap<u64, Arrival<B>>,
     is_closed: bool,
-    /// Who is to be told, and of which ticket, or of any.
+    /// The waker to notify, and the ticket that it waits for, or None for any ticket.
     #[cfg(feature = "futures")]
     waiting: Option<(Option<u64>, Waker)>,
 }
@@ -55,7 +55,7 @@ impl<B> Reorder<B> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the batch of `ticket`. Called from the thread that fetched it.
+    /// Stores the batch of `ticket`. Called from the thread that fetched it.
     pub(super) fn put(&self, ticket: u64, batch: Result<B>, held: Option<Held>) {
         let mut ready = self.ready();
         if ready.is_closed {
@@ -66,32 +66,32 @@ impl<B> Reorder<B> {
         let waiting = ready.waiting.take_if(|(wanted, _)| wanted.is_none_or(|wanted| wanted == ticket));
         drop(ready);
         self.arrived.notify_all();
-        // Behind the lock: a waker may run whoever waits here and now.
+        // Outside the lock: a waker may run the waiting task immediately.
         #[cfg(feature = "futures")]
         waiting.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Drops what is there and what is put from now on: the consumer takes nothing any more, and threads that have yet to find
-    /// out must not keep batches that long.
+    /// Drops the stored batches and all that are put later: the consumer takes no more, and threads that have not
+    /// noticed yet must not keep batches until they do.
     pub(super) fn close(&self) {
         let mut ready = self.ready();
         ready.is_closed = true;
         let batches = mem::take(&mut ready.batches);
-        // Behind the lock: these are values of the user's, whose end may panic.
+        // Outside the lock: dropping user values may panic.
         drop(ready);
         for batch in batches {
             ignore_panic(|| drop(batch));
         }
     }
 
-    /// Whether the batch of `wanted`, or of any ticket when that is `None`, is there.
+    /// True if the batch of `wanted`, or of any ticket if that is `None`, is stored.
     pub(super) fn has(&self, wanted: Option<u64>) -> bool {
         let ready = self.ready();
         wanted.map_or(!ready.batches.is_empty(), |ticket| ready.batches.contains_key(&ticket))
     }
 
-    /// Waits until the batch of `wanted`, or of any ticket when that is `None`, is there; nothing when `deadline` passes
-    /// first. Called from the consumer only.
+    /// Waits until the batch of `wanted`, or of any ticket if that is `None`, is stored; returns None if `deadline`
+    /// passes first. Called only by the consumer.
     pub(super) fn take(&self, wanted: Option<u64>, deadline: Instant) -> Option<(u64, Result<B>)> {
         let mut ready = self.ready();
         loop {
@@ -103,7 +103,7 @@ impl<B> Reorder<B> {
         }
     }
 
-    /// As [`take`](Self::take), but where it would wait `waker` is woken when the batch is there.
+    /// Like [`take`](Self::take), but instead of waiting, it arranges for `waker` to be woken when the batch is stored.
     #[cfg(feature = "futures")]
     pub(super) fn poll(&self, wanted: Option<u64>, waker: &Waker) -> Option<(u64, Result<B>)> {
         let mut ready = self.ready();

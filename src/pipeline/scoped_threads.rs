@@ -10,13 +10,13 @@ use crate::error::ignore_panic;
 use crate::memory::generation;
 use crate::{Error, Result};
 
-/// A thread without a task ends after this, and is started again for the next: a loader that was leaked must not keep its
+/// A thread without a task stops after this time, and is restarted for the next task: a leaked loader must not keep its
 /// scope from ending.
 const IDLE: Duration = Duration::from_secs(1);
 
 type Task<'scope> = Box<dyn FnOnce() + Send + 'scope>;
 
-/// A number of threads of a [`Scope`], started when there is something to do. They end with this, or when nothing has come for
+/// Threads of a [`Scope`], started when there is work. They stop when this is dropped, or when no task has arrived for
 /// a second.
 pub(crate) struct ScopedThreads<'scope, 'env: 'scope> {
     scope: &'scope Scope<'scope, 'env>,
@@ -32,7 +32,7 @@ struct Queue<'scope> {
 
 struct Tasks<'scope> {
     waiting: VecDeque<Task<'scope>>,
-    /// The threads that are there, and how many of them wait for a task.
+    /// The number of threads, and how many of them are waiting for a task.
     running: usize,
     ids: Vec<ThreadId>,
     idle: usize,
@@ -40,7 +40,7 @@ struct Tasks<'scope> {
 }
 
 impl<'scope, 'env> ScopedThreads<'scope, 'env> {
-    /// At most `threads` threads (at least one) of `scope`, none of which runs yet.
+    /// Returns up to `threads` threads (at least one) of `scope`, none of which is running yet.
     pub(crate) fn new(scope: &'scope Scope<'scope, 'env>, threads: usize) -> Self {
         let tasks = Tasks { waiting: VecDeque::new(), running: 0, ids: Vec::new(), idle: 0, closed: false };
         let queue = Arc::new(Queue { tasks: Mutex::new(tasks), changed: Condvar::new() });
@@ -61,7 +61,7 @@ impl<'scope> Spawn<'scope> for ScopedThreads<'scope, '_> {
         if tasks.idle <= tasks.waiting.len() && tasks.running < self.threads {
             match self.start() {
                 Ok(()) => tasks.running += 1,
-                // Fewer threads than were asked for are slower, and no reason to fail.
+                // Fewer threads than requested are slower, but not a reason to fail.
                 Err(error) if tasks.running == 0 => return Err(error),
                 Err(_) => {}
             }
@@ -77,7 +77,7 @@ impl<'scope> Spawn<'scope> for ScopedThreads<'scope, '_> {
     }
 
     fn has_current_thread(&self) -> bool {
-        // In a forked child the lock may be held for ever, and none of the threads is there.
+        // In a forked child the lock may be held forever, and none of the threads exists.
         self.generation == generation() && self.queue.tasks().ids.contains(&thread::current().id())
     }
 }
@@ -87,15 +87,15 @@ impl<'scope> Queue<'scope> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does.
+    /// The main loop of a thread.
     fn work(&self) {
         let mut tasks = self.tasks();
         tasks.ids.push(thread::current().id());
         loop {
             if let Some(task) = tasks.waiting.pop_front() {
                 drop(tasks);
-                // A fetch catches what the user's code panics with, but not what a waker or the end of a batch does that nobody
-                // took. A thread that ended of it would be counted for ever, and none be started in its place.
+                // A fetch catches panics in user code, but not those of a waker, or of dropping a batch that was not
+                // taken. A thread that ended this way would still be counted, so it would never be replaced.
                 ignore_panic(task);
                 tasks = self.tasks();
                 continue;
@@ -116,7 +116,7 @@ impl<'scope> Queue<'scope> {
 
 impl Drop for ScopedThreads<'_, '_> {
     fn drop(&mut self) {
-        // In a forked child the lock may be held for ever, and there is no thread to be told.
+        // In a forked child the lock may be held forever, and there is no thread to notify.
         if self.generation == generation() {
             self.queue.tasks().closed = true;
             self.queue.changed.notify_all();

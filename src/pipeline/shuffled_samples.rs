@@ -1,4 +1,4 @@
-//! [`ShuffledSamples`]: the samples of a stream that a shuffle buffer holds, as bytes.
+//! [`ShuffledSamples`]: the samples of a stream that are held in a shuffle buffer, as bytes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::memory::Slab;
 use crate::sampler::ShuffleBuffer;
 use crate::{Error, Result, SampleBlock, Schema};
 
-/// So many samples are waited for at once.
+/// Number of samples to wait for at once.
 const AT_ONCE: usize = 1024;
 
-/// What a [`ShuffleBuffer`] decides about, by its slots: samples that were read and did not come yet. Where that counts bytes, they
-/// are those of a sample's values.
+/// The samples of a [`ShuffleBuffer`]'s slots: those that were read and not yielded yet. If the buffer counts bytes, it
+/// counts those of a sample's values.
 ///
-/// Each is a copy of its bytes: what it was read with goes, and the memory is that of what is held.
+/// Each sample is a copy of its bytes, so the memory it was read with is freed, and only the held samples take memory.
 ///
 /// # Example
 /// ```
@@ -37,9 +37,9 @@ const AT_ONCE: usize = 1024;
 pub struct ShuffledSamples {
     /// By slot.
     held: Vec<Held>,
-    /// Those of the next batch.
+    /// The samples of the next batch.
     drawn: Vec<Held>,
-    /// Those that are read again, with their slots.
+    /// Samples that are being read again, with their slots.
     again: Vec<(usize, Held)>,
     read: u64,
     position: StreamPosition,
@@ -74,20 +74,21 @@ impl Held {
 }
 
 impl ShuffledSamples {
-    /// Of a stream of which `read` samples were read, up to `position`.
+    /// Returns an empty set for a stream from which `read` samples were read, up to `position`.
     ///
-    /// Its positions at `next_mark`, and then after every `every` samples, are kept until [`marks`](Self::marks) tells them.
+    /// Records its positions at `next_mark` and then after every `every` samples, until [`marks`](Self::marks) returns
+    /// them.
     #[must_use]
     pub fn new(read: u64, position: StreamPosition, every: u64, next_mark: u64) -> Self {
         let (held, drawn, again, marks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { held, drawn, again, read, position, has_ended: false, every: every.max(1), next_mark, marks }
     }
 
-    /// Draws the next samples by `buffer`, up to `samples` of them, and reads what that takes; says how many they are, unless
-    /// `limit` has passed. There are fewer at the end.
+    /// Draws up to `samples` samples with `buffer`, reading as needed. Returns their number, or None if `limit` has
+    /// passed. There are fewer at the end of the stream.
     ///
     /// # Errors
-    /// Those of `ahead`; [`Error::State`] when `buffer` does not decide about as many samples as are held.
+    /// Those of `ahead`; [`Error::State`] if the number of samples that `buffer` tracks differs from the number held.
     pub fn draw(
         &mut self,
         ahead: &mut ReadAhead,
@@ -95,7 +96,7 @@ impl ShuffledSamples {
         samples: usize,
         limit: Duration,
     ) -> Result<Option<usize>> {
-        // A buffer that was filled elsewhere: its slots are those of other samples, or of none.
+        // The buffer was filled elsewhere: its slots refer to other samples, or to none.
         let (decides, held) = (buffer.read().saturating_sub(buffer.yielded()), self.held.len());
         if decides != held as u64 {
             let reason = format!("the shuffle buffer decides about {decides} samples, but {held} are held");
@@ -116,8 +117,8 @@ impl ShuffledSamples {
         Ok(Some(self.drawn.len()))
     }
 
-    /// Reads on until `read` samples were read, and holds those of ordinals `held` in their slots; false when the stream ends
-    /// before that, and nothing when `limit` has passed.
+    /// Continues reading until `read` samples were read, and keeps those with ordinals `held` in their slots. Returns
+    /// false if the stream ends before that, and None if `limit` has passed.
     ///
     /// # Errors
     /// Those of `ahead`.
@@ -142,19 +143,19 @@ impl ShuffledSamples {
         Ok(Some(true))
     }
 
-    /// How many bytes each sample that is held has, by slot: what [`ShuffleBuffer::resume`] asks for.
+    /// Returns the bytes of each held sample, by slot, as [`ShuffleBuffer::resume`] needs them.
     #[must_use]
     pub fn sizes(&self) -> Vec<u64> {
         self.held.iter().map(|held| held.bytes.len() as u64).collect()
     }
 
-    /// Takes note that the stream has ended behind what was read.
+    /// Records that the stream ended after the samples read so far.
     pub fn see_end(&mut self) {
         self.mark();
         self.has_ended = true;
     }
 
-    /// The next sample, or none at the end; nothing when `limit` has passed.
+    /// Returns the next sample, if there is one before the end; the outer None means that `limit` has passed.
     fn read_one(&mut self, ahead: &mut ReadAhead, needed: usize, limit: Duration) -> Result<Option<Option<Held>>> {
         self.mark();
         if !ahead.has_sample() && ahead.wait(needed.clamp(1, AT_ONCE), limit)?.is_none() && !ahead.has_sample() {
@@ -179,24 +180,24 @@ impl ShuffledSamples {
         }
     }
 
-    /// The batch of what was drawn, which is forgotten, laid out by `collate` in a slot of `slab`; and the ordinals of its
-    /// samples in the stream.
+    /// Returns the batch of the drawn samples, laid out by `collate` in a slot of `slab`, and the ordinals of its
+    /// samples in the stream. The drawn samples are then forgotten.
     ///
     /// # Errors
-    /// There is no memory for them, or they can't be laid out.
+    /// If there is no memory for them, or they cannot be laid out.
     pub fn batch(&mut self, schema: &Schema, collate: &dyn Collate, slab: &Slab) -> Result<(Batch, Vec<usize>)> {
         let drawn = std::mem::take(&mut self.drawn);
         let batch = Batch::gather(schema, drawn.len(), collate, slab, |place, field| drawn[place].value(field))?;
         Ok((batch, drawn.iter().map(|held| usize::try_from(held.ordinal).unwrap_or(usize::MAX)).collect()))
     }
 
-    /// How many samples were read, where the stream is behind them, and whether it has ended.
+    /// Returns how many samples were read, the stream position after them, and whether the stream has ended.
     #[must_use]
     pub fn place(&self) -> (u64, StreamPosition, bool) {
         (self.read, self.position, self.has_ended)
     }
 
-    /// The places that were passed since this was asked last: how many samples had been read, and where the stream was.
+    /// Returns the marks passed since the last call: how many samples had been read, and the stream position.
     pub fn marks(&mut self) -> Vec<(u64, StreamPosition)> {
         std::mem::take(&mut self.marks)
     }

@@ -1,4 +1,4 @@
-//! [`SlotCopy`]: a batch on its way from one memory to another.
+//! [`SlotCopy`]: a batch that is being copied from one memory to another.
 
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
@@ -9,7 +9,7 @@ use crate::error::catch;
 use crate::memory::{Lease, generation};
 use crate::{Error, Result};
 
-/// Ranges of a slot that a thread of a [`Pool`] copies to leases of their own. The slot is free when the last one is copied.
+/// Ranges of a slot that a [`Pool`] thread copies to separate leases. The slot is free when the last range is copied.
 ///
 /// # Example
 /// ```
@@ -37,13 +37,13 @@ enum State {
 }
 
 impl SlotCopy {
-    /// Begins to copy each of these ranges of `slot` to its lease.
+    /// Starts to copy each of these ranges of `slot` to its lease.
     ///
     /// # Errors
-    /// [`Error::Threads`] when the pool can't be started.
+    /// [`Error::Threads`] if the pool cannot be started.
     ///
     /// # Panics
-    /// When a range is not as long as its lease.
+    /// If the length of a range differs from that of its lease.
     pub fn begin(pool: &Pool, slot: Lease, parts: Vec<(Range<usize>, Lease)>) -> Result<Self> {
         for (range, into) in &parts {
             assert!(range.len() == into.len() && range.end <= slot.len(), "{range:?} into {} bytes", into.len());
@@ -57,13 +57,13 @@ impl SlotCopy {
                 };
                 Ok(parts.into_iter().map(copy).collect())
             });
-            // Whoever began it may be gone: what was copied is let go then.
+            // The receiver may be gone; the copy is then dropped.
             let _ = sender.send(copied);
         })?;
         Ok(Self { state: State::Running(copied), generation: generation() })
     }
 
-    /// Whether [`wait`](Self::wait) would not wait.
+    /// True if [`wait`](Self::wait) would return immediately.
     pub fn is_done(&mut self) -> bool {
         if let State::Running(copied) = &self.state {
             match copied.try_recv() {
@@ -75,10 +75,12 @@ impl SlotCopy {
         true
     }
 
-    /// The leases, in the order of the ranges; nothing when `patience` runs out first. They are given once.
+    /// Returns the leases in the order of the ranges, or None if `patience` runs out first. They are returned only
+    /// once.
     ///
     /// # Errors
-    /// [`Error::Panic`] when there is nobody who copies (a child that was forked meanwhile has no such thread), or they were given.
+    /// [`Error::Panic`] if no thread is copying (as in a child that was forked meanwhile), or the leases were returned
+    /// before.
     pub fn wait(&mut self, patience: Duration) -> Result<Option<Vec<Lease>>> {
         if let State::Running(copied) = &self.state {
             let is_here = self.generation == generation();

@@ -1,31 +1,31 @@
-//! [`Spawn`]: whose threads a window uses.
+//! [`Spawn`]: the threads that a window uses.
 
 use super::Pool;
 use crate::memory::generation;
 use crate::{Error, Result};
 
-/// Threads that run tasks which borrow what lives as long as `'scope`.
+/// Threads that run tasks, which may borrow values that live as long as `'scope`.
 pub(crate) trait Spawn<'scope>: Send + Sync {
-    /// Runs `task` on one of the threads, soon. Tasks begin in the order in which they were given.
+    /// Runs `task` on one of the threads, soon. Tasks start in the order in which they were given.
     ///
     /// # Errors
-    /// [`Error::Threads`] when there are no threads that could run it.
+    /// [`Error::Threads`] if no thread could run it.
     fn spawn(&self, task: Box<dyn FnOnce() + Send + 'scope>) -> Result<()>;
 
-    /// How many there are.
+    /// Returns the number of threads.
     fn threads(&self) -> usize;
 
-    /// Whether the calling thread is one of them: there it must not wait for what others of their tasks do.
+    /// True if the calling thread is one of them: it must then not wait for their other tasks.
     fn has_current_thread(&self) -> bool {
         false
     }
 
-    /// Whether the calling thread can do what it would wait for.
+    /// True if the calling thread can run the task that it would wait for.
     fn can_help(&self) -> bool {
         false
     }
 
-    /// Runs a task that no thread has begun, and says whether there was one.
+    /// Runs a task that no thread has started; returns true if there was one.
     fn help(&self) -> bool {
         false
     }
@@ -53,7 +53,8 @@ impl Spawn<'static> for Pool {
     }
 }
 
-/// Fails in a forked child, where threads that were not started by a [`Pool`] are gone: what they are given would never run.
+/// Fails in a forked child, where only threads started by a [`Pool`] are replaced: a task given to others would never
+/// run.
 pub(super) fn check_generation(started_in: u64, threads: usize) -> Result<()> {
     if started_in == generation() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! [`Tasks`]: which of a window's tasks run now, and whether the others still should.
+//! [`Tasks`]: which of a window's tasks are running, and whether the others should still start.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ struct State {
     is_cancelled: bool,
 }
 
-/// One that runs, until it is dropped.
+/// A running task, until it is dropped.
 pub(super) struct Running(Arc<Tasks>);
 
 impl Tasks {
@@ -23,7 +23,7 @@ impl Tasks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins one; nothing where nobody wants what it does any more.
+    /// Starts a task; returns None if the tasks were canceled.
     pub(super) fn begin(self: &Arc<Self>) -> Option<Running> {
         let mut state = self.state();
         if state.is_cancelled {
@@ -33,12 +33,12 @@ impl Tasks {
         Some(Running(Arc::clone(self)))
     }
 
-    /// Lets none begin any more.
+    /// Prevents further tasks from starting.
     pub(super) fn cancel(&self) {
         self.state().is_cancelled = true;
     }
 
-    /// Waits until none runs.
+    /// Waits until no task is running.
     pub(super) fn join(&self) {
         let mut state = self.state();
         while state.running > 0 {

@@ -1,4 +1,4 @@
-//! [`Unclaimed`]: batches that the consumer fetches itself where no thread comes first.
+//! [`Unclaimed`]: batches that the consumer fetches itself unless a thread does so first.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,9 +8,9 @@ use super::IndexBatch;
 /// A batch and its ticket.
 type Ticketed = (u64, Arc<IndexBatch>);
 
-/// Batches that nobody has begun, and that take about as long as to wake a thread: a thread that is awake takes one after the
-/// other, and the consumer takes one too where it would have to wait. So neither sleeps while there is something to do, and
-/// who is awake is not woken for every batch.
+/// Batches that have not started, and that take about as long as waking a thread. An awake thread takes one after
+/// another, and the consumer takes one whenever it would have to wait. So neither sleeps while there is work, and an
+/// awake thread does not have to be woken for every batch.
 #[derive(Default)]
 pub(super) struct Unclaimed {
     state: Mutex<State>,
@@ -19,7 +19,7 @@ pub(super) struct Unclaimed {
 #[derive(Default)]
 struct State {
     batches: VecDeque<Ticketed>,
-    /// The threads that take from here, those that are about to included.
+    /// The number of threads that take from here, including those that are about to.
     threads: usize,
 }
 
@@ -28,19 +28,20 @@ impl Unclaimed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a batch. Tickets are offered in rising order.
+    /// Adds a batch. Tickets are offered in ascending order.
     pub(super) fn offer(&self, ticket: u64, indices: Arc<IndexBatch>) {
         self.state().batches.push_back((ticket, indices));
     }
 
-    /// For the consumer, who waits for `wanted`: that one if nobody has begun it, or else the first.
+    /// For the consumer, which waits for `wanted`: takes that batch if it has not started, or else the first one.
     pub(super) fn claim(&self, wanted: u64) -> Option<Ticketed> {
         let mut state = self.state();
         let place = state.batches.iter().position(|(ticket, _)| *ticket == wanted).unwrap_or(0);
         state.batches.remove(place)
     }
 
-    /// For a thread that has [begun](Self::wants_thread): the next batch. With nothing the thread counts as gone.
+    /// For a thread that has [started](Self::wants_thread): takes the next batch. After None, the thread no longer
+    /// counts.
     pub(super) fn claim_on_thread(&self) -> Option<Ticketed> {
         let mut state = self.state();
         let next = state.batches.pop_front();
@@ -50,8 +51,8 @@ impl Unclaimed {
         next
     }
 
-    /// Whether one more thread should begin to take from here, of which there are to be at most `most`. It is counted as if it
-    /// had begun: it must, or [`gone`](Self::gone) be called.
+    /// True if one more thread, of at most `most`, should start to take batches. The thread counts as started: it must
+    /// start, or [`gone`](Self::gone) must be called.
     pub(super) fn wants_thread(&self, most: usize) -> bool {
         let mut state = self.state();
         let is_wanted = state.threads < most && !state.batches.is_empty();
@@ -59,7 +60,7 @@ impl Unclaimed {
         is_wanted
     }
 
-    /// A thread that was counted does not come.
+    /// Records that a counted thread will not start.
     pub(super) fn gone(&self) {
         self.state().threads -= 1;
     }

@@ -1,4 +1,4 @@
-//! A watch on another process: this one ends with it.
+//! Watches another process, and ends this one when the other ends.
 
 use std::os::fd::OwnedFd;
 use std::thread;
@@ -8,13 +8,13 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::{Error, Result};
 
-/// Ends this process as soon as another one ends, whatever this one is doing then: a worker process must not outlive
-/// its consumer, not even while the user's code sleeps in it or holds the GIL.
+/// Ends this process as soon as another one ends, whatever this one is doing: a worker process must not outlive its
+/// consumer, even while user code sleeps in it or holds the GIL.
 ///
-/// `process` is the other one's descriptor (pidfd).
+/// `process` is the other process's descriptor (pidfd).
 ///
 /// # Errors
-/// [`Error::Threads`] when the thread that watches can't be started.
+/// [`Error::Threads`] if the watching thread cannot be started.
 pub fn end_with(process: OwnedFd) -> Result<()> {
     let watch = move || {
         loop {
@@ -22,11 +22,12 @@ pub fn end_with(process: OwnedFd) -> Result<()> {
             match poll(&mut watched, None) {
                 Ok(_) => break,
                 Err(rustix::io::Errno::INTR) => {}
-                // Without a watch the worker must not live: it would wait for its consumer for ever.
+                // The worker must not continue without the watch: it would wait for its consumer forever.
                 Err(_) => break,
             }
         }
-        // Nobody is there who could care how it ends. Destructors are not run: the user's code may hold any lock.
+        // The consumer is gone, so the exit status does not matter. Destructors are not run, because user code may hold
+        // any lock.
         let _ = kill_process(getpid(), Signal::KILL);
     };
     // Not one of the pool's threads: it fetches nothing, and never ends.

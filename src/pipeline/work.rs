@@ -1,4 +1,4 @@
-//! [`Work`]: what the threads of a window share with its consumer.
+//! [`Work`]: the state that a window's threads share with its consumer.
 
 use std::sync::{Arc, Weak};
 
@@ -9,12 +9,12 @@ use super::{BytesAhead, Fetch, IndexBatch};
 use crate::Result;
 use crate::error::catch;
 
-/// Where batches are counted, and what tells the size of one.
+/// The count of batches, and the function that returns the size of one.
 type Counter<B> = (Arc<BytesAhead>, fn(&B) -> usize);
 
-/// Who fetches, and where batches wait: to be begun, and to be taken.
+/// The fetch, and the batches waiting to be started and to be taken.
 pub(super) struct Work<'scope, B> {
-    /// The window keeps it. Threads that are late must not: a dataset goes with its loader.
+    /// The window keeps it alive. Late threads must not, because the dataset must be dropped with its loader.
     fetch: Weak<dyn Fetch<B> + 'scope>,
     pub(super) reorder: Reorder<B>,
     pub(super) unclaimed: Unclaimed,
@@ -33,7 +33,7 @@ impl<'scope, B> Work<'scope, B> {
         }
     }
 
-    /// The same with nothing under way.
+    /// Returns the same settings with nothing in flight.
     pub(super) fn anew(&self) -> Self {
         Self {
             fetch: Weak::clone(&self.fetch),
@@ -44,23 +44,24 @@ impl<'scope, B> Work<'scope, B> {
         }
     }
 
-    /// The same with batches counted in `bytes_ahead`.
+    /// Returns the same work with batches counted in `bytes_ahead`.
     pub(super) fn counted(self, bytes_ahead: Arc<BytesAhead>, bytes_of: fn(&B) -> usize) -> Self {
         Self { bytes_ahead: Some((bytes_ahead, bytes_of)), ..self }
     }
 
-    /// Fetches the batch of `ticket`, and leaves it for the consumer.
+    /// Fetches the batch of `ticket`, and stores it for the consumer.
     pub(super) fn run(&self, ticket: u64, indices: Arc<IndexBatch>) {
-        // Nobody is left who could want it.
+        // The window was dropped, so the batch is not needed.
         let Some(fetch) = self.fetch.upgrade() else { return };
         let batch = self.fetch_by(&*fetch, &indices);
-        // Before the consumer is woken, so that nothing of this batch is left here once the consumer has it.
+        // Dropped before the consumer is woken, so that this thread holds no part of the batch once the consumer has
+        // it.
         drop((indices, fetch));
         let held = self.learn(&batch).map(|(ahead, bytes)| ahead.hold(bytes));
         self.reorder.put(ticket, batch, held);
     }
 
-    /// Fetches a batch for the consumer, who is the caller.
+    /// Fetches a batch on the consumer's own thread.
     pub(super) fn fetch_here(&self, fetch: &dyn Fetch<B>, indices: &IndexBatch) -> Result<B> {
         let batch = self.fetch_by(fetch, indices);
         self.learn(&batch);

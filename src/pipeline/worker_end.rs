@@ -13,23 +13,23 @@ use super::worker_layout::WorkerLayout;
 use crate::memory::{Bell, EventBell, Ring, Segment, SharedWord, Woken, WorkerSlot};
 use crate::{DType, Error, Result};
 
-/// From this size on the pages of a tensor are found all at once.
+/// From this size in bytes on, the pages of a tensor are populated all at once.
 const LARGE: usize = 256 << 10;
-/// Batches of changing sizes start anywhere; so many places are remembered.
+/// Maximum number of offsets to remember, because batches of changing sizes start anywhere.
 const MOST_TOUCHED: usize = 4096;
 
-/// What a worker is asked to do.
+/// A task for a worker.
 #[derive(Debug)]
 pub struct Task {
     /// What to do.
     pub kind: TaskKind,
-    /// Which batch, or epoch.
+    /// The batch, or the epoch.
     pub number: BatchNumber,
-    /// What belongs to it: pickled indices, for example.
+    /// The data that belongs to it: pickled indices, for example.
     pub payload: Vec<u8>,
 }
 
-/// Where a worker process finds its requests and writes its batches. Used by one thread.
+/// A worker process's access to its requests and to the memory for its batches. Used by one thread.
 pub struct WorkerEnd {
     segment: Arc<Segment>,
     requests: Ring,
@@ -40,9 +40,9 @@ pub struct WorkerEnd {
     since: SharedWord,
     /// Room for batches that are larger than expected; it shrinks as it is used.
     spare: Range<usize>,
-    /// Where this process has written large tensors already, by their start: its pages are there.
+    /// The end of each large tensor that this process has already written, by its start: those pages exist.
     touched: HashMap<usize, usize>,
-    /// The batch that is being made.
+    /// The batch that is being built.
     making: Option<Making>,
 }
 
@@ -53,21 +53,21 @@ struct Making {
 }
 
 impl WorkerEnd {
-    /// The end of `worker`, by what [`Workers::layout`](super::Workers::layout) and
-    /// [`Workers::descriptors`](super::Workers::descriptors) say.
+    /// Opens the end of `worker`, using the values of [`Workers::layout`](super::Workers::layout) and
+    /// [`Workers::descriptors`](super::Workers::descriptors).
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] when the memory can't be mapped.
+    /// [`Error::OutOfMemory`] if the memory cannot be mapped.
     pub fn open(layout: (usize, usize, usize), memory: impl AsFd, bell: OwnedFd, worker: usize) -> Result<Self> {
         let layout = WorkerLayout { workers: layout.0, capacity: layout.1, lane: layout.2 };
         let segment = Arc::new(Segment::map_shared(memory, layout.bytes())?);
         Ok(Self::over(&layout, segment, bell, worker))
     }
 
-    /// The end of `worker` in memory that is mapped already.
+    /// Returns the end of `worker` in memory that is already mapped.
     pub(super) fn over(layout: &WorkerLayout, segment: Arc<Segment>, bell: OwnedFd, worker: usize) -> Self {
         let since = SharedWord::new(&segment, layout.since(worker));
-        // What comes before the first request, unpickling a dataset for example, is work too.
+        // Work before the first request, such as unpickling a dataset, counts too.
         since.store(monotonic_now());
         Self {
             requests: Ring::new(Arc::clone(&segment), layout.requests(worker), layout.capacity),
@@ -83,10 +83,10 @@ impl WorkerEnd {
         }
     }
 
-    /// The next task, waited for up to `timeout`; nothing when that is over, or a signal came.
+    /// Waits up to `timeout` for the next task; returns None on timeout or when a signal arrives.
     ///
     /// # Errors
-    /// [`Error::Worker`] when the request makes no sense.
+    /// [`Error::Worker`] if the request is invalid.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Task>> {
         self.since.store(0);
         if self.stop.load() != 0 {
@@ -114,21 +114,21 @@ impl WorkerEnd {
         Ok(Some(Task { kind: request.kind, number: request.number, payload }))
     }
 
-    /// The batch that is being made.
+    /// Returns the batch that is being built.
     fn making(&mut self) -> Result<&mut Making> {
         self.making.as_mut().ok_or_else(|| Error::Worker { reason: "no batch is being made".into() })
     }
 
-    /// The number of tensors in the batch that is being made.
+    /// Returns the number of tensors in the batch that is being built.
     #[must_use]
     pub fn placed(&self) -> usize {
         self.making.as_ref().map_or(0, |making| making.fields.len())
     }
 
-    /// Room for a tensor in the batch that is being made; its number, and where its bytes are.
+    /// Reserves room for a tensor in the batch that is being built, and returns the tensor's number.
     ///
     /// # Errors
-    /// [`Error::SlotTooSmall`] when the batch becomes larger than the address space allows.
+    /// [`Error::SlotTooSmall`] if the batch becomes larger than the address space allows.
     pub fn place(&mut self, dtype: DType, shape: Vec<usize>) -> Result<usize> {
         let making = self.making()?;
         let mut field = PlacedField { dtype, offset: 0, shape };
@@ -138,7 +138,8 @@ impl WorkerEnd {
         making.fields.push(field);
         let number = making.fields.len() - 1;
         if bytes >= LARGE && self.touched.get(&range.start).is_none_or(|&end| end < range.end) {
-            // A page at a time costs several times as much. What can't be had now is asked for again by writing.
+            // One page at a time costs several times as much. Pages that are unavailable now are requested again by
+            // writing.
             let _ = self.segment.populate(range.clone());
             if self.touched.len() > MOST_TOUCHED {
                 self.touched.clear();
@@ -148,41 +149,41 @@ impl WorkerEnd {
         Ok(number)
     }
 
-    /// The bytes of tensor `field` of the batch that is being made, to write.
+    /// Returns the bytes of tensor `field` of the batch that is being built, for writing.
     ///
     /// # Errors
-    /// [`Error::Worker`] when there is no such tensor.
+    /// [`Error::Worker`] if there is no such tensor.
     pub fn bytes_mut(&mut self, field: usize) -> Result<&mut [u8]> {
         let making = self.making()?;
         let placed = making.fields.get(field).ok_or_else(|| missing(field))?;
         Ok(making.slot.bytes_mut(placed.offset, placed.bytes().unwrap_or(0)))
     }
 
-    /// The data type and shape of tensor `field` of the batch that is being made.
+    /// Returns the data type and shape of tensor `field` of the batch that is being built.
     ///
     /// # Errors
-    /// [`Error::Worker`] when there is no such tensor.
+    /// [`Error::Worker`] if there is no such tensor.
     pub fn field(&mut self, field: usize) -> Result<(DType, &[usize])> {
         let placed = self.making()?.fields.get(field).ok_or_else(|| missing(field))?;
         Ok((placed.dtype, &placed.shape))
     }
 
-    /// The address of tensor `field` of the batch that is being made, until the next one is placed, and the segment that
-    /// it lies in.
+    /// Returns the address of tensor `field` of the batch that is being built, which is valid until the next tensor is
+    /// placed, and the segment that contains it.
     ///
     /// # Errors
-    /// [`Error::Worker`] when there is no such tensor.
+    /// [`Error::Worker`] if there is no such tensor.
     pub fn address(&mut self, field: usize) -> Result<(NonNull<u8>, Arc<Segment>)> {
         let address = NonNull::from(self.bytes_mut(field)?).cast();
         Ok((address, Arc::clone(&self.segment)))
     }
 
-    /// Answers: the batch that is being made is done, and `envelope` says what is around its tensors. With another
-    /// outcome than a batch, what was written so far is dropped.
+    /// Sends the answer: the batch that is being built is complete, and `envelope` describes the structure around its
+    /// tensors. With an outcome other than a batch, everything written so far is dropped.
     ///
     /// # Errors
-    /// [`Error::SlotTooSmall`] when the envelope is too large; the batch is still being made then, so that another
-    /// answer can be given.
+    /// [`Error::SlotTooSmall`] if the envelope is too large; the batch stays open then, so that another answer can be
+    /// sent.
     pub fn answer(&mut self, outcome: Outcome, envelope: &[u8]) -> Result<()> {
         let making = self.making()?;
         if outcome != Outcome::Batch {
@@ -210,7 +211,7 @@ fn missing(field: usize) -> Error {
     Error::Worker { reason: format!("the batch has no tensor {field}") }
 }
 
-/// Nanoseconds of the clock that all processes of the machine share.
+/// Returns nanoseconds of the clock that all processes of the machine share.
 fn monotonic_now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)

@@ -1,46 +1,47 @@
-//! [`WorkerLayout`]: what lies where in the memory that a loader shares with its worker processes.
+//! [`WorkerLayout`]: the layout of the memory that a loader shares with its worker processes.
 
 use std::ops::Range;
 
 use crate::memory::{Bell, EventBell, Ring, SharedWord};
 
-/// Rooms start and end at pages, so that they can be given back.
+/// Rooms start and end at page boundaries, so that they can be returned to the operating system.
 const PAGE: usize = 4096;
 /// Room for the Python stack of a worker, as `faulthandler` writes it: 100 lines of 1,100 bytes at most.
 const STACK: usize = 256 << 10;
-/// Of the memory of a worker, this part is for requests: lists of indices.
+/// One part in this many of a worker's memory is for requests, which are lists of indices.
 const REQUESTS: usize = 16;
 
-/// Shared memory for `workers` workers: a page for the consumer, and for each worker rings, words and room for batches.
+/// Shared memory for `workers` workers: a page for the consumer, and for each worker its rings, words, and room for
+/// batches.
 ///
-/// It follows from three numbers, so that consumer and worker agree on it.
+/// Three numbers determine it, so that consumer and worker agree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkerLayout {
     pub(crate) workers: usize,
-    /// The number of messages that a ring takes: a power of two.
+    /// Number of messages in a ring: a power of two.
     pub(crate) capacity: usize,
-    /// The bytes of one worker's rooms: whole pages.
+    /// Number of bytes in one worker's rooms: whole pages.
     pub(crate) lane: usize,
 }
 
 impl WorkerLayout {
-    /// What a worker needs beside the rooms.
+    /// Returns the number of bytes that a worker needs in addition to its rooms.
     pub(crate) fn overhead(capacity: usize) -> usize {
         (2 * Ring::bytes(capacity) + Bell::BYTES + 2 * SharedWord::BYTES + 256).next_multiple_of(PAGE) + STACK
     }
 
-    /// The number of bytes of all.
+    /// Returns the total number of bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.rooms() + self.workers * self.lane
     }
 
-    /// The consumer's doorbell.
+    /// Returns the offset of the consumer's doorbell.
     pub(crate) fn consumer_bell(&self) -> usize {
         const { assert!(EventBell::BYTES <= PAGE / 2) };
         0
     }
 
-    /// The word that tells all workers to stop.
+    /// Returns the offset of the word that tells all workers to stop.
     pub(crate) fn stop(&self) -> usize {
         PAGE / 2
     }
@@ -50,44 +51,45 @@ impl WorkerLayout {
         PAGE + worker * Self::overhead(self.capacity)
     }
 
-    /// The ring of requests to `worker`.
+    /// Returns the offset of the ring of requests to `worker`.
     pub(crate) fn requests(&self, worker: usize) -> usize {
         self.start(worker)
     }
 
-    /// The ring of its answers.
+    /// Returns the offset of the ring of its answers.
     pub(crate) fn answers(&self, worker: usize) -> usize {
         self.start(worker) + Ring::bytes(self.capacity).next_multiple_of(64)
     }
 
-    /// Its doorbell.
+    /// Returns the offset of its doorbell.
     pub(crate) fn bell(&self, worker: usize) -> usize {
         self.answers(worker) + Ring::bytes(self.capacity).next_multiple_of(64)
     }
 
-    /// When it began what it is doing, in nanoseconds of the monotonic clock; 0 while it waits.
+    /// Returns the offset of the word for when its current task started: nanoseconds of the monotonic clock, 0 while it
+    /// waits.
     pub(crate) fn since(&self, worker: usize) -> usize {
         self.bell(worker) + Bell::BYTES.next_multiple_of(64)
     }
 
-    /// Where its Python stack is written on demand.
+    /// Returns the range where its Python stack is written on demand.
     pub(crate) fn stack(&self, worker: usize) -> Range<usize> {
         let end = self.start(worker) + Self::overhead(self.capacity);
         end - STACK..end
     }
 
-    /// Behind all rings and words: rooms that leases are cut from lie apart from them.
+    /// Returns the offset after all rings and words: rooms, which leases are cut from, are separate from them.
     fn rooms(&self) -> usize {
         PAGE + self.workers * Self::overhead(self.capacity)
     }
 
-    /// Room for what it is asked.
+    /// Returns the room for its requests.
     pub(crate) fn request_room(&self, worker: usize) -> Range<usize> {
         let start = self.rooms() + worker * self.lane;
         start..start + self.lane / REQUESTS / PAGE * PAGE
     }
 
-    /// Room for the batches that it makes.
+    /// Returns the room for the batches that it builds.
     pub(crate) fn batch_room(&self, worker: usize) -> Range<usize> {
         self.request_room(worker).end..self.rooms() + (worker + 1) * self.lane
     }

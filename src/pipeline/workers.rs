@@ -14,35 +14,35 @@ use super::{BytesAhead, Held};
 use crate::memory::{Arena, Bell, EventBell, Grant, Lease, Ring, Segment, SharedWord, Slab, spare_for};
 use crate::{Error, Result};
 
-/// A worker may find one batch this much of its memory large before anybody knows how large they are.
+/// Before batch sizes are known, one batch may take up to this fraction (one divided by it) of a worker's memory.
 const SPARE: usize = 4;
-/// Room that a worker gets for the first batches is at least this; what is not touched costs nothing.
+/// Minimum room in bytes that a worker gets for its first batches; untouched memory costs nothing.
 const SMALLEST_LANE: usize = 4 << 20;
-/// Address space is not memory, but 47 bits are all there is of it.
+/// Address space is not memory, but there are only 47 bits of it.
 const LARGEST_SEGMENT: usize = 1 << 44;
 
 /// The answer to one request.
 #[derive(Debug)]
 pub struct Answer {
-    /// Who answered.
+    /// The worker that answered.
     pub worker: usize,
-    /// Which batch.
+    /// The batch that the answer is about.
     pub number: BatchNumber,
-    /// What became of it.
+    /// The outcome of the batch.
     pub outcome: Outcome,
-    /// Where its bytes are.
+    /// The memory that contains its bytes.
     pub lease: Lease,
-    /// The tensors among them.
+    /// The tensors in that memory.
     pub fields: Vec<PlacedField>,
-    /// The bytes that say what is around the tensors.
+    /// The bytes that describe the structure around the tensors.
     pub envelope: Range<usize>,
-    /// What counts it as ahead until it is dropped; nothing where nobody counts, or there is no batch.
+    /// Counts the batch as ahead until this is dropped; None if batches are not counted, or there is no batch.
     pub held: Option<Held>,
 }
 
-/// The memory that a consumer shares with its worker processes, and what is under way in it.
-///
-/// All that is known of who may write where is known here: a worker only ever writes where it was told, so one that is
+/// The memory that a consumer shares with its worker processes, and the requests in flight.
+/// Only this side tracks who may write where. A worker only writes where it was told to, so a worker that is killed at
+/// any moment leaves nothing to repair.
 /// killed at any moment leaves nothing to repair.
 pub struct Workers {
     layout: WorkerLayout,
@@ -51,14 +51,14 @@ pub struct Workers {
     bell: Arc<EventBell>,
     stop: SharedWord,
     lanes: Vec<Lane>,
-    /// Answers that were taken off the rings and not asked for yet, the oldest first.
+    /// Answers that were taken off the rings and not requested yet, oldest first.
     heard: VecDeque<(u64, Answer)>,
-    /// Where batches go when users keep so many that the shared memory runs out.
+    /// Memory for batches when users keep so many that the shared memory runs out.
     private: Arc<Slab>,
     bytes_ahead: Option<Arc<BytesAhead>>,
 }
 
-/// What the consumer knows of one worker.
+/// The consumer's record of one worker.
 struct Lane {
     requests: Ring,
     answers: Ring,
@@ -67,7 +67,7 @@ struct Lane {
     request_room: Arc<Arena>,
     batch_room: Arc<Arena>,
     batch_bytes: usize,
-    /// What was asked and not answered: a worker answers in the order it was asked.
+    /// Requests without an answer: a worker answers in request order.
     under_way: VecDeque<UnderWay>,
     spares: VecDeque<Spare>,
 }
@@ -82,16 +82,16 @@ struct UnderWay {
 /// Room for batches that are larger than expected.
 struct Spare {
     room: Grant,
-    /// The first batch that may use it; until it is asked for, the worker does not know of it.
+    /// The first batch that may use it; the worker does not know of it until that batch is requested.
     since: Option<BatchNumber>,
 }
 
 impl Workers {
-    /// Memory for `workers` workers, each with up to `under_way` requests that are not answered, which keeps
-    /// `free_slots` free slots per worker.
+    /// Returns memory for `workers` workers, each with up to `under_way` unanswered requests, which keeps `free_slots`
+    /// free slots per worker.
     ///
     /// # Errors
-    /// [`Error::SharedMemory`] when the operating system refuses.
+    /// [`Error::SharedMemory`] if the operating system refuses.
     pub fn new(workers: usize, under_way: usize, free_slots: usize) -> Result<Self> {
         let capacity = (under_way + 4).next_power_of_two();
         let (layout, segment, file) = Self::map(workers, capacity)?;
@@ -110,14 +110,14 @@ impl Workers {
         })
     }
 
-    /// Has answers counted in `bytes_ahead` from now on. What is kept free of all workers' memory stays below its bound, too.
+    /// Counts answers in `bytes_ahead` from now on. The free memory of all workers also stays below its bound.
     pub fn count_in(&mut self, bytes_ahead: Arc<BytesAhead>) {
         let free_bytes = bytes_ahead.bound() / self.lanes.len().max(1);
         self.lanes.iter().for_each(|lane| lane.batch_room.limit_free_bytes(free_bytes));
         self.bytes_ahead = Some(bytes_ahead);
     }
 
-    /// As much address space as the machine could have use for, or as a limit leaves.
+    /// Maps as much address space as the machine could use, or as much as a limit allows.
     fn map(workers: usize, capacity: usize) -> Result<(WorkerLayout, Segment, OwnedFd)> {
         let least = SMALLEST_LANE;
         let wanted = crate::memory::physical_bytes().saturating_mul(2).next_power_of_two();
@@ -134,22 +134,23 @@ impl Workers {
         }
     }
 
-    /// What a worker has to be told to find its place: the number of workers, of messages in a ring, of bytes a worker.
+    /// Returns the numbers from which a worker derives the layout: the number of workers, messages per ring, bytes per
+    /// worker.
     #[must_use]
     pub fn layout(&self) -> (usize, usize, usize) {
         (self.layout.workers, self.layout.capacity, self.layout.lane)
     }
 
-    /// The descriptors that a worker needs: the memory, and the consumer's doorbell.
+    /// Returns the descriptors that a worker needs: the memory, and the consumer's doorbell.
     #[must_use]
     pub fn descriptors(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
         (self.file.as_fd(), self.bell.as_fd())
     }
 
-    /// The end of `worker`, in a process that was forked from this one and has inherited the memory.
+    /// Returns the end of `worker`, in a process that was forked from this one and has inherited the memory.
     ///
     /// # Errors
-    /// [`Error::SharedMemory`] when no file can be opened.
+    /// [`Error::SharedMemory`] if no file can be opened.
     pub fn end(&self, worker: usize) -> Result<WorkerEnd> {
         let bell = self.bell.as_fd().try_clone_to_owned().map_err(|source| Error::SharedMemory {
             operation: "an open file",
@@ -160,7 +161,7 @@ impl Workers {
         Ok(WorkerEnd::over(&self.layout, Arc::clone(&self.segment), bell, worker))
     }
 
-    /// Makes the memory ready for new worker processes; those before them have ended.
+    /// Prepares the memory for new worker processes, after the previous ones have ended.
     pub fn renew(&mut self) {
         self.forget();
         self.stop.store(0);
@@ -171,7 +172,7 @@ impl Workers {
         }
     }
 
-    /// Lets go of what is under way and of what nobody has received; the worker processes have ended.
+    /// Discards requests in flight and answers that were not received, after the worker processes have ended.
     pub fn forget(&mut self) {
         self.heard.clear();
         for lane in &mut self.lanes {
@@ -180,11 +181,11 @@ impl Workers {
         }
     }
 
-    /// Asks `worker` to do a task; `payload` is passed to it. Returns at once.
+    /// Sends a task with `payload` to `worker`. Returns immediately.
     ///
     /// # Errors
-    /// [`Error::Worker`] when more is under way than was agreed; [`Error::OutOfMemory`] when there is no room for the
-    /// request.
+    /// [`Error::Worker`] if more requests are in flight than was agreed; [`Error::OutOfMemory`] if there is no room for
+    /// the request.
     pub fn send(&mut self, worker: usize, kind: TaskKind, number: BatchNumber, payload: &[u8]) -> Result<()> {
         let lane = &mut self.lanes[worker];
         let mut request = Request { kind, number, payload: 0..0, room: 0..0, spare: 0..0 };
@@ -213,7 +214,7 @@ impl Workers {
         if kind == TaskKind::Fetch {
             lane.under_way.push_back(under_way);
         } else if let Some(payload) = under_way._payload {
-            // Read before the next answer, whichever that is.
+            // The worker reads this request before the next answer, whatever that is.
             let number = BatchNumber { batch_in_epoch: u64::MAX, ..number };
             lane.under_way.push_back(UnderWay { number, room: None, _payload: Some(payload) });
         }
@@ -221,7 +222,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Tells all workers to stop, after what they are doing.
+    /// Tells all workers to stop after their current task.
     pub fn stop(&mut self) {
         self.stop.store(1);
         for lane in &self.lanes {
@@ -229,27 +230,28 @@ impl Workers {
         }
     }
 
-    /// What waits for answers. One thread at a time may wait, and it needs none of this meanwhile.
+    /// Returns an object that waits for answers. Only one thread at a time may wait, and it does not use `self`
+    /// meanwhile.
     #[must_use]
     pub fn answer_wait(&self) -> AnswerWait {
         let ring = |worker| Ring::new(Arc::clone(&self.segment), self.layout.answers(worker), self.layout.capacity);
         AnswerWait::new(Arc::clone(&self.bell), (0..self.layout.workers).map(ring).collect())
     }
 
-    /// The oldest answer that nobody has taken, if there is one. Waits for none.
+    /// Returns the oldest answer that was not taken, if there is one. Never waits.
     ///
     /// # Errors
-    /// [`Error::Worker`] when an answer makes no sense.
+    /// [`Error::Worker`] if an answer is invalid.
     pub fn take(&mut self) -> Result<Option<Answer>> {
-        // All that there is, so that it is counted.
+        // Take all available answers off the rings, so that they are counted.
         self.listen()?;
         Ok(self.heard.pop_front().map(|(_, answer)| answer))
     }
 
-    /// Takes all answers off the rings. Waits for none.
+    /// Takes all answers off the rings. Never waits.
     ///
     /// # Errors
-    /// [`Error::Worker`] when an answer makes no sense.
+    /// [`Error::Worker`] if an answer is invalid.
     pub fn listen(&mut self) -> Result<()> {
         let before = self.heard.len();
         for (worker, lane) in self.lanes.iter_mut().enumerate() {
@@ -270,26 +272,26 @@ impl Workers {
         Ok(())
     }
 
-    /// Since when `worker` has been busy with one batch, in nanoseconds of the monotonic clock; 0 when it waits.
+    /// Returns when `worker` started its current batch, in nanoseconds of the monotonic clock; 0 if it is waiting.
     #[must_use]
     pub fn busy_since(&self, worker: usize) -> u64 {
         self.lanes[worker].since.load()
     }
 
-    /// The range of the memory in which the Python stack of `worker` is looked for.
+    /// Returns the range of the memory where the Python stack of `worker` is written.
     #[must_use]
     pub fn call_stack(&self, worker: usize) -> Range<usize> {
         self.layout.stack(worker)
     }
 
-    /// What `worker` wrote about its Python stack.
+    /// Returns what `worker` wrote about its Python stack.
     #[must_use]
     pub fn stack_of(&self, worker: usize) -> Vec<u8> {
         let stack = self.segment.copy_out(self.layout.stack(worker));
         stack.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
     }
 
-    /// The memory that batches take, those that are kept included, in bytes.
+    /// Returns the memory that batches occupy in bytes, including batches that the user keeps.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.lanes.iter().map(|lane| lane.batch_room.leased_bytes() + lane.batch_room.warm_bytes()).sum()
@@ -312,7 +314,7 @@ impl Lane {
         }
     }
 
-    /// Spare room that the worker must be told of, if there is any.
+    /// Returns spare room that must be announced to the worker, if there is any.
     fn spare_to_announce(&mut self) -> Option<&mut Spare> {
         let enough = self.batch_bytes / SPARE / 2;
         if self.spares.back().is_none_or(|spare| spare.room.range().len() < enough)
@@ -323,7 +325,7 @@ impl Lane {
         self.spares.back_mut().filter(|spare| spare.since.is_none())
     }
 
-    /// The memory that `reply` says was used: nothing when it is not where the worker was told to write.
+    /// Returns the memory that `reply` says was used, or None if it is not where the worker was told to write.
     fn take(&mut self, reply: &Reply, private: &Arc<Slab>) -> Result<Option<Lease>> {
         while self.under_way.front().is_some_and(|request| request.number != reply.number) {
             self.under_way.pop_front();
