@@ -14,7 +14,7 @@ use super::{BytesAhead, Held};
 use crate::memory::{Arena, Bell, EventBell, Grant, Lease, Ring, Segment, SharedWord, Slab, spare_for};
 use crate::{Error, Result};
 
-/// Before batch sizes are known, one batch may take up to this fraction (one divided by it) of a worker's memory.
+/// Before batch sizes are known, one batch may take up to one part in this many of a worker's memory.
 const SPARE: usize = 4;
 /// Minimum room in bytes that a worker gets for its first batches; untouched memory costs nothing.
 const SMALLEST_LANE: usize = 4 << 20;

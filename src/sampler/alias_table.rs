@@ -1,4 +1,4 @@
-//! [`AliasTable`]: a draw by weight in constant time.
+//! [`AliasTable`]: weighted draws in constant time.
 
 use std::hint::select_unpredictable;
 
@@ -6,41 +6,41 @@ use crate::error::{Error, Result};
 use crate::rng::{below, digest};
 use crate::watch;
 
-/// Draws each of n indices in proportion to its weight, in constant time and 8 bytes an index.
+/// Draws each of n indices in proportion to its weight, in constant time and 8 bytes per index.
 ///
-/// The indices are columns of equal height. A column is full: up to its threshold it belongs to its own index, above to
-/// another one, its alias. A draw takes a column, and a height in it.
+/// The indices are columns of equal height. Up to its threshold a column belongs to its own index, and above it to
+/// another one, its alias. A draw picks a column, and a height in it.
 ///
-/// Source: Walker, "An efficient method for generating discrete random variables with general distributions", ACM TOMS 3
-/// (1977). It is filled by the sweep of Hübschle-Schneider and Sanders, "Parallel weighted random sampling", ESA 2019: two
-/// cursors that only go forward, so the weights are read in order, where Vose's lists of light and heavy columns jump
-/// about in memory. It works in the place of the weights, and needs no other memory.
+/// Source: Walker, "An efficient method for generating discrete random variables with general distributions", ACM TOMS
+/// 3 (1977). The table is built by the sweep of Hübschle-Schneider and Sanders, "Parallel weighted random sampling",
+/// ESA 2019: two cursors that only move forward, so the weights are read in order, whereas Vose's lists of light and
+/// heavy columns jump around in memory. The table replaces the weights in place, and needs no other memory.
 ///
-/// A probability is off by at most 2^-23 of itself: thresholds are rounded to 32 bits, each in the direction that takes back
-/// what the roundings before gave away, so the errors never add up.
+/// The relative error of a probability is at most 2^-23: thresholds are rounded to 32 bits, each in the direction that
+/// cancels the accumulated rounding error, so errors never add up.
 #[derive(Debug)]
 pub(super) struct AliasTable {
     columns: Vec<Column>,
 }
 
-/// While the table is built, the bits of a weight; then a threshold (upper half) and an alias (lower half). The sign of
-/// the threshold, which no weight has, marks what is done.
+/// While the table is being built, the bits of a weight; afterwards a threshold (upper half) and an alias (lower half).
+/// The sign of the threshold, which no weight has, marks finished columns.
 type Column = u64;
 
 const DONE: u64 = 1 << 63;
 
-/// The number of weights between two looks at whether the work is to go on.
+/// Number of weights between checks for cancellation.
 const BLOCK: usize = 1 << 13;
 
 /// An alias has 32 bits.
 const MAX_WEIGHTS: u64 = 1 << 32;
 
 impl AliasTable {
-    /// A table over these weights.
+    /// Builds a table over these weights.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when one is negative, infinite or not a number, when all are zero, when there are more
-    /// than 2^32 or no memory for them; an error of the iterator.
+    /// [`Error::InvalidArgument`] if one is negative, infinite, or not a number, if all are zero, if there are more
+    /// than 2^32, or if there is no memory for them; an error of the iterator.
     pub(super) fn new(weights: impl Iterator<Item = Result<f64>>) -> Result<Self> {
         let columns = columns_of(weights)?;
         let total = total_of(&columns)?;
@@ -65,33 +65,33 @@ impl AliasTable {
         Ok(table)
     }
 
-    /// The index that 64 random bits draw.
+    /// Returns the index that 64 random bits draw.
     #[inline]
     pub(super) fn index_of(&self, word: u64) -> usize {
         let (column, height) = below(self.columns.len() as u64, word);
         choice(column, height, self.columns[column as usize])
     }
 
-    /// Writes the indices that these words draw, one for each.
+    /// Writes the index that each of these words draws.
     pub(super) fn indices_of(&self, words: impl Iterator<Item = u64>, into: &mut [usize]) {
         for (index, word) in into.iter_mut().zip(words) {
             *index = self.index_of(word);
         }
     }
 
-    /// How many weights it was made of.
+    /// Returns the number of weights.
     pub(super) fn len(&self) -> usize {
         self.columns.len()
     }
 
-    /// What stands for the weights: equal ones make equal tables.
+    /// Returns a digest of the weights; equal weights make equal tables.
     pub(super) fn digest(&self) -> u64 {
         digest(self.columns.iter().copied())
     }
 
     fn fill(&mut self, total: f64) -> Result<()> {
         let len = self.columns.len();
-        // A column's height is 1: weights are measured in it. In this sequence nothing overflows.
+        // A column has height 1, in units of which weights are measured. In this order of operations nothing overflows.
         let scale = |weight: f64| weight / total * len as f64;
         let weight_at = |columns: &[Column], place: usize| scale(f64::from_bits(columns[place]));
         let mean = total / len as f64;
@@ -102,7 +102,7 @@ impl AliasTable {
         watch::expect(len);
         let mut rounding = Rounding::default();
         let mut heavy = next_heavy(&self.columns, 0);
-        // What is left of the heavy one's weight: a sum of many terms, so what each addition loses is kept.
+        // The remaining weight of the heavy one: a sum of many terms, so the rounding errors of the additions are kept.
         let mut left = Sum::new(heavy.map_or(0.0, |heavy| weight_at(&self.columns, heavy)));
         let mut last_heavy = heavy;
         for light in 0..len {
@@ -112,7 +112,7 @@ impl AliasTable {
             if self.columns[light] & DONE != 0 || heavy == Some(light) || is_heavy(&self.columns, light) {
                 continue;
             }
-            // Heavy ones with less than a column left become columns, and the next heavy one fills them up.
+            // A heavy index with less than a column left becomes a column, and the next heavy one fills it up.
             while let Some(full) = heavy
                 && left.value() <= 1.0
             {
@@ -130,11 +130,11 @@ impl AliasTable {
                     left.add(weight - 1.0);
                     done(rounding.round(weight), alias)
                 }
-                // No weight is above the mean, so all are the mean.
+                // No weight is above the mean, so all are equal to it.
                 None => done(1.0, light),
             };
         }
-        // No light column is left. Each of the heavy ones keeps what it has, and the next fills it up.
+        // No light column remains. Each heavy index keeps its rest, and the next one fills the column up.
         while let Some(full) = heavy {
             heavy = next_heavy(&self.columns, full + 1);
             self.columns[full] = match heavy {
@@ -155,7 +155,7 @@ impl AliasTable {
     }
 }
 
-/// The weights' bits, each of which is known to be a weight.
+/// Returns the bits of the weights, all of which are checked.
 fn columns_of(weights: impl Iterator<Item = Result<f64>>) -> Result<Vec<Column>> {
     let mut columns: Vec<Column> = Vec::new();
     let expected = weights.size_hint().0;
@@ -177,13 +177,13 @@ fn columns_of(weights: impl Iterator<Item = Result<f64>>) -> Result<Vec<Column>>
                 ),
             });
         }
-        // Not the bits of -0, whose sign would mark it as done.
+        // Normalizes -0, whose sign bit would mark the column as finished.
         columns.push(weight.abs().to_bits());
     }
     Ok(columns)
 }
 
-/// The sum of the weights, infinite where it can't be told.
+/// Returns the sum of the weights; fails if it is infinite.
 fn total_of(columns: &[Column]) -> Result<f64> {
     let mut total = Sum::new(0.0);
     for block in columns.chunks(BLOCK) {
@@ -197,8 +197,8 @@ fn done(threshold: f32, alias: usize) -> Column {
     DONE | u64::from(threshold.to_bits()) << u32::BITS | u64::from(alias as u32)
 }
 
-/// The index that owns a column at a height. No branch, which would be mispredicted every other time, and put off the
-/// look-ups of the draws behind it.
+/// Returns the index that owns a column at a height. It has no branch, which would be mispredicted every other time and
+/// delay the look-ups of later draws.
 #[inline]
 fn choice(column: u64, height: u64, content: Column) -> usize {
     let is_own = height_of(height) < f64::from(threshold_of(content));
@@ -210,13 +210,13 @@ fn threshold_of(content: Column) -> f32 {
     f32::from_bits(((content & !DONE) >> u32::BITS) as u32)
 }
 
-/// A fraction of 2^64 as a number from 0 to below 1.
+/// Converts a fraction of 2^64 to a number in [0, 1).
 #[inline]
 fn height_of(fraction: u64) -> f64 {
     (fraction >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 
-/// A sum in twice the precision: what each addition loses is added up beside it (Neumaier, 1974).
+/// A sum in twice the precision: the rounding errors of the additions are summed separately (Neumaier, 1974).
 struct Sum {
     sum: f64,
     lost: f64,
@@ -229,7 +229,7 @@ impl Sum {
 
     #[inline]
     fn add(&mut self, term: f64) {
-        // Knuth's exact difference: the same additions whichever of the two is larger.
+        // Knuth's exact error term: the same additions whichever of the two is larger.
         let sum = self.sum + term;
         let term_as_added = sum - self.sum;
         self.lost += (self.sum - (sum - term_as_added)) + (term - term_as_added);
@@ -252,7 +252,7 @@ impl Rounding {
     fn round(&mut self, exact: f64) -> f32 {
         let nearest = exact as f32;
         let error = f64::from(nearest) - exact;
-        // An exact value stays exact: zero most of all, which must never be drawn.
+        // An exact value stays exact, above all zero, which must never be drawn.
         let rounded = match error {
             0.0 => nearest,
             error if error > 0.0 && self.given > 0.0 => nearest.next_down(),

@@ -1,4 +1,4 @@
-//! [`BalancedBatchSampler`]: as many samples of each class in a batch.
+//! [`BalancedBatchSampler`]: the same number of samples of each class in a batch.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::rng::Purpose;
 
 /// Batches of `classes_per_batch` classes with `samples_per_class` samples each, class after class.
 ///
-/// All classes are visited equally often (give or take one), whatever their sizes, and so are all samples of a class: a
-/// rare class is read again and again, a frequent one not to its end. No class comes twice in a batch, and no sample
-/// either, unless its class has fewer than `samples_per_class` samples. The batches are a pure function of (seed, epoch,
-/// number of the batch): nothing is stored and nothing is counted up.
+/// All classes are visited equally often (plus or minus one), whatever their sizes, and so are all samples of a class:
+/// a rare class is read repeatedly, and a frequent one not to its end. No class occurs twice in a batch, and neither
+/// does a sample unless its class has fewer than `samples_per_class` samples. The batches are a pure function of (seed,
+/// epoch, number of the batch): there is no stored state.
 ///
 /// # Example
 /// ```
@@ -39,10 +39,10 @@ pub struct BalancedBatchSampler {
 }
 
 impl BalancedBatchSampler {
-    /// Such batches of the samples in `index`: `num_batches` in an epoch, or as many as the samples fill.
+    /// Returns a sampler for the samples in `index`: `num_batches` per epoch, or as many as the samples fill.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when a number is 0, or there are fewer classes than a batch has.
+    /// [`Error::InvalidArgument`] if a number is 0, or there are fewer classes than a batch needs.
     pub fn new(
         index: Arc<ClassIndex>,
         classes_per_batch: usize,
@@ -104,7 +104,7 @@ impl EpochBatches for BalancedBatches {
         into.clear();
         let visits = self.classes.before(batch_in_epoch as u64);
         self.classes.draw(batch_in_epoch as u64, |class| {
-            // By the label: a class that is added later leaves the samples of the others as they are.
+            // Keyed by the label: adding a class leaves the samples of the others unchanged.
             let label = index.classes()[class as usize] as u64;
             let keys = DealKeys { purpose: Purpose::BalancedSamples, seed: *seed, epoch: self.epoch, word: label };
             let samples = EvenDraws::new(index.count(class as usize) as u64, *samples_per_class, keys);

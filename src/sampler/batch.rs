@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{BatchingSampler, EpochBatches, EpochOrder, Sampler, check_batch_size};
 use crate::error::Result;
 
-/// Cuts what a sampler gives into batches of `batch_size`: torch's `BatchSampler`.
+/// Cuts the order of a sampler into batches of `batch_size`: torch's `BatchSampler`.
 ///
 /// # Example
 /// ```
@@ -27,32 +27,32 @@ pub struct BatchSampler {
     last_batch: LastBatch,
 }
 
-/// What happens to a last batch that is not full: torch's `drop_last`.
+/// How to treat a last batch that is not full: torch's `drop_last`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LastBatch {
-    /// It comes, and is smaller than the others.
+    /// Yield it, smaller than the others.
     #[default]
     Keep,
-    /// It does not come, and its samples are not read in this epoch.
+    /// Drop it; its samples are not read in this epoch.
     Drop,
 }
 
 impl BatchSampler {
-    /// Batches of `batch_size` samples each, in the order of `sampler`.
+    /// Returns batches of `batch_size` samples each, in the order of `sampler`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `batch_size` is 0, in torch's words.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `batch_size` is 0, with torch's message.
     pub fn new(sampler: Arc<dyn Sampler>, batch_size: usize, last_batch: LastBatch) -> Result<Self> {
         check_batch_size(batch_size)?;
         Ok(BatchSampler { sampler, batch_size, last_batch })
     }
 
-    /// The number of samples in a full batch.
+    /// Returns the number of samples in a full batch.
     pub fn batch_size(&self) -> usize {
         self.batch_size
     }
 
-    /// The batches of `epoch`; the contract is that of [`Sampler::order`].
+    /// Returns the batches of `epoch`; the contract is that of [`Sampler::order`].
     ///
     /// # Errors
     /// Those of the sampler.
@@ -61,7 +61,7 @@ impl BatchSampler {
     }
 }
 
-/// The batches of one epoch. Any of them can be asked for at any time, from many threads at once.
+/// The batches of one epoch. Any of them can be requested at any time, from many threads at once.
 pub struct BatchOrder {
     order: Box<dyn EpochOrder>,
     batch_size: usize,
@@ -69,12 +69,13 @@ pub struct BatchOrder {
 }
 
 impl BatchOrder {
-    /// The order that the batches are cut from; with [`LastBatch::Drop`] it may be longer than all of them together.
+    /// Returns the order that the batches are cut from; with [`LastBatch::Drop`] it may be longer than all batches
+    /// together.
     pub fn order(&self) -> &dyn EpochOrder {
         &*self.order
     }
 
-    /// The positions of the epoch that `batch_in_epoch` covers.
+    /// Returns the positions of the epoch that `batch_in_epoch` covers.
     ///
     /// # Panics
     /// If `batch_in_epoch` is not below [`len`](EpochBatches::len).

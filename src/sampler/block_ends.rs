@@ -1,9 +1,9 @@
-//! [`BlockEnds`]: blocks of any sizes that lie one behind the other.
+//! [`BlockEnds`]: consecutive blocks of any sizes.
 
 use crate::error::{Error, Result};
 use crate::rng::digest;
 
-/// By block, the number of samples up to its end: 8 bytes. Empty blocks are left out.
+/// By block, the number of samples up to its end, in 8 bytes. Empty blocks are omitted.
 #[derive(Debug)]
 pub(super) struct BlockEnds {
     ends: Vec<u64>,
@@ -11,7 +11,7 @@ pub(super) struct BlockEnds {
 }
 
 impl BlockEnds {
-    /// Of blocks of these sizes.
+    /// Returns the ends of blocks of these sizes.
     pub(super) fn new(sizes: impl IntoIterator<Item = Result<usize>>) -> Result<Self> {
         let sizes = sizes.into_iter();
         let mut ends = Vec::new();
@@ -32,28 +32,28 @@ impl BlockEnds {
         Ok(Self { digest: digest(ends.iter().copied()), ends })
     }
 
-    /// The number of blocks.
+    /// Returns the number of blocks.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     pub(super) fn samples(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// What tells one list of blocks from another.
+    /// Returns a digest that distinguishes lists of blocks.
     pub(super) fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// The first sample of `block`, and the number of its samples.
+    /// Returns the first sample of `block`, and its number of samples.
     pub(super) fn block(&self, block: usize) -> (u64, u64) {
         let start = if block == 0 { 0 } else { self.ends[block - 1] };
         (start, self.ends[block] - start)
     }
 
-    /// The size of all blocks, where they have one but for a smaller last one. Without a block it is 1.
+    /// Returns the size of all blocks, if they have one size except for a smaller last one. Without blocks it is 1.
     pub(super) fn even_size(&self) -> Option<u64> {
         let Some(&size) = self.ends.first() else { return Some(1) };
         let last = self.len() - 1;

@@ -1,4 +1,4 @@
-//! [`BlockShuffleSampler`]: whole blocks in random order, shuffled inside of windows of blocks.
+//! [`BlockShuffleSampler`]: whole blocks in random order, shuffled within windows of blocks.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use super::{EpochOrder, Sampler};
 use crate::error::{Error, Result};
 use crate::rng::{PermutationSeries, Series};
 
-/// Every index once: blocks of neighbouring indices come in random order, and the samples of every `window` successive
-/// blocks are shuffled among each other.
+/// Every index once: blocks of neighboring indices come in random order, and the samples of every `window` successive
+/// blocks are shuffled together.
 ///
-/// For data that is read block by block: pages of a disk, row groups, compressed frames. A reader that keeps the blocks of
-/// one window reads each block once an epoch, and in few large requests. With a window of all blocks it is a full shuffle,
-/// with a window of one the samples stay with their block.
+/// For data that is read block by block: disk pages, row groups, compressed frames. A reader that caches the blocks of
+/// one window reads each block once per epoch, in few large requests. A window of all blocks gives a full shuffle; with
+/// a window of one, samples stay with their block.
 ///
-/// Of blocks of one size nothing is stored, and any position costs two permutations: some tens of nanoseconds. Blocks of
-/// [any sizes](Self::with_blocks) take 8 bytes each, and 16 more in an order, which is made in some ten nanoseconds a block;
-/// a position then costs a permutation and a search among the ends of blocks.
+/// Blocks of one size store nothing, and any position takes two permutations: some tens of nanoseconds. Blocks of [any
+/// sizes](Self::with_blocks) take 8 bytes each, and 16 more in an order, which is created in about ten nanoseconds per
+/// block; a position then takes one permutation and a search among the ends of blocks.
 ///
 /// # Example
 /// ```
@@ -45,23 +45,24 @@ enum Blocks {
 }
 
 impl BlockShuffleSampler {
-    /// A sampler for `len` samples in blocks of `block`, of which the last may be smaller. Every seed is legal.
+    /// Returns a sampler for `len` samples in blocks of `block`, the last of which may be smaller. Every seed is valid.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `block` or `window` is 0.
+    /// [`Error::InvalidArgument`] if `block` or `window` is 0.
     pub fn new(len: usize, block: usize, window: usize, seed: u64) -> Result<Self> {
         check_positive("block", block)?;
         check_positive("window", window)?;
         Ok(BlockShuffleSampler { blocks: Blocks::Even { len, block }, window, seed })
     }
 
-    /// A sampler for blocks of these `sizes`, one behind the other: the row groups that a filter leaves, or archives. Empty
-    /// ones are passed over: they count in no window.
+    /// Returns a sampler for consecutive blocks of these `sizes`, such as the row groups that a filter keeps, or
+    /// archives. Empty blocks are skipped and do not count toward a window.
     ///
-    /// Where all have one size, but for a smaller last one, it is [`new`](Self::new) with that size, order and cost alike.
+    /// If all blocks have one size, except for a smaller last one, this equals [`new`](Self::new) with that size, in
+    /// order and cost.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `window` is 0, the sizes have no sum, or there is no memory for them.
+    /// [`Error::InvalidArgument`] if `window` is 0, the sum of the sizes overflows, or there is no memory for them.
     ///
     /// # Example
     /// ```
@@ -75,10 +76,10 @@ impl BlockShuffleSampler {
         Self::try_with_blocks(sizes.into_iter().map(Ok), window, seed)
     }
 
-    /// As [`with_blocks`](Self::with_blocks), for sizes whose reading can fail.
+    /// Like [`with_blocks`](Self::with_blocks), for sizes whose reading can fail.
     ///
     /// # Errors
-    /// As `with_blocks`, and those of the iterator.
+    /// Those of `with_blocks`, and those of the iterator.
     pub fn try_with_blocks(sizes: impl IntoIterator<Item = Result<usize>>, window: usize, seed: u64) -> Result<Self> {
         check_positive("window", window)?;
         let ends = BlockEnds::new(sizes)?;
@@ -125,7 +126,7 @@ impl Sampler for BlockShuffleSampler {
     }
 }
 
-/// A window of an epoch: which it is, the position where it starts and its number of samples.
+/// A window of an epoch: its number, the position where it starts, and its number of samples.
 pub(super) struct Window {
     pub(super) number: u64,
     pub(super) start: u64,
@@ -134,18 +135,18 @@ pub(super) struct Window {
 
 /// The blocks of an epoch in their random order, window by window.
 pub(super) trait ShuffledBlocks: Send + Sync {
-    /// The window that `position`, which is in the epoch, is in.
+    /// Returns the window that contains `position`, which must be in the epoch.
     fn window_of(&self, position: u64) -> Window;
 
-    /// Replaces places in the window, of which each block of it has as many as samples, by the indices of the samples
-    /// there.
+    /// Replaces places in the window, where each of its blocks has as many places as samples, with the indices of the
+    /// samples at those places.
     fn look_up(&self, window: &Window, places: &mut [usize]);
 }
 
 struct BlockShuffleOrder<B> {
     len: u64,
     blocks: B,
-    /// By window, the order of its samples.
+    /// The order of the samples of each window.
     windows: PermutationSeries,
 }
 

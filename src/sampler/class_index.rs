@@ -9,10 +9,10 @@ use crate::error::{Error, Result};
 use crate::rng::digest;
 use crate::watch;
 
-/// The samples of every class, for labels of any values: the classes are the labels that occur, in ascending order.
+/// The samples of every class, for arbitrary label values: the classes are the labels that occur, in ascending order.
 ///
-/// Takes 4 bytes a sample (8 from 2^32 samples on) and 12 a class, and is made in time that grows with the number of
-/// samples: by a counting sort, which reads the labels three times and keeps none of them.
+/// Takes 4 bytes per sample (8 from 2^32 samples on) and 12 per class, and is built in linear time by a counting sort,
+/// which reads the labels three times and stores none of them.
 ///
 /// # Example
 /// ```
@@ -27,38 +27,39 @@ use crate::watch;
 /// ```
 #[derive(Debug)]
 pub struct ClassIndex {
-    /// Ascending, each once.
+    /// Ascending and unique.
     classes: Vec<i64>,
-    /// Where the samples of each class begin, and one more: where those of the last end.
+    /// Where the samples of each class begin, followed by the end of the last class.
     starts: CompactNumbers,
     /// Class by class; ascending inside a class.
     samples: CompactNumbers,
 }
 
-/// How many labels are read at a time.
+/// Number of labels to read at a time.
 const BLOCK: usize = 1 << 13;
 
 impl ClassIndex {
-    /// The index of samples with these `labels`.
+    /// Returns the index of samples with these `labels`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there is no memory for it.
+    /// [`Error::InvalidArgument`] if there is no memory for it.
     pub fn new(labels: &[i64]) -> Result<Self> {
         Self::read(labels.len(), reader_of(labels))
     }
 
-    /// The index of `len` samples whose labels `read` copies: those from a start on, as many as there is room for. They are
-    /// read from front to back, several times, and must be the same each time.
+    /// Returns the index of `len` samples whose labels `read` provides: it fills its buffer with the labels from a
+    /// start on. They are read from front to back, several times, and must be the same each time.
     ///
     /// # Errors
-    /// Those of `read`; [`Error::InvalidArgument`] when the labels changed meanwhile, or there is no memory for the index.
+    /// Those of `read`; [`Error::InvalidArgument`] if the labels changed meanwhile, or there is no memory for the
+    /// index.
     pub fn read(len: usize, read: impl FnMut(usize, &mut [i64]) -> Result<()>) -> Result<Self> {
         let mut labels = Labels { len, read };
         let Some((low, high)) = labels.extremes()? else {
             let nothing = |len| CompactNumbers::zeros(len, 0, "labels");
             return Ok(Self { classes: Vec::new(), starts: nothing(1)?, samples: nothing(0)? });
         };
-        // What a table over the whole range takes is little beside the samples, or little at all.
+        // A table over the whole range is small compared to the samples, or small in absolute terms.
         let range = high.abs_diff(low);
         if range < (len as u64 / 4).max(1 << 16) {
             let place = |label: i64| (low..=high).contains(&label).then(|| label.abs_diff(low) as usize);
@@ -84,27 +85,28 @@ impl ClassIndex {
         }
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     pub fn len(&self) -> usize {
         self.samples.len()
     }
 
-    /// Whether there is no sample.
+    /// True if there are no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The labels that occur, in ascending order. Their places in this list are what the other methods call `class`.
+    /// Returns the labels that occur, in ascending order. The other methods identify a class by its position in this
+    /// list.
     pub fn classes(&self) -> &[i64] {
         &self.classes
     }
 
-    /// The class of this label; nothing when no sample has it.
+    /// Returns the class of this label, or None if no sample has it.
     pub fn class_of(&self, label: i64) -> Option<usize> {
         self.classes.binary_search(&label).ok()
     }
 
-    /// The number of samples of `class`, at least 1.
+    /// Returns the number of samples of `class`, which is at least 1.
     ///
     /// # Panics
     /// If there is no such class.
@@ -112,10 +114,10 @@ impl ClassIndex {
         self.range(class).len()
     }
 
-    /// The `place`-th sample of `class`; they ascend.
+    /// Returns the `place`-th sample of `class`, in ascending order.
     ///
     /// # Panics
-    /// If there is no such class, or it has not as many samples.
+    /// If there is no such class, or it has fewer samples.
     #[inline]
     pub fn sample_at(&self, class: usize, place: usize) -> usize {
         let range = self.range(class);
@@ -123,27 +125,27 @@ impl ClassIndex {
         self.samples.get(range.start + place)
     }
 
-    /// How many samples the classes before `class` have: where in the index its own begin.
+    /// Returns the number of samples in the classes before `class`, which is where its own begin in the index.
     pub(super) fn start_of(&self, class: usize) -> usize {
         self.starts.get(class)
     }
 
-    /// Replaces places in the index by the samples there.
+    /// Replaces positions in the index with the samples at those positions.
     pub(super) fn look_up(&self, places: &mut [usize]) {
         self.samples.look_up(places);
     }
 
-    /// The memory that the index takes, in bytes.
+    /// Returns the size of the index in bytes.
     pub fn bytes(&self) -> usize {
         self.samples.bytes() + self.starts.bytes() + size_of_val(self.classes.as_slice())
     }
 
-    /// What stands for the labels of all samples.
+    /// Returns a digest of the labels of all samples.
     pub(crate) fn digest(&self) -> u64 {
         digest((0..self.classes.len()).flat_map(|class| self.words_of(class)))
     }
 
-    /// A class in words: its label, how many samples it has, and which.
+    /// Encodes a class as 64-bit words: its label, its number of samples, and the samples.
     pub(super) fn words_of(&self, class: usize) -> impl Iterator<Item = u64> {
         let range = self.range(class);
         let head = [self.classes[class] as u64, range.len() as u64];
@@ -163,7 +165,7 @@ struct Labels<R> {
 }
 
 impl<R: FnMut(usize, &mut [i64]) -> Result<()>> Labels<R> {
-    /// Shows `see` every sample and its label; nothing from it says that this label was not there before.
+    /// Calls `see` with every sample and its label; None from it means that this label did not occur before.
     fn each(&mut self, mut see: impl FnMut(usize, i64) -> Option<()>) -> Result<()> {
         let mut block = vec![0; BLOCK.min(self.len)];
         for start in (0..self.len).step_by(BLOCK) {
@@ -186,8 +188,8 @@ impl<R: FnMut(usize, &mut [i64]) -> Result<()>> Labels<R> {
         Ok((self.len > 0).then_some((low, high)))
     }
 
-    /// The last pass: puts every sample behind those of its class. `classes` are the labels in ascending order, each with
-    /// its place in `counts`, which `place_of` finds.
+    /// The last pass: appends every sample to those of its class. `classes` are the labels in ascending order, each
+    /// with its position in `counts`, which `place_of` finds.
     fn sort(
         &mut self,
         classes: Vec<(i64, usize)>,
@@ -216,7 +218,7 @@ impl<R: FnMut(usize, &mut [i64]) -> Result<()>> Labels<R> {
                 self.each(|sample, label| samples.get_mut(take(label)?).map(|into| *into = sample as u64))?;
             }
         }
-        // Each class was filled to its end, or a label that came too often has overwritten another's samples.
+        // If a class was not filled to its end, a label that occurred too often has overwritten another's samples.
         let filled = classes.iter().enumerate().all(|(class, &(_, place))| next[place] == starts.get(class + 1) as u64);
         if !filled {
             return Err(changed());
@@ -232,7 +234,7 @@ fn changed() -> Error {
     }
 }
 
-/// Labels are no attacker's choice: one multiplication spreads them.
+/// Labels are not chosen by an attacker, so one multiplication spreads them well enough.
 #[derive(Default)]
 struct LabelHasher(u64);
 
@@ -242,7 +244,7 @@ impl Hasher for LabelHasher {
     }
 
     fn write_i64(&mut self, label: i64) {
-        // Both halves: labels that are multiples of a power of two leave the lower one empty.
+        // Use both halves: labels that are multiples of a power of two leave the lower one empty.
         let product = u128::from(self.0 ^ label as u64) * 0x9e37_79b9_7f4a_7c15;
         self.0 = product as u64 ^ (product >> u64::BITS) as u64;
     }

@@ -1,4 +1,4 @@
-//! [`ClassSampler`]: the samples of some classes, and no others.
+//! [`ClassSampler`]: the samples of selected classes.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use super::{ClassIndex, EpochOrder, Sampler, Shuffling, check_positions};
 use crate::error::{Error, Result};
 use crate::rng::{BulkPermutation, Permutation, Purpose, digest};
 
-/// Every sample of the given classes once: class by class in the sequence given, or all of them shuffled.
+/// Every sample of the given classes once: class by class in the given sequence, or all of them shuffled.
 ///
-/// Takes no memory beside the index, which samplers share. A position costs tens of nanoseconds.
+/// Takes no memory in addition to the index, which samplers share. A position takes tens of nanoseconds.
 ///
 /// # Example
 /// ```
@@ -30,16 +30,16 @@ pub struct ClassSampler {
 struct Part {
     index: Arc<ClassIndex>,
     classes: Vec<usize>,
-    /// How many samples there are up to the end of each run of classes that follow one another in the index, and how much
-    /// further into the index a sample of the run lies than into this part of it (less than nothing wraps).
+    /// For each run of consecutive classes in the index: the number of samples up to its end, and the offset from a
+    /// position in this part to the position in the index (wrapping below zero).
     runs: Vec<(usize, usize)>,
 }
 
 impl ClassSampler {
-    /// The samples of `classes`, which are places in [`ClassIndex::classes`].
+    /// Returns the samples of `classes`, which are positions in [`ClassIndex::classes`].
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there is no such class, or one comes twice.
+    /// [`Error::InvalidArgument`] if there is no such class, or one occurs twice.
     pub fn new(index: Arc<ClassIndex>, classes: Vec<usize>, shuffling: Shuffling) -> Result<Self> {
         let invalid = |reason| Err(Error::InvalidArgument { argument: "classes", reason });
         let known = index.classes().len();
@@ -71,8 +71,8 @@ impl Sampler for ClassSampler {
         let permutation = match self.shuffling {
             Shuffling::Off => None,
             Shuffling::Seeded(seed) => {
-                // By the labels, so that loaders of two classes that are read side by side do not walk in step, and a
-                // class that is added later leaves the orders of the others as they are.
+                // Keyed by the labels, so that loaders of two classes that are read in parallel have unrelated orders,
+                // and adding a class leaves the orders of the others unchanged.
                 let labels: Vec<u64> = part.classes.iter().map(|&class| part.index.classes()[class] as u64).collect();
                 let key = (seed, epoch);
                 let order = Permutation::for_purpose(Purpose::ClassSamples, part.len() as u64, key, &labels);
@@ -95,7 +95,7 @@ impl Part {
         self.runs.last().map_or(0, |run| run.0)
     }
 
-    /// Replaces places in this part by the samples there.
+    /// Replaces places in this part with the samples at those places.
     fn look_up(&self, places: &mut [usize]) {
         if let [(_, further)] = self.runs[..] {
             places.iter_mut().for_each(|place| *place = place.wrapping_add(further));

@@ -1,11 +1,11 @@
-//! [`CompactNumbers`]: many indices, in 4 bytes each where they fit.
+//! [`CompactNumbers`]: many indices, in 4 bytes each if they fit.
 
 use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::watch;
 
-/// A list of numbers of which the largest possible is known: 4 bytes each where that fits into 32 bits, else 8.
+/// A list of numbers with a known maximum: 4 bytes each if it fits into 32 bits, else 8.
 #[derive(Clone, Debug)]
 pub(super) enum CompactNumbers {
     Narrow(Vec<u32>),
@@ -13,7 +13,8 @@ pub(super) enum CompactNumbers {
 }
 
 impl CompactNumbers {
-    /// `len` zeros, to be replaced by numbers up to `largest`; `what` they are is said where there is no memory for them.
+    /// Returns `len` zeros, to be replaced with numbers up to `largest`; `what` describes them in the error if there is
+    /// no memory.
     pub(super) fn zeros(len: usize, largest: usize, what: &'static str) -> Result<Self> {
         Ok(match u32::try_from(largest) {
             Ok(_) => Self::Narrow(zeros(len, what)?),
@@ -21,8 +22,8 @@ impl CompactNumbers {
         })
     }
 
-    /// `len` lengths that `read` copies: those from a start on, as many as there is room for. Each is that of a `thing`, and
-    /// `check` may refuse it.
+    /// Returns `len` lengths that `read` provides: it fills its buffer with the lengths from a start on. Each is the
+    /// length of a `thing`, and `check` may reject it.
     pub(super) fn read_lengths(
         len: usize,
         mut read: impl FnMut(usize, &mut [i64]) -> Result<()>,
@@ -44,7 +45,7 @@ impl CompactNumbers {
                 };
                 check(place, length)?;
             }
-            // No documents are so long: room is made where one is.
+            // Such long documents are not expected: widen the list only when one occurs.
             if matches!(lengths, Self::Narrow(_)) && block.iter().any(|&length| u32::try_from(length).is_err()) {
                 lengths = lengths.widened("lengths")?;
             }
@@ -53,14 +54,14 @@ impl CompactNumbers {
         Ok(lengths)
     }
 
-    /// The same numbers, with room for larger ones.
+    /// Returns the same numbers in 8 bytes each.
     fn widened(&self, what: &'static str) -> Result<Self> {
         let mut wide = Self::zeros(self.len(), usize::MAX, what)?;
         wide.set_all(0, self.iter());
         Ok(wide)
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Narrow(numbers) => numbers.len(),
@@ -76,7 +77,7 @@ impl CompactNumbers {
         }
     }
 
-    /// Puts `number`, which must not be larger than what the list was made for, at `place`.
+    /// Stores `number`, which must not exceed the maximum of the list, at `place`.
     #[inline]
     pub(super) fn set(&mut self, place: usize, number: usize) {
         match self {
@@ -85,7 +86,7 @@ impl CompactNumbers {
         }
     }
 
-    /// Puts `numbers`, none of them larger than what the list was made for, at the places from `start` on.
+    /// Stores `numbers`, none of which may exceed the maximum of the list, from `start` on.
     pub(super) fn set_all(&mut self, start: usize, numbers: impl Iterator<Item = usize>) {
         match self {
             Self::Narrow(list) => {
@@ -95,7 +96,7 @@ impl CompactNumbers {
         }
     }
 
-    /// Replaces what is in `into` by the numbers at `places`.
+    /// Replaces the contents of `into` with the numbers at `places`.
     pub(super) fn copy(&self, places: Range<usize>, into: &mut Vec<usize>) {
         into.clear();
         match self {
@@ -104,7 +105,7 @@ impl CompactNumbers {
         }
     }
 
-    /// Cuts the list to its first `len` numbers and gives the rest of its memory back.
+    /// Truncates the list to its first `len` numbers and frees the rest of its memory.
     pub(super) fn truncate(&mut self, len: usize) {
         match self {
             Self::Narrow(numbers) => {
@@ -118,15 +119,15 @@ impl CompactNumbers {
         }
     }
 
-    /// All of them, one after the other.
+    /// Returns an iterator over all numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         (0..self.len()).map(|place| self.get(place))
     }
 
-    /// Calls `visit` with all of them, one after the other, and looks now and then whether the work is to go on.
+    /// Calls `visit` with each number in order, and regularly checks for cancellation.
     ///
     /// # Errors
-    /// That of the watcher.
+    /// The watcher's error.
     pub(super) fn visit(&self, mut visit: impl FnMut(usize)) -> Result<()> {
         const AT_ONCE: usize = 1 << 16;
         for start in (0..self.len()).step_by(AT_ONCE) {
@@ -136,7 +137,7 @@ impl CompactNumbers {
         Ok(())
     }
 
-    /// Replaces places in the list by the numbers there.
+    /// Replaces positions in the list with the numbers at those positions.
     pub(super) fn look_up(&self, places: &mut [usize]) {
         match self {
             Self::Narrow(numbers) => places.iter_mut().for_each(|place| *place = numbers[*place] as usize),
@@ -144,7 +145,7 @@ impl CompactNumbers {
         }
     }
 
-    /// The memory that the numbers take, in bytes.
+    /// Returns the size of the numbers in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Narrow(numbers) => size_of_val(numbers.as_slice()),
@@ -153,7 +154,7 @@ impl CompactNumbers {
     }
 }
 
-/// `len` zeros. Fresh memory is mapped when it is written to, which takes long for much of it.
+/// Returns `len` zeros. New memory is mapped when it is first written to, which takes long for large amounts.
 fn zeros<T: Clone + Default>(len: usize, what: &'static str) -> Result<Vec<T>> {
     const AT_ONCE: usize = 1 << 20;
     let mut numbers = Vec::new();
@@ -168,7 +169,7 @@ fn zeros<T: Clone + Default>(len: usize, what: &'static str) -> Result<Vec<T>> {
     Ok(numbers)
 }
 
-/// What copies `numbers` from a start on, as many as there is room for.
+/// Returns a reader that fills its buffer with the `numbers` from a start on.
 pub(super) fn reader_of(numbers: &[i64]) -> impl FnMut(usize, &mut [i64]) -> Result<()> {
     |start, into| {
         into.copy_from_slice(&numbers[start..start + into.len()]);
@@ -176,7 +177,7 @@ pub(super) fn reader_of(numbers: &[i64]) -> impl FnMut(usize, &mut [i64]) -> Res
     }
 }
 
-/// Numbers of which the largest is not known: narrow, until one does not fit.
+/// Collects numbers whose maximum is unknown: 4 bytes each until one does not fit.
 impl FromIterator<usize> for CompactNumbers {
     fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Self {
         let mut numbers = numbers.into_iter();

@@ -1,21 +1,22 @@
-//! [`Deal`]: numbers dealt like cards, evenly, and never one twice to the same hand.
+//! [`Deal`]: numbers dealt evenly like cards, never the same one twice to a hand.
 
 use crate::rng::{Permutation, Purpose};
 
-/// An endless sequence of hands of `per_hand` numbers of [0, `len`), where any hand can be asked for at any time.
+/// An endless sequence of hands of `per_hand` numbers in [0, `len`). Any hand can be requested at any time.
 ///
-/// The numbers are dealt in cycles, each of which deals every number once. A hand that begins at the end of one cycle and
-/// ends at the start of the next must not get a number from both, so a cycle's first numbers depend on the last ones of
-/// the cycle before. For that not to go on for ever the last numbers of a cycle are chosen before all others.
+/// The numbers are dealt in cycles, each of which deals every number once. A hand that spans two cycles must not get
+/// the same number from both, so a cycle's first numbers depend on the last ones of the previous cycle. To prevent an
+/// endless chain of dependencies, the last numbers of a cycle are chosen before all others.
 #[derive(Clone, Debug)]
 pub(super) struct Deal {
     len: u64,
-    /// At most half of `len`: in a cycle there is room for the end of a hand, what that must avoid, and the start of one.
+    /// At most half of `len`: a cycle must have room for the end of a hand, the numbers that it must avoid, and the
+    /// start of one.
     per_hand: u64,
     keys: DealKeys,
 }
 
-/// What makes a deal different from others.
+/// The inputs that distinguish one deal from another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DealKeys {
     pub(super) purpose: Purpose,
@@ -25,17 +26,17 @@ pub(super) struct DealKeys {
 }
 
 impl Deal {
-    /// Hands of `per_hand` numbers, at least 1 and at most half of `len`.
+    /// Returns a deal of hands of `per_hand` numbers, at least 1 and at most half of `len`.
     pub(super) fn new(len: u64, per_hand: u64, keys: DealKeys) -> Self {
         debug_assert!(per_hand > 0 && per_hand <= len / 2, "{per_hand} of {len} numbers");
         Self { len, per_hand, keys }
     }
 
-    /// The numbers of `hand`.
+    /// Returns the numbers of `hand`.
     pub(super) fn hand(&self, hand: u64) -> Vec<u64> {
         let (cycle, first) = self.place_of(hand);
         let in_cycle = self.per_hand.min(self.len - first);
-        // Only the ranks below `per_hand` depend on the cycle before.
+        // Only the ranks below `per_hand` depend on the previous cycle.
         let order = if first < self.per_hand { self.cycle(cycle) } else { self.cycle_but_for_its_start(cycle) };
         let mut numbers: Vec<u64> = (first..first + in_cycle).map(|rank| order.number_at(rank)).collect();
         if in_cycle < self.per_hand {
@@ -45,13 +46,13 @@ impl Deal {
         numbers
     }
 
-    /// What has been dealt before `hand`.
+    /// Returns the numbers dealt before `hand`.
     pub(super) fn before(&self, hand: u64) -> Dealt {
         let (cycles, ranks) = self.place_of(hand);
         Dealt { cycles, ranks, cycle: self.cycle(cycles) }
     }
 
-    /// The cycle in which `hand` begins, and where in it.
+    /// Returns the cycle in which `hand` begins, and the offset in it.
     fn place_of(&self, hand: u64) -> (u64, u64) {
         let dealt = u128::from(hand) * u128::from(self.per_hand);
         ((dealt / u128::from(self.len)) as u64, (dealt % u128::from(self.len)) as u64)
@@ -62,7 +63,7 @@ impl Deal {
         Permutation::for_purpose(purpose, self.len, (seed, epoch), &[word, cycle])
     }
 
-    /// How many numbers of a hand have been dealt when `cycle` begins.
+    /// Returns how many numbers of a hand have been dealt when `cycle` begins.
     fn begun(&self, cycle: u64) -> u64 {
         (u128::from(cycle) * u128::from(self.len) % u128::from(self.per_hand)) as u64
     }
@@ -105,13 +106,14 @@ impl Deal {
     }
 }
 
-/// The numbers of one cycle, in the sequence in which they are dealt: their ranks.
+/// The numbers of one cycle, in the order in which they are dealt: their ranks.
 struct Cycle {
     /// First the tail (`tail` numbers, which are dealt last), then all others.
     order: Permutation,
     len: u64,
     tail: u64,
-    /// What is dealt first: the end of a hand that has begun in the cycle before, then what that hand could not take.
+    /// The numbers that are dealt first: the end of the hand that began in the previous cycle, then the numbers that it
+    /// could not take.
     head: Vec<u64>,
     /// The ranks of these numbers, in the sequence of `order`.
     ranks: Vec<u64>,
@@ -135,7 +137,7 @@ impl Cycle {
     }
 }
 
-/// How far a deal has come.
+/// The numbers dealt so far.
 pub(super) struct Dealt {
     cycles: u64,
     ranks: u64,
@@ -143,7 +145,7 @@ pub(super) struct Dealt {
 }
 
 impl Dealt {
-    /// How often `number` has been dealt.
+    /// Returns how often `number` has been dealt.
     pub(super) fn times(&self, number: u64) -> u64 {
         self.cycles + u64::from(self.cycle.rank_of(number) < self.ranks)
     }

@@ -1,4 +1,4 @@
-//! [`DistributedSampler`]: what one rank reads of an order.
+//! [`DistributedSampler`]: the part of an order that one rank reads.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use super::{EpochOrder, Sampler};
 use crate::error::Result;
 use crate::shard::{Remainder, Shard};
 
-/// The part of a sampler's order that one rank reads: torch's `DistributedSampler`, over any sampler.
+/// The part of a sampler's order that one rank reads: torch's `DistributedSampler`, for any sampler.
 ///
-/// Every rank needs the same sampler, seed and all. All ranks together read the order from front to back, and each reads
-/// as many positions as any other ([`Shard`]); any position costs what it costs in the order. With [`Remainder::Exact`]
-/// the padding is read, but this sampler can't say what it is: ask the shard.
+/// Every rank needs the same sampler, including the seed. All ranks together read the order from front to back, and
+/// each reads the same number of positions ([`Shard`]); a position costs what it costs in the order. With
+/// [`Remainder::Exact`] the padding is read too, but this sampler cannot identify it; ask the shard.
 ///
 /// # Example
 /// ```
@@ -30,7 +30,7 @@ pub struct DistributedSampler {
 }
 
 impl DistributedSampler {
-    /// What `shard` reads of each order of `sampler`.
+    /// Returns the part of each order of `sampler` that belongs to `shard`.
     pub fn new(sampler: Arc<dyn Sampler>, shard: Shard, remainder: Remainder) -> Self {
         DistributedSampler { sampler, shard, remainder }
     }
@@ -75,7 +75,7 @@ impl EpochOrder for ShardOrder {
     }
 
     fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {
-        // Only the last position of a shard can be padding, which lies elsewhere.
+        // Only the last position of a shard can be padding, which is elsewhere in the order.
         let Some((last_index, before)) = into.split_last_mut() else { return };
         if !before.is_empty() {
             self.order.indices_by(self.position_at(start), step * self.shard.world_size(), before);

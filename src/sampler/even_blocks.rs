@@ -1,48 +1,48 @@
-//! [`EvenBlocks`]: blocks of one size in random order, by arithmetic.
+//! [`EvenBlocks`]: computes the random order of blocks of one size.
 
 use std::ops::Range;
 
 use super::block_shuffle::{ShuffledBlocks, Window};
 use crate::rng::{BulkPermutation, Permutation};
 
-/// Blocks of one size, of which the last may be smaller, in the random order of an epoch. Nothing is stored.
+/// Blocks of one size, the last of which may be smaller, in the random order of an epoch. Nothing is stored.
 pub(super) struct EvenBlocks {
     len: u64,
     block: u64,
-    /// How many blocks a window has.
+    /// Number of blocks in a window.
     window: u64,
-    /// Where in the order of blocks the last one comes, the only one that may be smaller.
+    /// The position of the last block, the only one that may be smaller, in the order of blocks.
     last_place: u64,
-    /// How many samples the last block has less than the others.
+    /// How many samples the last block lacks compared to the others.
     missing: u128,
     blocks: BulkPermutation,
 }
 
 impl EvenBlocks {
-    /// `len` samples in blocks of `block`, in windows of `window` blocks, as (seed, epoch) order them.
+    /// Returns `len` samples in blocks of `block`, in windows of `window` blocks, in the order of (seed, epoch).
     pub(super) fn new(len: u64, block: u64, window: u64, (seed, epoch): (u64, u64)) -> Self {
         let blocks = len.div_ceil(block);
         let order = Permutation::new(blocks, seed, epoch);
         Self {
             len,
             block,
-            // A window of more blocks than there are is one of all.
+            // A window larger than the number of blocks contains all of them.
             window: window.min(blocks.max(1)),
-            // The last block is missed by those behind it alone.
+            // Only positions after the last block are shifted by its missing samples.
             last_place: if blocks == 0 { 0 } else { order.position_of(blocks - 1) },
             missing: u128::from(blocks) * u128::from(block) - u128::from(len),
             blocks: BulkPermutation::new(order),
         }
     }
 
-    /// The places, in the order of blocks, of the blocks of this window.
+    /// Returns the positions, in the order of blocks, of this window's blocks.
     fn blocks_of(&self, window: &Window) -> Range<u64> {
         let first = window.number * self.window;
         first..self.blocks.len().min(first + self.window)
     }
 
-    /// The place, in the order of blocks, of the block that comes `nth` in a window. The smaller block comes last there, so
-    /// that all before it are full.
+    /// Returns the position, in the order of blocks, of the `nth` block in a window. The smaller block comes last, so
+    /// that all blocks before it are full.
     fn place_of(&self, blocks: &Range<u64>, nth: u64) -> u64 {
         let place = blocks.start + nth;
         match self.last_place {
@@ -54,8 +54,8 @@ impl EvenBlocks {
 }
 
 impl ShuffledBlocks for EvenBlocks {
-    /// If all blocks were full, a division would tell; from the window of the smaller block on, all come earlier by what
-    /// that block misses.
+    /// If all blocks were full, a division would give the window; from the window of the smaller block on, all
+    /// positions are earlier by the samples that it lacks.
     fn window_of(&self, position: u64) -> Window {
         let full = u128::from(self.window) * u128::from(self.block);
         let smaller = self.last_place / self.window;
@@ -63,7 +63,7 @@ impl ShuffledBlocks for EvenBlocks {
         let end_of_smaller = u128::from(smaller + 1) * full - self.missing;
         let number =
             if place < end_of_smaller { (place / full) as u64 } else { ((place + self.missing) / full) as u64 };
-        // The window of the smaller block ends sooner, so a division may lead past it, never short of it.
+        // The window of the smaller block ends sooner, so a division may overshoot it, but never fall short.
         let number = if place < end_of_smaller { number.min(smaller) } else { number };
         let start_of = |number: u64| {
             let start = u128::from(number) * full - if number > smaller { self.missing } else { 0 };

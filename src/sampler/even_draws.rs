@@ -1,21 +1,21 @@
-//! [`EvenDraws`]: draws of any size, each number as often as any other.
+//! [`EvenDraws`]: draws of any size, in which all numbers occur equally often.
 
 use super::deal::{Deal, DealKeys, Dealt};
 use crate::rng::{Permutation, Purpose};
 
-/// An endless sequence of draws of `per_draw` numbers of [0, `len`). Any draw can be asked for at any time.
+/// An endless sequence of draws of `per_draw` numbers in [0, `len`). Any draw can be requested at any time.
 ///
-/// In every stretch of draws from the first on, each number comes as often as any other, give or take one. No number comes
-/// twice in a draw, unless there are fewer numbers than a draw has; then each comes as often as any other, too.
+/// In every prefix of the sequence, all numbers occur equally often, plus or minus one. No number occurs twice in a
+/// draw, unless a draw needs more numbers than there are; then all occur equally often in it, plus or minus one.
 pub(super) struct EvenDraws {
     len: u64,
-    /// How often each number comes in every draw, before what is dealt is added or taken away.
+    /// How often each number occurs in every draw, before the dealt numbers are added or removed.
     whole: u64,
     rest: Rest,
     keys: DealKeys,
 }
 
-/// What makes a draw full, dealt in hands of at most half of the numbers.
+/// The rest of a draw, dealt in hands of at most half of the numbers.
 enum Rest {
     Nothing,
     Added(Deal),
@@ -23,7 +23,7 @@ enum Rest {
 }
 
 impl EvenDraws {
-    /// Draws of `per_draw` numbers below `len`, neither of which may be 0.
+    /// Returns draws of `per_draw` numbers below `len`, neither of which may be 0.
     pub(super) fn new(len: u64, per_draw: u64, keys: DealKeys) -> Self {
         let (whole, rest) = (per_draw / len, per_draw % len);
         let (whole, rest) = if rest == 0 {
@@ -36,7 +36,7 @@ impl EvenDraws {
         Self { len, whole, rest, keys }
     }
 
-    /// Shows `take` the numbers of `draw`.
+    /// Calls `take` with the numbers of `draw`.
     pub(super) fn draw(&self, draw: u64, mut take: impl FnMut(u64)) {
         let times = match &self.rest {
             Rest::TakenAway(_) => self.whole - 1,
@@ -57,7 +57,8 @@ impl EvenDraws {
                 Some(numbers)
             }
         };
-        // A sequence of this draw's own: with ascending numbers the same sample would always be the first of its class.
+        // A separate order for each draw: with ascending numbers the same sample would always be the first of its
+        // class.
         let DealKeys { seed, epoch, word, .. } = self.keys;
         let order = Permutation::for_purpose(Purpose::BalancedDraw, self.len, (seed, epoch), &[word, draw]);
         for _ in 0..times {
@@ -69,7 +70,7 @@ impl EvenDraws {
         }
     }
 
-    /// What has been drawn before `draw`.
+    /// Returns the numbers drawn before `draw`.
     pub(super) fn before(&self, draw: u64) -> Drawn {
         let dealt = match &self.rest {
             Rest::Nothing => DrawnRest::Nothing,
@@ -80,7 +81,7 @@ impl EvenDraws {
     }
 }
 
-/// How far the draws have come.
+/// The numbers drawn so far.
 pub(super) struct Drawn {
     whole: u64,
     rest: DrawnRest,
@@ -93,7 +94,7 @@ enum DrawnRest {
 }
 
 impl Drawn {
-    /// How often `number` has been drawn.
+    /// Returns how often `number` has been drawn.
     pub(super) fn times(&self, number: u64) -> u64 {
         match &self.rest {
             DrawnRest::Nothing => self.whole,

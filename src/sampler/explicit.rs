@@ -1,8 +1,8 @@
-//! [`ExplicitOrder`]: an order that somebody else has made.
+//! [`ExplicitOrder`]: an order given as a list.
 
 use super::{EpochBatches, EpochOrder};
 
-/// An order that is held in memory: 8 bytes an index.
+/// An order that is held in memory: 8 bytes per index.
 ///
 /// # Example
 /// ```
@@ -13,17 +13,17 @@ use super::{EpochBatches, EpochOrder};
 #[derive(Clone, Debug)]
 pub struct ExplicitOrder {
     indices: Vec<usize>,
-    /// Where each batch ends, where the order is one of batches.
+    /// Where each batch ends, if the order consists of batches.
     ends: Vec<usize>,
 }
 
 impl ExplicitOrder {
-    /// The order that reads `indices` one after the other.
+    /// Returns the order that reads `indices` one after another.
     pub fn new(indices: Vec<usize>) -> Self {
         ExplicitOrder { indices, ends: Vec::new() }
     }
 
-    /// The batches of these sizes, one after the other.
+    /// Returns consecutive batches of these sizes.
     ///
     /// # Panics
     /// If the sizes do not add up to the number of indices.

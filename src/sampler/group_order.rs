@@ -2,17 +2,17 @@
 
 use crate::rng::Permutation;
 
-/// A random order of places, `size` neighbours at a time. Groups begin at multiples of `size`; if the last one has fewer
-/// places, these too are neighbours, from anywhere.
+/// A random order of places, `size` neighbors at a time. Groups begin at multiples of `size`; if the last group has
+/// fewer places, these are neighbors too, and may be anywhere in the order.
 pub(super) struct GroupOrder {
     groups: Permutation,
     size: usize,
-    /// The group with fewer places, by where it lies among the others, and how many it lacks.
+    /// The position of the group with fewer places among the others, and how many places it lacks.
     short: Option<(usize, usize)>,
 }
 
 impl GroupOrder {
-    /// An order of `len` places; `shuffled` makes a permutation of so many groups.
+    /// Returns an order of `len` places; `shuffled` creates a permutation of the given number of groups.
     pub(super) fn new(len: usize, size: usize, shuffled: impl FnOnce(u64) -> Permutation) -> Self {
         let count = len.div_ceil(size) as u64;
         let groups = shuffled(count);
@@ -20,7 +20,7 @@ impl GroupOrder {
         Self { groups, size, short }
     }
 
-    /// Which place comes at `position`.
+    /// Returns the place at `position`.
     pub(super) fn place_at(&self, position: usize) -> usize {
         let group = self.groups.index_at((position / self.size) as u64) as usize;
         let missing = self.short.map_or(0, |(short, missing)| if group > short { missing } else { 0 });

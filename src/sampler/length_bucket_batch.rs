@@ -1,4 +1,4 @@
-//! [`LengthBucketBatchSampler`]: batches of samples of like length.
+//! [`LengthBucketBatchSampler`]: batches of samples of similar length.
 
 use std::sync::Arc;
 
@@ -10,20 +10,21 @@ use crate::error::{Error, Result};
 use crate::rng::{BulkPermutation, Permutation, Purpose, digest};
 use crate::watch;
 
-/// The number of samples between two looks at whether the work is to go on.
+/// Number of samples between checks for cancellation.
 const BLOCK: usize = 1 << 13;
 
-/// Batches of samples of like length, so that hardly anything of a batch is padding, in an order that is random all the same.
+/// Batches of samples of similar length, so that a batch has little padding, in an order that is still random.
 ///
-/// With [`Shuffling::Seeded`] the samples are shuffled, sorted by length inside windows of `window` samples, cut into
-/// batches, and the batches are shuffled. Every second window descends, so that batches across the end of one are of like
-/// length, too. With [`Shuffling::Off`] all samples are sorted, the longest first (what does not fit into memory fails at
-/// once), and batches come in that sequence. An epoch reads every sample once, but for a last batch that is dropped.
+/// With [`Shuffling::Seeded`] the samples are shuffled, sorted by length within windows of `window` samples, cut into
+/// batches, and the batches are shuffled. Every second window is in descending order, so that batches across a window
+/// boundary have similar lengths too. With [`Shuffling::Off`] all samples are sorted, longest first (so a batch that
+/// does not fit into memory fails immediately), and batches come in that sequence. An epoch reads every sample once,
+/// except in a last batch that is dropped.
 ///
-/// Ranks that take one batch each at a step wait for the one with the most to do: [`balanced`](Self::balanced) has them take
-/// batches of like length.
+/// When each rank takes one batch per step, all wait for the rank with the most work: [`balanced`](Self::balanced)
+/// gives them batches of similar length.
 ///
-/// An epoch is prepared when it begins: 4 bytes a sample (8 from 2^32 samples on) and the time to sort.
+/// An epoch is prepared when it begins: 4 bytes per sample (8 from 2^32 samples on) and the time to sort.
 ///
 /// # Example
 /// ```
@@ -47,22 +48,22 @@ pub struct LengthBucketBatchSampler {
     balance: usize,
 }
 
-/// When a batch is full.
+/// Determines when a batch is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BatchLimit {
-    /// It has this many samples.
+    /// When it has this many samples.
     Samples(usize),
-    /// One sample more would make it, padded to its longest sample, longer than this altogether. A sample of length 0 counts
-    /// as one of length 1.
+    /// When one more sample would make the padded batch (its number of samples times the longest length) larger than
+    /// this. A sample of length 0 counts as length 1.
     Tokens(usize),
 }
 
 impl LengthBucketBatchSampler {
-    /// Such batches of samples with these `lengths`.
+    /// Returns a sampler for samples with these `lengths`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when a number is 0, a length is negative, a sample is longer than a batch may be (both
-    /// name the sample), or there is no memory for the lengths.
+    /// [`Error::InvalidArgument`] if a number is 0, a length is negative, a sample is longer than a batch may be (both
+    /// messages name the sample), or there is no memory for the lengths.
     pub fn new(
         lengths: &[i64],
         limit: BatchLimit,
@@ -73,7 +74,8 @@ impl LengthBucketBatchSampler {
         Self::read(lengths.len(), reader_of(lengths), limit, window, last_batch, shuffling)
     }
 
-    /// Such batches of `len` samples whose lengths `read` copies: those from a start on, as many as there is room for.
+    /// Returns a sampler for `len` samples whose lengths `read` provides: it fills its buffer with the lengths from a
+    /// start on.
     ///
     /// # Errors
     /// Those of `read`, and as [`new`](Self::new).
@@ -112,12 +114,13 @@ impl LengthBucketBatchSampler {
         Ok(Self { lengths: Arc::new(lengths), limit, window, last_batch, shuffling, balance: 1 })
     }
 
-    /// The same, shuffled `batches` at a time: so many that follow one another, from a multiple of it on, are neighbours in
-    /// the sequence in which they were sorted. Ranks whose number divides it then have like batches at each step; the order
-    /// is the same for any number of ranks. Where the batches of an epoch are no multiple of it, the rest comes last.
+    /// Shuffles groups of `batches` batches instead of single batches: each group, starting at a multiple of `batches`,
+    /// contains batches that are neighbors in the sorted sequence. If the number of ranks divides `batches`, all ranks
+    /// have similar batches at each step; the order is the same for any number of ranks. If the number of batches in an
+    /// epoch is not a multiple of `batches`, the rest come last.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when it is 0.
+    /// [`Error::InvalidArgument`] if it is 0.
     pub fn balanced(self, batches: usize) -> Result<Self> {
         if batches == 0 {
             let reason = "expected a positive integer, but got 0".to_owned();
@@ -126,7 +129,7 @@ impl LengthBucketBatchSampler {
         Ok(Self { balance: batches, ..self })
     }
 
-    /// The samples, sorted as they are cut into batches.
+    /// Returns the samples, sorted as they are cut into batches.
     fn sorted(&self, epoch: u64) -> Result<CompactNumbers> {
         let len = self.lengths.len();
         let mut samples = CompactNumbers::zeros(len, len, "lengths")?;
@@ -154,7 +157,7 @@ impl LengthBucketBatchSampler {
         Ok(samples)
     }
 
-    /// Where each batch begins in `samples`, and where the last one ends.
+    /// Returns where each batch begins in `samples`, and where the last one ends.
     fn cut(&self, samples: &CompactNumbers) -> Result<CompactNumbers> {
         match self.limit {
             BatchLimit::Samples(limit) => self.cut_by_samples(samples.len(), limit),
@@ -188,7 +191,7 @@ impl LengthBucketBatchSampler {
                 starts.set(batches, start);
             }
         }
-        // The last batch is full when not even a sample of no length would fit.
+        // The last batch is full if not even a sample of length 0 would fit.
         if len > start && (is_over(len + 1 - start, longest) || self.last_batch == LastBatch::Keep) {
             batches += 1;
             starts.set(batches, len);
@@ -214,7 +217,7 @@ impl BatchingSampler for LengthBucketBatchSampler {
     fn identity(&self) -> String {
         let Self { lengths, limit, window, last_batch, shuffling, balance } = self;
         let (len, digest) = (lengths.len(), digest(lengths.iter().map(|length| length as u64)));
-        // The default has no name of its own: states were saved before there was another.
+        // The default is not part of the identity, because states were saved before this setting existed.
         let balance = if *balance > 1 { format!(", balance={balance}") } else { String::new() };
         format!(
             "LengthBucketBatchSampler(len={len}, lengths={digest:016x}, limit={limit:?}, window={window}, \

@@ -4,14 +4,14 @@ use super::compact::CompactNumbers;
 use crate::error::Result;
 use crate::watch;
 
-/// The number of samples between two looks at whether the work is to go on.
+/// Number of samples between checks for cancellation.
 const BLOCK: usize = 1 << 13;
 
-/// Sorts one window of samples after the other; its memory is used again.
+/// Sorts one window of samples after another, reusing its memory.
 #[derive(Default)]
 pub(super) struct LengthSort {
     lengths: Vec<usize>,
-    /// By length, counted from the least: where the next sample of it goes.
+    /// By length, counted from the minimum: where the next sample of that length goes.
     next: Vec<usize>,
     sorted: Vec<usize>,
 }
@@ -24,7 +24,7 @@ pub(super) enum Direction {
 }
 
 impl LengthSort {
-    /// `samples` by their `lengths`; samples of one length stay in their sequence.
+    /// Sorts `samples` by their `lengths`; the sort is stable.
     pub(super) fn sort(
         &mut self,
         samples: &[usize],
@@ -40,7 +40,7 @@ impl LengthSort {
         let (low, high) =
             self.lengths.iter().fold((usize::MAX, 0), |(low, high), &length| (low.min(length), high.max(length)));
         self.sorted.clear();
-        // Counting is several times as fast as comparing while there are not many more lengths than samples.
+        // Counting is several times as fast as comparing unless there are many more lengths than samples.
         if high.saturating_sub(low) / 4 < samples.len() {
             self.count(samples, low, high, direction)?;
         } else {

@@ -1,4 +1,4 @@
-//! [`MixtureSampler`]: several datasets behind one another, read in proportion to weights.
+//! [`MixtureSampler`]: several concatenated datasets, read in proportion to weights.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,12 +7,13 @@ use super::{EpochOrder, Sampler};
 use crate::error::{Error, Result};
 use crate::rng::{PermutationSeries, Series};
 
-/// Reads the parts of a concatenation in proportion to weights, which may change on the way, each part in a random order
-/// of its own that is renewed whenever the part starts again.
+/// Reads the parts of a concatenation in proportion to weights, which may change during an epoch. Each part has its own
+/// random order, which is redrawn whenever the part restarts.
 ///
-/// How often each part has come up to a position is arithmetic: the nearest whole number to what the weights demand, give
-/// or take one or two. Which of the positions it is varies: in every block of 1024 positions the parts are shuffled. So an index at any position costs a fraction of a microsecond, no matter how long the epoch is, and
-/// the length of an epoch is the same for every seed and epoch.
+/// The number of times that each part has occurred up to a position is computed: the nearest integer to what the
+/// weights require, plus or minus one or two. The positions within a block vary: in every block of 1024 positions the
+/// parts are shuffled. So finding the index at any position takes a fraction of a microsecond, however long the epoch
+/// is, and an epoch has the same length for every seed and epoch number.
 ///
 /// # Example
 /// ```
@@ -32,17 +33,17 @@ pub struct MixtureSampler {
     seed: u64,
 }
 
-/// When an epoch of a mixture ends: torchdata's `StopCriteria`.
+/// Determines when an epoch of a mixture ends: torchdata's `StopCriteria`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StopCriteria {
-    /// With the sample that completes the last of the parts; those that are through earlier start again.
+    /// With the sample that completes the last of the parts; parts that finish earlier restart.
     #[default]
     CycleUntilAllDatasetsExhausted,
-    /// When every sample was read, each once; a part that is through leaves its share to the others.
+    /// When every sample has been read exactly once; a part that is finished leaves its share to the others.
     AllDatasetsExhausted,
     /// With the sample that completes the first of the parts.
     FirstDatasetExhausted,
-    /// After this many samples; parts that are through start again.
+    /// After this many samples; parts that are finished restart.
     CycleForever(usize),
 }
 
@@ -53,52 +54,54 @@ pub struct MixtureWeights {
     pub(super) course: Course,
 }
 
-/// What weights do from one breakpoint to the next.
+/// How weights change from one breakpoint to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Course {
-    /// They stay, and jump at the next.
+    /// They are constant, and jump at the next breakpoint.
     #[default]
     Steps,
-    /// They go over evenly, in at most 1024 steps.
+    /// They change linearly, in at most 1024 steps.
     Linear,
 }
 
 impl MixtureWeights {
-    /// The same weights all the time, one for each part; they need not sum to one.
+    /// Returns constant weights, one per part; they need not sum to one.
     pub fn constant(weights: impl Into<Vec<f64>>) -> Self {
         MixtureWeights { breakpoints: vec![(0, weights.into())], course: Course::Steps }
     }
 
-    /// The weights that hold at each of these positions. Before the first they are those of the first, after the last those
-    /// of the last.
+    /// Returns the weights that apply at each of these positions. Before the first breakpoint the first weights apply,
+    /// after the last breakpoint the last ones.
     pub fn scheduled(breakpoints: Vec<(usize, Vec<f64>)>, course: Course) -> Self {
         MixtureWeights { breakpoints, course }
     }
 }
 
 impl MixtureSampler {
-    /// A mixture of parts of these lengths, whose indices follow one another as in a concatenation. Every seed is legal.
+    /// Returns a mixture of parts with these lengths, whose indices are consecutive as in a concatenation. Every seed
+    /// is valid.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when a weight is negative, infinite or not a number, there is not one for each part, all are
-    /// zero at some breakpoint, breakpoints do not ascend, a part without samples has a weight, or the epoch would never end.
+    /// [`Error::InvalidArgument`] if a weight is negative, infinite, or not a number, the number of weights differs
+    /// from the number of parts, all weights are zero at some breakpoint, breakpoints are not ascending, an empty part
+    /// has a weight, or the epoch would never end.
     pub fn new(lens: &[usize], weights: &MixtureWeights, stop: StopCriteria, seed: u64) -> Result<Self> {
         Ok(MixtureSampler { plan: Arc::new(MixturePlan::new(lens, weights, stop)?), seed })
     }
 
-    /// Ends epochs after `num_samples`, if they are not shorter anyway.
+    /// Ends epochs after `num_samples`, unless they are shorter anyway.
     pub fn with_num_samples(self, num_samples: usize) -> Self {
         MixtureSampler { plan: Arc::new(self.plan.cut_to(num_samples as u64)), ..self }
     }
 
-    /// How many samples of each part an epoch has.
+    /// Returns how many samples of each part an epoch has.
     pub fn samples_per_part(&self) -> Vec<usize> {
         self.plan.counts_at(self.plan.len()).into_iter().map(|count| count as usize).collect()
     }
 }
 
-/// In blocks of so many positions parts are shuffled: about the size of a batch or some, so that the proportions hold in
-/// every stretch that a model could tell from another.
+/// Number of positions in a block within which parts are shuffled: about the size of one or a few batches, so that the
+/// proportions hold in every range that could matter to a model.
 const BLOCK: u64 = 1024;
 
 impl Sampler for MixtureSampler {
@@ -126,29 +129,30 @@ struct MixtureOrder {
     plan: Arc<MixturePlan>,
     blocks: PermutationSeries,
     parts: Vec<PermutationSeries>,
-    /// The block that was read last: positions are mostly read in ascending order. No thread ever waits for it.
+    /// The block that was read last, because positions are mostly read in ascending order. No thread ever waits for
+    /// this lock.
     last: Mutex<Option<Arc<Block>>>,
 }
 
-/// A block of positions: where it starts, its number of positions, and how often each part came before it and up to its
+/// A block of positions: its start, its number of positions, and how often each part occurred before it and up to its
 /// end.
 struct Block {
     start: u64,
     len: u64,
     before: Vec<u64>,
     after: Vec<u64>,
-    /// The indices of all its samples, part after part, where many of them were asked for.
+    /// The indices of all its samples, part after part, if many of them were requested.
     samples: Option<Vec<usize>>,
 }
 
-/// A block is computed whole for whoever asks for one position of so many.
+/// A block is computed whole when at least one in this many of its positions is requested.
 const WORTH: usize = 4;
 
 impl MixtureOrder {
     fn block_of(&self, position: u64) -> Arc<Block> {
         let len = self.plan.len();
         assert!(position < len, "position {position} of an order of {len} indices");
-        // A lock that another thread holds, or held when this process was forked, only costs time.
+        // If the lock is held by another thread, or was held when this process was forked, the only cost is time.
         if let Ok(last) = self.last.try_lock()
             && let Some(block) = &*last
             && (block.start..block.start + block.len).contains(&position)
@@ -156,14 +160,14 @@ impl MixtureOrder {
             return Arc::clone(block);
         }
         let Stretch { start, end } = self.plan.stretch_of(position);
-        // Blocks begin anew with every stretch of equal weights.
+        // Blocks restart at every range of constant weights.
         let start = start + (position - start) / BLOCK * BLOCK;
         let end = end.min(start + BLOCK);
         let (before, after) = (self.plan.counts_at(start), self.plan.counts_at(end));
         self.remember(Block { start, len: end - start, before, after, samples: None })
     }
 
-    /// The block as it is from now on.
+    /// Stores and returns the block.
     fn remember(&self, block: Block) -> Arc<Block> {
         let block = Arc::new(block);
         if let Ok(mut last) = self.last.try_lock() {
@@ -172,7 +176,7 @@ impl MixtureOrder {
         block
     }
 
-    /// The index of the sample that has `place` among those of the block, part after part.
+    /// Returns the index of the sample at `place` among those of the block, part after part.
     fn index_of(&self, block: &Block, mut place: u64) -> u64 {
         let mut first = 0;
         for (part, &len) in self.plan.lens().iter().enumerate() {
@@ -187,7 +191,7 @@ impl MixtureOrder {
         unreachable!("the parts of a block make up its length")
     }
 
-    /// What [`index_of`](Self::index_of) says of every place of the block: of each part a stretch of its own order.
+    /// Returns [`index_of`](Self::index_of) for every place of the block: for each part, a range of its order.
     fn samples_of(&self, block: &Block) -> Vec<usize> {
         let mut samples = vec![0; block.len as usize];
         let (mut rest, mut first) = (&mut samples[..], 0);

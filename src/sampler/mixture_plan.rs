@@ -1,15 +1,16 @@
-//! [`MixturePlan`]: how often each part of a mixture has come, at any position.
+//! [`MixturePlan`]: how often each part of a mixture has occurred before any position.
 
 use super::mixture::{Course, MixtureWeights, StopCriteria};
 use crate::error::{Error, Result};
 use crate::rng::digest;
 
-/// How many samples of each part an epoch has read before any position, by arithmetic.
+/// Computes how many samples of each part an epoch has read before any position.
 ///
-/// While the weights stay, part after part takes its share of the positions that those before it left: of t positions
-/// it takes `share` * t, rounded down, plus a fraction that is carried on when the weights change. So a count never goes
-/// back, the counts sum to the position, and none is off by more than the roundings before it: less than two in practice.
-/// It is Bresenham's line, drawn once per part; everything is in whole numbers, so it is exact at any length.
+/// While the weights are constant, the parts take their shares of the positions one after another: of the t positions
+/// that earlier parts left, a part takes `share` * t, rounded down, plus a fraction that is carried over when the
+/// weights change. So a count never decreases, the counts sum to the position, and each count is off by at most the
+/// roundings before it: less than two in practice. This is Bresenham's line algorithm, applied once per part; it uses
+/// only integers, so it is exact at any length.
 #[derive(Debug)]
 pub(super) struct MixturePlan {
     lens: Vec<u64>,
@@ -17,19 +18,19 @@ pub(super) struct MixturePlan {
     len: u64,
 }
 
-/// From `start` on, until the next piece: the weights stay.
+/// A range of positions, from `start` to the next piece, in which the weights are constant.
 #[derive(Clone, Debug)]
 struct Piece {
     start: u64,
-    /// How often each part came before.
+    /// How often each part occurred before `start`.
     counts: Vec<u64>,
     /// The share of each part in the positions that the parts before it leave, as a fraction of 2^63.
     shares: Vec<u64>,
-    /// What each part has a claim to already, as a fraction of 2^63: less than one position.
+    /// The fraction of a position that each part has accumulated, as a fraction of 2^63: less than one position.
     claims: Vec<u64>,
 }
 
-/// Positions from `start` to `end` in which the weights stay.
+/// Positions from `start` to `end`, in which the weights are constant.
 pub(super) struct Stretch {
     pub(super) start: u64,
     pub(super) end: u64,
@@ -37,10 +38,10 @@ pub(super) struct Stretch {
 
 const ONE: u64 = 1 << 63;
 
-/// No epoch is longer: positions are `usize`, and counts are compared with them.
+/// Maximum length of an epoch: positions are `usize`, and counts are compared with them.
 const LONGEST: u64 = usize::MAX as u64 >> 1;
 
-/// The most steps that a ramp between two breakpoints is walked in.
+/// Maximum number of steps for a ramp between two breakpoints.
 const RAMP_STEPS: u64 = 1024;
 
 impl MixturePlan {
@@ -63,11 +64,11 @@ impl MixturePlan {
             let end = if last { LONGEST } else { steps[step + 1].0 };
             let weights = plan.weights_left(weights, &at.counts, stop);
             if weights.iter().all(|weight| *weight <= 0.0) {
-                // Nothing comes before the weights change; if they never do, the epoch would not end.
+                // No part occurs before the weights change; if they never do, the epoch would not end.
                 if last {
                     return Err(plan.endless(&at.counts));
                 }
-                // Until they change no part could come, so they change at once.
+                // No part could occur until the weights change, so change them now.
                 step += 1;
                 continue;
             }
@@ -91,7 +92,7 @@ impl MixturePlan {
         &self.lens
     }
 
-    /// What stands for the lengths of the parts and for their weights.
+    /// Returns a digest of the lengths of the parts and their weights.
     pub(super) fn digest(&self) -> u64 {
         let pieces = self.pieces.iter().flat_map(|piece| {
             let parts = [&piece.counts, &piece.shares, &piece.claims];
@@ -100,19 +101,19 @@ impl MixturePlan {
         digest(self.lens.iter().copied().chain(pieces))
     }
 
-    /// The same plan, ended after `len` positions.
+    /// Returns the same plan, ended after `len` positions.
     pub(super) fn cut_to(&self, len: u64) -> Self {
         MixturePlan { lens: self.lens.clone(), pieces: self.pieces.clone(), len: self.len.min(len) }
     }
 
-    /// Where the weights that hold at `position`, which must be below the length, begin and cease to hold.
+    /// Returns the range in which the weights at `position`, which must be below the length, are constant.
     pub(super) fn stretch_of(&self, position: u64) -> Stretch {
         let next = self.pieces.partition_point(|piece| piece.start <= position);
         let end = self.pieces.get(next).map_or(self.len, |piece| piece.start.min(self.len));
         Stretch { start: self.pieces[next - 1].start, end }
     }
 
-    /// How often each part comes before `position`.
+    /// Returns how often each part occurs before `position`.
     pub(super) fn counts_at(&self, position: u64) -> Vec<u64> {
         match self.pieces.partition_point(|piece| piece.start <= position) {
             0 => vec![0; self.lens.len()],
@@ -131,13 +132,13 @@ impl MixturePlan {
         }
     }
 
-    /// The weights of the parts that may still come.
+    /// Returns the weights of the parts that may still occur.
     fn weights_left(&self, weights: &[f64], counts: &[u64], stop: StopCriteria) -> Vec<f64> {
         let may_come = |part: usize| stop != StopCriteria::AllDatasetsExhausted || counts[part] < self.lens[part];
         weights.iter().enumerate().map(|(part, &weight)| if may_come(part) { weight } else { 0.0 }).collect()
     }
 
-    /// The first position from which a piece can't go on as it is, `end` at the latest.
+    /// Returns the first position from which a piece cannot continue unchanged, `end` at the latest.
     fn end_of(&self, piece: &Piece, end: u64, stop: StopCriteria) -> u64 {
         let has_to_stop = |position: u64| {
             let counts = piece.counts_at(position);
@@ -145,7 +146,7 @@ impl MixturePlan {
             self.is_over(&counts, position, stop)
                 || (stop == StopCriteria::AllDatasetsExhausted && (0..counts.len()).any(through))
         };
-        // Counts never go back, so what has to stop stays so: the first such position by halving.
+        // Counts never decrease, so a part that must stop stays stopped: find the first such position by bisection.
         let (mut goes_on, mut stops) = (piece.start, end);
         while stops - goes_on > 1 {
             let middle = goes_on + (stops - goes_on) / 2;
@@ -165,7 +166,7 @@ impl MixturePlan {
     }
 }
 
-/// A position, and what has come before it.
+/// A position, and the counts before it.
 struct Place {
     position: u64,
     counts: Vec<u64>,
@@ -174,7 +175,7 @@ struct Place {
 
 impl Piece {
     fn new(at: &Place, weights: &[f64]) -> Self {
-        // Shares from the back: each part's weight in its own and those behind it.
+        // Compute shares from the last part backward: each part's weight relative to its own and all later weights.
         let mut behind = 0.0;
         let mut shares: Vec<u64> = weights
             .iter()
@@ -188,11 +189,11 @@ impl Piece {
         Piece { start: at.position, counts: at.counts.clone(), shares, claims: at.claims.clone() }
     }
 
-    /// For each part how often it comes between the start and `position`, and its claim then.
+    /// Returns, for each part, how often it occurs between the start and `position`, and its claim at that point.
     fn taken(&self, position: u64) -> impl Iterator<Item = (u64, u64)> {
         let mut left = position - self.start;
         self.shares.iter().zip(&self.claims).map(move |(&share, &claim)| {
-            // With the whole share a claim must not round up: there is nothing beyond what is left.
+            // With the full share a claim must not round up, because there is nothing beyond the remaining positions.
             let sum = u128::from(share) * u128::from(left) + u128::from(claim);
             let count = ((sum >> 63) as u64).min(left);
             left -= count;
@@ -237,7 +238,7 @@ fn check(lens: &[u64], weights: &MixtureWeights) -> Result<()> {
     Ok(())
 }
 
-/// The positions from which each set of weights holds, ascending, the first at 0.
+/// Returns the positions from which each set of weights applies, ascending, starting at 0.
 fn steps_of(weights: &MixtureWeights) -> Vec<(u64, Vec<f64>)> {
     let mut steps: Vec<(u64, Vec<f64>)> = Vec::new();
     let mut hold_from = |position: u64, weights: Vec<f64>| {
@@ -255,7 +256,7 @@ fn steps_of(weights: &MixtureWeights) -> Vec<(u64, Vec<f64>)> {
             let count = span.min(RAMP_STEPS);
             for step in 0..count {
                 let start = position + (u128::from(span) * u128::from(step) / u128::from(count)) as u64;
-                // Each step has the weights of its middle, so that the steps together are the ramp.
+                // Each step has the weights of its midpoint, so that the steps together approximate the ramp.
                 let there = (step as f64 + 0.5) / count as f64;
                 hold_from(start, at_once.iter().zip(then).map(|(from, to)| from + (to - from) * there).collect());
             }

@@ -1,7 +1,7 @@
-//! WHICH index comes next: a [`Sampler`] makes an [`EpochOrder`] for every epoch.
+//! Which index comes next: a [`Sampler`] creates an [`EpochOrder`] for every epoch.
 //!
-//! One sampler a file. A sampler knows a length and perhaps a seed; it knows nothing of datasets, batches in memory or
-//! ranks.
+//! One sampler per file. A sampler has a length and possibly a seed; it does not depend on datasets, batches in memory,
+//! or ranks.
 
 mod alias_table;
 mod balanced_batch;
@@ -60,16 +60,16 @@ pub use weighted_random::WeightedRandomSampler;
 
 use crate::error::{Error, Result};
 
-/// Which samples an epoch reads, and in which order.
+/// Determines which samples an epoch reads, and in which order.
 ///
 /// # Contract
-/// - **Determinism.** The order is a pure function of the sampler and `epoch`: asked twice, in any sequence of epochs, on
-///   any thread, in another process or after a restart, it is the same. Resuming rests on that.
-/// - **Threads.** `order` may be called from many threads at once, and it may run while other epochs are read.
-/// - **Cost.** It is called once an epoch, before its first batch: what it takes, the epoch starts later.
+/// - **Determinism.** The order is a pure function of the sampler and `epoch`: it is the same at every call, for any
+///   sequence of epochs, on any thread, in another process, or after a restart. Resuming depends on this.
+/// - **Threads.** `order` may be called from many threads at once, and may run while other epochs are read.
+/// - **Cost.** It is called once per epoch, before the first batch, and delays the epoch by the time it takes.
 ///
 /// # Errors
-/// Whatever keeps the order from being made: no memory for it, or a user's own error as
+/// Any error that prevents the order from being created: no memory for it, or a user's own error as
 /// [`Error::User`](crate::Error::User).
 ///
 /// # Example
@@ -100,103 +100,106 @@ use crate::error::{Error, Result};
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 pub trait Sampler: Send + Sync {
-    /// The order of `epoch`, counted from 0.
+    /// Returns the order of `epoch`, counted from 0.
     fn order(&self, epoch: u64) -> Result<Box<dyn EpochOrder>>;
 
-    /// Which sampler this is, in words: two that give different orders should differ in it, and one sampler says the same
-    /// in every process. It is kept in states, and a state is refused where the sampler says something else.
+    /// Returns a text that identifies this sampler: samplers with different orders should have different texts, and a
+    /// sampler must have the same text in every process. The text is saved in states, and a state with a different text
+    /// is rejected.
     ///
-    /// As provided it is the name of the type. A sampler with a seed, or with other parameters that shape its orders, has
-    /// one of its own that names them. It may cost what an order costs; it is asked for once, when a loader is made.
+    /// By default it is the name of the type. A sampler with a seed, or with other parameters that determine its
+    /// orders, should override this and include them. It may cost as much as an order; it is called once, when a loader
+    /// is created.
     fn identity(&self) -> String {
         identity::name_of::<Self>()
     }
 }
 
-/// The order of one epoch: which index is read at which position.
+/// The order of one epoch: which index is read at each position.
 ///
 /// # Contract
-/// - **Determinism.** Both methods give the same at every call, in whatever sequence positions are asked for.
+/// - **Determinism.** Both methods return the same at every call, in whatever sequence positions are requested.
 /// - **Threads.** Both may be called from many threads at once.
-/// - **Cost.** `index_at` is called for every sample: nanoseconds, no locks, no system calls. What can fail has failed in
-///   [`Sampler::order`].
+/// - **Cost.** `index_at` is called for every sample: it should take nanoseconds, without locks or system calls.
+///   Anything that can fail must fail in [`Sampler::order`].
 ///
 /// # Panics
-/// `index_at` may panic where `position` is not below `len`; nothing calls it there.
+/// `index_at` may panic if `position` is not below `len`; it is never called with such a position.
 pub trait EpochOrder: Send + Sync {
-    /// The number of positions, which need not be the number of samples in the dataset.
+    /// Returns the number of positions, which may differ from the number of samples in the dataset.
     fn len(&self) -> usize;
 
-    /// The index to read at `position`.
+    /// Returns the index to read at `position`.
     fn index_at(&self, position: usize) -> usize;
 
-    /// Writes the indices from position `start` on, as many as `into` has room for: [`index_at`](Self::index_at) for each.
+    /// Fills `into` with the indices from position `start` on: [`index_at`](Self::index_at) of each position.
     ///
     /// # Panics
-    /// As `index_at`, when one of the positions is not below `len`.
+    /// As `index_at`, if one of the positions is not below `len`.
     fn indices(&self, start: usize, into: &mut [usize]) {
         self.indices_by(start, 1, into);
     }
 
-    /// Writes the indices at the positions `start`, `start + step` and so on, as many as `into` has room for: what a rank
-    /// reads of an order.
+    /// Fills `into` with the indices at the positions `start`, `start + step`, and so on: the positions that one rank
+    /// reads.
     ///
-    /// An order that computes several at once faster than one by one has its own of this one, and with it of
-    /// [`indices`](Self::indices).
+    /// An order that computes several indices faster together than one by one should override this, which also speeds
+    /// up [`indices`](Self::indices).
     ///
     /// # Panics
-    /// As `index_at`, when one of the positions is not below `len`.
+    /// As `index_at`, if one of the positions is not below `len`.
     fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {
         for (place, index) in into.iter_mut().enumerate() {
             *index = self.index_at(start + place * step);
         }
     }
 
-    /// Whether the epoch has no position at all.
+    /// True if the epoch has no positions.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Which samples each batch of an epoch holds: a sampler whose batches are more than an order cut into equal parts.
+/// Determines which samples each batch of an epoch contains, for samplers that do more than cut an order into equal
+/// parts.
 ///
 /// # Contract
-/// That of [`Sampler`]: the batches are a pure function of the sampler and `epoch`.
+/// As for [`Sampler`]: the batches are a pure function of the sampler and `epoch`.
 ///
 /// # Errors
 /// As [`Sampler::order`].
 pub trait BatchingSampler: Send + Sync {
-    /// The batches of `epoch`, counted from 0.
+    /// Returns the batches of `epoch`, counted from 0.
     fn batches(&self, epoch: u64) -> Result<Box<dyn EpochBatches>>;
 
-    /// Which sampler this is, in words: as [`Sampler::identity`].
+    /// Returns a text that identifies this sampler, like [`Sampler::identity`].
     fn identity(&self) -> String {
         identity::name_of::<Self>()
     }
 }
 
-/// The batches of one epoch. Any of them can be asked for at any time, from many threads at once.
+/// The batches of one epoch. Any of them can be requested at any time, from many threads at once.
 ///
 /// # Contract
-/// Both methods give the same at every call. What can fail has failed in [`BatchingSampler::batches`].
+/// Both methods return the same at every call. Anything that can fail must fail in [`BatchingSampler::batches`].
 pub trait EpochBatches: Send + Sync {
-    /// The number of batches.
+    /// Returns the number of batches.
     fn len(&self) -> usize;
 
-    /// Replaces what is in `into` by the indices of batch `batch_in_epoch`. A vector that is used again is not allocated
-    /// again.
+    /// Replaces the contents of `into` with the indices of batch `batch_in_epoch`. Reusing a vector avoids an
+    /// allocation.
     ///
     /// # Panics
     /// If `batch_in_epoch` is not below [`len`](Self::len).
     fn indices(&self, batch_in_epoch: usize, into: &mut Vec<usize>);
 
-    /// Whether there is no batch at all.
+    /// True if there are no batches.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The error of a batch without samples, in torch's words.
+/// Fails if a batch would have no samples, with torch's message.
 pub(crate) fn check_batch_size(batch_size: usize) -> Result<()> {
     if batch_size > 0 {
         return Ok(());

@@ -9,45 +9,46 @@ use crate::error::{Error, Result};
 use crate::rng::{BulkPermutation, Permutation, Purpose, digest};
 use crate::watch;
 
-/// The number of documents that are looked up at once.
+/// Number of documents to look up at once.
 const BLOCK: usize = 1 << 13;
 
-/// How documents come into rows.
+/// How documents are packed into rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Packing {
-    /// One after the other; what does not fit into a row goes on in the next. Nothing but the end of the last row is padding.
+    /// One after another; a document that does not fit into a row continues in the next. Only the end of the last row
+    /// is padding.
     Concat,
-    /// Each into the first row that has room for it. A document is cut only where it is longer than a row.
+    /// Each into the first row that has room for it. Only documents longer than a row are cut.
     FirstFit,
-    /// The longest first, each into the row that it fills best. A document is cut only where it is longer than a row.
+    /// The longest first, each into the row that it fills best. Only documents longer than a row are cut.
     BestFit,
 }
 
-/// What an index of a [`PackedBatchSampler`] stands for: a document, the token of it where the piece begins, and whether a
-/// row begins with it. A piece goes on to the end of its document or of its row.
+/// The meaning of an index of a [`PackedBatchSampler`]: a document, the token where the piece begins, and whether it
+/// begins a row. A piece continues to the end of its document or of its row.
 ///
-/// A number below the number of documents is a whole document that is not the first of its row.
+/// A number below the number of documents is a whole document that is not the first in its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PieceCode {
     /// The number of the document.
     pub document: usize,
     /// The first token of the piece, counted from the start of the document.
     pub start: usize,
-    /// Whether the piece is the first of its row.
+    /// True if the piece is the first in its row.
     pub begins_row: bool,
 }
 
 impl PieceCode {
-    /// The index that stands for it, among `documents` documents.
+    /// Returns the index that encodes this piece, given `documents` documents.
     #[must_use]
     pub fn index(self, documents: usize) -> usize {
         self.document + documents * (2 * self.start + usize::from(self.begins_row))
     }
 
-    /// What `index` stands for, among `documents` documents.
+    /// Decodes `index`, given `documents` documents.
     ///
     /// # Panics
-    /// When there is no document.
+    /// If there are no documents.
     #[must_use]
     pub fn of(index: usize, documents: usize) -> Self {
         let (document, rest) = (index % documents, index / documents);
@@ -55,14 +56,15 @@ impl PieceCode {
     }
 }
 
-/// Batches of rows of `length` tokens, into which documents are packed. Each token of each document comes once an epoch, but
-/// for a last batch that is dropped. An index stands for a piece of a document: see [`PieceCode`].
+/// Batches of rows of `length` tokens, into which documents are packed. Each token of each document occurs once per
+/// epoch, except in a last batch that is dropped. An index encodes a piece of a document: see [`PieceCode`].
 ///
-/// With [`Shuffling::Seeded`] documents are packed in a random order, and full rows come in another one: so every batch has
-/// nearly as many tokens as any other, on every rank. The fits pack windows of `window` documents, each by itself.
+/// With [`Shuffling::Seeded`] documents are packed in a random order, and full rows are yielded in another random
+/// order, so all batches have nearly the same number of tokens, on every rank. First fit and best fit pack windows of
+/// `window` documents, each window separately.
 ///
-/// An epoch is prepared when it begins: the fits take 4 bytes a piece (8 where a number does not fit) and the time to sort,
-/// the concatenation 8 bytes a batch.
+/// An epoch is prepared when it begins: first fit and best fit take 4 bytes per piece (8 if a number does not fit) and
+/// the time to sort, concatenation 8 bytes per batch.
 ///
 /// # Example
 /// ```
@@ -89,11 +91,11 @@ pub struct PackedBatchSampler {
 }
 
 impl PackedBatchSampler {
-    /// Such batches of documents with these `lengths`.
+    /// Returns a sampler for documents with these `lengths`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when a number is 0, a length is negative (the text names the document), there is no memory
-    /// for the lengths, or there are more tokens than an index can tell apart.
+    /// [`Error::InvalidArgument`] if a number is 0, a length is negative (the message names the document), there is no
+    /// memory for the lengths, or there are more tokens than indices can represent.
     pub fn new(
         lengths: &[i64],
         length: usize,
@@ -107,7 +109,8 @@ impl PackedBatchSampler {
         Self::read(lengths.len(), read, length, rows_per_batch, packing, window, last_batch, shuffling)
     }
 
-    /// Such batches of `len` documents whose lengths `read` copies: those from a start on, as many as there is room for.
+    /// Returns a sampler for `len` documents whose lengths `read` provides: it fills its buffer with the lengths from a
+    /// start on.
     ///
     /// # Errors
     /// Those of `read`, and as [`new`](Self::new).
@@ -133,7 +136,7 @@ impl PackedBatchSampler {
             return invalid("rows_per_batch", format!("{rows_per_batch} rows of {length} tokens can't be counted"));
         }
         let longest = lengths.iter().max().unwrap_or(0);
-        // The last piece of the longest document, in the last place: the largest index.
+        // The largest index: the last piece of the longest document, at the last position.
         let largest = (longest as u128 * 2 + 2) * lengths.len() as u128;
         if largest > i64::MAX as u128 {
             let reason =
@@ -184,7 +187,7 @@ fn position_in(order: Option<&Permutation>, position: usize) -> usize {
     order.map_or(position, |order| order.index_at(position as u64) as usize)
 }
 
-/// The same for the positions from `start` on.
+/// Writes the documents at the positions from `start` on.
 fn positions_in(order: Option<&BulkPermutation>, start: usize, into: &mut [usize]) {
     match order {
         Some(order) => order.indices(start as u64, 1, into),
@@ -192,7 +195,7 @@ fn positions_in(order: Option<&BulkPermutation>, start: usize, into: &mut [usize
     }
 }
 
-/// Batches of rows that documents were fitted into.
+/// Batches of rows packed by first fit or best fit.
 struct FitBatches {
     rows: PackedRows,
     order: Option<Permutation>,
@@ -220,13 +223,13 @@ impl EpochBatches for FitBatches {
     }
 }
 
-/// Batches of rows that are cut from the documents one after the other.
+/// Batches of rows that are cut from consecutive documents.
 struct ConcatBatches {
     lengths: Arc<CompactNumbers>,
     order: Option<Permutation>,
     length: usize,
     rows_per_batch: usize,
-    /// By batch: the position of the document that it begins in, and the token of that.
+    /// By batch: the position of the document in which it begins, and the token within that document.
     positions: CompactNumbers,
     starts: CompactNumbers,
 }

@@ -1,4 +1,4 @@
-//! [`PackedRows`]: rows of one length that pieces of documents were fitted into.
+//! [`PackedRows`]: rows of one length, into which pieces of documents were packed.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,27 +8,28 @@ use super::packed_batch::Packing;
 use crate::error::Result;
 use crate::watch;
 
-/// The number of documents that are looked up at once.
+/// Number of documents to look up at once.
 const BLOCK: usize = 1 << 13;
 
-/// The number of nodes of a tree that are filled at once.
+/// Number of tree nodes to fill at once.
 const ROOMS: usize = 1 << 20;
 
-/// In the place of a row: there is none.
+/// A placeholder for a missing row.
 const NONE: usize = usize::MAX;
 
-/// Which pieces are in which row. A document is cut into pieces as long as a row, from its start on; what is left, or all of
-/// one that is shorter, is the last piece.
+/// Records which pieces are in which row. A document is cut from its start into pieces as long as a row; the rest, or a
+/// whole shorter document, is the last piece.
 pub(super) struct PackedRows {
-    /// Row after row: the document, plus the number of documents as often as there are pieces before this one.
+    /// Row after row: the document, plus the number of documents for each piece of the same document before this one.
     pieces: CompactNumbers,
-    /// Where each row begins in `pieces`, and where the last one ends.
+    /// Where each row begins in `pieces`, followed by the end of the last one.
     starts: CompactNumbers,
     documents: usize,
 }
 
 impl PackedRows {
-    /// Packs documents in the order that `documents_at` gives from a position on, `window` of them at a time, into rows of `length` tokens.
+    /// Packs documents in the order that `documents_at` returns, `window` of them at a time, into rows of `length`
+    /// tokens.
     pub(super) fn pack(
         lengths: &CompactNumbers,
         documents_at: impl Fn(usize, &mut [usize]),
@@ -39,7 +40,7 @@ impl PackedRows {
         let documents = lengths.len();
         let (mut count, mut longest) = (0, 0);
         lengths.visit(|tokens| {
-            // A division costs as much as all the rest here, and most documents fit into a row.
+            // A division costs as much as everything else here, and most documents fit into a row.
             count += if tokens <= length { usize::from(tokens > 0) } else { tokens.div_ceil(length) };
             longest = longest.max(tokens);
         })?;
@@ -82,7 +83,7 @@ impl PackedRows {
                 Packing::BestFit => best_fit(&rests, length)?,
                 _ => first_fit(&rests, length)?,
             };
-            // Where the next piece of each row goes.
+            // Where the next piece of each row is written.
             let mut ends = vec![0_usize; count + 1];
             for block in row_of.chunks(BLOCK) {
                 watch::advance(0)?;
@@ -103,7 +104,7 @@ impl PackedRows {
                 }
             }
             (row_count, piece_count) = (row_count + count, piece_count + rests.len());
-            // Freeing memory takes its time, too.
+            // Freeing memory takes time, too.
             drop((row_of, ends));
             watch::advance(0)?;
         }
@@ -113,12 +114,12 @@ impl PackedRows {
         Ok(rows)
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The pieces of a row: the document, and how many pieces of it come before this one.
+    /// Returns the pieces of a row: the document, and how many of its pieces come before this one.
     pub(super) fn pieces(&self, row: usize) -> impl Iterator<Item = (usize, usize)> {
         (self.starts.get(row)..self.starts.get(row + 1)).map(|place| {
             let piece = self.pieces.get(place);
@@ -127,10 +128,10 @@ impl PackedRows {
     }
 }
 
-/// The pieces with the most tokens first; those with as many stay in their order.
+/// Sorts pieces by tokens, largest first; the sort is stable.
 fn longest_first(mut pieces: Vec<(usize, usize)>) -> Result<Vec<(usize, usize)>> {
     let most = pieces.iter().map(|&(tokens, _)| tokens).max().unwrap_or(0);
-    // Counting is faster than comparing while there are not many more sizes than pieces.
+    // Counting is faster than comparing unless there are many more sizes than pieces.
     if most / 4 >= pieces.len() {
         pieces.sort_by_key(|&(tokens, _)| Reverse(tokens));
         return Ok(pieces);
@@ -156,10 +157,10 @@ fn longest_first(mut pieces: Vec<(usize, usize)>) -> Result<Vec<(usize, usize)>>
     Ok(sorted)
 }
 
-/// The row of each piece, and the number of rows: each into the one with the least room that is enough, of several the
-/// one that was filled last.
+/// Returns the row of each piece, and the number of rows: each piece goes into the row with the least sufficient room;
+/// among equals, into the one that was filled last.
 fn best_fit(pieces: &[(usize, usize)], length: usize) -> Result<(Vec<usize>, usize)> {
-    // By room, the row that was filled last; the one with as much room that was filled before it is `earlier` of it.
+    // By room, the row that was filled last; `earlier` links each row to the previously filled one with the same room.
     let mut by_room: BTreeMap<usize, usize> = BTreeMap::new();
     let mut earlier: Vec<usize> = Vec::new();
     let rows = pieces.iter().enumerate().map(|(place, &(tokens, _))| {
@@ -189,13 +190,13 @@ fn best_fit(pieces: &[(usize, usize)], length: usize) -> Result<(Vec<usize>, usi
     Ok((rows, earlier.len()))
 }
 
-/// The row of each piece, and the number of rows: each into the first one with room.
+/// Returns the row of each piece, and the number of rows: each piece goes into the first row with room.
 fn first_fit(pieces: &[(usize, usize)], length: usize) -> Result<(Vec<usize>, usize)> {
-    // A tree over as many rows as there may be: a node has the most room below it.
+    // A tree over as many rows as there may be: a node stores the most room below it.
     let leaves = pieces.len().next_power_of_two();
     let mut room = Vec::with_capacity(2 * leaves);
     while room.len() < 2 * leaves {
-        // The memory is written to for the first time here, which takes seconds for the largest windows.
+        // This writes to the memory for the first time, which takes seconds for the largest windows.
         watch::advance(0)?;
         room.resize((2 * leaves).min(room.len() + ROOMS), length);
     }

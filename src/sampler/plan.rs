@@ -1,4 +1,4 @@
-//! [`EpochPlan`]: the batches of one rank in one epoch, by arithmetic.
+//! [`EpochPlan`]: computes the batches of one rank in one epoch.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use super::{EpochBatches, EpochOrder, LastBatch, check_batch_size};
 use crate::error::Result;
 use crate::shard::{Remainder, Shard};
 
-/// Which samples each batch of a rank holds, from a position of the global order on.
+/// Determines which samples each batch of a rank contains, from a position of the global order on.
 ///
-/// The ranks read the order together: local batch b of each covers the same stretch of `batch_size * world_size`
-/// positions. So a position says how far all of them are, and a plan that starts there may have another number of ranks
-/// and another batch size. Nothing is stored but what the order stores; any batch can be asked for at any time, from many
-/// threads at once.
+/// The ranks read the order together: local batch b of each rank covers the same range of `batch_size * world_size`
+/// positions. So one position describes the progress of all ranks, and a plan that starts there may have another number
+/// of ranks and another batch size. Nothing is stored except what the order stores; any batch can be requested at any
+/// time, from many threads at once.
 ///
 /// # Example
 /// ```
@@ -35,11 +35,11 @@ pub struct EpochPlan {
     shard: Shard,
     remainder: Remainder,
     start: usize,
-    /// How many positions this rank has from there on.
+    /// Number of positions of this rank from the start on.
     local_len: usize,
 }
 
-/// So many indices of a batch are some of them.
+/// Number of indices that count as "some" of a batch.
 const SOME: usize = 8;
 
 #[derive(Clone)]
@@ -48,28 +48,28 @@ enum Source {
     Batches(Arc<dyn EpochBatches>),
 }
 
-/// A batch of a plan, beside its indices.
+/// A batch of a plan, without its indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedBatch {
-    /// The position of its first sample in the global order; with a [`BatchingSampler`](crate::BatchingSampler), of the
-    /// batch among all batches.
+    /// The position of its first sample in the global order, or, with a [`BatchingSampler`](crate::BatchingSampler),
+    /// the position of the batch among all batches.
     pub position: usize,
-    /// How many of its samples, from the first one on, are part of the epoch; the rest is padding
+    /// How many of its samples, counted from the first one, are part of the epoch; the rest are padding
     /// ([`Remainder::Exact`]).
     pub valid: usize,
 }
 
 impl EpochPlan {
-    /// Batches of `batch_size` samples of `order`; the shard is the whole epoch.
+    /// Returns a plan of batches of `batch_size` samples of `order`; the shard is the whole epoch.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `batch_size` is 0.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `batch_size` is 0.
     pub fn of_samples(order: Arc<dyn EpochOrder>, batch_size: usize, last_batch: LastBatch) -> Result<Self> {
         check_batch_size(batch_size)?;
         Ok(Self::of(Source::Samples { order, batch_size, last_batch }))
     }
 
-    /// The batches as they are; the shard is the whole epoch, and positions count batches.
+    /// Returns a plan of existing batches; the shard is the whole epoch, and positions count batches.
     pub fn of_batches(batches: Arc<dyn EpochBatches>) -> Self {
         Self::of(Source::Batches(batches))
     }
@@ -78,39 +78,39 @@ impl EpochPlan {
         EpochPlan { source, shard: Shard::whole(), remainder: Remainder::default(), start: 0, local_len: 0 }.counted()
     }
 
-    /// The same epoch as `shard` owns it.
+    /// Returns the part of the same epoch that `shard` owns.
     #[must_use]
     pub fn shard(self, shard: Shard, remainder: Remainder) -> Self {
         EpochPlan { shard, remainder, ..self }.counted()
     }
 
-    /// What is left of the epoch from global position `start` on.
+    /// Returns the rest of the epoch from global position `start` on.
     #[must_use]
     pub fn start_at(self, start: usize) -> Self {
         EpochPlan { start: start.min(self.positions()), ..self }.counted()
     }
 
-    /// Which of the ranks this plan is for.
+    /// Returns the rank that this plan is for.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.shard.rank()
     }
 
-    /// How many ranks read the epoch together.
+    /// Returns the number of ranks that read the epoch together.
     #[must_use]
     pub fn world_size(&self) -> usize {
         self.shard.world_size()
     }
 
-    /// What another rank reads at the same steps.
+    /// Returns the plan of another rank for the same steps.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when there is no such rank.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if there is no such rank.
     pub fn of_rank(&self, rank: usize) -> Result<Self> {
         Ok(self.clone().shard(Shard::new(rank, self.world_size())?, self.remainder))
     }
 
-    /// The length of the global order.
+    /// Returns the length of the global order.
     #[must_use]
     pub fn positions(&self) -> usize {
         match &self.source {
@@ -119,7 +119,7 @@ impl EpochPlan {
         }
     }
 
-    /// The number of batches of this rank: the same for every rank.
+    /// Returns the number of batches of this rank, which is the same for every rank.
     #[must_use]
     pub fn len(&self) -> usize {
         let local = self.local_len;
@@ -130,38 +130,39 @@ impl EpochPlan {
         }
     }
 
-    /// Whether there is no batch at all.
+    /// True if there are no batches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many samples of the epoch all batches hold together, padding left out; nothing where a
-    /// [`BatchingSampler`](crate::BatchingSampler) makes the batches: all of them would have to be made for that.
+    /// Returns how many samples of the epoch all batches contain together, without padding, or None if a
+    /// [`BatchingSampler`](crate::BatchingSampler) makes the batches: computing it would require all of them.
     #[cfg(feature = "burn")]
     pub(crate) fn samples(&self) -> Option<usize> {
         let Source::Samples { batch_size, .. } = &self.source else { return None };
-        // Only the last batch can be smaller, and only that has padding.
+        // Only the last batch can be smaller or have padding.
         let Some(last) = self.len().checked_sub(1) else { return Some(0) };
         let in_last = (*batch_size).min(self.local_len - last * batch_size);
         Some(last * batch_size + self.planned(last, in_last).valid)
     }
 
-    /// Where the ranks are in the global order when each has had `batches` batches of this plan, or all that it has.
-    /// Positions that belong to no rank ([`Remainder::Drop`], [`LastBatch::Drop`]) are not passed by that.
+    /// Returns the position of the ranks in the global order after each has read `batches` batches of this plan, or all
+    /// of its batches. Trailing positions that belong to no rank ([`Remainder::Drop`], [`LastBatch::Drop`]) are not
+    /// counted as read.
     #[must_use]
     pub fn position_after(&self, batches: usize) -> usize {
         let per_batch = match &self.source {
             Source::Samples { batch_size, .. } => *batch_size,
             Source::Batches(_) => 1,
         };
-        // Not more than the ranks have: what belongs to no rank was read by none.
+        // At most what the ranks own: positions that belong to no rank were not read.
         let local = batches.saturating_mul(per_batch).min(self.local_len);
         let positions = local.saturating_mul(self.shard.world_size());
         self.start.saturating_add(positions).min(self.positions())
     }
 
-    /// Replaces what is in `into` by the indices of `batch`, counted from the start of this plan.
+    /// Replaces the contents of `into` with the indices of `batch`, counted from the start of this plan.
     ///
     /// # Panics
     /// If `batch` is not below [`len`](Self::len).
@@ -174,7 +175,7 @@ impl EpochPlan {
                 let first = batch * batch_size;
                 let count = (*batch_size).min(self.local_len - first);
                 into.resize(count, 0);
-                // Only the last position of a rank can be past the end, and it alone lies elsewhere.
+                // Only the last position of a rank can be past the end, and only that one is elsewhere.
                 let (last, is_past_end) = self.place(first + count - 1);
                 let (inside, past) = into.split_at_mut(count - usize::from(is_past_end));
                 match self.shard.world_size() {
@@ -188,8 +189,8 @@ impl EpochPlan {
         self.planned(batch, into.len())
     }
 
-    /// Adds some indices of `batch`, evenly spread over it, to `into`: enough to see where its samples lie. None where there
-    /// is no such batch, or all of them would have to be made for that.
+    /// Adds some indices of `batch`, evenly spread over it, to `into`: enough to see where its samples are stored. Adds
+    /// none if there is no such batch, or if all of its indices would have to be computed.
     pub(crate) fn some_of(&self, batch: usize, into: &mut Vec<usize>) {
         let Source::Samples { order, batch_size, .. } = &self.source else { return };
         if batch < self.len() {
@@ -200,7 +201,7 @@ impl EpochPlan {
         }
     }
 
-    /// What [`batch`](Self::batch) says of a batch of so many samples.
+    /// Returns what [`batch`](Self::batch) returns for a batch of `samples` samples.
     pub(crate) fn planned(&self, batch: usize, samples: usize) -> PlannedBatch {
         let (first, last, at_the_end) = match &self.source {
             Source::Batches(_) => (batch, batch, samples),
@@ -215,9 +216,9 @@ impl EpochPlan {
         EpochPlan { local_len: self.shard.len_of(self.positions() - self.start, self.remainder), ..self }
     }
 
-    /// The global position of this rank's position `local`, and whether that lies past the end of the order. Then it is a
-    /// pad, which wraps to the start of the epoch, wherever this plan starts: resumed ranks pad as those that were never
-    /// interrupted.
+    /// Returns the global position of this rank's position `local`, and true if it is past the end of the order. Such a
+    /// position is padding, which wraps to the start of the epoch regardless of where this plan starts: resumed ranks
+    /// pad like uninterrupted ones.
     fn place(&self, local: usize) -> (usize, bool) {
         let (len, world_size, rank) = (self.positions(), self.shard.world_size(), self.shard.rank());
         let reach = local.checked_mul(world_size).and_then(|reach| reach.checked_add(self.start)?.checked_add(rank));

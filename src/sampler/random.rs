@@ -1,16 +1,17 @@
-//! [`RandomSampler`]: random indices, in an order that is computed and not stored.
+//! [`RandomSampler`]: random indices, in an order that is computed instead of stored.
 
 use super::{EpochOrder, Sampler, check_positions};
 use crate::error::{Error, Result};
 use crate::rng::{Draws, PermutationSeries, Series, below};
 
-/// Every index once, in a pseudorandom order of (seed, epoch): the order of seed mode. On request more or fewer of them,
-/// or each drawn independently.
+/// Every index once, in a pseudorandom order of (seed, epoch): the order of seed mode. Optionally more or fewer of
+/// them, or each drawn independently.
 ///
-/// An order takes no memory and no time to make, for 10^10 samples as for ten, and starts at any position as fast as at
-/// the first; an index costs some nanoseconds. (Who reads more of one order than the square root of its length makes it
-/// look up what it would compute again and again: 45 kB for 10^6 samples, 1.4 MiB for 10^9.) See [`Permutation`](crate::Permutation) for what it promises.
-/// It is not torch's order: that is [`TorchRandomSampler`](crate::TorchRandomSampler).
+/// An order takes no memory and no time to create, whether for 10^10 samples or ten, and starts at any position as fast
+/// as at the first; an index takes a few nanoseconds. (After reading more of one order than the square root of its
+/// length, the order caches the values that it would compute repeatedly: 45 kB for 10^6 samples, 1.4 MiB for 10^9.) See
+/// [`Permutation`](crate::Permutation) for its guarantees. For torch's order, use
+/// [`TorchRandomSampler`](crate::TorchRandomSampler).
 ///
 /// # Example
 /// ```
@@ -32,10 +33,10 @@ pub struct RandomSampler {
     seed: u64,
 }
 
-/// Whether a sample that was drawn can be drawn again: torch's `replacement`.
+/// Whether a sample can be drawn more than once: torch's `replacement`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Replacement {
-    /// It can't, until every other has been drawn as often.
+    /// A sample is drawn again only after every other has been drawn as often.
     #[default]
     Without,
     /// Every draw is independent of the others.
@@ -43,7 +44,7 @@ pub enum Replacement {
 }
 
 impl RandomSampler {
-    /// A sampler for `len` samples, each drawn once. Every seed is legal.
+    /// Returns a sampler for `len` samples, each drawn once. Every seed is valid.
     pub fn new(len: usize, seed: u64) -> Self {
         RandomSampler { len, num_samples: len, replacement: Replacement::Without, seed }
     }
@@ -52,8 +53,8 @@ impl RandomSampler {
         self.seed
     }
 
-    /// Draws `num_samples` an epoch. Beyond the number of samples, and without replacement, that is one whole order after
-    /// the other, unrelated ones, and the beginning of a last one.
+    /// Draws `num_samples` per epoch. If that exceeds the number of samples, without replacement, the result is one
+    /// complete order after another, all unrelated, and the beginning of a last one.
     pub fn with_num_samples(self, num_samples: usize) -> Self {
         RandomSampler { num_samples, ..self }
     }
@@ -66,7 +67,7 @@ impl RandomSampler {
 
 impl Sampler for RandomSampler {
     /// # Errors
-    /// [`Error::InvalidArgument`] when samples are to be drawn from none.
+    /// [`Error::InvalidArgument`] if samples are to be drawn from an empty dataset.
     fn order(&self, epoch: u64) -> Result<Box<dyn EpochOrder>> {
         if self.len == 0 && self.num_samples > 0 {
             return Err(Error::InvalidArgument {
@@ -90,7 +91,7 @@ impl Sampler for RandomSampler {
     }
 }
 
-/// One permutation after the other.
+/// One permutation after another.
 struct PassesOrder {
     passes: PermutationSeries,
     len: u64,

@@ -1,11 +1,11 @@
-//! [`RepeatSampler`]: what another sampler gives, several times.
+//! [`RepeatSampler`]: the indices of another sampler, several times.
 
 use std::sync::Arc;
 
 use super::{EpochOrder, Sampler};
 use crate::error::{Error, Result};
 
-/// What another sampler gives, `times` times an epoch.
+/// The indices of another sampler, `times` times per epoch.
 ///
 /// # Example
 /// ```
@@ -29,25 +29,26 @@ pub struct RepeatSampler {
     num_samples: Option<usize>,
 }
 
-/// What is repeated.
+/// The unit of repetition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Repetition {
-    /// The whole epoch: pass k of epoch e is the sampler's own epoch e * `times` + k, so each has an order of its own, and
-    /// no epoch comes twice.
+    /// The whole epoch: pass k of epoch e is the sampler's own epoch e * `times` + k, so each pass has its own order,
+    /// and no epoch occurs twice.
     #[default]
     Passes,
-    /// Each index, right behind itself: the repeated augmentation of Hoffer et al., "Augment your batch", CVPR 2020. Ranks
-    /// that read in turns get the repetitions of one sample side by side, as torchvision's `RASampler` deals them.
+    /// Each index, immediately after itself: the repeated augmentation of Hoffer et al., "Augment your batch", CVPR
+    /// 2020. Ranks that read in turns get the repetitions of one sample at the same time, as in torchvision's
+    /// `RASampler`.
     InARow,
 }
 
 impl RepeatSampler {
-    /// A sampler that repeats what `sampler` gives.
+    /// Returns a sampler that repeats the indices of `sampler`.
     pub fn new(sampler: Arc<dyn Sampler>, times: usize, repetition: Repetition) -> Self {
         RepeatSampler { sampler, times, repetition, num_samples: None }
     }
 
-    /// Ends an epoch after `num_samples`, if it is not shorter anyway.
+    /// Ends an epoch after `num_samples`, unless it is shorter anyway.
     pub fn with_num_samples(self, num_samples: usize) -> Self {
         RepeatSampler { num_samples: Some(num_samples), ..self }
     }
@@ -81,7 +82,7 @@ impl Sampler for RepeatSampler {
         }
         let (mut passes, mut ends, mut end) = (Vec::new(), Vec::new(), 0_usize);
         for pass in 0..self.times {
-            // What lies behind the last sample is never asked for.
+            // Positions after the last sample are never requested.
             if self.num_samples.is_some_and(|num_samples| end >= num_samples) {
                 break;
             }
@@ -105,12 +106,12 @@ impl Sampler for RepeatSampler {
 
 struct PassesOrder {
     passes: Vec<Box<dyn EpochOrder>>,
-    /// The position behind each pass.
+    /// The end position of each pass.
     ends: Vec<usize>,
 }
 
 impl PassesOrder {
-    /// The pass that a position is in, and the position where that starts.
+    /// Returns the pass that contains a position, and the position where that pass starts.
     fn pass_of(&self, position: usize) -> (usize, usize) {
         let pass = self.ends.partition_point(|end| *end <= position);
         assert!(pass < self.ends.len(), "position {position} of an order of {} indices", self.len());
@@ -160,7 +161,7 @@ impl EpochOrder for RowsOrder {
     fn indices(&self, start: usize, into: &mut [usize]) {
         let Some(last) = into.len().checked_sub(1) else { return };
         assert!(start + last < self.len, "past an order of {} indices", self.len);
-        // Read once and then spread, from the back: each is written at or behind the place where it was read to.
+        // Read once and then spread, from the back: each index is written at or after the place where it was read.
         let (first, last) = (start / self.times, (start + last) / self.times);
         self.order.indices(first, &mut into[..=last - first]);
         for place in (0..into.len()).rev() {

@@ -19,7 +19,7 @@ pub struct SequentialSampler {
 }
 
 impl SequentialSampler {
-    /// A sampler for `len` samples.
+    /// Returns a sampler for `len` samples.
     pub fn new(len: usize) -> Self {
         SequentialSampler { len }
     }
@@ -52,7 +52,7 @@ impl EpochOrder for SequentialOrder {
     fn indices_by(&self, start: usize, step: usize, into: &mut [usize]) {
         check_positions(start, step, into.len(), self.len);
         if step == 1 {
-            // Without a product: several at once.
+            // Without a multiplication, several indices are computed at once.
             into.iter_mut().zip(start..).for_each(|(index, position)| *index = position);
             return;
         }

@@ -1,4 +1,4 @@
-//! [`ShuffleBuffer`]: a random order for a stream whose samples can't be asked for by index.
+//! [`ShuffleBuffer`]: a random order for a stream whose samples cannot be accessed by index.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,16 +8,15 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::rng::BufferDraws;
 
-/// Decides which of the samples of a stream that are held comes next.
+/// Decides which of the held samples of a stream comes next.
 ///
-/// A stream is shuffled by holding some of its samples and giving one of them at random, in whose place the next one is
-/// read. A sample comes at most one buffer earlier than it was read, and later by a number of samples that is one
-/// buffer on average and has no bound. This type knows ordinals (the place of a sample in its stream, from 0) and never
-/// the samples: whoever has those keeps them in a list of *slots* and does to it what this type says.
+/// A stream is shuffled by holding some of its samples, yielding a random one of them, and reading the next one in its
+/// place. A sample comes at most one buffer length earlier than it was read, and later by one buffer length on average,
+/// without a bound. This type knows ordinals (the position of a sample in its stream, from 0) and never the samples:
+/// the caller keeps those in a list of *slots* and changes the list as this type directs.
 ///
-/// Which slot comes next is drawn from (seed, epoch, rank, worker) and the number of samples that came before; nothing
-/// else is stored. So [`BufferPosition`] is the whole state, and with the same bound and the same sizes the same samples
-/// come in the same order for ever.
+/// The next slot is drawn from (seed, epoch, rank, worker) and the number of samples yielded before; nothing else is
+/// stored. So [`BufferPosition`] is the complete state, and the same bound and sizes always give the same order.
 ///
 /// # Example
 /// ```
@@ -42,14 +41,14 @@ use crate::rng::BufferDraws;
 pub struct ShuffleBuffer {
     bound: BufferBound,
     draws: BufferDraws,
-    /// By slot; without a hole.
+    /// By slot, without gaps.
     held: Vec<Held>,
-    /// The sum over `held`.
+    /// The sum of the sizes in `held`.
     bytes: u64,
     read: u64,
 }
 
-/// How much a [`ShuffleBuffer`] holds: it is full at so many samples, or at so many bytes, whichever comes first.
+/// The capacity of a [`ShuffleBuffer`]: it is full at this many samples or this many bytes, whichever comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Numbers")]
 pub struct BufferBound {
@@ -57,7 +56,7 @@ pub struct BufferBound {
     bytes: u64,
 }
 
-/// Those of a [`BufferBound`], as they are read: 0 is none.
+/// A [`BufferBound`] as it is deserialized: 0 is rejected.
 #[derive(Deserialize)]
 struct Numbers {
     samples: usize,
@@ -72,12 +71,12 @@ impl TryFrom<Numbers> for BufferBound {
     }
 }
 
-/// Where a [`ShuffleBuffer`] is in its stream: the samples that were read and did not come yet, by their ordinals.
+/// The position of a [`ShuffleBuffer`] in its stream: the ordinals of the samples that were read and not yielded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferPosition {
-    /// How many samples were read from the stream.
+    /// Number of samples read from the stream.
     pub read: u64,
-    /// The ordinals of the samples that are held, by slot.
+    /// The ordinals of the held samples, by slot.
     pub held: Vec<u64>,
 }
 
@@ -88,7 +87,7 @@ struct Held {
 }
 
 impl BufferBound {
-    /// Full at `samples` samples.
+    /// Returns a bound of `samples` samples.
     ///
     /// # Errors
     /// As [`BufferBound::new`].
@@ -96,11 +95,11 @@ impl BufferBound {
         Self::new(samples, u64::MAX)
     }
 
-    /// Full at `samples` samples, or where these are `bytes` bytes together. The sample with which the buffer becomes
-    /// full is held too, so it may be larger than `bytes` by one sample.
+    /// Returns a bound of `samples` samples or `bytes` bytes in total. The sample that makes the buffer full is held
+    /// too, so the buffer may exceed `bytes` by one sample.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when one of the two is 0: such a buffer would never give a sample.
+    /// [`Error::InvalidArgument`] if one of the two is 0: such a buffer would never yield a sample.
     pub fn new(samples: usize, bytes: u64) -> Result<Self> {
         for (argument, is_nothing) in [("size", samples == 0), ("max_bytes", bytes == 0)] {
             if is_nothing {
@@ -125,16 +124,16 @@ impl fmt::Display for BufferBound {
 }
 
 impl ShuffleBuffer {
-    /// The buffer of worker `worker` of rank `rank`, before the first sample of `epoch`. Every seed is legal.
+    /// Returns the buffer of worker `worker` of rank `rank`, before the first sample of `epoch`. Every seed is valid.
     pub fn new(bound: BufferBound, seed: u64, epoch: u64, rank: u64, worker: u64) -> Self {
         let draws = BufferDraws::new(seed, epoch, rank, worker);
         ShuffleBuffer { bound, draws, held: Vec::new(), bytes: 0, read: 0 }
     }
 
-    /// Goes on at `position`, where the samples in the slots have `sizes` bytes.
+    /// Resumes at `position`, where the samples in the slots have `sizes` bytes.
     ///
     /// # Errors
-    /// [`Error::State`] for a position that no buffer can be at.
+    /// [`Error::State`] if no buffer can be at that position.
     pub fn resume(&mut self, position: &BufferPosition, sizes: &[u64]) -> Result<()> {
         let BufferPosition { read, held } = position;
         let distinct: HashSet<&u64> = held.iter().collect();
@@ -156,32 +155,32 @@ impl ShuffleBuffer {
         Ok(())
     }
 
-    /// Whether a sample has to be [taken](Self::take) before another is read.
+    /// True if a sample must be [taken](Self::take) before another is read.
     pub fn is_full(&self) -> bool {
         self.held.len() >= self.bound.samples || self.bytes >= self.bound.bytes
     }
 
-    /// How many more samples are held before it is full in samples.
+    /// Returns how many more samples fit before the bound on samples is reached.
     pub fn room(&self) -> usize {
         self.bound.samples.saturating_sub(self.held.len())
     }
 
-    /// Holds the next sample of the stream, which has `bytes` bytes: it belongs behind the last slot.
+    /// Holds the next sample of the stream, which has `bytes` bytes, in a new last slot.
     pub fn put(&mut self, bytes: u64) {
         self.held.push(Held { ordinal: self.read, bytes });
         self.bytes = self.bytes.saturating_add(bytes);
         self.read += 1;
     }
 
-    /// The slot of the sample that comes next; that of the last slot moves there, as [`Vec::swap_remove`] does it.
-    /// `None` when nothing is held.
+    /// Returns the slot of the next sample, or `None` if nothing is held. The sample of the last slot moves there, as
+    /// in [`Vec::swap_remove`].
     pub fn take(&mut self) -> Option<usize> {
         if self.held.is_empty() {
             return None;
         }
         let slot = self.draws.below(self.held.len(), self.yielded());
         let taken = self.held.swap_remove(slot);
-        // Not a subtraction: a sum that was cut off at the largest number has forgotten its parts.
+        // Subtraction is wrong here: a sum that saturated at the maximum no longer contains its parts.
         self.bytes = match self.bytes {
             u64::MAX => self.held.iter().fold(0, |sum, held| sum.saturating_add(held.bytes)),
             bytes => bytes - taken.bytes,
@@ -189,22 +188,22 @@ impl ShuffleBuffer {
         Some(slot)
     }
 
-    /// How many samples were read from the stream.
+    /// Returns the number of samples read from the stream.
     pub fn read(&self) -> u64 {
         self.read
     }
 
-    /// How many samples have come.
+    /// Returns the number of samples yielded.
     pub fn yielded(&self) -> u64 {
         self.read - self.held.len() as u64
     }
 
-    /// The lowest ordinal that is held: what lies before it in the stream need not be read again.
+    /// Returns the lowest ordinal held: earlier samples of the stream need not be read again.
     pub fn oldest(&self) -> Option<u64> {
         self.held.iter().map(|held| held.ordinal).min()
     }
 
-    /// Where the buffer is now.
+    /// Returns the current position of the buffer.
     pub fn position(&self) -> BufferPosition {
         BufferPosition { read: self.read, held: self.held.iter().map(|held| held.ordinal).collect() }
     }

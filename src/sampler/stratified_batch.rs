@@ -1,4 +1,4 @@
-//! [`StratifiedBatchSampler`]: the proportions of the dataset in every batch.
+//! [`StratifiedBatchSampler`]: every batch has the proportions of the dataset.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -8,14 +8,15 @@ use super::{BatchingSampler, ClassIndex, EpochBatches, LastBatch, check_batch_si
 use crate::error::Result;
 use crate::rng::{KeyStream, Permutation, Purpose};
 
-/// Batches of `batch_size` samples with the classes in the proportions of the dataset, as closely as integers allow.
+/// Batches of `batch_size` samples with the classes in the dataset's proportions, as closely as integers allow.
 ///
-/// A class with c of the n samples has `batch_size` * c / n of them in each full batch, rounded up or down, and likewise in
-/// the last one, which is smaller. An epoch reads every sample once. With [`LastBatch::Drop`] the samples that would make up
-/// the last batch are not read, other ones in each epoch. Inside a batch the samples come in random sequence, so that
-/// parts of a batch are stratified on average.
+/// A class with c of the n samples has `batch_size` * c / n of them in each full batch, rounded up or down, and
+/// likewise in the last batch, which is smaller. An epoch reads every sample once. With [`LastBatch::Drop`] the samples
+/// of the last batch are not read; they are different ones in each epoch. Within a batch the samples are in random
+/// order, so that parts of a batch are stratified on average.
 ///
-/// An epoch takes time and memory for its classes and for the samples of one batch, a batch some hundred nanoseconds a sample.
+/// An epoch takes time and memory for its classes and for the samples of one batch; a batch takes some hundred
+/// nanoseconds per sample.
 ///
 /// # Example
 /// ```
@@ -40,10 +41,10 @@ pub struct StratifiedBatchSampler {
 }
 
 impl StratifiedBatchSampler {
-    /// Such batches of the samples in `index`.
+    /// Returns a sampler for the samples in `index`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `batch_size` is 0, in torch's words.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `batch_size` is 0, with torch's message.
     pub fn new(index: Arc<ClassIndex>, batch_size: usize, last_batch: LastBatch, seed: u64) -> Result<Self> {
         check_batch_size(batch_size)?;
         Ok(Self { index, batch_size, last_batch, seed })
@@ -65,27 +66,27 @@ impl BatchingSampler for StratifiedBatchSampler {
     }
 }
 
-/// One epoch. Of each class the first places belong to the full batches, equally many to each; the next ones are dealt to
-/// them; the last ones are the remainder's. Which sample has which place is the permutation of the class.
+/// One epoch. The first places of each class belong to the full batches, the same number to each; the next ones are
+/// dealt to them; the last ones go to the remainder. The permutation of the class assigns samples to places.
 struct StratifiedBatches {
     sampler: StratifiedBatchSampler,
     epoch: u64,
-    /// The number of full batches.
+    /// Number of full batches.
     full: usize,
-    /// The classes of which every full batch has some, and how many.
+    /// The classes that every full batch contains, and how many samples of each.
     base: Vec<(usize, u64)>,
-    /// The classes in random sequence: those that are dealt, and how many samples of each are not.
+    /// The classes in random order: those that are dealt, and how many samples of each are not dealt.
     dealt: Vec<(usize, u64)>,
-    /// Nothing where there are no full batches.
+    /// None if there are no full batches.
     deal: Option<StratifiedDeal>,
-    /// The classes of the last batch with the range of its places.
+    /// The classes of the last batch, each with the range of its places.
     remainder: Vec<(usize, u64, u64)>,
-    /// The permutation of each class, once it was needed: for a small class it takes longer to make than to read. Empty
-    /// where there are too many classes to remember them all.
+    /// The permutation of each class, cached once it is needed: for a small class it takes longer to create than to
+    /// read. Empty if there are too many classes to cache.
     permutations: Vec<OnceLock<Box<Permutation>>>,
 }
 
-/// With their permutations they take at most 40 MiB.
+/// With their permutations, this many classes take at most 40 MiB.
 const MOST_REMEMBERED: usize = 1 << 16;
 
 impl StratifiedBatches {
@@ -94,7 +95,7 @@ impl StratifiedBatches {
         let key = (sampler.seed, epoch);
         let (len, classes) = (index.len(), index.classes().len());
         let (full, rest) = (len / sampler.batch_size, len % sampler.batch_size);
-        // Classes that are neighbours in the line rarely share a batch: another line each epoch.
+        // Neighboring classes in the line rarely share a batch, so use a different line in each epoch.
         let line = Permutation::for_purpose(Purpose::StratifiedClasses, classes as u64, key, &[]);
         let offset =
             KeyStream::new(Purpose::StratifiedRemainder, key.0, key.1).absorb(len as u64).number_below(len as u64);
@@ -123,7 +124,7 @@ impl StratifiedBatches {
         Self { sampler, epoch, full, base, dealt, deal, remainder, permutations }
     }
 
-    /// The permutation that says which sample of `class` has which place.
+    /// Returns the permutation that assigns samples of `class` to places.
     fn samples_of(&self, class: usize) -> Cow<'_, Permutation> {
         let StratifiedBatchSampler { index, seed, .. } = &self.sampler;
         let make = || {
@@ -137,11 +138,12 @@ impl StratifiedBatches {
     }
 }
 
-/// How many samples of each class are left for the last batch: their share, rounded so that all shares make up the rest.
+/// How many samples of each class remain for the last batch: its share, rounded so that all shares add up to the rest.
 struct RemainderCut {
     len: u128,
     rest: u128,
-    /// The shares lie on a line, and who has one of the points `offset`, `offset` + `len`, … on his part of it gets a sample.
+    /// The shares are intervals on a line; each of the points `offset`, `offset` + `len`, … gives one sample to the
+    /// class whose interval contains it.
     offset: u128,
     passed: u128,
 }

@@ -1,14 +1,14 @@
-//! [`StratifiedDeal`]: which batches get one sample more of which class.
+//! [`StratifiedDeal`]: which batches get one extra sample of which class.
 
 use crate::rng::{Permutation, Purpose};
 
-/// Deals `counts[line]` cards of every class to `batches` batches: each batch gets equally many cards, and no batch two of
-/// one class. Which batches get cards of the same classes is random.
+/// Deals `counts[line]` cards of every class to `batches` batches: each batch gets the same number of cards, and no
+/// batch gets two of one class. Which batches get cards of the same classes is random.
 ///
-/// The cards lie in a line, class after class, cut into stripes of one card for each batch. Where a class does not cross the
-/// end of a stripe, the batches are shuffled for the next one. Where it does, those that got a card of it before the end
-/// must not get one behind it: they are kept out of the shuffle for those places alone. So the place of a batch in a stripe
-/// follows from its place in the stripe before, and that is all there is to compute.
+/// The cards form a line, class after class, cut into stripes with one card per batch. If no class crosses the boundary
+/// to the next stripe, the batches are shuffled for it. If one does, the batches that got a card of it before the
+/// boundary must not get one after it, so they are excluded from the shuffle for those places only. So the place of a
+/// batch in a stripe follows from its place in the previous stripe, and nothing else has to be computed.
 ///
 /// Source for the line and the stripes: W. G. Madow, "On the theory of systematic sampling, II", Ann. Math. Statist. 20
 /// (1949).
@@ -19,23 +19,23 @@ pub(super) struct StratifiedDeal {
     stripes: Vec<Stripe>,
 }
 
-/// How places in one stripe become places in the next.
+/// Maps places in one stripe to places in the next.
 struct Stripe {
     crossing: Option<Crossing>,
     rest: Permutation,
 }
 
-/// A class on both sides of the start of a stripe.
+/// A class that crosses the start of a stripe.
 struct Crossing {
-    /// How many of its cards lie in this stripe.
+    /// How many of its cards are in this stripe.
     behind: u64,
     /// A shuffle of the batches that have none of its cards yet.
     free: Permutation,
 }
 
 impl StratifiedDeal {
-    /// A deal of these cards to `batches` batches (not 0), whose number divides that of all cards. No class has more cards
-    /// than there are batches.
+    /// Returns a deal of these cards to `batches` batches (at least 1), whose number divides the number of cards. No
+    /// class may have more cards than there are batches.
     pub(super) fn new(counts: impl Iterator<Item = u64>, batches: u64, (seed, epoch): (u64, u64)) -> Self {
         let mut end = 0;
         let mut starts = vec![];
@@ -62,7 +62,8 @@ impl StratifiedDeal {
         Self { batches, ends, stripes }
     }
 
-    /// Shows `take` the cards of `batch`: the place of the class in the line, and which of its cards it is.
+    /// Calls `take` with each card of `batch`: the position of the class in the line, and the number of the card within
+    /// the class.
     pub(super) fn cards(&self, batch: u64, mut take: impl FnMut(usize, u64)) {
         let mut place = batch;
         for (stripe, start) in self.stripes.iter().zip((0..).step_by(self.batches as usize)) {
@@ -76,10 +77,10 @@ impl StratifiedDeal {
 }
 
 impl Stripe {
-    /// The place in this stripe of the batch that had `place` in the stripe before.
+    /// Returns the place in this stripe of the batch that had `place` in the previous stripe.
     fn next(&self, place: u64) -> u64 {
         let Some(Crossing { behind, free }) = &self.crossing else { return self.rest.index_at(place) };
-        // The batches that have a card of the class are the last ones of the stripe before.
+        // The batches that have a card of the class are the last ones of the previous stripe.
         let place = if place < free.len() { free.index_at(place) } else { place };
         if place < *behind { place } else { behind + self.rest.index_at(place - behind) }
     }

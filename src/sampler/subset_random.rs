@@ -7,10 +7,10 @@ use super::{EpochOrder, RandomSampler, Sampler};
 use crate::error::Result;
 use crate::rng::digest;
 
-/// Each of the given indices once, in a pseudorandom order of (seed, epoch): torch's `SubsetRandomSampler`, in the order
-/// of seed mode.
+/// Each of the given indices once, in a pseudorandom order of (seed, epoch): torch's `SubsetRandomSampler`, in the
+/// order of seed mode.
 ///
-/// The indices are kept once, in 4 bytes each as long as all are below 2^32, else in 8; an order adds nothing to that.
+/// The indices are stored once, in 4 bytes each if all are below 2^32, else in 8; an order takes no additional memory.
 ///
 /// # Example
 /// ```
@@ -29,7 +29,7 @@ pub struct SubsetRandomSampler {
 }
 
 impl SubsetRandomSampler {
-    /// A sampler of these indices, which may repeat. Every seed is legal.
+    /// Returns a sampler of these indices, which may repeat. Every seed is valid.
     pub fn new(indices: impl IntoIterator<Item = usize>, seed: u64) -> Self {
         let indices: CompactNumbers = indices.into_iter().collect();
         let places = RandomSampler::new(indices.len(), seed);

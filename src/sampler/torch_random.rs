@@ -1,4 +1,4 @@
-//! [`TorchRandomSampler`]: every index once, in the order that torch gives.
+//! [`TorchRandomSampler`]: every index once, in torch's order.
 
 use std::sync::Mutex;
 
@@ -6,19 +6,19 @@ use super::{EpochOrder, ExplicitOrder, Sampler};
 use crate::error::{Error, Result};
 use crate::rng::{TorchGenerator, randperm, randperm_draws};
 
-/// Every index once, in the very order of torch's `RandomSampler` under a generator of this seed.
+/// Every index once, in exactly the order of torch's `RandomSampler` with a generator of this seed.
 ///
-/// Epoch e is pass e + 1 over `torch.utils.data.RandomSampler(range(len), generator=g)`, where `g` was made by
-/// `torch.Generator().manual_seed(seed)`, only the sampler draws from it, and every pass before was run to its end.
-/// Such a pass draws two whole shuffles and throws the second away, so epoch e is the shuffle number 2 e.
+/// Epoch e is pass e + 1 over `torch.utils.data.RandomSampler(range(len), generator=g)`, where `g` was created by
+/// `torch.Generator().manual_seed(seed)`, only the sampler draws from it, and every earlier pass ran to its end. Such a
+/// pass draws two complete shuffles and discards the second, so epoch e is shuffle number 2 e.
 ///
-/// An order takes 8 bytes and a few nanoseconds an index to make. Going to epoch e for the first time costs about a
-/// nanosecond more for each index of each epoch before it; where epochs come in ascending order, as they do in
-/// training, that cost is paid once.
+/// An order takes 8 bytes and a few nanoseconds per index to create. Going to epoch e for the first time takes about a
+/// nanosecond more for each index of each earlier epoch; if epochs come in ascending order, as in training, that cost
+/// is paid only once.
 ///
 /// # Errors
-/// `order` gives [`Error::InvalidArgument`] when there is no memory for the order, or when the epoch lies so far ahead
-/// that its draws can't be counted in 64 bits. Torch refuses an empty range; here its order is empty.
+/// `order` returns [`Error::InvalidArgument`] if there is no memory for the order, or if the epoch is so far ahead that
+/// its draws cannot be counted in 64 bits. Torch rejects an empty range; here its order is empty.
 ///
 /// # Example
 /// ```
@@ -35,7 +35,7 @@ pub struct TorchRandomSampler {
     furthest: Mutex<EpochStart>,
 }
 
-/// The generator as it is when `epoch` starts. It only saves time: any other would lead to the same orders.
+/// The state of the generator at the start of `epoch`. It only saves time: any other would lead to the same orders.
 #[derive(Clone, Debug)]
 struct EpochStart {
     epoch: u64,
@@ -43,13 +43,14 @@ struct EpochStart {
 }
 
 impl TorchRandomSampler {
-    /// A sampler for `len` samples. As in torch, only the low 32 bits of `seed` matter.
+    /// Returns a sampler for `len` samples. As in torch, only the low 32 bits of `seed` matter.
     pub fn new(len: usize, seed: u64) -> Self {
         TorchRandomSampler { len, seed, furthest: Mutex::new(EpochStart::first(seed)) }
     }
 
     fn start_of(&self, epoch: u64) -> Result<EpochStart> {
-        // Never waits: a lock that another thread holds, or held when this process was forked, only costs time.
+        // Never waits: if the lock is held by another thread, or was held when this process was forked, the only cost
+        // is time.
         let mut start = match self.furthest.try_lock() {
             Ok(furthest) if furthest.epoch <= epoch => furthest.clone(),
             _ => EpochStart::first(self.seed),
@@ -92,7 +93,7 @@ impl Sampler for TorchRandomSampler {
     }
 
     fn identity(&self) -> String {
-        // All of the seed that counts.
+        // Only the part of the seed that matters.
         format!("TorchRandomSampler(len={}, seed={})", self.len, self.seed as u32)
     }
 }

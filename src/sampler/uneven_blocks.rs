@@ -1,4 +1,4 @@
-//! [`UnevenBlocks`]: blocks of any sizes in random order, by a table.
+//! [`UnevenBlocks`]: blocks of any sizes in random order, using a table.
 
 use super::block_ends::BlockEnds;
 use super::block_shuffle::{ShuffledBlocks, Window};
@@ -7,19 +7,20 @@ use crate::rng::{BulkPermutation, Permutation};
 
 /// Blocks of any sizes in the random order of an epoch.
 ///
-/// A window is as many blocks as ever, so where it starts is known only when the sizes of all blocks before it are added
-/// up: that is done once, when the order is made, and kept, 16 bytes a block.
+/// All windows have the same number of blocks, so the start of a window is known only after adding the sizes of all
+/// blocks before it: this is done once, when the order is created, and stored in 16 bytes per block.
 pub(super) struct UnevenBlocks {
-    /// How many blocks a window has.
+    /// Number of blocks in a window.
     window: usize,
     /// In the order of blocks: the number of samples up to the end of each.
     ends: Vec<u64>,
-    /// By block in this order: what leads from a place among all samples so ordered to the index there. It wraps around.
+    /// By block in this order: the offset from a place among all samples in this order to the index there. It wraps
+    /// around.
     shifts: Vec<usize>,
 }
 
 impl UnevenBlocks {
-    /// The blocks of `ends` in windows of `window`, as (seed, epoch) order them.
+    /// Returns the blocks of `ends` in windows of `window`, in the order of (seed, epoch).
     pub(super) fn new(ends: &BlockEnds, window: u64, (seed, epoch): (u64, u64)) -> Result<Self> {
         let len = ends.len();
         let order = Permutation::new(len as u64, seed, epoch);
@@ -30,11 +31,11 @@ impl UnevenBlocks {
             argument: "block",
             reason: format!("no memory for an order of {len} blocks ({error}): free memory, or take larger blocks"),
         })?;
-        // First the numbers of the blocks.
+        // Temporarily holds the numbers of the blocks.
         blocks.shifts.resize(len, 0);
         let last = if len == 0 { 0 } else { order.position_of(len as u64 - 1) as usize };
         BulkPermutation::new(order).indices(0, 1, &mut blocks.shifts);
-        // The last of all blocks comes last in its window, as where it alone may be smaller.
+        // The last block comes last in its window, as in the case where only the last block is smaller.
         let behind = (last / window * window).saturating_add(window).min(len);
         if last < behind {
             blocks.shifts[last..behind].rotate_left(1);
@@ -49,7 +50,7 @@ impl UnevenBlocks {
         Ok(blocks)
     }
 
-    /// Where window `number` starts.
+    /// Returns the start of window `number`.
     fn start_of(&self, number: usize) -> u64 {
         let first = number.saturating_mul(self.window).min(self.ends.len());
         if first == 0 { 0 } else { self.ends[first - 1] }
@@ -58,7 +59,7 @@ impl UnevenBlocks {
 
 impl ShuffledBlocks for UnevenBlocks {
     fn window_of(&self, position: u64) -> Window {
-        // The last window that starts at the position or before it: none is empty.
+        // Find the last window that starts at or before the position: no window is empty.
         let (mut number, mut behind) = (0, self.ends.len().div_ceil(self.window));
         while behind - number > 1 {
             let middle = number + (behind - number) / 2;

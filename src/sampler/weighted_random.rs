@@ -12,12 +12,13 @@ use crate::error::{Error, Result};
 use crate::rng::{Draws, digest, exponential};
 use crate::watch;
 
-/// Draws `num_samples` indices an epoch, each in proportion to its weight, with or without replacement: what torch's
-/// `WeightedRandomSampler` promises, for up to 2^32 weights.
+/// Draws `num_samples` indices per epoch, each in proportion to its weight, with or without replacement, like torch's
+/// `WeightedRandomSampler`, for up to 2^32 weights.
 ///
-/// With replacement the draws are computed: any position costs some nanoseconds, their table 8 bytes a
-/// weight (the alias method of Walker, ACM TOMS 3, 1977), and an epoch nothing. Without replacement an epoch's order is made when it starts and takes 8 bytes a draw. Its
-/// law is that of `torch.multinomial`: each draw is in proportion to the weights of what has not been drawn.
+/// With replacement, draws are computed: any position takes a few nanoseconds, the table takes 8 bytes per weight (the
+/// alias method of Walker, ACM TOMS 3, 1977), and an epoch takes no preparation. Without replacement, an epoch's order
+/// is computed when it starts and takes 8 bytes per draw. Its distribution is that of `torch.multinomial`: each draw is
+/// in proportion to the weights of the indices that have not been drawn.
 ///
 /// # Example
 /// ```
@@ -43,11 +44,11 @@ enum Drawing {
 }
 
 impl WeightedRandomSampler {
-    /// A sampler over as many samples as there are weights, which need not sum to one. Every seed is legal.
+    /// Returns a sampler over as many samples as there are weights, which need not sum to one. Every seed is valid.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when a weight is negative, infinite or not a number, when all are zero or there are more
-    /// than 2^32, or, without replacement, when fewer than `num_samples` are positive.
+    /// [`Error::InvalidArgument`] if a weight is negative, infinite, or not a number, if all are zero, if there are
+    /// more than 2^32, or, without replacement, if fewer than `num_samples` are positive.
     pub fn new<W>(
         weights: impl IntoIterator<Item = W>,
         num_samples: usize,
@@ -60,10 +61,10 @@ impl WeightedRandomSampler {
         Self::try_new(weights.into_iter().map(|weight| Ok(weight.into())), num_samples, replacement, seed)
     }
 
-    /// As [`new`](Self::new), for weights whose reading can fail.
+    /// Like [`new`](Self::new), for weights whose reading can fail.
     ///
     /// # Errors
-    /// As `new`, and those of the iterator.
+    /// Those of `new`, and those of the iterator.
     pub fn try_new(
         weights: impl IntoIterator<Item = Result<f64>>,
         num_samples: usize,
@@ -111,7 +112,7 @@ impl Sampler for WeightedRandomSampler {
     fn identity(&self) -> String {
         let (replacement, len, weights) = match &self.drawing {
             Drawing::Independent(table) => (Replacement::With, table.len(), table.digest()),
-            // Of the weights themselves, by which what is left is drawn: a table rounds them.
+            // Digest the weights themselves, which determine the later draws: a table rounds them.
             Drawing::Distinct { weights, .. } => {
                 (Replacement::Without, weights.len(), digest(weights.iter().map(|weight| weight.to_bits())))
             }
@@ -147,19 +148,20 @@ impl EpochOrder for IndependentOrder {
     }
 }
 
-/// How many draws are made before it is asked whether they still find something new.
+/// Number of draws between checks whether drawing still finds new indices.
 const DRAWS_AT_ONCE: usize = 1024;
 
-/// `num_samples` different indices: each in proportion to the weights of those that are left.
+/// Returns `num_samples` different indices, each drawn in proportion to the weights of those that remain.
 ///
-/// First by drawing with replacement and passing over what was drawn before, which is that law by definition, and cheap
-/// until most draws find nothing new. From then on, for what is left, as a race: each index arrives after an exponential
-/// time whose rate is its weight, and the order of arrival has the same law (Efraimidis and Spirakis, "Weighted random
-/// sampling with a reservoir", Information Processing Letters 97, 2006). That it is switched on a count of what was drawn
-/// changes nothing: whatever was drawn, the rest follows the law of the rest.
+/// First draws with replacement and skips indices that were drawn before, which has that distribution by definition,
+/// and is cheap until most draws find nothing new. From then on, the remaining indices race: each arrives after an
+/// exponentially distributed time whose rate is its weight, and the order of arrival has the same distribution
+/// (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", Information Processing Letters 97, 2006).
+/// Switching based on how many indices were drawn is valid: for any set of drawn indices, the rest follow the
+/// distribution of the rest.
 fn distinct(table: &AliasTable, weights: &[f64], num_samples: usize, draws: Draws, race: Draws) -> Result<Vec<usize>> {
     let mut order: Vec<usize> = Vec::new();
-    // Room for one more: what was drawn before is written too, and written over.
+    // Room for one more: repeated draws are written too, and then overwritten.
     order.try_reserve_exact(num_samples + 1).map_err(|refusal| Error::InvalidArgument {
         argument: "num_samples",
         reason: format!("no memory for an order of {num_samples} indices ({refusal})"),
@@ -198,16 +200,16 @@ fn distinct(table: &AliasTable, weights: &[f64], num_samples: usize, draws: Draw
     Ok(order)
 }
 
-/// An integer that is below another one where `number` is below the other's, by [`f64::total_cmp`].
+/// Maps a number to an integer, so that integers compare as the numbers do under [`f64::total_cmp`].
 fn in_total_order(number: f64) -> i64 {
     let bits = number.to_bits() as i64;
     bits ^ (((bits >> 63) as u64) >> 1) as i64
 }
 
-/// So many arrivals are sorted at once, in a few hundredths of a second: nothing ends a sort halfway.
+/// Number of arrivals to sort at once, in a few hundredths of a second, because a sort cannot be interrupted.
 const SORTED_AT_ONCE: usize = 1 << 19;
 
-/// Pushes the indices of the `count` earliest arrivals, in their order, by index where two arrive together.
+/// Pushes the indices of the `count` earliest arrivals, in order; simultaneous arrivals are ordered by index.
 fn push_earliest(mut arrivals: impl Iterator<Item = (i64, usize)>, count: usize, into: &mut Vec<usize>) -> Result<()> {
     let mut blocks = Vec::new();
     loop {
