@@ -1,4 +1,4 @@
-//! `filter`: the samples that a closure says yes to.
+//! `filter`: the samples that a closure accepts.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use crate::dataset::{Dataset, Subset};
 use crate::memory::Slab;
 use crate::{Error, Field, Result};
 
-/// Samples are read so many at once, or fewer where these are more bytes.
+/// Number of samples to read at once, or fewer if these are more bytes than the limit.
 const AT_ONCE: usize = 256;
 const BYTES_AT_ONCE: usize = 16 << 20;
-/// Nobody knows yet how large samples of variable size are.
+/// The same for samples of variable size, whose sizes are not known yet.
 const VARIABLE_AT_ONCE: usize = 16;
 
-/// The samples of `dataset` that `is_kept` says yes to.
+/// Returns the samples of `dataset` that `is_kept` accepts.
 pub(super) fn filter(
     dataset: Arc<dyn Dataset>,
     mut is_kept: impl FnMut(&Sample<'_>) -> Result<bool>,

@@ -1,4 +1,4 @@
-//! [`Map`]: samples that a closure makes of others.
+//! [`Map`]: samples that a closure makes of other samples.
 
 use std::sync::Arc;
 
@@ -8,14 +8,15 @@ use crate::dataset::{Blocks, Dataset, ReadMany};
 use crate::memory::Slab;
 use crate::{BatchWriter, Error, Result, SampleWriter, Schema};
 
-/// Slots that are kept for reuse: as many threads read at once without asking the operating system for memory.
+/// Number of slots kept for reuse: this many threads can read at once without requesting memory from the operating
+/// system.
 const SPARE_SLOTS: usize = 16;
 
-/// What makes one sample of another.
+/// Makes one sample of another.
 type Make = Box<dyn Fn(&Sample<'_>, &mut SampleWriter<'_>) -> Result<()> + Send + Sync>;
 
-/// The samples that a closure makes of a dataset's: what [`DatasetExt::map`](super::DatasetExt::map) and
-/// [`map_random`](super::DatasetExt::map_random) give, and what a [`Transform`] does for
+/// The samples that a closure makes of a dataset's: the result of [`DatasetExt::map`](super::DatasetExt::map) and
+/// [`map_random`](super::DatasetExt::map_random), and of a [`Transform`] in
 /// [`transform`](super::DatasetExt::transform).
 pub struct Map {
     dataset: Arc<dyn Dataset>,
@@ -37,7 +38,7 @@ impl Map {
         Ok(Self { dataset, schema, make, is_random: false, slab: Slab::new(SPARE_SLOTS) })
     }
 
-    /// The same for a closure that gets the key of the sample, too.
+    /// Like `new`, for a closure that also receives the key of the sample.
     pub(super) fn random<F>(dataset: Arc<dyn Dataset>, schema: Schema, map: F) -> Result<Self>
     where
         F: Fn(&Sample<'_>, u64, &mut SampleWriter<'_>) -> Result<()> + Send + Sync + 'static,
@@ -95,7 +96,7 @@ impl Dataset for Map {
     }
 
     fn origin(&self, index: usize, field: usize) -> Option<String> {
-        // The field of the same name, or else any: they are of one sample.
+        // The field of the same name, or else any field, because all come from one sample.
         let name = self.schema.fields().get(field)?.name();
         let of = self.dataset.schema().fields().iter().position(|field| field.name() == name);
         self.dataset.origin(index, of.unwrap_or(0))

@@ -4,11 +4,11 @@ use crate::Result;
 use crate::dataset::Selection;
 use crate::sampler::{EpochOrder, MixtureSampler, MixtureWeights, Sampler, StopCriteria};
 
-/// Samples of the concatenation of some datasets, in the first order of a mixture.
+/// The samples of some concatenated datasets, in the first order of a mixture.
 pub(super) struct Mixed(Box<dyn EpochOrder>);
 
 impl Mixed {
-    /// Of datasets of these lengths.
+    /// Returns the mixture of datasets with these lengths.
     pub(super) fn new(lens: &[usize], weights: &MixtureWeights, stop: StopCriteria, seed: u64) -> Result<Self> {
         Ok(Self(MixtureSampler::new(lens, weights, stop, seed)?.order(0)?))
     }

@@ -1,7 +1,7 @@
-//! HOW a dataset becomes another: [`DatasetExt`], [`ItemDatasetExt`] for datasets of items and [`IterableDatasetExt`] for
-//! streams; one adaptor a file.
+//! How one dataset becomes another: [`DatasetExt`], [`ItemDatasetExt`] for datasets of items, and
+//! [`IterableDatasetExt`] for streams; one adaptor per file.
 //!
-//! An adaptor passes on all that its dataset can do: batched reads, blocks, sizes, randomness and where a sample is from.
+//! An adaptor preserves all capabilities of its dataset: batched reads, blocks, sizes, randomness, and sample origins.
 
 mod filter;
 mod items;
@@ -34,8 +34,8 @@ use crate::dataset::{Concat, Dataset, Stack, Subset, shared};
 use crate::sampler::{MixtureWeights, StopCriteria};
 use crate::{Result, SampleWriter, Schema};
 
-/// Adaptors of every [`Dataset`], which they take whole: give a clone of an `Arc` to keep it. None reads ahead: a loader does,
-/// on its [`threads`](crate::DataLoaderBuilder::threads).
+/// Adaptors for every [`Dataset`]. They take ownership: pass a clone of an `Arc` to keep the dataset. None of them
+/// reads ahead; a loader does, on its [`threads`](crate::DataLoaderBuilder::threads).
 ///
 /// # Example
 /// ```
@@ -54,13 +54,13 @@ use crate::{Result, SampleWriter, Schema};
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 pub trait DatasetExt: Dataset + Sized + 'static {
-    /// Samples of `schema` that `map` makes of these, one of each. It fills every field of the room that it is given, is
-    /// called from many threads at once, and like [`Dataset::read`] gives the same for the same sample. Samples that are read
-    /// together are still read together, into memory that is used again.
+    /// Returns samples of `schema`, each made by `map` from one sample of this dataset. `map` must fill every field of
+    /// the room that it is given. It is called from many threads at once, and like [`Dataset::read`] must return the
+    /// same for the same sample. Samples that are read together are still read together, into memory that is reused.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `schema` has a variable field: how large a sample is must
-    /// be known before it is made.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `schema` has a variable field: the size of a sample
+    /// must be known before the sample is made.
     fn map<F>(self, schema: Schema, map: F) -> Result<Map>
     where
         F: Fn(&Sample<'_>, &mut SampleWriter<'_>) -> Result<()> + Send + Sync + 'static,
@@ -68,10 +68,11 @@ pub trait DatasetExt: Dataset + Sized + 'static {
         Map::new(shared(self), schema, Box::new(map))
     }
 
-    /// As [`map`](Self::map), for a closure that draws: all that is random about a sample follows from the key that it is given. A
-    /// key follows from the loader's [`seed`](crate::DataLoaderBuilder::seed), the epoch and the index that the loader asked
-    /// for ([`sample_key`](crate::sample_key)): what comes is the same for any number of threads, and after a resume. A loader
-    /// of such samples needs a seed; several of these, one over the other, get one key.
+    /// Like [`map`](Self::map), for a closure with randomness: everything random about a sample must be derived from
+    /// the key that the closure receives. A key is derived from the loader's [`seed`](crate::DataLoaderBuilder::seed),
+    /// the epoch, and the index that the loader requested ([`sample_key`](crate::sample_key)), so results are the same
+    /// for any number of threads, and after a resume. A loader of such samples needs a seed; nested random maps all
+    /// receive the same key.
     ///
     /// # Errors
     /// Those of [`map`](Self::map).
@@ -98,8 +99,9 @@ pub trait DatasetExt: Dataset + Sized + 'static {
         Map::random(shared(self), schema, map)
     }
 
-    /// Samples as `transform` makes them, one of each; it says what they are. They are read together as those of
-    /// [`map`](Self::map) are, and random where the transform is: a loader of such needs a seed.
+    /// Returns the samples that `transform` makes, one for each; the transform defines their schema. They are read
+    /// together like those of [`map`](Self::map), and are random if the transform is: a loader of random samples needs
+    /// a seed.
     ///
     /// # Errors
     /// Those of [`Transform::schema`], and as for [`map`](Self::map).
@@ -107,17 +109,18 @@ pub trait DatasetExt: Dataset + Sized + 'static {
         Map::by(shared(self), transform)
     }
 
-    /// The samples that `is_kept` says yes to, in their order. All of them are read, once, here: a dataset says how many
-    /// samples it has. Takes 8 bytes for each that is kept.
+    /// Returns the samples for which `is_kept` returns true, in order. All samples are read once, immediately, because
+    /// a dataset must know its length. Takes 8 bytes for each sample that is kept.
     ///
     /// # Errors
-    /// Those of reading, and of `is_kept`; [`Error::InvalidArgument`](crate::Error::InvalidArgument) when samples are random, and
-    /// the ones that are read later would not be those that were kept.
+    /// Those of reading and of `is_kept`; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if samples are
+    /// random, because later reads would return samples other than the ones that were checked.
     fn filter(self, is_kept: impl FnMut(&Sample<'_>) -> Result<bool>) -> Result<Subset> {
         filter::filter(shared(self), is_kept)
     }
 
-    /// The samples whose indices `is_kept` says yes to, in their order. Nothing is read; takes 8 bytes for each that is kept.
+    /// Returns the samples for whose indices `is_kept` returns true, in order. Reads nothing; takes 8 bytes per kept
+    /// sample.
     ///
     /// # Example
     /// ```
@@ -132,32 +135,32 @@ pub trait DatasetExt: Dataset + Sized + 'static {
         Subset::selected(shared(self), kept)
     }
 
-    /// The first `samples` samples, or all where there are fewer.
+    /// Returns the first `samples` samples, or all of them if there are fewer.
     fn take(self, samples: usize) -> Subset {
         let span = Span::new(self.len(), 0, samples);
         Subset::selected(shared(self), span)
     }
 
-    /// All samples but the first `samples`.
+    /// Returns all samples except the first `samples`.
     fn skip(self, samples: usize) -> Subset {
         let span = Span::new(self.len(), samples, usize::MAX);
         Subset::selected(shared(self), span)
     }
 
-    /// All samples in a random order, which is a pure function of `seed` and their number, and takes no memory: that of
-    /// [`Permutation`](crate::Permutation) in epoch 0. It is the same in every epoch; a loader's own shuffle
-    /// ([`DataLoaderBuilder::shuffle`](crate::DataLoaderBuilder::shuffle)) gives each epoch another.
+    /// Returns all samples in a random order, which is a pure function of `seed` and their number, and takes no memory:
+    /// that of [`Permutation`](crate::Permutation) in epoch 0. It is the same in every epoch; a loader's own shuffle
+    /// ([`DataLoaderBuilder::shuffle`](crate::DataLoaderBuilder::shuffle)) gives each epoch a different order.
     fn shuffle(self, seed: u64) -> Subset {
         let order = Shuffled::new(self.len(), seed);
         Subset::selected(shared(self), order)
     }
 
-    /// Windows of `len` consecutive samples, stacked: each field has a first axis of `len` more. The first begins at sample 0,
-    /// each other `stride` samples after the one before; there is none that is not full.
+    /// Returns windows of `len` consecutive samples, stacked: each field gets a new first axis of size `len`. The first
+    /// window begins at sample 0, and each later one `stride` samples after the previous one. Every window is full.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `len` or `stride` is 0, or a field is variable: such
-    /// samples can't be stacked.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `len` or `stride` is 0, or a field is variable,
+    /// because such samples cannot be stacked.
     ///
     /// # Example
     /// ```
@@ -173,13 +176,13 @@ pub trait DatasetExt: Dataset + Sized + 'static {
         Window::new(shared(self), len, stride)
     }
 
-    /// Batches of `size` neighbouring samples, stacked, as one sample each: every field has a first axis of `size` more. Samples at
-    /// the end that do not fill one are left out. For what belongs together however it is shuffled; a loader makes its batches
-    /// itself, a last one that is smaller too.
+    /// Returns batches of `size` neighboring samples, stacked, as one sample each: every field gets a new first axis of
+    /// size `size`. Samples at the end that do not fill a batch are dropped. Use this for samples that must stay
+    /// together when shuffled; otherwise let the loader make batches, including a smaller last one.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `size` is 0, or a field is variable: such samples can't be
-    /// stacked.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `size` is 0, or a field is variable, because such
+    /// samples cannot be stacked.
     ///
     /// # Example
     /// ```
@@ -193,21 +196,22 @@ pub trait DatasetExt: Dataset + Sized + 'static {
         Window::batches(shared(self), size)
     }
 
-    /// These samples and those of `other` side by side: sample i has the fields of both. [`Stack::new`] does it for any
-    /// number of datasets, and names them.
+    /// Returns these samples and those of `other` side by side: sample i has the fields of both. [`Stack::new`] does
+    /// this for any number of datasets, and names them.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) when one has more samples;
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when both have a field of one name.
+    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) if one has more samples;
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if both have a field with the same name.
     fn zip(self, other: impl Dataset + 'static) -> Result<Stack> {
         Stack::zipped(shared(self), shared(other))
     }
 
-    /// These samples and those of `others` in proportion to `weights`, each dataset in a random order of its own: the first
-    /// epoch of a [`MixtureSampler`](crate::MixtureSampler), which does it with another order in every epoch.
+    /// Returns these samples and those of `others` in proportion to `weights`, each dataset in its own random order:
+    /// the first epoch of a [`MixtureSampler`](crate::MixtureSampler). Use the sampler itself to get a different order
+    /// in every epoch.
     ///
     /// # Errors
-    /// [`Error::SchemaMismatch`](crate::Error::SchemaMismatch) when samples differ in data types or shapes; those of
+    /// [`Error::SchemaMismatch`](crate::Error::SchemaMismatch) if samples differ in data types or shapes; those of
     /// [`MixtureSampler::new`](crate::MixtureSampler::new).
     ///
     /// # Example

@@ -1,10 +1,10 @@
-//! [`Sample`]: one sample, to read.
+//! [`Sample`]: one sample, for reading.
 
 use crate::collate::BatchLayout;
 use crate::memory::typed_elements;
 use crate::{Element, Error, Result};
 
-/// One sample of a dataset, as an adaptor shows it to a closure.
+/// One sample of a dataset, as passed to an adaptor's closure.
 ///
 /// # Example
 /// ```
@@ -32,31 +32,31 @@ impl<'a> Sample<'a> {
         Self { index, row, layout, slot }
     }
 
-    /// Its index in the dataset that it was read from.
+    /// Returns its index in the dataset that it was read from.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The number of fields.
+    /// Returns the number of fields.
     #[must_use]
     pub fn fields(&self) -> usize {
         self.layout.fields.len()
     }
 
-    /// The bytes of field `field`, in C order.
+    /// Returns the bytes of field `field`, in C order.
     ///
     /// # Panics
-    /// When there are not as many fields.
+    /// If there are not that many fields.
     #[must_use]
     pub fn bytes(&self, field: usize) -> &'a [u8] {
         &self.slot[self.layout.columns[field].sample(self.slot, self.row)]
     }
 
-    /// The elements of field `field`, in C order.
+    /// Returns the elements of field `field`, in C order.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the field has another data type, or there are not as many fields.
+    /// [`Error::InvalidArgument`] if the field has another data type, or there are not that many fields.
     pub fn values<T: Element>(&self, field: usize) -> Result<&'a [T]> {
         let Some(of) = self.layout.fields.get(field) else {
             let reason = format!("there is no field {field}, counted from 0, in a sample of {}", self.fields());

@@ -1,4 +1,4 @@
-//! [`Samples`]: some samples that an adaptor has read for itself.
+//! [`Samples`]: samples that an adaptor has read for its own use.
 
 use super::Sample;
 use crate::collate::{BatchLayout, Collate, StackSamples};
@@ -6,7 +6,7 @@ use crate::dataset::{Dataset, read_batch, sizes_of};
 use crate::memory::{Lease, Slab};
 use crate::{BatchWriter, Error, Result, Sizes};
 
-/// So many bytes may they have together: 16 GiB. Sizes come from files, and a damaged one may say anything.
+/// Maximum total size: 16 GiB. Sizes come from files, and a damaged file may request anything.
 const LARGEST: usize = 16 << 30;
 
 pub(super) struct Samples {
@@ -15,7 +15,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Those of `dataset` at `indices`, with the keys of the same rows, in a slot of `slab`.
+    /// Reads the samples of `dataset` at `indices`, with the keys of the same rows, into a slot of `slab`.
     pub(super) fn read(dataset: &dyn Dataset, indices: &[usize], keys: Option<&[u64]>, slab: &Slab) -> Result<Self> {
         let schema = dataset.schema();
         let sizes = match schema.is_variable() {
@@ -42,7 +42,7 @@ impl Samples {
         Ok(Self { layout, lease })
     }
 
-    /// The one in row `row`, which has this index.
+    /// Returns the sample in row `row`, which has this index.
     pub(super) fn sample(&self, row: usize, index: usize) -> Sample<'_> {
         Sample::new(index, row, &self.layout, self.lease.bytes())
     }

@@ -1,13 +1,13 @@
-//! [`Shuffled`]: a fixed random order, computed and not stored.
+//! [`Shuffled`]: a fixed random order, computed instead of stored.
 
 use crate::dataset::Selection;
 use crate::rng::Permutation;
 
-/// All samples, in the order of a seed.
+/// All samples, in the order determined by a seed.
 pub(super) struct Shuffled(Permutation);
 
 impl Shuffled {
-    /// Of `all` samples.
+    /// Returns the order of `all` samples.
     pub(super) fn new(all: usize, seed: u64) -> Self {
         Self(Permutation::new(all as u64, seed, 0))
     }

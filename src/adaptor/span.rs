@@ -1,4 +1,4 @@
-//! [`Span`]: the samples that `take` and `skip` leave.
+//! [`Span`]: the samples that remain after `take` and `skip`.
 
 use crate::dataset::Selection;
 
@@ -9,7 +9,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Of `all` samples up to `len` from `start` on.
+    /// Returns up to `len` of `all` samples, from `start` on.
     pub(super) fn new(all: usize, start: usize, len: usize) -> Self {
         let start = start.min(all);
         Self { start, len: len.min(all - start) }

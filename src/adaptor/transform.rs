@@ -1,17 +1,18 @@
-//! The trait [`Transform`]: what is done to samples on the way.
+//! The trait [`Transform`]: a reusable step that changes samples.
 
 use std::sync::Arc;
 
 use super::Sample;
 use crate::{Result, SampleWriter, Schema};
 
-/// A step that makes one sample of another, for [`DatasetExt::transform`](super::DatasetExt::transform): it has settings, says what
-/// samples it can take, and is used again. For what is done once a closure is enough ([`DatasetExt::map`](super::DatasetExt::map)).
+/// A step that makes one sample of another, for [`DatasetExt::transform`](super::DatasetExt::transform): it has
+/// settings, declares which samples it accepts, and is reusable. For one-off changes, a closure is enough
+/// ([`DatasetExt::map`](super::DatasetExt::map)).
 ///
 /// # Contract
-/// - [`apply`](Self::apply) is called from many threads at once, with samples of the schema that [`schema`](Self::schema) was
-///   asked for and room of the one that it gave. It fills every field of the room.
-/// - It gives the same for the same sample, and where [`is_random`](Self::is_random) says so the same key.
+/// - [`apply`](Self::apply) is called from many threads at once, with samples of the schema that was passed to
+///   [`schema`](Self::schema) and room of the schema that it returned. It must fill every field of the room.
+/// - It must return the same for the same sample, and, if [`is_random`](Self::is_random) returns true, the same key.
 ///
 /// # Example
 /// ```
@@ -50,20 +51,20 @@ use crate::{Result, SampleWriter, Schema};
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 pub trait Transform: Send + Sync {
-    /// What samples of the schema `of` become: fields of fixed size.
+    /// Returns the schema of the results for samples of schema `of`: fields of fixed size.
     ///
     /// # Errors
-    /// Why it can't be done to such samples.
+    /// Why such samples are not supported.
     fn schema(&self, of: &Schema) -> Result<Schema>;
 
     /// Makes a sample of `sample`, in the room `into`.
     ///
     /// # Errors
-    /// Why it could not; the batch is that error.
+    /// Why it failed; the batch becomes that error.
     fn apply(&self, sample: &Sample<'_>, into: &mut SampleWriter<'_>) -> Result<()>;
 
-    /// Whether what it does depends on [`SampleWriter::key`], too, which is there then: it follows from the loader's seed, the
-    /// epoch and the index of the sample.
+    /// True if the result also depends on [`SampleWriter::key`], which is then available: it is derived from the
+    /// loader's seed, the epoch, and the index of the sample.
     fn is_random(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! [`Window`]: consecutive samples as one.
+//! [`Window`]: consecutive samples as one sample.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use crate::dataset::{BlockSize, Blocks, Dataset, ReadMany, read_batch};
 use crate::rng::sample_key;
 use crate::{BatchWriter, Error, Field, Result, SampleWriter, Schema};
 
-/// Consecutive samples of a dataset, stacked: what [`DatasetExt::window`](super::DatasetExt::window) and
-/// [`batch`](super::DatasetExt::batch) give.
+/// Consecutive samples of a dataset, stacked: the result of [`DatasetExt::window`](super::DatasetExt::window) and
+/// [`batch`](super::DatasetExt::batch).
 pub struct Window {
     dataset: Arc<dyn Dataset>,
     schema: Schema,
-    /// How many samples are in one.
+    /// Number of samples in a window.
     samples: usize,
     stride: usize,
     len: usize,
@@ -35,7 +35,7 @@ impl Window {
         Ok(Self { dataset, schema, samples, stride, len })
     }
 
-    /// The index of the first sample of window `index`.
+    /// Returns the index of the first sample of window `index`.
     fn first(&self, index: usize) -> Result<usize> {
         match index < self.len {
             true => Ok(index * self.stride),
@@ -44,7 +44,7 @@ impl Window {
     }
 }
 
-/// Fails when one of these arguments, each by its name, counts nothing.
+/// Fails if one of these named arguments is 0.
 pub(super) fn check_counts(counts: &[(&'static str, usize)]) -> Result<()> {
     match counts.iter().find(|(_, count)| *count == 0) {
         Some(&(argument, _)) => {
@@ -55,7 +55,7 @@ pub(super) fn check_counts(counts: &[(&'static str, usize)]) -> Result<()> {
     }
 }
 
-/// The field of `samples` stacked samples of `field`.
+/// Returns the field of `samples` stacked samples of `field`.
 pub(super) fn stacked_field(field: &Field, samples: usize) -> Result<Field> {
     if field.is_variable() {
         let reason = format!("samples of {field} differ in size, and can't be stacked");
@@ -101,7 +101,7 @@ impl ReadMany for Window {
             let first = self.first(index)?;
             inner.extend(first..first + self.samples);
         }
-        // Each sample of a window has a key of its own, which follows from the window's.
+        // Each sample of a window has its own key, derived from the window's.
         let keys: Option<Vec<u64>> = (0..indices.len()).map(|row| into.key(row)).collect();
         let of_samples = |key| (0..self.samples as u64).map(move |sample| sample_key(key, 0, sample));
         let keys: Option<Vec<u64>> = keys.map(|keys| keys.into_iter().flat_map(of_samples).collect());

@@ -1,11 +1,11 @@
-//! [`ConcatItems`]: datasets one after the other.
+//! [`ConcatItems`]: concatenated datasets.
 
 use super::{read, read_methods};
 use crate::dataset::{ItemDataset, check_item_count};
 use crate::{Error, Result};
 
-/// The items of several datasets, one dataset after the other; parts may be empty. What
-/// [`ItemDatasetExt::mix`](super::ItemDatasetExt::mix) mixes. Parts of several types are given as
+/// The items of several datasets, one dataset after another; parts may be empty.
+/// [`ItemDatasetExt::mix`](super::ItemDatasetExt::mix) mixes such a concatenation. Pass parts of different types as
 /// `Arc<dyn ItemDataset<Item = T>>`.
 ///
 /// # Example
@@ -19,15 +19,15 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct ConcatItems<D> {
     parts: Vec<D>,
-    /// `ends[part]` is the number of items in the parts up to and including `part`; never decreasing.
+    /// `ends[part]` is the number of items in the parts up to and including `part`; it never decreases.
     ends: Vec<usize>,
 }
 
 impl<D: ItemDataset> ConcatItems<D> {
-    /// The concatenation of `parts`.
+    /// Returns the concatenation of `parts`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there are too many items for an index.
+    /// [`Error::InvalidArgument`] if there are too many items for an index.
     pub fn new(parts: Vec<D>) -> Result<Self> {
         let mut ends = Vec::with_capacity(parts.len());
         for part in &parts {
@@ -40,7 +40,7 @@ impl<D: ItemDataset> ConcatItems<D> {
         Ok(Self { parts, ends })
     }
 
-    /// The part that item `index` is in, and its index there.
+    /// Returns the part that contains item `index`, and the item's index in it.
     fn locate(&self, index: usize) -> Result<(usize, usize)> {
         let part = self.ends.partition_point(|&end| end <= index);
         match part == self.parts.len() {
@@ -49,7 +49,7 @@ impl<D: ItemDataset> ConcatItems<D> {
         }
     }
 
-    /// Each part is asked once, and not for nothing.
+    /// Reads from each part at most once, and only if it has requested items.
     fn read(&self, indices: &[usize], keys: Option<&[u64]>) -> Result<Vec<D::Item>> {
         let places = indices.iter().map(|&index| self.locate(index)).collect::<Result<Vec<_>>>()?;
         let mut asked: Vec<(Vec<usize>, Vec<u64>)> = vec![Default::default(); self.parts.len()];

@@ -1,13 +1,13 @@
-//! `filter`: the items that a closure says yes to.
+//! `filter`: the items that a closure accepts.
 
 use super::SubsetItems;
 use crate::dataset::{ItemDataset, check_item_count};
 use crate::{Error, Result};
 
-/// So many items are read at a time to find out which are kept.
+/// Number of items to read at a time while checking which are kept.
 const AT_ONCE: usize = 256;
 
-/// The items of `dataset` that `is_kept` says yes to.
+/// Returns the items of `dataset` that `is_kept` accepts.
 pub(super) fn filter<D: ItemDataset>(
     dataset: D,
     mut is_kept: impl FnMut(&D::Item) -> Result<bool>,

@@ -1,10 +1,11 @@
-//! [`MapItems`]: what a closure makes of each item.
+//! [`MapItems`]: the result of a closure for each item.
 
 use super::{read, read_methods};
 use crate::Result;
 use crate::dataset::ItemDataset;
 
-/// The items that a closure makes of another dataset's: what [`ItemDatasetExt::map`](super::ItemDatasetExt::map) gives.
+/// The items that a closure makes of another dataset's: the result of
+/// [`ItemDatasetExt::map`](super::ItemDatasetExt::map).
 #[derive(Debug, Clone)]
 pub struct MapItems<D, F> {
     dataset: D,

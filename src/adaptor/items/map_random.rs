@@ -1,11 +1,11 @@
-//! [`MapRandomItems`]: what a closure makes of each item and a key.
+//! [`MapRandomItems`]: the results of a closure for each item and a key.
 
 use super::read_methods;
 use crate::dataset::{ItemDataset, check_item_count};
 use crate::{Error, Result};
 
-/// The items that a closure which draws makes of another dataset's: what
-/// [`ItemDatasetExt::map_random`](super::ItemDatasetExt::map_random) gives.
+/// The items that a random closure makes of another dataset's: the result of
+/// [`ItemDatasetExt::map_random`](super::ItemDatasetExt::map_random).
 #[derive(Debug, Clone)]
 pub struct MapRandomItems<D, F> {
     dataset: D,

@@ -1,4 +1,4 @@
-//! [`ItemDatasetExt`]: adaptors of datasets whose samples are values of any type.
+//! [`ItemDatasetExt`]: adaptors for datasets whose samples are values of any type.
 
 mod concat;
 mod filter;
@@ -24,15 +24,16 @@ use crate::Result;
 use crate::dataset::ItemDataset;
 use crate::sampler::{MixtureWeights, StopCriteria};
 
-/// What [`ItemDatasetExt::mix`] gives of items of type `T`.
+/// The result of [`ItemDatasetExt::mix`] for items of type `T`.
 pub type MixItems<'a, T> = SubsetItems<ConcatItems<Arc<dyn ItemDataset<Item = T> + 'a>>>;
 
-/// Adaptors of every [`ItemDataset`], which they take whole: give a reference or a clone of an `Arc` to keep it. They have the
-/// names, arguments and meanings of those of [`DatasetExt`](crate::DatasetExt), are lazy (but for
-/// `filter`, which reads to find out), and hand batched reads and keys on. None reads ahead: a loader does, on its threads.
+/// Adaptors for every [`ItemDataset`]. They take ownership: pass a reference or a clone of an `Arc` to keep the
+/// dataset. Their names, arguments, and meanings are those of [`DatasetExt`](crate::DatasetExt). They are lazy (except
+/// `filter`, which must read), and forward batched reads and keys. None of them reads ahead; a loader does, on its
+/// threads.
 ///
-/// A vector has these and its own methods. One by another trait's method of the same name (`shuffle` of the crate rand) is
-/// asked for as that of its slice, `vector[..].shuffle(...)`.
+/// A vector has these methods in addition to its own. To call another trait's method of the same name (such as
+/// `shuffle` of the crate `rand`), call it on the slice: `vector[..].shuffle(...)`.
 ///
 /// # Example
 /// ```
@@ -45,7 +46,8 @@ pub type MixItems<'a, T> = SubsetItems<ConcatItems<Arc<dyn ItemDataset<Item = T>
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 pub trait ItemDatasetExt: ItemDataset + Sized {
-    /// The items that `map` makes of these. It is called from many threads at once, and gives the same for the same item.
+    /// Returns the items that `map` makes of these. `map` is called from many threads at once, and must return the same
+    /// for the same item.
     ///
     /// # Example
     /// ```
@@ -63,10 +65,10 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
         MapItems::new(self, map)
     }
 
-    /// The items that `map` makes of these and of their keys, which all that is random about them is drawn from. A key follows
-    /// from the loader's [`seed`](crate::ItemLoaderBuilder::seed), the epoch and the index that the loader asked for
-    /// ([`sample_key`](crate::sample_key)): what comes is the same for any number of threads, and after a resume. A loader of
-    /// such items needs a seed; several of these, one over the other, get one key.
+    /// Returns the items that `map` makes of these and of their keys, from which everything random must be derived. A
+    /// key is derived from the loader's [`seed`](crate::ItemLoaderBuilder::seed), the epoch, and the index that the
+    /// loader requested ([`sample_key`](crate::sample_key)), so results are the same for any number of threads, and
+    /// after a resume. A loader of such items needs a seed; nested random maps all receive the same key.
     ///
     /// # Example
     /// ```
@@ -86,17 +88,18 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
         MapRandomItems::new(self, map)
     }
 
-    /// The items that `is_kept` says yes to, in their order. All of them are read, once, here, some hundred at a time; 8 bytes
-    /// are kept for each that is.
+    /// Returns the items for which `is_kept` returns true, in order. All items are read once, immediately, a few
+    /// hundred at a time. Takes 8 bytes for each item that is kept.
     ///
     /// # Errors
-    /// Those of reading, and of `is_kept`; [`Error::InvalidArgument`](crate::Error::InvalidArgument) when items are random, and
-    /// the ones that are read later would not be those that were kept.
+    /// Those of reading and of `is_kept`; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if items are
+    /// random, because later reads would return items other than the ones that were checked.
     fn filter(self, is_kept: impl FnMut(&Self::Item) -> Result<bool>) -> Result<SubsetItems<Self>> {
         filter::filter(self, is_kept)
     }
 
-    /// The items whose indices `is_kept` says yes to, in their order. Nothing is read; takes 8 bytes for each that is kept.
+    /// Returns the items for whose indices `is_kept` returns true, in order. Reads nothing; takes 8 bytes per kept
+    /// item.
     ///
     /// # Example
     /// ```
@@ -110,21 +113,21 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
         SubsetItems::selected(self, kept)
     }
 
-    /// The first `items` items, or all where there are fewer.
+    /// Returns the first `items` items, or all of them if there are fewer.
     fn take(self, items: usize) -> SubsetItems<Self> {
         let span = Span::new(self.len(), 0, items);
         SubsetItems::selected(self, span)
     }
 
-    /// All items but the first `items`.
+    /// Returns all items except the first `items`.
     fn skip(self, items: usize) -> SubsetItems<Self> {
         let span = Span::new(self.len(), items, usize::MAX);
         SubsetItems::selected(self, span)
     }
 
-    /// All items in a random order, which is a pure function of `seed` and their number, and takes no memory: that of
-    /// [`Permutation`](crate::Permutation) in epoch 0. It is the same in every epoch; a loader's own shuffle
-    /// ([`ItemLoaderBuilder::shuffle`](crate::ItemLoaderBuilder::shuffle)) gives each epoch another.
+    /// Returns all items in a random order, which is a pure function of `seed` and their number, and takes no memory:
+    /// that of [`Permutation`](crate::Permutation) in epoch 0. It is the same in every epoch; a loader's own shuffle
+    /// ([`ItemLoaderBuilder::shuffle`](crate::ItemLoaderBuilder::shuffle)) gives each epoch a different order.
     ///
     /// # Example
     /// ```
@@ -142,11 +145,11 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
         SubsetItems::selected(self, order)
     }
 
-    /// Vectors of `len` consecutive items. The first begins at item 0, each other `stride` items after the one before; there is
-    /// none that is not full.
+    /// Returns vectors of `len` consecutive items. The first begins at item 0, and each later one `stride` items after
+    /// the previous one. Every vector is full.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `len` or `stride` is 0.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `len` or `stride` is 0.
     ///
     /// # Example
     /// ```
@@ -161,11 +164,12 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
         WindowItems::new(self, len, stride)
     }
 
-    /// Vectors of `size` neighbouring items; items at the end that do not fill one are left out. For what belongs together
-    /// however it is shuffled; a loader makes its batches itself, a last one that is smaller too.
+    /// Returns vectors of `size` neighboring items; items at the end that do not fill a vector are dropped. Use this
+    /// for items that must stay together when shuffled; otherwise let the loader make batches, including a smaller last
+    /// one.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `size` is 0.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `size` is 0.
     ///
     /// # Example
     /// ```
@@ -180,10 +184,10 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
         WindowItems::batches(self, size)
     }
 
-    /// Pairs of an item of this dataset and the one at the same index of `other`.
+    /// Returns pairs of an item of this dataset and the item at the same index of `other`.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) when one has more items.
+    /// [`Error::LengthMismatch`](crate::Error::LengthMismatch) if one has more items.
     ///
     /// # Example
     /// ```
@@ -197,8 +201,9 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
         ZipItems::new(self, other)
     }
 
-    /// These items and those of `others` in proportion to `weights`, each dataset in a random order of its own: the first epoch
-    /// of a [`MixtureSampler`](crate::MixtureSampler), which does it with another order in every epoch.
+    /// Returns these items and those of `others` in proportion to `weights`, each dataset in its own random order: the
+    /// first epoch of a [`MixtureSampler`](crate::MixtureSampler). Use the sampler itself to get a different order in
+    /// every epoch.
     ///
     /// # Errors
     /// Those of [`MixtureSampler::new`](crate::MixtureSampler::new).
@@ -234,7 +239,7 @@ pub trait ItemDatasetExt: ItemDataset + Sized {
 
 impl<D: ItemDataset> ItemDatasetExt for D {}
 
-/// The items of `dataset` at `indices`, with these keys where there are some.
+/// Returns the items of `dataset` at `indices`, with these keys if there are any.
 fn read<D: ItemDataset>(dataset: &D, indices: &[usize], keys: Option<&[u64]>) -> Result<Vec<D::Item>> {
     match keys {
         Some(keys) => dataset.items_with_keys(indices, keys),
@@ -242,7 +247,8 @@ fn read<D: ItemDataset>(dataset: &D, indices: &[usize], keys: Option<&[u64]>) ->
     }
 }
 
-/// The methods of an adaptor that read many items, by its `read`: one way for those with keys and those without.
+/// Defines the methods of an adaptor that read many items, in terms of its `read`, which handles both cases: with and
+/// without keys.
 macro_rules! read_methods {
     () => {
         fn items(&self, indices: &[usize]) -> Result<Vec<Self::Item>> {

@@ -1,4 +1,4 @@
-//! [`SubsetItems`]: some of the items, in an order of its own.
+//! [`SubsetItems`]: some of the items, in any order.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use super::{read, read_methods};
 use crate::dataset::{ItemDataset, Selection};
 use crate::{Error, Result};
 
-/// Items of another dataset at other indices; an item may occur more than once. It is what `take`, `skip`, `shuffle`, `filter`
-/// and `mix` of [`ItemDatasetExt`](super::ItemDatasetExt) give.
+/// Items of another dataset at given indices; an item may occur more than once. It is the result of `take`, `skip`,
+/// `shuffle`, `filter`, and `mix` of [`ItemDatasetExt`](super::ItemDatasetExt).
 ///
 /// # Example
 /// ```
@@ -24,10 +24,10 @@ pub struct SubsetItems<D> {
 }
 
 impl<D: ItemDataset> SubsetItems<D> {
-    /// The items at `indices`, 8 bytes of memory each.
+    /// Returns the items at `indices`, which take 8 bytes of memory each.
     ///
     /// # Errors
-    /// [`Error::IndexOutOfRange`] when the dataset has no item at one of them.
+    /// [`Error::IndexOutOfRange`] if the dataset has no item at one of them.
     pub fn new(dataset: D, indices: Vec<usize>) -> Result<Self> {
         let len = dataset.len();
         match indices.iter().find(|&&index| index >= len) {
@@ -36,7 +36,7 @@ impl<D: ItemDataset> SubsetItems<D> {
         }
     }
 
-    /// The items that `selection` makes, all of whose indices `dataset` has.
+    /// Returns the items of `selection`, all of whose indices must be valid in `dataset`.
     pub(super) fn selected(dataset: D, selection: impl Selection + 'static) -> Self {
         Self { dataset, selection: Arc::new(selection) }
     }

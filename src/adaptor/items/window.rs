@@ -1,4 +1,4 @@
-//! [`WindowItems`]: neighbouring items, sliding along.
+//! [`WindowItems`]: sliding windows of neighboring items.
 
 use std::ops::Range;
 
@@ -8,12 +8,13 @@ use crate::dataset::{ItemDataset, check_item_count};
 use crate::rng::sample_key;
 use crate::{Error, Result};
 
-/// Vectors of neighbouring items of another dataset: what [`ItemDatasetExt::window`](super::ItemDatasetExt::window) and
-/// [`batch`](super::ItemDatasetExt::batch) give. Where windows overlap, what is in several of them is read for each.
+/// Vectors of neighboring items of another dataset: the result of
+/// [`ItemDatasetExt::window`](super::ItemDatasetExt::window) and [`batch`](super::ItemDatasetExt::batch). Items in
+/// overlapping windows are read once for each window.
 #[derive(Debug, Clone)]
 pub struct WindowItems<D> {
     dataset: D,
-    /// How many items are in one.
+    /// Number of items in a window.
     items: usize,
     stride: usize,
 }
@@ -38,10 +39,10 @@ impl<D: ItemDataset> WindowItems<D> {
     }
 
     fn read(&self, indices: &[usize], keys: Option<&[u64]>) -> Result<Vec<Vec<D::Item>>> {
-        // Whether they are there is known before room is made: of none that is there, there can be too much.
+        // Check the indices before making room: an invalid window could request any amount of memory.
         let windows = indices.iter().map(|&index| self.window(index)).collect::<Result<Vec<_>>>()?;
         let inner: Vec<usize> = windows.into_iter().flatten().collect();
-        // Each item of a window has a key of its own, which follows from the window's.
+        // Each item of a window has its own key, derived from the window's.
         let of_items = |&key: &u64| (0..self.items as u64).map(move |item| sample_key(key, 0, item));
         let keys: Option<Vec<u64>> = keys.map(|keys| keys.iter().flat_map(of_items).collect());
         let items = read(&self.dataset, &inner, keys.as_deref())?;

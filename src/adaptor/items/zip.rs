@@ -4,7 +4,7 @@ use super::{read, read_methods};
 use crate::dataset::{ItemDataset, check_item_count};
 use crate::{Error, Result};
 
-/// Pairs of items of two datasets: what [`ItemDatasetExt::zip`](super::ItemDatasetExt::zip) gives.
+/// Pairs of items of two datasets: the result of [`ItemDatasetExt::zip`](super::ItemDatasetExt::zip).
 #[derive(Debug, Clone)]
 pub struct ZipItems<A, B> {
     first: A,

@@ -1,4 +1,4 @@
-//! [`StreamFilter`]: the samples that a closure says yes to.
+//! [`StreamFilter`]: the samples that a closure accepts.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use super::StreamSample;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Result, SampleBlock, TypedField};
 
-/// The samples of a stream that a closure says yes to: what
-/// [`IterableDatasetExt::filter`](super::IterableDatasetExt::filter) gives.
+/// The samples of a stream that a closure accepts: the result of
+/// [`IterableDatasetExt::filter`](super::IterableDatasetExt::filter).
 pub struct StreamFilter<D, F> {
     dataset: D,
     is_kept: Arc<F>,
@@ -37,7 +37,7 @@ where
 
 struct Filtered<F> {
     stream: Box<dyn SampleStream>,
-    /// The sample that was read last.
+    /// The last sample that was read.
     read: SampleBlock,
     is_kept: Arc<F>,
     stop: StopSignal,
@@ -52,7 +52,7 @@ where
     }
 
     fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
-        // A stream without an end may have nothing that is kept.
+        // An endless stream may contain no sample that is kept.
         while !self.stop.is_set() {
             self.read.clear();
             let advance = self.stream.advance(&mut self.read);

@@ -1,4 +1,4 @@
-//! [`StreamMap`]: samples that a closure makes of others.
+//! [`StreamMap`]: samples that a closure makes of other samples.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use super::StreamSample;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Result, SampleBlock, TypedField};
 
-/// The samples that a closure makes of a stream's: what [`IterableDatasetExt::map`](super::IterableDatasetExt::map) gives.
+/// The samples that a closure makes of a stream's: the result of
+/// [`IterableDatasetExt::map`](super::IterableDatasetExt::map).
 pub struct StreamMap<D, F> {
     dataset: D,
     fields: Arc<Vec<TypedField>>,
@@ -39,9 +40,9 @@ where
 
 struct Mapped<F> {
     stream: Box<dyn SampleStream>,
-    /// The sample that was read last.
+    /// The last sample that was read.
     read: SampleBlock,
-    /// What is made of it.
+    /// The values made from it.
     values: Vec<Vec<u8>>,
     fields: Arc<Vec<TypedField>>,
     map: Arc<F>,

@@ -7,13 +7,14 @@ use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamP
 use crate::sampler::{EpochOrder, MixtureSampler, MixtureWeights, Sampler, StopCriteria};
 use crate::{Error, Result, SampleBlock, Schema, TypedField};
 
-/// A stream has no length: as if each had so many samples, and the mixture too.
+/// Streams have no length: each, and the mixture, is treated as if it had this many samples.
 const ENDLESS: usize = 1 << 40;
-/// In blocks of so many ordinals a mixture is shuffled; up to the beginning of one it is arithmetic how often each part came.
+/// Number of ordinals in a block within which a mixture is shuffled; how often each part occurred before a block is
+/// computed.
 const BLOCK: u64 = 1024;
 
-/// The samples of several streams in proportion to weights: what [`IterableDatasetExt::mix`](super::IterableDatasetExt::mix)
-/// gives.
+/// The samples of several streams in proportion to weights: the result of
+/// [`IterableDatasetExt::mix`](super::IterableDatasetExt::mix).
 pub struct StreamMix {
     parts: Vec<Arc<dyn IterableDataset>>,
     sampler: MixtureSampler,
@@ -70,7 +71,7 @@ fn check_fields(parts: &[Peeked]) -> Result<()> {
 
 struct Mixed {
     parts: Vec<Peeked>,
-    /// By part, the ordinal there of the sample that comes next of it.
+    /// By part, the ordinal in it of its next sample.
     next: Vec<u64>,
     order: Box<dyn EpochOrder>,
     ordinal: u64,
@@ -92,7 +93,7 @@ impl SampleStream for Mixed {
             self.next[number] += 1;
             self.ordinal += 1;
             let Some(found) = self.parts[number].seek(wanted, into)? else { return Ok(Advance::End) };
-            // Where the part has left it out the mixture does, too.
+            // If the part has skipped the sample, the mixture skips it too.
             if found == wanted && is_own {
                 let values: Vec<&[u8]> = self.parts[number].values().collect();
                 let position = StreamPosition { ordinal: self.ordinal, ..StreamPosition::default() };

@@ -1,4 +1,4 @@
-//! [`IterableDatasetExt`]: adaptors of datasets without an index.
+//! [`IterableDatasetExt`]: adaptors for datasets without an index.
 
 mod filter;
 mod map;
@@ -26,14 +26,15 @@ use std::sync::Arc;
 use crate::dataset::IterableDataset;
 use crate::{Result, TypedField};
 
-/// Adaptors of every [`IterableDataset`], which they take whole: give a clone of an `Arc` to keep it.
+/// Adaptors for every [`IterableDataset`]. They take ownership: pass a clone of an `Arc` to keep the dataset.
 ///
-/// Samples keep the ordinals and positions that they have in what is adapted: whoever reads some of it, splits it among ranks or
-/// goes on at a position says the same as without the adaptor. Windows and batches have ordinals of their own.
+/// Samples keep the ordinals and positions of the underlying stream, so reading a part, splitting among ranks, and
+/// resuming at a position work as without the adaptor. Windows and batches have their own ordinals.
 ///
-/// A panic in a closure is [`Error::Panic`](crate::Error::Panic), with the ordinal of its sample. None of these shuffles: a position
-/// of a shuffled stream is more than a place in it. [`StreamBatches::shuffle`](crate::StreamBatches::shuffle) does, whose
-/// [`StreamState`](crate::StreamState) has all of it.
+/// A panic in a closure becomes [`Error::Panic`](crate::Error::Panic), with the ordinal of its sample. None of these
+/// adaptors shuffles, because the position of a shuffled stream is more than a place in it. Use
+/// [`StreamBatches::shuffle`](crate::StreamBatches::shuffle), whose [`StreamState`](crate::StreamState) records all of
+/// it.
 ///
 /// # Example
 /// ```
@@ -50,9 +51,9 @@ use crate::{Result, TypedField};
 /// # Ok::<(), sluicegate::Error>(())
 /// ```
 pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
-    /// Samples of `fields` that `map` makes of these, one of each: it appends the bytes of each field to the vector in its
-    /// place. It is called in the order of the stream, by one thread in each pass. What is random is drawn from
-    /// [`sample_key`](crate::sample_key) of a seed, an epoch and the [ordinal](StreamSample::ordinal).
+    /// Returns samples of `fields`, each made by `map` from one sample: `map` appends the bytes of each field to the
+    /// vector at the same position. It is called in stream order, by one thread per pass. Derive randomness from
+    /// [`sample_key`](crate::sample_key) of a seed, an epoch, and the [ordinal](StreamSample::ordinal).
     fn map<F>(self, fields: Vec<TypedField>, map: F) -> StreamMap<Self, F>
     where
         F: Fn(&StreamSample<'_>, &mut [Vec<u8>]) -> Result<()> + Send + Sync + 'static,
@@ -60,7 +61,7 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
         StreamMap::new(self, fields, map)
     }
 
-    /// The samples that `is_kept` says yes to. The ordinals of the others are nobody's.
+    /// Returns the samples for which `is_kept` returns true. The ordinals of the others are unused.
     fn filter<F>(self, is_kept: F) -> StreamFilter<Self, F>
     where
         F: Fn(&StreamSample<'_>) -> Result<bool> + Send + Sync + 'static,
@@ -68,23 +69,24 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
         StreamFilter::new(self, is_kept)
     }
 
-    /// The samples with ordinals below `samples`. What comes behind them is not waited for.
+    /// Returns the samples with ordinals below `samples`, without waiting for later ones.
     fn take(self, samples: u64) -> StreamTake<Self> {
         StreamTake::new(self, samples)
     }
 
-    /// The samples with ordinals from `samples` on. Those before are passed over without being decoded, where the format
-    /// allows it.
+    /// Returns the samples with ordinals from `samples` on. Earlier samples are skipped without being decoded, if the
+    /// format allows it.
     fn skip(self, samples: u64) -> StreamSkip<Self> {
         StreamSkip::new(self, samples)
     }
 
-    /// The same samples, up to `samples` of which are read ahead on a thread of its own: an expensive `map` before it runs while
-    /// what comes behind it does. The thread begins with the pass and ends when the pass is dropped, which has it leave off and
-    /// waits for that, for 10 seconds at most. A panic is an error in its place. (By index a loader reads ahead.)
+    /// Returns the same samples, up to `samples` of which are read ahead on a separate thread: an expensive `map`
+    /// before this adaptor runs in parallel with everything after it. The thread starts with the pass. Dropping the
+    /// pass tells the thread to stop and waits up to 10 seconds for it. A panic becomes an error in the place of its
+    /// sample. (For datasets with an index, the loader reads ahead.)
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `samples` is 0.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `samples` is 0.
     ///
     /// # Example
     /// ```
@@ -99,14 +101,15 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
         StreamPrefetch::new(self, samples)
     }
 
-    /// Windows of `len` consecutive samples, stacked: each field has a first axis of `len` more. Window w has the samples with
-    /// the ordinals from w times `stride` on; one of which a sample was left out (by a `filter`, or for a damage) is left out.
+    /// Returns windows of `len` consecutive samples, stacked: each field gets a new first axis of size `len`. Window w
+    /// contains the samples with ordinals from w times `stride` on; a window is skipped if one of its samples was
+    /// skipped (by a `filter`, or because of damage).
     ///
-    /// A position leads to the rest by passing over what was read; a rank or worker reads what belongs to the others too.
+    /// Resuming at a position skips everything before it; each rank or worker also reads the samples of the others.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `len` or `stride` is 0; when it begins where a field is
-    /// variable: such samples can't be stacked.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `len` or `stride` is 0; when reading starts, if a
+    /// field is variable, because such samples cannot be stacked.
     ///
     /// # Example
     /// ```
@@ -126,8 +129,9 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
         StreamWindow::new(self, len, stride)
     }
 
-    /// Batches of `size` neighbouring samples, stacked, as one sample each: `window(size, size)`. Samples at the end that do not
-    /// fill one are left out. For what belongs together; [`StreamBatches`](crate::StreamBatches) makes batches to train on.
+    /// Returns batches of `size` neighboring samples, stacked, as one sample each: `window(size, size)`. Samples at the
+    /// end that do not fill a batch are dropped. Use this for samples that must stay together;
+    /// [`StreamBatches`](crate::StreamBatches) makes batches for training.
     ///
     /// # Errors
     /// As [`window`](Self::window).
@@ -135,24 +139,26 @@ pub trait IterableDatasetExt: IterableDataset + Sized + 'static {
         StreamWindow::batches(self, size)
     }
 
-    /// These samples and those of `other` of the same ordinals side by side: each has the fields of both. It ends where one of
-    /// the two does, and when it begins fails where both have a field of one name.
+    /// Returns these samples and those of `other` with the same ordinals side by side: each has the fields of both. The
+    /// stream ends where the shorter one ends. When reading starts, it fails if both have a field with the same name.
     ///
-    /// A position leads to the rest by passing over what was read, without decoding it where the formats allow that.
+    /// Resuming at a position skips everything before it, without decoding if the formats allow that.
     fn zip<D: IterableDataset + 'static>(self, other: D) -> StreamZip<Self, D> {
         StreamZip::new(self, other)
     }
 
-    /// These samples and those of `others`, in proportion to constant `weights` and each in its own order: which comes where is
-    /// a pure function of `seed`, as a [`MixtureSampler`](crate::MixtureSampler) shuffles parts. It ends where the one that is
-    /// next does, and when it begins fails with [`Error::SchemaMismatch`](crate::Error::SchemaMismatch) where samples differ in
-    /// data types or shapes.
+    /// Returns these samples and those of `others`, in proportion to constant `weights` and each in its own order.
+    /// Which stream comes at which place is a pure function of `seed`, as when a
+    /// [`MixtureSampler`](crate::MixtureSampler) shuffles parts. The stream ends when the part that is next ends. When
+    /// reading starts, it fails with [`Error::SchemaMismatch`](crate::Error::SchemaMismatch) if samples differ in data
+    /// types or shapes.
     ///
-    /// A position leads to the rest by passing over what was read, without decoding it where the formats allow that; a rank
-    /// or worker decodes what belongs to the others too.
+    /// Resuming at a position skips everything before it, without decoding if the formats allow that; each rank or
+    /// worker also decodes the samples of the others.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when there is not a weight for each, or one is none.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the number of weights differs from the number of
+    /// streams, or a weight is invalid.
     ///
     /// # Example
     /// ```

@@ -1,11 +1,11 @@
-//! [`Peeked`]: one of several streams that are read together, by ordinals.
+//! [`Peeked`]: one of several streams that are read together by ordinal.
 
 use crate::dataset::{
     Advance, ConsumedSamples, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition, StreamSplit,
 };
 use crate::{Result, SampleBlock, TypedField};
 
-/// A stream, and the sample of it that was read last.
+/// A stream, and its last sample that was read.
 pub(super) struct Peeked {
     stream: Box<dyn SampleStream>,
     read: SampleBlock,
@@ -13,7 +13,7 @@ pub(super) struct Peeked {
 }
 
 impl Peeked {
-    /// `part` of `dataset` from `ordinal` on: what lies before that is passed over, without being decoded where the format
+    /// Opens `part` of `dataset` from `ordinal` on: earlier samples are skipped, without being decoded if the format
     /// allows it.
     pub(super) fn open(
         dataset: &dyn IterableDataset,
@@ -27,7 +27,7 @@ impl Peeked {
                 part.consumed.push(ConsumedSamples { split, until: vec![ordinal], held: Vec::new() });
                 StreamPosition::default()
             }
-            // What was read of it is gone.
+            // The part that was already read cannot be read again.
             false => StreamPosition { ordinal, ..StreamPosition::default() },
         };
         let stream = dataset.stream(part, from, stop)?;
@@ -39,13 +39,13 @@ impl Peeked {
         self.stream.fields()
     }
 
-    /// The ordinal of the sample that was read last.
+    /// Returns the ordinal of the last sample that was read.
     fn ordinal(&self) -> Option<u64> {
         (!self.read.is_empty()).then(|| self.read.position(0).ordinal.saturating_sub(1))
     }
 
-    /// Reads on to the first sample whose ordinal is not below `ordinal`, and says which that is; nothing at the end. What is
-    /// left out on the way is told `into`.
+    /// Reads to the first sample whose ordinal is at least `ordinal` and returns that ordinal, or None at the end.
+    /// Items skipped on the way are reported to `into`.
     pub(super) fn seek(&mut self, ordinal: u64, into: &mut SampleBlock) -> Result<Option<u64>> {
         loop {
             if let Some(found) = self.ordinal().filter(|&found| found >= ordinal) {
@@ -61,7 +61,7 @@ impl Peeked {
         }
     }
 
-    /// The bytes of each field of the sample that was read last.
+    /// Returns the bytes of each field of the last sample that was read.
     pub(super) fn values(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.fields().len()).map(|field| self.read.value(field, 0))
     }

@@ -11,11 +11,11 @@ use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamP
 use crate::error::catch;
 use crate::{Error, Result, SampleBlock, TypedField};
 
-/// One who is told to end does so within this time, unless a file system or a closure hangs.
+/// A thread that is told to stop does so within this time, unless a file system or a closure hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The samples of a stream, read ahead on a thread of its own: what
-/// [`IterableDatasetExt::prefetch`](super::IterableDatasetExt::prefetch) gives.
+/// The samples of a stream, read ahead on a separate thread: the result of
+/// [`IterableDatasetExt::prefetch`](super::IterableDatasetExt::prefetch).
 pub struct StreamPrefetch<D> {
     dataset: D,
     samples: usize,
@@ -30,7 +30,7 @@ impl<D> StreamPrefetch<D> {
 
 impl<D: IterableDataset> IterableDataset for StreamPrefetch<D> {
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
-        // Dropping the pass ends its thread, and nobody else's.
+        // Dropping the pass stops only its own thread.
         let stop = stop.child()?;
         let stream = self.dataset.stream(part, from, &stop)?;
         let fields = stream.fields().to_vec();
@@ -53,21 +53,21 @@ impl<D: IterableDataset> IterableDataset for StreamPrefetch<D> {
     }
 }
 
-/// What has been read and was not taken.
+/// Samples that were read and not taken yet.
 struct Queue {
     state: Mutex<State>,
     changed: Condvar,
-    /// So many samples may be in it.
+    /// Maximum number of samples in the queue.
     room: usize,
 }
 
 #[derive(Default)]
 struct State {
-    /// Blocks of one sample, or of what was left out at the end.
+    /// Blocks of one sample, or of the items skipped at the end.
     ready: VecDeque<SampleBlock>,
-    /// Blocks to be used again.
+    /// Blocks to reuse.
     free: Vec<SampleBlock>,
-    /// What went wrong behind what is ready.
+    /// The error that occurred after the ready blocks.
     error: Option<Error>,
     is_over: bool,
 }
@@ -81,7 +81,7 @@ impl Queue {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads `stream` to its end, or until nobody wants more, and closes it.
+    /// Reads `stream` to its end, or until the consumer stops, and closes it.
     fn fill(&self, mut stream: Box<dyn SampleStream>, stop: &StopSignal) -> Result<()> {
         while let Some(mut block) = self.free_block(stream.fields().len(), stop) {
             let advance = stream.advance(&mut block);
@@ -96,7 +96,7 @@ impl Queue {
         Ok(())
     }
 
-    /// A block for the next sample, when there is room for it; nothing when nobody wants it.
+    /// Returns a block for the next sample once there is room for it, or None if the consumer stopped.
     fn free_block(&self, fields: usize, stop: &StopSignal) -> Option<SampleBlock> {
         let mut state = self.lock();
         while state.ready.len() >= self.room && !stop.is_set() {
@@ -106,7 +106,7 @@ impl Queue {
         (!stop.is_set()).then(|| free.unwrap_or_else(|| SampleBlock::new(fields)))
     }
 
-    /// The next block, once there is one; nothing at the end. `used` is used again.
+    /// Returns the next block once there is one, or None at the end. `used` is reused.
     fn take(&self, used: Option<SampleBlock>) -> Result<Option<SampleBlock>> {
         let mut state = self.lock();
         state.free.extend(used);
@@ -126,18 +126,18 @@ impl Queue {
 
 struct Prefetched {
     fields: Vec<TypedField>,
-    /// There until it is dropped.
+    /// None once this is dropped.
     reading: Option<Reading>,
-    /// The block of the sample that was taken last.
+    /// The block of the last sample taken.
     used: Option<SampleBlock>,
 }
 
-/// The thread, as its consumer sees it.
+/// The reading thread, as its consumer sees it.
 struct Reading {
     queue: Arc<Queue>,
     stop: StopSignal,
     thread: JoinHandle<()>,
-    /// The process that it is in.
+    /// The process in which the thread runs.
     process: u32,
 }
 
@@ -180,7 +180,7 @@ impl Drop for Prefetched {
     fn drop(&mut self) {
         let Some(reading) = self.reading.take() else { return };
         if reading.process != process::id() {
-            // A forked child has neither the thread nor what it was in the middle of, which may be this lock.
+            // A forked child has neither the thread nor its unfinished work, which may include this lock.
             std::mem::forget(reading);
             return;
         }

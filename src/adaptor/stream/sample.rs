@@ -1,9 +1,9 @@
-//! [`StreamSample`]: one sample of a stream, to read.
+//! [`StreamSample`]: one sample of a stream, for reading.
 
 use crate::error::catch;
 use crate::{Element, Error, Result, SampleBlock, TypedField};
 
-/// One sample of a stream, as an adaptor shows it to a closure.
+/// One sample of a stream, as passed to an adaptor's closure.
 #[derive(Clone, Copy)]
 pub struct StreamSample<'a> {
     fields: &'a [TypedField],
@@ -16,7 +16,7 @@ impl<'a> StreamSample<'a> {
         Self { fields, block, row }
     }
 
-    /// Runs the user's `work` on it; a panic becomes an error that names its ordinal.
+    /// Runs the user's `work` on it; a panic becomes an error that names the ordinal.
     pub(super) fn catch<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         catch(work).map_err(|error| match error {
             Error::Panic { index: None, message } => {
@@ -26,31 +26,31 @@ impl<'a> StreamSample<'a> {
         })
     }
 
-    /// Its ordinal in the stream.
+    /// Returns its ordinal in the stream.
     #[must_use]
     pub fn ordinal(&self) -> u64 {
         self.block.position(self.row).ordinal.saturating_sub(1)
     }
 
-    /// Its fields.
+    /// Returns its fields.
     #[must_use]
     pub fn fields(&self) -> &'a [TypedField] {
         self.fields
     }
 
-    /// The bytes of field `field`, in C order.
+    /// Returns the bytes of field `field`, in C order.
     ///
     /// # Panics
-    /// When there are not as many fields.
+    /// If there are not that many fields.
     #[must_use]
     pub fn bytes(&self, field: usize) -> &'a [u8] {
         self.block.value(field, self.row)
     }
 
-    /// The elements of field `field`, in C order, copied out.
+    /// Returns a copy of the elements of field `field`, in C order.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the field has another data type, or there are not as many fields.
+    /// [`Error::InvalidArgument`] if the field has another data type, or there are not that many fields.
     pub fn to_vec<T: Element>(&self, field: usize) -> Result<Vec<T>> {
         let refused = |reason| Err(Error::InvalidArgument { argument: "field", reason });
         let Some(of) = self.fields.get(field).map(TypedField::field) else {

@@ -5,7 +5,8 @@ use crate::dataset::{
     ConsumedSamples, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition, StreamSplit,
 };
 
-/// The samples of a stream from some ordinal on: what [`IterableDatasetExt::skip`](super::IterableDatasetExt::skip) gives.
+/// The samples of a stream from some ordinal on: the result of
+/// [`IterableDatasetExt::skip`](super::IterableDatasetExt::skip).
 pub struct StreamSkip<D> {
     dataset: D,
     samples: u64,
@@ -19,7 +20,7 @@ impl<D> StreamSkip<D> {
 
 impl<D: IterableDataset> IterableDataset for StreamSkip<D> {
     fn stream(&self, mut part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
-        // What was read already is passed over, and nobody asks by whom.
+        // Samples that count as consumed are skipped, whichever consumer they are attributed to.
         let consumed = ConsumedSamples { split: StreamSplit::WHOLE, until: vec![self.samples], held: Vec::new() };
         part.consumed.push(consumed);
         self.dataset.stream(part, from, stop)

@@ -3,10 +3,11 @@
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Result, SampleBlock, TypedField};
 
-/// It is looked for the next sample of a part among so many.
+/// Number of ordinals to search for the next sample of a part.
 const LOOK: u64 = 4096;
 
-/// The samples of a stream below some ordinal: what [`IterableDatasetExt::take`](super::IterableDatasetExt::take) gives.
+/// The samples of a stream below some ordinal: the result of
+/// [`IterableDatasetExt::take`](super::IterableDatasetExt::take).
 pub struct StreamTake<D> {
     dataset: D,
     samples: u64,
@@ -32,16 +33,16 @@ impl<D: IterableDataset> IterableDataset for StreamTake<D> {
 
 struct Taken {
     stream: Box<dyn SampleStream>,
-    /// The sample that was read last.
+    /// The last sample that was read.
     read: SampleBlock,
     part: StreamPart,
-    /// The ordinal behind it.
+    /// The ordinal after it.
     next: u64,
     samples: u64,
 }
 
 impl Taken {
-    /// Whether one of the samples that are left may be of this part: one that is not would be waited for in vain.
+    /// True if one of the remaining samples may belong to this part; otherwise waiting for one would be futile.
     fn may_go_on(&self) -> bool {
         let end = self.samples.min(self.next.saturating_add(LOOK));
         end < self.samples || (self.next..end).any(|ordinal| self.part.owns(ordinal))

@@ -1,15 +1,15 @@
-//! [`StreamWindow`]: consecutive samples of a stream as one.
+//! [`StreamWindow`]: consecutive samples of a stream as one sample.
 
 use super::peeked::Peeked;
 use crate::adaptor::window::{check_counts, stacked_field};
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Result, SampleBlock, TypedField};
 
-/// Consecutive samples of a stream, stacked: what [`IterableDatasetExt::window`](super::IterableDatasetExt::window) and
-/// [`batch`](super::IterableDatasetExt::batch) give.
+/// Consecutive samples of a stream, stacked: the result of
+/// [`IterableDatasetExt::window`](super::IterableDatasetExt::window) and [`batch`](super::IterableDatasetExt::batch).
 pub struct StreamWindow<D> {
     dataset: D,
-    /// How many samples are in one.
+    /// Number of samples in a window.
     samples: usize,
     stride: usize,
 }
@@ -30,7 +30,7 @@ impl<D: IterableDataset> IterableDataset for StreamWindow<D> {
     fn stream(&self, part: StreamPart, from: StreamPosition, stop: &StopSignal) -> Result<Box<dyn SampleStream>> {
         let first = |window: u64| window.saturating_mul(self.stride as u64);
         let begin = match from.ordinal.checked_sub(1) {
-            // What can be read once was read to the end of the window before this one.
+            // A stream that can be read only once was read to the end of the previous window.
             Some(last) if !self.dataset.is_repeatable() => first(last).saturating_add(self.samples as u64),
             _ => first(from.ordinal),
         };
@@ -62,9 +62,9 @@ struct Windows {
     part: StreamPart,
     samples: usize,
     stride: u64,
-    /// The ordinal of the window that may come next.
+    /// The ordinal of the earliest window that may come next.
     next: u64,
-    /// By field, the bytes of the samples that the next window has so far: how many they are, and the ordinal of the first.
+    /// By field, the bytes of the samples collected for the next window; their number; and the ordinal of the first.
     kept: Vec<Vec<u8>>,
     count: usize,
     begin: u64,
@@ -72,7 +72,7 @@ struct Windows {
 }
 
 impl Windows {
-    /// Forgets the samples before `first`, where a window begins.
+    /// Discards the samples before `first`, where a window begins.
     fn begin_at(&mut self, first: u64) {
         let gone = first.saturating_sub(self.begin).min(self.count as u64) as usize;
         for (kept, typed) in self.kept.iter_mut().zip(&self.fields) {
@@ -108,7 +108,7 @@ impl SampleStream for Windows {
                 self.kept.iter_mut().zip(self.stream.values()).for_each(|(kept, value)| kept.extend(value));
                 self.count += 1;
             } else {
-                // Every window with what was left out is.
+                // Skip every window that contains a skipped sample.
                 self.next = found.div_ceil(self.stride);
             }
         }

@@ -4,7 +4,7 @@ use super::peeked::Peeked;
 use crate::dataset::{Advance, IterableDataset, SampleStream, StopSignal, StreamPart, StreamPosition};
 use crate::{Error, Result, SampleBlock, TypedField};
 
-/// The samples of two streams side by side: what [`IterableDatasetExt::zip`](super::IterableDatasetExt::zip) gives.
+/// The samples of two streams side by side: the result of [`IterableDatasetExt::zip`](super::IterableDatasetExt::zip).
 pub struct StreamZip<A, B> {
     first: A,
     second: B,
@@ -48,7 +48,7 @@ impl SampleStream for Zipped {
     }
 
     fn advance(&mut self, into: &mut SampleBlock) -> Result<Advance> {
-        // A sample that one of the two has left out is in neither.
+        // A sample that one of the two streams skipped is in neither.
         let ordinal = loop {
             let Some(first) = self.first.seek(self.next, into)? else { return Ok(Advance::End) };
             let Some(second) = self.second.seek(first, into)? else { return Ok(Advance::End) };
