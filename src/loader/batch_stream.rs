@@ -1,4 +1,4 @@
-//! [`BatchStream`]: the batches of one epoch, of fields or of items, for who must not block.
+//! [`BatchStream`]: the batches of one epoch, of fields or of items, for callers that must not block.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,15 +8,15 @@ use futures_core::{FusedStream, Stream};
 use super::Batches;
 use crate::{Batch, LoaderState, Result};
 
-/// The batches of one epoch as a stream: what [`Batches::into_stream`] gives. Whoever polls it is woken by the thread that
-/// fetched; there is no runtime, and no polling in between.
+/// The batches of one epoch as a stream: the result of [`Batches::into_stream`]. The fetching thread wakes the task
+/// that polls; no runtime is required, and there is no busy polling.
 ///
-/// A loader without threads fetches where it is polled, and so does one with threads where a batch costs about as much as
-/// to wake one, or less: then some more may be fetched in one poll, which come with the next.
+/// A loader without threads fetches inside the poll. So does one with threads if a batch costs at most about as much as
+/// waking a thread: then one poll may fetch several batches, which later polls return.
 pub struct BatchStream<'scope, B = Batch>(Batches<'scope, B>);
 
 impl<'scope, B: Send + 'scope> Batches<'scope, B> {
-    /// The same batches as a stream. Feature `futures`.
+    /// Returns the same batches as a stream. Feature `futures`.
     ///
     /// # Example
     /// ```
@@ -39,7 +39,7 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
 }
 
 impl<'scope, B: Send + 'scope> BatchStream<'scope, B> {
-    /// Where the consumer is now.
+    /// Returns the consumer's current position.
     #[must_use]
     pub fn state(&self) -> LoaderState {
         self.0.state()

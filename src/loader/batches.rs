@@ -1,4 +1,4 @@
-//! [`Batches`]: the batches of one epoch, and what each is made of.
+//! [`Batches`]: the batches of one epoch, and the samples in each.
 
 use std::iter::FusedIterator;
 #[cfg(feature = "futures")]
@@ -8,28 +8,31 @@ use std::time::Duration;
 use crate::error::catch;
 use crate::{Batch, EpochPlan, Error, IndexBatch, LoaderState, Party, PlannedBatch, Prefetch, Result};
 
-/// The batches of one epoch: [`Batch`]es of fields, or what the collate of an [`ItemLoader`](crate::ItemLoader) makes. A batch
-/// that could not be fetched is an error in its place, and the next one follows. Where the order of the epoch can't be asked for, or
-/// threads can't be started, the error comes behind the batches that were asked for before, and is the last.
+/// The batches of one epoch: [`Batch`]es of fields, or the results of an [`ItemLoader`](crate::ItemLoader)'s collate. A
+/// batch that could not be fetched is an error in its place, and the next batch follows. If the order of the epoch
+/// cannot be queried, or threads cannot be started, the error comes after the batches that were requested before, and
+/// is the last.
 ///
-/// Dropping it cancels what no thread has begun, and waits for what some have, so that nothing reads the dataset afterwards
-/// for it. Dropped on one of the fetching threads it waits for nothing: it may run on top of what it would wait for.
+/// Dropping it cancels fetches that have not started, and waits for those that are running, so that the dataset is not
+/// read for it afterwards. When dropped on one of the fetching threads, it does not wait, because it may be running on
+/// top of the fetch to wait for.
 pub struct Batches<'scope, B = Batch> {
-    /// What is left of the epoch.
+    /// The rest of the epoch.
     plan: EpochPlan,
-    /// Which batch of the epoch the plan's first one is.
+    /// The number in the epoch of the plan's first batch.
     first: u64,
     window: Prefetch<'scope, B>,
     ahead: usize,
-    /// Nothing once the epoch is over: whoever keeps it takes no room of others. Items have no bytes that could be counted.
+    /// None once the epoch is over, so that it no longer takes a share of the bound. Items have no bytes that could be
+    /// counted.
     party: Option<Party>,
-    /// The next batch of the plan to ask for.
+    /// The next batch of the plan to request.
     next: usize,
-    /// How many batches are still to come.
+    /// Number of batches still to come.
     pub(super) left: usize,
     pub(super) state: LoaderState,
     last_ids: Option<BatchIds>,
-    /// Why nothing more can be asked for: it comes behind what was.
+    /// Why no more batches can be requested; it is returned after those that were.
     failure: Option<Error>,
 }
 
@@ -39,21 +42,22 @@ pub struct Batches<'scope, B = Batch> {
 pub struct BatchIds {
     /// The epoch, counted from 0.
     pub epoch: u64,
-    /// Which batch of the epoch it is for this rank, counted from 0.
+    /// The number of the batch in the epoch for this rank, counted from 0.
     pub batch_in_epoch: u64,
-    /// The position of its first sample in the global order of the epoch; where a
+    /// The position of its first sample in the global order of the epoch, or, if a
     /// [`BatchingSampler`](crate::BatchingSampler) makes the batches, the position of the batch among all batches.
     pub position: usize,
     /// The index of each sample, in batch order.
     pub indices: Vec<usize>,
-    /// How many of the samples, from the first one on, are part of the epoch. The others are padding
-    /// ([`Remainder::Exact`](crate::Remainder::Exact)): who counts the valid ones of all ranks counts every sample once.
+    /// How many of the samples, counted from the first one, are part of the epoch. The others are padding
+    /// ([`Remainder::Exact`](crate::Remainder::Exact)): counting only the valid samples of all ranks counts every
+    /// sample once.
     pub valid: usize,
 }
 
 impl<'scope, B: Send + 'scope> Batches<'scope, B> {
-    /// The batches of `plan`, fetched through `window` with `ahead` of them under way, or as many as `party` has room
-    /// for, from where `state` is on.
+    /// Returns the batches of `plan` from `state` on, fetched through `window`, with `ahead` of them in flight, or as
+    /// many as `party` allows.
     pub(super) fn new(
         plan: EpochPlan,
         window: Prefetch<'scope, B>,
@@ -66,25 +70,26 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
         Self { plan, first, window, ahead, party, next: 0, left, state, last_ids: None, failure: None }
     }
 
-    /// Where the consumer is now.
+    /// Returns the consumer's current position.
     #[must_use]
     pub fn state(&self) -> LoaderState {
         self.state.clone()
     }
 
-    /// How many samples of the epoch there were to come when this began, where that is known.
+    /// Returns how many samples of the epoch remained when this began, if that is known.
     #[cfg(feature = "burn")]
     pub(crate) fn samples(&self) -> Option<usize> {
         self.plan.samples()
     }
 
-    /// Which samples are in the batch that came last, or that could not be fetched; nothing before the first one.
+    /// Returns which samples are in the last batch, including one that could not be fetched; None before the first
+    /// batch.
     #[must_use]
     pub fn last_ids(&self) -> Option<&BatchIds> {
         self.last_ids.as_ref()
     }
 
-    /// Every batch with what says which samples are in it.
+    /// Returns every batch together with the identification of its samples.
     ///
     /// # Example
     /// ```
@@ -105,7 +110,8 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
         BatchesWithIds(self)
     }
 
-    /// Asks for as many batches as there is room for. When that fails the epoch ends behind those, and its state stays good.
+    /// Requests as many batches as there is room for. If that fails, the epoch ends after those, and its state remains
+    /// valid.
     fn ask(&mut self) {
         if let Err(error) = self.try_ask() {
             self.next = self.plan.len();
@@ -141,7 +147,7 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
         self.party.as_ref().map_or(self.ahead, |party| party.room().min(self.ahead))
     }
 
-    /// What comes when there is no batch left.
+    /// Returns what follows the last batch.
     fn end(&mut self) -> Option<Result<B>> {
         self.party = None;
         self.left = 0;
@@ -151,13 +157,13 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
     fn hand_over(&mut self, (asked, batch): (IndexBatch, Result<B>)) -> Result<B> {
         self.deliver(asked);
         if self.ahead > 1 && self.window.is_empty() {
-            // It was alone until its size was known.
+            // Only one batch was in flight until its size was known.
             self.ask();
         }
         batch
     }
 
-    /// As [`next`](Iterator::next) without waiting: `context` is woken when the next batch has come.
+    /// Like [`next`](Iterator::next) without waiting: `context` is woken when the next batch has arrived.
     #[cfg(feature = "futures")]
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<B>>> {
         self.ask();
@@ -168,7 +174,7 @@ impl<'scope, B: Send + 'scope> Batches<'scope, B> {
         }
     }
 
-    /// Takes note that the consumer gets this batch, or the error in its place.
+    /// Records that the consumer receives this batch, or the error in its place.
     fn deliver(&mut self, asked: IndexBatch) {
         let IndexBatch { epoch, batch_in_epoch, indices, .. } = asked;
         let in_plan = |batch_in_epoch: u64| (batch_in_epoch - self.first) as usize;
@@ -206,11 +212,11 @@ impl<B> Drop for Batches<'_, B> {
     }
 }
 
-/// The batches of one epoch, each with its [`BatchIds`]: what [`Batches::with_ids`] gives.
+/// The batches of one epoch, each with its [`BatchIds`]: the result of [`Batches::with_ids`].
 pub struct BatchesWithIds<'scope, B = Batch>(Batches<'scope, B>);
 
 impl<'scope, B: Send + 'scope> BatchesWithIds<'scope, B> {
-    /// Where the consumer is now.
+    /// Returns the consumer's current position.
     #[must_use]
     pub fn state(&self) -> LoaderState {
         self.0.state()

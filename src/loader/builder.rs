@@ -1,4 +1,4 @@
-//! [`DataLoaderBuilder`]: how a loader is to be made.
+//! [`DataLoaderBuilder`]: configures a loader.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use super::settings::{Settings, setters};
 use crate::memory::Slab;
 use crate::{BytesAhead, Collate, Dataset, Error, Pool, Result, StackSamples};
 
-/// Slots kept for reuse beyond those that are being filled: the batch in use and what a consumer looks ahead.
+/// Slots kept for reuse in addition to those being filled: the batch in use, and those that the consumer looks ahead.
 const SPARE_SLOTS: usize = 4;
 
-/// How a [`DataLoader`] is to be made.
+/// Configures a [`DataLoader`].
 #[must_use]
 pub struct DataLoaderBuilder {
     dataset: Arc<dyn Dataset>,
@@ -40,15 +40,17 @@ impl DataLoaderBuilder {
         self.dataset.len()
     }
 
-    /// Threads that fetch ahead of the consumer. Default 0: batches are fetched when they are asked for.
+    /// Sets the number of threads that fetch ahead of the consumer. Default 0: batches are fetched when they are
+    /// requested.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// The threads of `pool` fetch ahead of the consumer, in the place of [`threads`](Self::threads) of the loader's own; they
-    /// may have other work beside it. A consumer that is one of them itself does what it would wait for; it takes the batches
-    /// in one job then: between two jobs the pool may put the second on top of a fetch that the second waits for.
+    /// Fetches ahead on the threads of `pool` instead of the loader's own [`threads`](Self::threads); they may also do
+    /// other work. A consumer that runs on one of these threads does the work that it would wait for. It should take
+    /// all batches in one job: between two jobs, the pool may run the second one on top of a fetch that the second one
+    /// waits for.
     ///
     /// # Example
     /// ```
@@ -66,10 +68,10 @@ impl DataLoaderBuilder {
         self
     }
 
-    /// The most bytes that batches fetched ahead take, beside [`prefetch`](Self::prefetch): whichever is reached first counts.
-    /// The largest batch so far says how many that are; one is always fetched, and until it has come it is alone. Which
-    /// batches come, and in which order, does not depend on it. Default: a quarter of what the process [may
-    /// use](crate::memory::container_bytes), from the first batch on.
+    /// Limits the bytes of batches fetched ahead, in addition to [`prefetch`](Self::prefetch): the limit that is
+    /// reached first applies. The largest batch so far determines how many batches that is; one is always fetched, and
+    /// until it has arrived no other is. The batches and their order do not depend on this limit. Default: a quarter of
+    /// the memory that the process [may use](crate::memory::container_bytes), from the first batch on.
     ///
     /// # Example
     /// ```
@@ -89,18 +91,18 @@ impl DataLoaderBuilder {
         self
     }
 
-    /// How samples become a batch. Default: [`StackSamples`].
+    /// Sets how samples become a batch. Default: [`StackSamples`].
     pub fn collate(mut self, collate: Arc<dyn Collate>) -> Self {
         self.collate = collate;
         self
     }
 
-    /// The loader. Starts nothing.
+    /// Returns the loader. Starts nothing.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `batch_size` is 0, when `batches` are given and what they decide is given too, when
-    /// both `threads` and `pool` are given, when there are threads but nothing to prefetch, or when samples are random and
-    /// there is no seed.
+    /// [`Error::InvalidArgument`] if `batch_size` is 0, if both `batches` and a setting that they determine are given,
+    /// if both `threads` and `pool` are given, if there are threads but nothing to prefetch, or if samples are random
+    /// and there is no seed.
     pub fn build(self) -> Result<DataLoader> {
         if self.pool.is_some() && self.threads > 0 {
             let reason = "its threads fetch, and threads is given too: leave one of them out".into();

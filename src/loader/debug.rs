@@ -1,4 +1,4 @@
-//! What loaders and their batches say of themselves: so that `unwrap_err` takes them, and a struct that has one derives `Debug`.
+//! `Debug` for loaders and their batches, so that `unwrap_err` works and structs that contain one can derive `Debug`.
 
 use std::fmt::{Debug, Formatter, Result};
 

@@ -1,4 +1,4 @@
-//! [`Epochs`]: which batches every epoch has, and where a state goes on.
+//! [`Epochs`]: which batches every epoch has, and where a state resumes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{
     BatchingSampler, EpochPlan, Error, LastBatch, LoaderState, Remainder, Result, Sampler, SequentialSampler, Shard,
 };
 
-/// How the epochs of a loader are to be: what both kinds of loader have of it.
+/// The settings for epochs that both kinds of loader share.
 pub(super) struct EpochSettings {
     pub(super) sampler: Option<Arc<dyn Sampler>>,
     pub(super) batch_size: Option<usize>,
@@ -34,17 +34,17 @@ pub(super) struct Epochs {
     cut: Cut,
 }
 
-/// What an epoch's plan is made of.
+/// The source of an epoch's plan.
 enum Source {
     Samples { sampler: Arc<dyn Sampler>, batch_size: usize, last_batch: LastBatch },
     Batches(Arc<dyn BatchingSampler>),
 }
 
 impl EpochSettings {
-    /// The epochs of a dataset of `dataset_len` samples.
+    /// Returns the epochs of a dataset of `dataset_len` samples.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `batch_size` is 0, or `batches` are given and what they decide is given too.
+    /// [`Error::InvalidArgument`] if `batch_size` is 0, or both `batches` and a setting that they determine are given.
     pub(super) fn build(self, dataset_len: usize) -> Result<Epochs> {
         let source = self.source(dataset_len)?;
         let (sampler, batch_size) = match &source {
@@ -82,17 +82,17 @@ impl EpochSettings {
 }
 
 impl Epochs {
-    /// The state at the start of `epoch`.
+    /// Returns the state at the start of `epoch`.
     pub(super) fn start(&self, epoch: u64) -> LoaderState {
         LoaderState::start(epoch, self.fingerprint.clone(), self.cut)
     }
 
-    /// `state`, as it goes on here.
+    /// Returns `state` adapted to this loader.
     pub(super) fn go_on(&self, state: &LoaderState) -> Result<LoaderState> {
         state.go_on(&self.fingerprint, self.cut)
     }
 
-    /// All batches of `epoch` that are this rank's.
+    /// Returns all batches of `epoch` for this rank.
     pub(super) fn plan(&self, epoch: u64) -> Result<EpochPlan> {
         let plan = match &self.source {
             Source::Samples { sampler, batch_size, last_batch } => {
@@ -103,7 +103,7 @@ impl Epochs {
         Ok(plan.shard(self.shard, self.remainder))
     }
 
-    /// Those that are left where `state` is.
+    /// Returns the batches that remain after `state`.
     pub(super) fn plan_from(&self, state: &LoaderState) -> Result<EpochPlan> {
         Ok(self.plan(state.epoch())?.start_at(state.position()))
     }

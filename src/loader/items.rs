@@ -7,15 +7,15 @@ use super::{Batches, ItemLoaderBuilder};
 use crate::pipeline::Spawn;
 use crate::{Delivery, EpochPlan, Fetch, ItemDataset, LoaderState, Prefetch, Result};
 
-/// Batches of an [`ItemDataset`], epoch by epoch: what a closure makes of the items of each. A
-/// [`DataLoader`](crate::DataLoader) for those who want no fields: the same samplers, orders, shards and states, and the same
-/// window of batches that are fetched ahead.
+/// Batches of an [`ItemDataset`], epoch by epoch: the result of a closure for the items of each batch. It is a
+/// [`DataLoader`](crate::DataLoader) for samples without fields: samplers, orders, shards, states, and prefetching are
+/// the same.
 ///
-/// Neither the items nor the batches need be `Clone`, `Debug` or, on threads of a scope, `'static`.
+/// The items and the batches do not have to be `Clone`, `Debug`, or, on threads of a scope, `'static`.
 ///
-/// # Panics of the user's code
-/// It is the error [`Panic`](crate::Error::Panic) of its batch, with the index of the sample where it was in the dataset (for
-/// that the samples of the batch are read again, one by one).
+/// # Panics in user code
+/// A panic becomes the error [`Panic`](crate::Error::Panic) of its batch, with the index in the dataset of the sample
+/// that caused it (to find it, the samples of the batch are read again, one by one).
 ///
 /// # Example
 /// ```
@@ -60,10 +60,10 @@ pub struct ItemLoader<'scope, B> {
 }
 
 impl<'scope, B: Send + 'scope> ItemLoader<'scope, B> {
-    /// A loader of `dataset`, whose batches are what `collate` makes of the items of each: one item a batch, in the dataset's
-    /// order, on the calling thread, until told otherwise.
+    /// Returns a builder for a loader of `dataset`, whose batches are the results of `collate` for the items of each
+    /// batch. Defaults: one item per batch, in the dataset's order, on the calling thread.
     ///
-    /// `collate` is called from many threads at once, and from the one that fetched the items. Its own errors are
+    /// `collate` is called from many threads at once, on the thread that fetched the items. Report its own errors as
     /// [`Error::User`](crate::Error::User).
     pub fn builder<D, C>(dataset: D, collate: C) -> ItemLoaderBuilder<'scope, B>
     where
@@ -73,7 +73,7 @@ impl<'scope, B: Send + 'scope> ItemLoader<'scope, B> {
         ItemLoaderBuilder::new(dataset, collate)
     }
 
-    /// The batches of `epoch`, from the first on.
+    /// Returns the batches of `epoch`, from the first on.
     ///
     /// # Errors
     /// Those of the sampler.
@@ -81,16 +81,17 @@ impl<'scope, B: Send + 'scope> ItemLoader<'scope, B> {
         self.batches_from(self.epochs.start(epoch))
     }
 
-    /// The batches that are left of the epoch that `state` was saved in: as [`DataLoader::resume`](crate::DataLoader::resume),
-    /// and for its states too, where the length of the dataset and the sampler are the same.
+    /// Returns the remaining batches of the epoch in which `state` was saved, like
+    /// [`DataLoader::resume`](crate::DataLoader::resume). States of a `DataLoader` work too, if the length of the
+    /// dataset and the sampler are the same.
     ///
     /// # Errors
-    /// [`Error::State`](crate::Error::State) when the state is of another order; those of the sampler.
+    /// [`Error::State`](crate::Error::State) if the state is for another order; those of the sampler.
     pub fn resume(&self, state: &LoaderState) -> Result<Batches<'scope, B>> {
         self.batches_from(self.epochs.go_on(state)?)
     }
 
-    /// All batches of `epoch` that are this rank's, without loading any: which items each of them holds.
+    /// Returns this rank's batches of `epoch` without loading them: which items each of them contains.
     ///
     /// # Errors
     /// Those of the sampler.

@@ -1,4 +1,4 @@
-//! [`ItemLoaderBuilder`]: how a loader of items is to be made.
+//! [`ItemLoaderBuilder`]: configures a loader of items.
 
 use std::sync::Arc;
 use std::thread::Scope;
@@ -10,17 +10,17 @@ use super::settings::{Settings, setters};
 use crate::pipeline::{FetchItems, ScopedThreads, Spawn};
 use crate::{Error, Fetch, ItemDataset, Pool, Result};
 
-/// What makes a fetch of what random items are drawn from, and of the index of the first.
+/// Makes a fetch from the seed for random items and the index of the first item.
 type MakeFetch<'scope, B> = Box<dyn FnOnce(Option<u64>, usize) -> Arc<dyn Fetch<B> + 'scope> + Send + Sync + 'scope>;
 
-/// How an [`ItemLoader`] is to be made.
+/// Configures an [`ItemLoader`].
 #[must_use]
 pub struct ItemLoaderBuilder<'scope, B> {
     make_fetch: MakeFetch<'scope, B>,
     dataset_len: usize,
     is_random: bool,
     settings: Settings,
-    /// By the setting that gave them: how many there are, and who they are.
+    /// The name of the setting that supplied them, their number, and the threads.
     threads: Vec<(&'static str, usize, Arc<dyn Spawn<'scope> + 'scope>)>,
 }
 
@@ -43,8 +43,8 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
         self.dataset_len
     }
 
-    /// Threads of `scope` that fetch ahead of the consumer, for what borrows from outside it. They start when there is something
-    /// to fetch, and end with the loader and its batches; `threads = 0` is none.
+    /// Fetches ahead on threads of `scope`, for values that borrow from outside it. They start when there is something
+    /// to fetch, and stop with the loader and its batches; `threads = 0` means none.
     pub fn scoped_threads<'env>(self, scope: &'scope Scope<'scope, 'env>, threads: usize) -> Self {
         self.fetched_by("scoped_threads", threads, || Arc::new(ScopedThreads::new(scope, threads)))
     }
@@ -62,12 +62,12 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
         self
     }
 
-    /// The loader. Starts nothing.
+    /// Returns the loader. Starts nothing.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `batch_size` is 0, when `batches` are given and what they
-    /// decide is given too, when threads are given in two ways, when there are threads but nothing to prefetch, or when items
-    /// are random and there is no seed.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `batch_size` is 0, if both `batches` and a setting
+    /// that they determine are given, if threads are given in two ways, if there are threads but nothing to prefetch,
+    /// or if items are random and there is no seed.
     pub fn build(self) -> Result<ItemLoader<'scope, B>> {
         if let [(one, ..), (other, ..), ..] = self.threads[..] {
             let reason = format!("its threads fetch, and {one} is given too: leave one of them out");
@@ -85,13 +85,14 @@ impl<'scope, B: Send + 'scope> ItemLoaderBuilder<'scope, B> {
 }
 
 impl<B: Send + 'static> ItemLoaderBuilder<'static, B> {
-    /// Threads that fetch ahead of the consumer. Default 0: batches are fetched when they are asked for.
+    /// Sets the number of threads that fetch ahead of the consumer. Default 0: batches are fetched when they are
+    /// requested.
     pub fn threads(self, threads: usize) -> Self {
         self.fetched_by("threads", threads, || Arc::new(Pool::new(threads)))
     }
 
-    /// A pool of the caller's own fetches ahead, with all of its threads. One of them that takes the batches helps with the
-    /// pool's tasks meanwhile. A process that is forked later starts as many threads of its own.
+    /// Fetches ahead on all threads of the caller's pool. If one of these threads takes the batches, it helps with the
+    /// pool's tasks meanwhile. A process that is forked later starts the same number of its own threads.
     ///
     /// # Example
     /// ```

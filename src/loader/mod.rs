@@ -1,5 +1,5 @@
-//! [`DataLoader`], and [`ItemLoader`] for datasets without fields: they wire a dataset, a sampler and the pipeline, and decide
-//! nothing.
+//! [`DataLoader`], and [`ItemLoader`] for datasets without fields: they connect a dataset, a sampler, and the pipeline,
+//! and contain no logic of their own.
 
 #[cfg(feature = "futures")]
 mod batch_stream;
@@ -28,7 +28,7 @@ use crate::dataset::shared;
 use crate::memory::Slab;
 use crate::{BytesAhead, Collate, Dataset, Delivery, EpochPlan, FetchSamples, LoaderState, Pool, Prefetch, Result};
 
-/// Batches of a dataset, epoch by epoch. Threads and memory are kept from one epoch to the next.
+/// Batches of a dataset, epoch by epoch. Threads and memory are reused from one epoch to the next.
 ///
 /// # Example
 /// ```
@@ -55,18 +55,18 @@ pub struct DataLoader {
     ahead: usize,
     delivery: Delivery,
     seed: Option<u64>,
-    /// The index that the first sample has where keys are made.
+    /// The index of the first sample when keys are derived.
     first_index: usize,
 }
 
 impl DataLoader {
-    /// A loader of `dataset`, which it takes (give it an `Arc` to share one): one sample a batch, in the dataset's order, on
-    /// the calling thread, until told otherwise.
+    /// Returns a builder for a loader of `dataset`, which it takes (pass an `Arc` to share one). Defaults: one sample
+    /// per batch, in the dataset's order, on the calling thread.
     pub fn builder(dataset: impl Dataset + 'static) -> DataLoaderBuilder {
         DataLoaderBuilder::new(shared(dataset))
     }
 
-    /// The batches of `epoch`, from the first on.
+    /// Returns the batches of `epoch`, from the first on.
     ///
     /// # Errors
     /// Those of the sampler.
@@ -74,13 +74,14 @@ impl DataLoader {
         self.batches_from(self.epochs.start(epoch))
     }
 
-    /// The batches that are left of the epoch that `state` was saved in. Costs what the order of an epoch costs, and no
-    /// replay. Any number of threads and of ranks, and batches of any size: the ranks together go on at the position where
-    /// those that were saved have been.
+    /// Returns the remaining batches of the epoch in which `state` was saved. The cost is that of creating an epoch's
+    /// order; nothing is replayed. The number of threads, the number of ranks, and the batch size may differ: the ranks
+    /// together continue at the position that the saved ranks had reached.
     ///
     /// # Errors
-    /// [`Error::State`](crate::Error::State) when the state is of a loader with another dataset length or another sampler,
-    /// or when it has batches that came out of turn and batches are cut or dealt otherwise here; those of the sampler.
+    /// [`Error::State`](crate::Error::State) if the state is for a loader with another dataset length or another
+    /// sampler, or if it contains batches received out of order and batches are cut or distributed differently here;
+    /// those of the sampler.
     pub fn resume(&self, state: &LoaderState) -> Result<Batches<'static>> {
         self.batches_from(self.epochs.go_on(state)?)
     }
@@ -97,13 +98,13 @@ impl DataLoader {
         Ok(Batches::new(plan, window, (self.ahead, Some(self.bytes_ahead.join())), state))
     }
 
-    /// What is fetched ahead for all epochs that are read, in bytes, and the bound on it.
+    /// Returns the counter of bytes fetched ahead for all epochs being read, and the bound on them.
     #[must_use]
     pub fn bytes_ahead(&self) -> &BytesAhead {
         &self.bytes_ahead
     }
 
-    /// All batches of `epoch` that are this rank's, without loading any: which samples each of them holds.
+    /// Returns this rank's batches of `epoch` without loading them: which samples each of them contains.
     ///
     /// # Errors
     /// Those of the sampler.

@@ -1,17 +1,17 @@
-//! [`Settings`]: what both loaders are told about their epochs and batches.
+//! [`Settings`]: the settings for epochs and batches that both loaders share.
 
 use super::epochs::EpochSettings;
 use crate::{Delivery, Error, Result};
 
-/// The settings that [`DataLoaderBuilder`](super::DataLoaderBuilder) and [`ItemLoaderBuilder`](super::ItemLoaderBuilder) have
-/// in common. Their methods, with their docs, are those of `setters`.
+/// The settings that [`DataLoaderBuilder`](super::DataLoaderBuilder) and
+/// [`ItemLoaderBuilder`](super::ItemLoaderBuilder) share. Their methods and docs are in `setters`.
 pub(super) struct Settings {
     pub(super) epochs: EpochSettings,
-    /// That of the method of this name.
+    /// Set by the method of the same name.
     pub(super) seed: Option<u64>,
-    /// That of `shuffle`, which serves where no other is given.
+    /// Set by `shuffle`, and used if no other seed is given.
     pub(super) shuffle_seed: Option<u64>,
-    /// Which index of a larger dataset the first sample has: what is random about samples follows from that.
+    /// The index of the first sample in a larger dataset, from which the randomness of samples is derived.
     pub(super) first_index: usize,
     /// Batches fetched ahead per thread.
     pub(super) prefetch: usize,
@@ -32,15 +32,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What random samples are drawn from.
+    /// Returns the seed for random samples.
     pub(super) fn sample_seed(&self) -> Option<u64> {
         self.seed.or(self.shuffle_seed)
     }
 
-    /// How many batches `threads` threads have under way together.
+    /// Returns how many batches `threads` threads have in flight together.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when there are threads but nothing to prefetch.
+    /// [`Error::InvalidArgument`] if there are threads but nothing to prefetch.
     pub(super) fn ahead(&self, threads: usize) -> Result<usize> {
         if threads > 0 && self.prefetch == 0 {
             let reason = "threads that may fetch no batch ahead have nothing to do: give at least 1".into();
@@ -49,7 +49,7 @@ impl Settings {
         Ok(threads.saturating_mul(self.prefetch).max(1))
     }
 
-    /// Fails when samples are random and there is no seed.
+    /// Fails if samples are random and there is no seed.
     pub(super) fn check_seed(&self, is_random: bool) -> Result<()> {
         if !is_random || self.sample_seed().is_some() {
             return Ok(());
@@ -59,61 +59,62 @@ impl Settings {
     }
 }
 
-/// The methods of a builder with a field `settings` and a method `dataset_len`.
+/// Defines the methods of a builder with a field `settings` and a method `dataset_len`.
 macro_rules! setters {
     () => {
-        /// Samples per batch. Default 1.
+        /// Sets the number of samples per batch. Default: 1.
         pub fn batch_size(mut self, batch_size: usize) -> Self {
             self.settings.epochs.batch_size = Some(batch_size);
             self
         }
 
-        /// The order of the samples. Default: the dataset's.
+        /// Sets the order of the samples. Default: the dataset's order.
         pub fn sampler(mut self, sampler: std::sync::Arc<dyn crate::Sampler>) -> Self {
             self.settings.epochs.sampler = Some(sampler);
             self
         }
 
-        /// Another random order every epoch, a pure function of `seed` and the epoch's number. It is the seed of what is
-        /// random about samples, too, unless [`seed`](Self::seed) gives another.
+        /// Shuffles differently every epoch; the order is a pure function of `seed` and the epoch's number. It is also
+        /// the seed for random samples, unless [`seed`](Self::seed) sets another.
         pub fn shuffle(mut self, seed: u64) -> Self {
             let sampler = crate::RandomSampler::new(self.dataset_len(), seed);
             self.settings.shuffle_seed = Some(seed);
             self.sampler(std::sync::Arc::new(sampler))
         }
 
-        /// What is random about samples is drawn from: each has a key that follows from this, the epoch and its index
-        /// ([`SampleWriter::key`](crate::SampleWriter::key),
-        /// [`ItemDatasetExt::map_random`](crate::ItemDatasetExt::map_random)), so it is the same for any number of threads,
-        /// and after a resume.
+        /// Sets the seed for random samples: each has a key that is derived from this seed, the epoch, and the sample's
+        /// index ([`SampleWriter::key`](crate::SampleWriter::key),
+        /// [`ItemDatasetExt::map_random`](crate::ItemDatasetExt::map_random)), so it is the same for any number of
+        /// threads, and after a resume.
         pub fn seed(mut self, seed: u64) -> Self {
             self.settings.seed = Some(seed);
             self
         }
 
-        /// The first sample is that of this index of a larger dataset.
+        /// Sets the index of the first sample in a larger dataset.
         #[cfg(feature = "burn")]
         pub(crate) fn first_index(mut self, index: usize) -> Self {
             self.settings.first_index = index;
             self
         }
 
-        /// What becomes of a last batch that is smaller. Default: it comes.
+        /// Sets how to treat a smaller last batch. Default: yield it.
         pub fn last_batch(mut self, last_batch: crate::LastBatch) -> Self {
             self.settings.epochs.last_batch = Some(last_batch);
             self
         }
 
-        /// What makes the batches, in the place of a sampler and a batch size: torch's `batch_sampler`.
+        /// Sets a sampler that makes the batches, instead of a sampler and a batch size: torch's `batch_sampler`.
         pub fn batches(mut self, batches: std::sync::Arc<dyn crate::BatchingSampler>) -> Self {
             self.settings.epochs.batches = Some(batches);
             self
         }
 
-        /// Which part of every epoch is this process's, and what happens to a remainder. Every rank gets as many batches as
-        /// any other, and of the same sizes; with [`batches`](Self::batches) whole batches are dealt. Default: all of it.
+        /// Sets this process's part of every epoch, and how to treat a remainder. Every rank gets the same number of
+        /// batches, of the same sizes; with [`batches`](Self::batches), whole batches are distributed. Default: the
+        /// whole epoch.
         ///
-        /// Every rank needs the same sampler, seed and all, and none that is a shard already.
+        /// Every rank needs the same sampler, including its seed, and the sampler must not be sharded itself.
         ///
         /// # Example
         /// ```
@@ -137,13 +138,13 @@ macro_rules! setters {
             self
         }
 
-        /// Batches fetched ahead per thread. Default 2.
+        /// Sets how many batches each thread fetches ahead. Default: 2.
         pub fn prefetch(mut self, batches_per_thread: usize) -> Self {
             self.settings.prefetch = batches_per_thread;
             self
         }
 
-        /// In which order batches reach the consumer. Default: the sampler's.
+        /// Sets the order in which batches reach the consumer. Default: the sampler's order.
         pub fn delivery(mut self, delivery: crate::Delivery) -> Self {
             self.settings.delivery = delivery;
             self

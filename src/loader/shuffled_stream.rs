@@ -1,4 +1,4 @@
-//! [`ShuffledStream`]: a pass over a stream through a shuffle buffer, which knows where it could begin again.
+//! [`ShuffledStream`]: a pass over a stream through a shuffle buffer, which knows where reading could start again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,19 +10,20 @@ use crate::{
     StreamPosition,
 };
 
-/// So many samples lie between two places where reading may begin again.
+/// Number of samples between two positions where reading may start again.
 const MARK_EVERY: u64 = 1024;
 
 pub(super) struct ShuffledStream {
     order: ShuffledOrder,
     buffer: ShuffleBuffer,
     samples: ShuffledSamples,
-    /// How many samples had been read, and where that was: from the last one before all samples that are held on.
+    /// How many samples had been read, and the position at that point, starting with the last mark before all held
+    /// samples.
     marks: VecDeque<(u64, StreamPosition)>,
 }
 
 impl ShuffledStream {
-    /// A pass over `part` from `position` on, which holds nothing; up to there `read` samples had been read.
+    /// Returns a pass over `part` from `position` on that holds no samples; `read` samples had been read up to there.
     pub(super) fn new(order: ShuffledOrder, part: &StreamPart, read: u64, position: StreamPosition) -> Self {
         let ShuffledOrder { bound, seed, epoch } = order;
         Self {
@@ -33,10 +34,10 @@ impl ShuffledStream {
         }
     }
 
-    /// One that goes on where `place` was saved, with `ahead` at `position`.
+    /// Returns a pass that resumes where `place` was saved, with `ahead` at `position`.
     ///
     /// # Errors
-    /// Those of `ahead`; [`Error::State`] when the stream ends before that.
+    /// Those of `ahead`; [`Error::State`] if the stream ends before that.
     pub(super) fn resume(
         place: &ShuffledPlace,
         part: &StreamPart,
@@ -63,7 +64,7 @@ impl ShuffledStream {
         Ok(stream)
     }
 
-    /// Draws up to `samples` samples; nothing when `patience` runs out first.
+    /// Draws up to `samples` samples; returns None if `patience` runs out first.
     ///
     /// # Errors
     /// Those of `ahead`.
@@ -73,32 +74,32 @@ impl ShuffledStream {
         Ok(drawn)
     }
 
-    /// The batch of what was drawn.
+    /// Returns the batch of the drawn samples.
     ///
     /// # Errors
-    /// There is no memory for it, or it can't be laid out.
+    /// If there is no memory for it, or it cannot be laid out.
     pub(super) fn batch(&mut self, ahead: &ReadAhead, collate: &dyn Collate, slab: &Slab) -> Result<Batch> {
         Ok(self.samples.batch(ahead.schema(), collate, slab)?.0)
     }
 
-    /// Keeps of the places that were passed what [`state`](Self::state) may need.
+    /// Drops the marks that [`state`](Self::state) can no longer need.
     fn forget_marks(&mut self) {
         let new = self.samples.marks();
         if new.is_empty() {
-            return; // to look for the oldest sample takes time
+            return; // finding the oldest sample takes time
         }
         self.marks.extend(new);
         let kept = self.last_mark();
         self.marks.drain(..kept);
     }
 
-    /// Which of the marks is the last one before all samples that are held.
+    /// Returns the last mark before all held samples.
     fn last_mark(&self) -> usize {
         let oldest = self.buffer.oldest().unwrap_or(self.buffer.read());
         self.marks.iter().rposition(|(read, _)| *read <= oldest).unwrap_or(0)
     }
 
-    /// Where the consumer is, between two batches: where reading begins again, and what is held.
+    /// Returns the consumer's position between two batches: where reading starts again, and which samples are held.
     pub(super) fn place(&self) -> (StreamPosition, ShuffledPlace) {
         let (since, position) = self.marks[self.last_mark()];
         let BufferPosition { read, held } = self.buffer.position();
@@ -124,7 +125,7 @@ mod tests {
         for _ in 0..400 {
             while stream.draw(&mut ahead, 100, Duration::from_secs(10))?.is_none() {}
             stream.batch(&ahead, &StackSamples, &slab)?;
-            // Of 39. A sample has no bound to how long it waits, but it is hardly ever many lengths of the buffer.
+            // Of 39. The time that a sample waits is unbounded, but it is rarely many lengths of the buffer.
             assert!(stream.marks.len() < 10, "{} places", stream.marks.len());
         }
         assert_eq!(stream.place().1.read, 40_000);

@@ -15,17 +15,17 @@ use crate::{
     StreamPosition, StreamState,
 };
 
-/// So many bytes are read ahead, unless the caller says otherwise: 16 MiB.
+/// Default number of bytes to read ahead: 16 MiB.
 const BYTES_AHEAD: usize = 16 << 20;
-/// So many slots are kept for reuse: the batch in use, and the one that is made.
+/// Number of slots kept for reuse: the batch in use, and the batch being made.
 const FREE_SLOTS: usize = 2;
-/// Nobody is told anything while a sample is waited for.
+/// Maximum duration of one wait for a sample; nothing is reported when it elapses.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The batches of one pass over an [`IterableDataset`], which is read ahead on a thread of its own. The thread begins with
-/// the first batch that is asked for; dropping this has it end, and waits for that for 10 seconds at most. An error ends the pass,
-/// and so does, as [`Error::InvalidArgument`], what is set too late: `part`, `start_at`, `shuffle` and `bytes_ahead` come before
-/// the first batch.
+/// The batches of one pass over an [`IterableDataset`], which a separate thread reads ahead. The thread starts when the
+/// first batch is requested. Dropping this tells the thread to stop, and waits up to 10 seconds for it. An error ends
+/// the pass. Settings that are changed too late also end it, with [`Error::InvalidArgument`]: call `part`, `start_at`,
+/// `shuffle`, and `bytes_ahead` before the first batch.
 ///
 /// # Example
 /// ```
@@ -48,26 +48,26 @@ pub struct StreamBatches {
     collate: Arc<dyn Collate>,
     bytes_ahead: usize,
     shuffle: Option<(BufferBound, u64, u64)>,
-    /// Where it goes on; until it begins.
+    /// Where to resume; None once the pass has begun.
     resumed: Option<StreamState>,
     slab: Slab,
     pass: Pass,
-    /// What was asked for when it had begun.
+    /// The setting that was changed after the pass had begun.
     late: Option<&'static str>,
 }
 
 enum Pass {
     Before,
     Begun(Box<ReadAhead>, Option<Box<ShuffledStream>>),
-    /// With the lines of damage that nobody has asked for yet, and where the consumer is, if anybody knows.
+    /// With the skip messages that were not requested yet, and the consumer's position, if it is known.
     Over(Vec<String>, Option<StreamState>),
 }
 
 impl StreamBatches {
-    /// Batches of `batch_size` samples of `dataset`, in its order.
+    /// Returns batches of `batch_size` samples of `dataset`, in stream order.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when `batch_size` is 0.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `batch_size` is 0.
     pub fn new(dataset: impl IterableDataset + 'static, batch_size: usize) -> Result<Self> {
         check_batch_size(batch_size)?;
         Ok(Self {
@@ -86,13 +86,13 @@ impl StreamBatches {
         })
     }
 
-    /// Of the samples of this part only. Default: all.
+    /// Restricts the pass to the samples of this part. Default: all.
     #[must_use]
     pub fn part(self, part: StreamPart) -> Self {
         self.before_it_begins("part", |batches| batches.part = part)
     }
 
-    /// Goes on behind what led to `position`, and not where a state was saved. Default: from the beginning.
+    /// Starts at `position` instead of at a saved state. Default: the beginning.
     #[must_use]
     pub fn start_at(self, position: StreamPosition) -> Self {
         self.before_it_begins("position", |batches| {
@@ -101,39 +101,41 @@ impl StreamBatches {
         })
     }
 
-    /// What becomes of a last batch that is smaller. Default: it comes.
+    /// Sets how to treat a smaller last batch. Default: yield it.
     #[must_use]
     pub fn last_batch(self, last_batch: LastBatch) -> Self {
         Self { last_batch, ..self }
     }
 
-    /// How samples become a batch. Default: [`StackSamples`].
+    /// Sets how samples become a batch. Default: [`StackSamples`].
     #[must_use]
     pub fn collate(self, collate: Arc<dyn Collate>) -> Self {
         Self { collate, ..self }
     }
 
-    /// About so many bytes are read ahead. Default: 16 MiB.
+    /// Sets approximately how many bytes to read ahead. Default: 16 MiB.
     #[must_use]
     pub fn bytes_ahead(self, bytes: usize) -> Self {
         self.before_it_begins("bytes_ahead", |batches| batches.bytes_ahead = bytes)
     }
 
-    /// Samples come through a buffer of `bound`, as a [`ShuffleBuffer`](crate::ShuffleBuffer) of (`seed`, `epoch`) and this part's
-    /// rank and worker draws them. An error of the stream ends the pass: what is held then does not come.
+    /// Passes samples through a buffer of `bound`, which draws them like a [`ShuffleBuffer`](crate::ShuffleBuffer) of
+    /// (`seed`, `epoch`) and this part's rank and worker. An error of the stream ends the pass, and the samples held at
+    /// that point are lost.
     #[must_use]
     pub fn shuffle(self, bound: BufferBound, seed: u64, epoch: u64) -> Self {
         self.before_it_begins("shuffle", |batches| batches.shuffle = Some((bound, seed, epoch)))
     }
 
-    /// Goes on where `state` was saved, by a pass over the same part of the same stream, shuffled as this one: give those first.
-    /// The batches may have another size. A shuffled pass reads the stream again from the oldest sample that it held on, or
-    /// from up to 1,023 samples before that: damages that lie there are told of again.
+    /// Resumes where `state` was saved by a pass over the same part of the same stream, with the same shuffling: set
+    /// those first. The batch size may differ. A shuffled pass rereads the stream from the oldest sample that it held,
+    /// or from up to 1,023 samples before it, and reports damage in that range again.
     ///
     /// # Errors
-    /// [`Error::State`] when it was saved by a pass over another part or in another order, when this one has begun, or when the
-    /// stream can be read only once. The first batch is that error where files of a stream have become shorter than what was read
-    /// of them, and where `part` or `shuffle` are given others afterwards. What else has changed in them is not found out.
+    /// [`Error::State`] if the state was saved by a pass over another part or in another order, if this pass has begun,
+    /// or if the stream can be read only once. The first batch is that error if files of the stream have become shorter
+    /// than the part that was read, or if `part` or `shuffle` are changed afterwards. Other changes to the files are
+    /// not detected.
     pub fn resume(self, state: &StreamState) -> Result<Self> {
         if !matches!(self.pass, Pass::Before) {
             let reason = "the pass that is to go on there has begun: make a new one".to_owned();
@@ -147,8 +149,9 @@ impl StreamBatches {
         Ok(Self { position: state.position(), resumed: Some(state.clone()), ..self })
     }
 
-    /// Where the consumer is: behind the batches that came, and behind the stream's end where it came to that. Nothing where the
-    /// stream can be read only once, and after an error of a shuffled pass, where samples that were drawn are lost.
+    /// Returns the consumer's position: after the batches that it received, and after the stream's end if it got there.
+    /// Returns None if the stream can be read only once, and after an error of a shuffled pass, because samples that
+    /// were drawn are lost.
     #[must_use]
     pub fn state(&self) -> Option<StreamState> {
         if !self.dataset.is_repeatable() {
@@ -169,15 +172,15 @@ impl StreamBatches {
         Some(StreamState::new(self.part.clone(), position, shuffled))
     }
 
-    /// Where the stream is behind the batches that came, and behind its end where it came to that; nothing where they are shuffled,
-    /// and no place says which did.
+    /// Returns the stream's position after the batches received, and after its end if it got there. Returns None if
+    /// samples are shuffled, because no position describes which of them were received.
     #[must_use]
     pub fn position(&self) -> Option<StreamPosition> {
         self.shuffle.is_none().then_some(self.position)
     }
 
-    /// What was left out of what was read since this was asked last, a line for each damage. That may be behind the batches that
-    /// came, in a block of up to 1,024 samples: a pass that goes on from a state may tell some of it again.
+    /// Returns one line for each item skipped since the last call. Skipped items may be ahead of the batches received,
+    /// in a block of up to 1,024 samples, so a pass that resumes from a state may report some of them again.
     pub fn left_out(&mut self) -> Vec<String> {
         match &mut self.pass {
             Pass::Begun(ahead, _) => ahead.left_out(),
@@ -246,7 +249,8 @@ impl StreamBatches {
                 behind = block.position(row);
                 ahead.take(1);
             }
-            // What came before an error comes first; here is nothing left that could. Without one, what is dropped lies before the end.
+            // Samples before an error are yielded first; none are left here. Without an error, everything skipped is
+            // before the end.
             ahead.wait(1, Duration::ZERO)?;
             self.position = behind;
             return Ok(None);
@@ -261,7 +265,7 @@ impl StreamBatches {
     }
 }
 
-/// Before the first sample.
+/// The place before the first sample.
 fn nothing_read(order: ShuffledOrder) -> ShuffledPlace {
     ShuffledPlace { order, since: 0, read: 0, held: Vec::new(), has_ended: false }
 }
@@ -272,7 +276,7 @@ impl Iterator for StreamBatches {
     fn next(&mut self) -> Option<Self::Item> {
         let outcome = self.advance().transpose();
         if !matches!(outcome, Some(Ok(_))) && !matches!(self.pass, Pass::Over(..)) {
-            // Some of what a shuffled pass has drawn since its last batch came to nobody.
+            // Some samples that a shuffled pass has drawn since its last batch were never yielded.
             let is_lost = outcome.is_some() && matches!(self.pass, Pass::Begun(_, Some(_)));
             let state = self.state().filter(|_| !is_lost);
             self.pass = Pass::Over(self.left_out(), state);
