@@ -183,7 +183,7 @@ fn columns_of(weights: impl Iterator<Item = Result<f64>>) -> Result<Vec<Column>>
     Ok(columns)
 }
 
-/// Returns the sum of the weights; fails if it is infinite.
+/// Returns the sum of the weights, or infinity if it overflows.
 fn total_of(columns: &[Column]) -> Result<f64> {
     let mut total = Sum::new(0.0);
     for block in columns.chunks(BLOCK) {
