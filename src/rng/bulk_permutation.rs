@@ -1,4 +1,4 @@
-//! [`BulkPermutation`]: a permutation that is asked for many positions at once.
+//! [`BulkPermutation`]: a permutation that is queried for many positions at once.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,26 +6,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::Permutation;
 use super::round_tables::RoundTables;
 
-/// A [`Permutation`] that answers for blocks of positions, and learns to do so faster.
+/// A [`Permutation`] that computes blocks of positions, and speeds up with use.
 ///
-/// Values are those of the permutation. Once as many indices were asked for as pay for it, the rounds are tabulated
-/// (see [`RoundTables`]): the square root of the length, and over 2^16 indices 8192 at least, so whoever reads a batch or two
-/// never pays. Lengths over 2^32 are always computed. The tables of 10^6 indices take 45 KiB, those of 10^9 1.4 MiB, those of
-/// 2^32 3 MiB, those of up to 2^16 8 KiB.
+/// Values are those of the permutation. Once enough indices were requested to pay for it, the rounds are tabulated (see
+/// [`RoundTables`]): after the square root of the length, and above 2^16 indices after at least 8192, so reading only a
+/// batch or two never pays that cost. Lengths over 2^32 are always computed. The tables take 45 KiB for 10^6 indices,
+/// 1.4 MiB for 10^9, 3 MiB for 2^32, and 8 KiB for up to 2^16.
 ///
-/// Threads may share it, and none ever waits: one thread makes the tables while the others go on computing. A process
-/// that is forked meanwhile goes on computing for good.
+/// Threads may share it, and none ever waits: one thread creates the tables while the others continue to compute. A
+/// process that is forked meanwhile never gets tables.
 #[derive(Debug)]
 pub(crate) struct BulkPermutation {
     permutation: Permutation,
-    /// How many indices were asked for while there were no tables.
+    /// Number of indices requested before there were tables.
     asked: AtomicU64,
-    /// Set by the one thread whose request took `asked` over `worth`, so that nobody waits in setting it.
+    /// Set by the one thread whose request took `asked` over `worth`, so that setting it never blocks.
     tables: OnceLock<Option<RoundTables>>,
     worth: u64,
 }
 
-/// So many indices have to be asked for where the tables are wide: mapping fresh memory for them costs as much as they do.
+/// Minimum number of requested indices before wide tables are created: mapping new memory for them costs as much as
+/// they do.
 const MAPPING: u64 = 8192;
 
 impl BulkPermutation {
@@ -37,18 +38,18 @@ impl BulkPermutation {
         BulkPermutation { permutation, asked: AtomicU64::new(0), tables: OnceLock::new(), worth }
     }
 
-    /// The number of indices.
+    /// Returns the number of indices.
     pub(crate) fn len(&self) -> u64 {
         self.permutation.len()
     }
 
-    /// The index at `position`, which must be below the length.
+    /// Returns the index at `position`, which must be below the length.
     #[inline]
     pub(crate) fn index_at(&self, position: u64) -> u64 {
         self.permutation.index_at(position)
     }
 
-    /// Writes the indices at the positions `start`, `start + step` and so on, as many as `into` has room for.
+    /// Fills `into` with the indices at the positions `start`, `start + step`, and so on.
     ///
     /// # Panics
     /// If one of the positions is not below the length.
@@ -75,7 +76,7 @@ impl BulkPermutation {
         }
     }
 
-    /// Some of the domain's words are no index. They are rare: at most one in the square root of the length.
+    /// Handles words of the domain that are out of range. They are rare: at most one in the square root of the length.
     #[cold]
     fn walk_on(&self, images: &mut [usize]) {
         let len = self.len() as usize;
@@ -93,7 +94,7 @@ impl BulkPermutation {
         let before = self.asked.fetch_add(wanted, Ordering::Relaxed);
         if before < self.worth && before.saturating_add(wanted) >= self.worth {
             let tables = self.permutation.network().and_then(RoundTables::new);
-            // Nobody else sets it: only one request takes the counter over the mark.
+            // No other thread sets it: only one request takes the counter over the threshold.
             let _ = self.tables.set(tables);
             return self.tables.get().and_then(Option::as_ref);
         }

@@ -3,18 +3,18 @@
 use super::TorchGenerator;
 
 impl TorchGenerator {
-    /// What `torch._sample_dirichlet(torch.full((len,), alpha))` gives.
+    /// Returns `torch._sample_dirichlet(torch.full((len,), alpha))`.
     ///
     /// Source: Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000).
     pub(crate) fn dirichlet_f32(&mut self, alpha: f32, len: usize) -> Vec<f32> {
         let gammas: Vec<f64> = (0..len).map(|_| self.gamma(alpha.into())).collect();
         let sum: f64 = gammas.iter().sum();
-        // As torch has it: no share is 0 or 1.
+        // As in torch: no share is 0 or 1.
         let limited = |share: f64| (share as f32).clamp(f32::MIN_POSITIVE, 1.0 - f32::EPSILON / 2.0);
         gammas.into_iter().map(|gamma| limited(gamma / sum)).collect()
     }
 
-    /// In double precision; torch's constants are of single precision.
+    /// Draws a gamma deviate in double precision; torch's constants have single precision.
     fn gamma(&mut self, alpha: f64) -> f64 {
         let (mut scale, mut shape) = (1.0, alpha);
         if alpha < 1.0 {

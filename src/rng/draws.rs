@@ -2,10 +2,10 @@
 
 use super::key_stream::{KeyStream, Purpose, mix};
 
-/// 64 random bits at each position of an epoch: what is drawn with replacement.
+/// 64 random bits at each position of an epoch, used for draws with replacement.
 ///
-/// The bits are a pure function of (purpose, seed, epoch, position) and cost a few nanoseconds at any position. No two
-/// positions have the same: they are a bijection of the position.
+/// The bits are a pure function of (purpose, seed, epoch, position) and take a few nanoseconds at any position. No two
+/// positions have the same bits: they are a bijection of the position.
 ///
 /// Source: SplitMix64's output function (Steele, Lea and Flood, OOPSLA 2014), applied to the position between two words
 /// that are themselves mixed from seed and epoch.
@@ -16,23 +16,23 @@ pub(crate) struct Draws {
 }
 
 impl Draws {
-    /// The draws of `epoch` under `seed`.
+    /// Returns the draws of `epoch` under `seed`.
     pub(crate) fn new(seed: u64, epoch: u64) -> Self {
         Self::from_keys(KeyStream::new(Purpose::Draw, seed, epoch))
     }
 
-    /// Other draws of the same epoch, which have nothing to do with those of [`new`](Self::new).
+    /// Returns other draws of the same epoch, unrelated to those of [`new`](Self::new).
     pub(crate) fn race(seed: u64, epoch: u64) -> Self {
         Self::from_keys(KeyStream::new(Purpose::Race, seed, epoch))
     }
 
-    /// The draws that these keys make.
+    /// Returns the draws that these keys determine.
     pub(super) fn from_keys(mut keys: KeyStream) -> Self {
         let [before, after] = keys.next_pair();
         Draws { before, after }
     }
 
-    /// The 64 bits at `position`.
+    /// Returns the 64 bits at `position`.
     #[inline]
     pub(crate) fn word_at(&self, position: u64) -> u64 {
         mix(mix(position ^ self.before) ^ self.after)

@@ -1,16 +1,16 @@
-//! [`FeistelNetwork`]: a keyed bijection on hardly more words than are asked for.
+//! [`FeistelNetwork`]: a keyed bijection on slightly more words than requested.
 
 use super::below::below;
 use super::key_stream::KeyStream;
 
 /// A keyed bijection on [0, `left_modulus` * 2^`right_bits`).
 ///
-/// A word is a pair: its low bits, which rounds xor, and what lies above them, a number modulo `left_modulus`, to which
+/// A word is a pair: its low bits, which rounds xor, and the bits above them, a number modulo `left_modulus`, to which
 /// rounds add. So the domain is the length rounded up to a multiple of 2^`right_bits`, about its square root. A network
-/// on whole bits would be up to twice as large as the length, and whoever walks its cycles would mispredict every second
+/// on whole bits would be up to twice as large as the length, and walking its cycles would mispredict every second
 /// branch, which costs more than the additions modulo.
 ///
-/// Source: the generalised Feistel network of Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002,
+/// Source: the generalized Feistel network of Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002,
 /// after Luby and Rackoff, "How to construct pseudorandom permutations from pseudorandom functions", SIAM J. Comput. 17
 /// (1988).
 #[derive(Clone, Debug)]
@@ -20,16 +20,16 @@ pub(super) struct FeistelNetwork {
     right_bits: u32,
 }
 
-/// Four rounds, the Luby-Rackoff bound against an attacker, are too few here, and six at the shortest lengths: halves of
-/// a few bits repeat, and the indices of neighbouring positions are then visibly related.
+/// Four rounds, the Luby-Rackoff bound against an attacker, are too few here, and so are six at the shortest lengths:
+/// halves of a few bits repeat, and the indices of neighboring positions are then visibly related.
 pub(super) const DOUBLE_ROUNDS: usize = 4;
 
 impl FeistelNetwork {
-    /// A network on the fewest words that hold `len` words and split well; `len` is at least 16.
+    /// Returns a network on the smallest domain that holds `len` words and splits well; `len` must be at least 16.
     pub(super) fn new(len: u64, keys: &mut KeyStream) -> Self {
         debug_assert!(len >= 16, "both halves need a few values");
-        // Not a logarithm in floating point: just above a power of two that one rounds down, and a domain too small for
-        // its words is no bijection.
+        // Do not use a floating-point logarithm: it rounds down just above a power of two, and the domain would then be
+        // too small to be a bijection on its words.
         let right_bits = (u64::BITS - (len - 1).leading_zeros()) / 2;
         FeistelNetwork {
             keys: std::array::from_fn(|_| keys.next_pair()),
@@ -38,7 +38,7 @@ impl FeistelNetwork {
         }
     }
 
-    /// The image of `word`, which must be in the domain.
+    /// Returns the image of `word`, which must be in the domain.
     #[inline]
     pub(super) fn forward(&self, word: u64) -> u64 {
         let (mut left, mut right) = self.split(word);
@@ -50,7 +50,7 @@ impl FeistelNetwork {
         (left << self.right_bits) | right
     }
 
-    /// The word whose image is `word`, which must be in the domain.
+    /// Returns the word whose image is `word`, which must be in the domain.
     #[inline]
     pub(super) fn backward(&self, word: u64) -> u64 {
         let (mut left, mut right) = self.split(word);
@@ -62,22 +62,22 @@ impl FeistelNetwork {
         (left << self.right_bits) | right
     }
 
-    /// How many values the left half has.
+    /// Returns the number of values of the left half.
     pub(super) fn left_modulus(&self) -> u64 {
         self.left_modulus
     }
 
-    /// How many bits the right half has.
+    /// Returns the number of bits of the right half.
     pub(super) fn right_bits(&self) -> u32 {
         self.right_bits
     }
 
-    /// What double round `round` adds to the left half when the right one is `right`.
+    /// Returns the value that double round `round` adds to the left half when the right one is `right`.
     pub(super) fn left_value_in(&self, round: usize, right: u64) -> u64 {
         self.left_value(right, self.keys[round][0])
     }
 
-    /// What double round `round` xors to the right half when the left one is `left`.
+    /// Returns the value that double round `round` xors to the right half when the left one is `left`.
     pub(super) fn right_value_in(&self, round: usize, left: u64) -> u64 {
         self.right_value(left, self.keys[round][1])
     }
@@ -87,13 +87,13 @@ impl FeistelNetwork {
         (word >> self.right_bits, word & ((1 << self.right_bits) - 1))
     }
 
-    /// A number below `left_modulus`, with a bias of at most 2^-32.
+    /// Returns a number below `left_modulus`, with a bias of at most 2^-32.
     #[inline]
     fn left_value(&self, right: u64, key: u64) -> u64 {
         below(self.left_modulus, round(right, key)).0
     }
 
-    /// The highest bits, since they alone depend on every bit of the half and of the key.
+    /// Returns the highest bits, because only they depend on every bit of the half and of the key.
     #[inline]
     fn right_value(&self, left: u64, key: u64) -> u64 {
         round(left, key) >> (u64::BITS - self.right_bits)

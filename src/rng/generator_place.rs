@@ -1,14 +1,13 @@
-//! [`GeneratorPlace`]: where a generator stood.
+//! [`GeneratorPlace`]: a saved position of a generator.
 
 use std::sync::Arc;
 
 use super::TorchGenerator;
 use super::mt19937::STATE_WORDS;
 
-/// Where a [`TorchGenerator`] stood between two draws: it can be followed again from there, on any thread.
+/// The position of a [`TorchGenerator`] between two draws: the generator can continue from there, on any thread.
 ///
-/// Places that were taken one after the other share the words of the generator until it refills them, so one costs a few
-/// dozen bytes.
+/// Consecutive positions share the words of the generator until it refills them, so each takes only a few dozen bytes.
 ///
 /// # Example
 /// ```
@@ -22,12 +21,12 @@ use super::mt19937::STATE_WORDS;
 pub struct GeneratorPlace {
     pub(super) words: Arc<[u32; STATE_WORDS]>,
     pub(super) next: usize,
-    /// The bits of a normal deviate that was made together with another one.
+    /// The bits of a normal deviate that was generated together with another one.
     pub(super) kept_normal: Option<u64>,
 }
 
 impl TorchGenerator {
-    /// Where the generator stands. It shares the words of `before`, a place that was taken earlier, where they are the same.
+    /// Returns the generator's position. It shares the words of `before`, an earlier position, if they are the same.
     #[must_use]
     pub fn place(&self, before: Option<&GeneratorPlace>) -> GeneratorPlace {
         let words = match before {
@@ -37,7 +36,7 @@ impl TorchGenerator {
         GeneratorPlace { words, next: self.next, kept_normal: self.kept_normal.map(f64::to_bits) }
     }
 
-    /// The generator that stands at `place`.
+    /// Returns the generator at `place`.
     #[must_use]
     pub fn at(place: &GeneratorPlace) -> Self {
         let kept_normal = place.kept_normal.map(f64::from_bits);

@@ -1,11 +1,11 @@
-//! [`generator_words`]: the state that a Mersenne Twister of another library is put into for one sample.
+//! [`generator_words`]: the state of another library's Mersenne Twister for one sample.
 
 use super::key_stream::{KeyStream, Purpose, mix};
 
-/// The state words of a Mersenne Twister, as Python's `random`, NumPy and torch have it.
+/// Number of state words of a Mersenne Twister, as used by Python's `random`, NumPy, and torch.
 pub(crate) const GENERATOR_WORDS: usize = 624;
 
-/// Whose state it is: what is drawn from one says nothing of what is drawn from another.
+/// The generator that a state is for: draws from different generators are unrelated.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(feature = "python"), expect(dead_code, reason = "the other libraries are Python's"))]
 pub(crate) enum GeneratorStream {
@@ -23,14 +23,14 @@ pub(crate) enum GeneratorStream {
     SampleTorch = 6,
 }
 
-/// Fills `words` with what belongs to (`key`, `stream`); `key` is a sample's key, and every value is legal.
+/// Fills `words` with the state for (`key`, `stream`); `key` is a sample's key, and every value is valid.
 ///
-/// The words are as good as what a twister puts out, so it may begin to put them out (its position is the first of
-/// them): the first 624 draws are then these words, tempered, and cost no turn of the generator, which is dearer than
-/// this filling. Values never change between versions, platforms or threads.
+/// The words are as random as a twister's output, so it may use them immediately (its position is the first of them):
+/// the first 624 draws are then these words, tempered, and do not require regenerating the state, which costs more than
+/// filling it here. Values never change between versions, platforms, or threads.
 ///
-/// Source: sfc32 of Chris Doty-Humphrey's PractRand, sixteen of them side by side, which the compiler turns into vectors
-/// without needing a vector multiplication. Each begins in 128 bits that are mixed already, so none is warmed up.
+/// Source: sfc32 of Chris Doty-Humphrey's PractRand, sixteen of them in parallel, which the compiler vectorizes without
+/// needing a vector multiplication. Each starts from 128 bits that are already mixed, so no warm-up is needed.
 pub(crate) fn generator_words(key: u64, stream: GeneratorStream, words: &mut [u32; GENERATOR_WORDS]) {
     let [upper, lower] = KeyStream::new(Purpose::Generator, key, stream as u64).next_pair();
     let (mut a, mut b, mut c, mut count) = ([0; LANES], [0; LANES], [0; LANES], [0; LANES]);
@@ -51,11 +51,11 @@ pub(crate) fn generator_words(key: u64, stream: GeneratorStream, words: &mut [u3
     }
 }
 
-/// All of a state is filled by whole rows of them.
+/// The size of a state is a multiple of this.
 const LANES: usize = 16;
 const _: () = assert!(GENERATOR_WORDS.is_multiple_of(LANES));
 
-/// The step of SplitMix64: odd, so no two lanes begin alike.
+/// The step of SplitMix64: odd, so that all lanes start differently.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn halves(word: u64) -> [u32; 2] {

@@ -1,50 +1,50 @@
-//! [`KeyStream`]: from (seed, epoch) to as many keys as a consumer needs.
+//! [`KeyStream`]: derives any number of keys from (seed, epoch).
 
 use super::below::below;
 
-/// What keys are drawn for: two purposes never see the same keys, though seed and epoch are the same.
+/// The purpose of keys: two purposes never share keys, even with the same seed and epoch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     /// The order of an epoch.
     Order = 1,
-    /// What is random about a sample.
+    /// The randomness of a sample.
     Sample = 2,
-    /// The generators that a sample is fetched with.
+    /// The generators that are active while a sample is fetched.
     #[cfg(feature = "image")]
     Generator = 3,
-    /// Which slot of a shuffle buffer comes next.
+    /// The next slot of a shuffle buffer.
     ShuffleBuffer = 8,
-    /// What is drawn with replacement, a draw at each position.
+    /// Draws with replacement, one at each position.
     Draw = 16,
-    /// The keys that order what is drawn without replacement by weight.
+    /// The keys that order weighted draws without replacement.
     Race = 17,
-    /// The orders inside of the windows of an epoch.
+    /// The orders within the windows of an epoch.
     Window = 18,
-    /// Which parts of a mixture come at which positions.
+    /// The positions of the parts of a mixture.
     Mixture = 19,
     /// The orders of the parts of a mixture.
     Part = 20,
-    /// The samples of some classes.
+    /// The samples of selected classes.
     ClassSamples = 32,
     /// The classes of balanced batches, cycle by cycle.
     BalancedClasses = 33,
     /// The samples of a class in balanced batches, cycle by cycle.
     BalancedSamples = 34,
-    /// The numbers of a balanced draw that holds most of them.
+    /// The numbers of a balanced draw that contains most of them.
     BalancedDraw = 35,
-    /// Which class stands where when what is left of each is dealt to stratified batches.
+    /// The order of the classes when their remaining samples are dealt to stratified batches.
     StratifiedClasses = 36,
-    /// Which stratified batch gets one sample more of a class.
+    /// Which stratified batch gets one extra sample of a class.
     StratifiedDeal = 37,
     /// The samples of a class in stratified batches.
     StratifiedSamples = 38,
-    /// The sequence of samples inside a stratified batch.
+    /// The sequence of samples within a stratified batch.
     StratifiedBatch = 39,
-    /// Which classes the remainder of stratified batches comes from.
+    /// The classes in the remainder of stratified batches.
     StratifiedRemainder = 40,
-    /// The order in which samples are sorted into windows of like length.
+    /// The order in which samples are sorted into windows of similar length.
     LengthWindows = 41,
-    /// The sequence of batches of samples of like length.
+    /// The sequence of batches of samples of similar length.
     LengthBatches = 42,
     /// The order in which documents are packed.
     PackedDocuments = 43,
@@ -52,18 +52,19 @@ pub(crate) enum Purpose {
     PackedRows = 44,
 }
 
-/// An endless stream of keys that belongs to (purpose, seed, epoch).
+/// An endless stream of keys, determined by (purpose, seed, epoch).
 ///
-/// Seed and epoch are the two halves of a 128-bit state that only ever goes through Feistel rounds, so each step is a
-/// bijection of all pairs (seed, epoch): the first two keys of two different pairs always differ in one of them. Adding
-/// or xoring an epoch to a seed before mixing would instead make epoch k+1 of seed s the epoch k of seed s+1.
+/// Seed and epoch are the two halves of a 128-bit state that is only transformed by Feistel rounds, so each step is a
+/// bijection of all pairs (seed, epoch): the first two keys of two different pairs always differ in at least one key.
+/// By contrast, adding or xoring an epoch to a seed before mixing would make epoch k+1 of seed s equal to epoch k of
+/// seed s+1.
 pub(crate) struct KeyStream {
     left: u64,
     right: u64,
     constant: u64,
 }
 
-/// Two rounds leave a half that has seen the other but once; with six every bit of either word has gone through both
+/// After two rounds a half has seen the other only once; after six every bit of either word has passed through both
 /// halves three times.
 const ABSORBING_ROUNDS: usize = 6;
 
@@ -79,7 +80,7 @@ impl KeyStream {
         stream
     }
 
-    /// Makes what follows depend on `word` as well.
+    /// Makes all later keys depend on `word` as well.
     pub(crate) fn absorb(mut self, word: u64) -> Self {
         self.left ^= mix(word ^ GOLDEN);
         for _ in 0..ABSORBING_ROUNDS / 2 {
@@ -88,13 +89,13 @@ impl KeyStream {
         self
     }
 
-    /// A number below `range` (not 0), of which each comes equally often but for a bias of at most `range` / 2^64.
+    /// Returns a number below `range` (not 0); all are equally likely except for a bias of at most `range` / 2^64.
     pub(crate) fn number_below(mut self, range: u64) -> u64 {
         let [key, _] = self.next_pair();
         below(range, key).0
     }
 
-    /// The next two keys.
+    /// Returns the next two keys.
     pub(super) fn next_pair(&mut self) -> [u64; 2] {
         self.step();
         [self.left, self.right]
@@ -108,7 +109,7 @@ impl KeyStream {
     }
 }
 
-/// A bijection of 64-bit words in which every bit of the input flips every bit of the output half of the time.
+/// A bijection of 64-bit words in which flipping any input bit flips every output bit half of the time.
 ///
 /// Source: the output function of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators",
 /// OOPSLA 2014), with the constants of Stafford's variant 13.

@@ -1,14 +1,14 @@
 //! The only source of randomness: everything random in this crate is drawn here, and all of it is a pure function of a
-//! seed and a place.
+//! seed and a position.
 //!
 //! - [`Permutation`]: the order of an epoch in seed mode, a keyed bijection that needs no memory.
-//! - [`PermutationSeries`]: as many more of them as an epoch needs, and [`BulkPermutation`]: a block of positions at once.
+//! - [`PermutationSeries`]: any number of additional permutations per epoch; [`BulkPermutation`]: blocks of positions.
 //! - [`Draws`]: independent draws, one at each position.
-//! - [`sample_key`]: the seed of whatever is random about one sample.
+//! - [`sample_key`]: the seed of everything random about one sample.
 //! - [`TorchGenerator`] and [`randperm`]: torch's own generator and shuffle, bit for bit.
 //!
-//! The values are a promise: a training run that is resumed with a later version goes on in the same order. A changed
-//! value is a breaking change, and the tests pin them.
+//! The values are a guarantee: a training run that is resumed with a later version continues in the same order.
+//! Changing a value is a breaking change, and the tests pin the values.
 
 mod below;
 mod buffer_draws;

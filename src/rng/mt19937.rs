@@ -1,13 +1,13 @@
-//! [`TorchGenerator`]: torch's generator of random numbers on the CPU.
+//! [`TorchGenerator`]: torch's random number generator on the CPU.
 
 #[cfg(feature = "image")]
 use super::generator_words::{GeneratorStream, generator_words};
 
-/// The generator that `torch.Generator().manual_seed(seed)` makes, number for number.
+/// The same generator as `torch.Generator().manual_seed(seed)`, number for number.
 ///
-/// Each method says which draw of torch it stands for; mixed calls keep step with torch as long as each has its
-/// counterpart. It is not for new uses of randomness (those have [`sample_key`](crate::sample_key)), only for giving
-/// what torch would have given.
+/// Each method names the torch draw that it reproduces; mixed calls stay in step with torch if each has its
+/// counterpart. Use it only to reproduce torch's numbers; for new uses of randomness, use
+/// [`sample_key`](crate::sample_key).
 ///
 /// Source: Matsumoto and Nishimura, "Mersenne Twister: a 623-dimensionally equidistributed uniform pseudorandom number
 /// generator", ACM TOMACS 8 (1998), seeded as in the authors' `init_genrand` of 2002.
@@ -23,20 +23,21 @@ use super::generator_words::{GeneratorStream, generator_words};
 #[derive(Clone, Debug)]
 pub struct TorchGenerator {
     pub(super) state: [u32; STATE_WORDS],
-    /// The word of `state` that is drawn next; at `STATE_WORDS` all are spent.
+    /// The index in `state` of the next word to draw; at `STATE_WORDS` all are used.
     pub(super) next: usize,
-    /// The second of two normal deviates that were made together.
+    /// The second of two normal deviates that were generated together.
     pub(super) kept_normal: Option<f64>,
 }
 
 pub(super) const STATE_WORDS: usize = 624;
 const SHIFT_WORDS: usize = 397;
 
-/// From this range on `torch.randint` spends 64 bits a number, so that the bias of its remainder stays below 7 %.
+/// From this range on `torch.randint` uses 64 bits per number, so that the bias of its remainder stays below 7 %.
 const RANDINT_64_BITS_FROM: u64 = 1 << 28;
 
 impl TorchGenerator {
-    /// `torch.Generator().manual_seed(seed)`. As in torch, only the low 32 bits of `seed` matter.
+    /// Returns the equivalent of `torch.Generator().manual_seed(seed)`. As in torch, only the low 32 bits of `seed`
+    /// matter.
     pub fn new(seed: u64) -> Self {
         let mut state = [0; STATE_WORDS];
         state[0] = (seed & u64::from(u32::MAX)) as u32;
@@ -47,15 +48,15 @@ impl TorchGenerator {
         TorchGenerator { state, next: STATE_WORDS, kept_normal: None }
     }
 
-    /// The generator of the sample with this `key`, as [`sample_key`](crate::sample_key) gives them: what
-    /// `sluicegate.sample_rng().torch` is in Python.
+    /// Returns the generator of the sample with this `key`, a key from [`sample_key`](crate::sample_key): the
+    /// equivalent of `sluicegate.sample_rng().torch` in Python.
     #[cfg(feature = "image")]
     #[must_use]
     pub fn of_key(key: u64) -> Self {
         Self::of_stream(key, GeneratorStream::SampleTorch)
     }
 
-    /// The global generator of torch while a Python dataset is asked for the sample with this `key`.
+    /// Returns torch's global generator as it is while a Python dataset fetches the sample with this `key`.
     #[cfg(feature = "image")]
     pub(crate) fn of_global_key(key: u64) -> Self {
         Self::of_stream(key, GeneratorStream::GlobalTorch)
@@ -65,23 +66,23 @@ impl TorchGenerator {
     fn of_stream(key: u64, stream: GeneratorStream) -> Self {
         let mut state = [0; STATE_WORDS];
         generator_words(key, stream, &mut state);
-        // Torch can't say that the first word is still to be drawn, so in Python it never is.
+        // Torch cannot represent that the first word is still to be drawn, so in Python it never is.
         TorchGenerator { state, next: 1, kept_normal: None }
     }
 
-    /// The generator whose next draws are those `words` from `next` on.
+    /// Returns the generator whose next draws are `words` from `next` on.
     #[cfg(feature = "python")]
     pub(crate) fn from_parts(state: [u32; STATE_WORDS], next: usize, kept_normal: Option<f64>) -> Self {
         TorchGenerator { state, next: next.min(STATE_WORDS), kept_normal }
     }
 
-    /// What [`from_parts`](Self::from_parts) makes the same generator of.
+    /// Returns the arguments from which [`from_parts`](Self::from_parts) creates the same generator.
     #[cfg(feature = "python")]
     pub(crate) fn parts(&self) -> (&[u32; STATE_WORDS], usize, Option<f64>) {
         (&self.state, self.next, self.kept_normal)
     }
 
-    /// The next 32 bits: what every draw of torch is made of.
+    /// Draws the next 32 bits, from which every draw of torch is made.
     #[inline]
     pub fn random_u32(&mut self) -> u32 {
         if self.next == STATE_WORDS {
@@ -92,7 +93,7 @@ impl TorchGenerator {
         temper(word)
     }
 
-    /// The next 64 bits: torch draws the high half first.
+    /// Draws the next 64 bits: torch draws the high half first.
     #[inline]
     pub fn random_u64(&mut self) -> u64 {
         let high = self.random_u32();
@@ -100,14 +101,14 @@ impl TorchGenerator {
         (u64::from(high) << u32::BITS) | u64::from(low)
     }
 
-    /// What `torch.empty((), dtype=torch.int64).random_()` gives, from 0 to 2^63 - 1: the base seed of a loader and the
-    /// seed of a random sampler are drawn so.
+    /// Returns `torch.empty((), dtype=torch.int64).random_()`, from 0 to 2^63 - 1: this is how the base seed of a
+    /// loader and the seed of a random sampler are drawn.
     #[inline]
     pub fn random_int64(&mut self) -> i64 {
         (self.random_u64() & i64::MAX as u64) as i64
     }
 
-    /// What `torch.randint(range, (1,))` gives: a number below `range`.
+    /// Returns `torch.randint(range, (1,))`: a number below `range`.
     ///
     /// # Panics
     /// If `range` is 0, where torch raises an error.
@@ -116,8 +117,8 @@ impl TorchGenerator {
         if range < RANDINT_64_BITS_FROM { u64::from(self.random_u32()) % range } else { self.random_u64() % range }
     }
 
-    /// Leaves the generator as if [`random_u32`](Self::random_u32) had been called `count` times, at a fifth of
-    /// the cost.
+    /// Advances the generator as if [`random_u32`](Self::random_u32) had been called `count` times, at a fifth of the
+    /// cost.
     pub fn skip(&mut self, count: u64) {
         let mut left = count;
         loop {
@@ -132,7 +133,7 @@ impl TorchGenerator {
     }
 
     fn refill(&mut self) {
-        // Three loops without a remainder or a branch on the index in them are what the compiler turns into vectors.
+        // Three loops without a remainder or a branch on the index, so that the compiler can vectorize them.
         for word in 0..STATE_WORDS - SHIFT_WORDS {
             self.state[word] = self.state[word + SHIFT_WORDS] ^ twist(self.state[word], self.state[word + 1]);
         }

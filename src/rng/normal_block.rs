@@ -1,4 +1,4 @@
-//! Sixteen normal deviates of sixteen uniform ones, to the bit as torch makes them.
+//! Converts sixteen uniform deviates to sixteen normal ones, bit for bit like torch.
 //!
 //! Source: Box and Muller, "A note on the generation of random normal deviates", Annals of Mathematical Statistics 29 (1958).
 
@@ -6,11 +6,11 @@ use std::env;
 use std::f64::consts::PI;
 use std::sync::OnceLock;
 
-/// The number of deviates that torch makes at a time.
+/// Number of deviates that torch makes at a time.
 pub(crate) const BLOCK: usize = 16;
 
-/// Whether torch makes blocks by vectors, with approximations of the logarithm, the sine and the cosine. It asks the
-/// processor and the same environment variable.
+/// True if torch makes blocks with vector instructions and approximations of logarithm, sine, and cosine. Like torch,
+/// it checks the processor and the same environment variable.
 pub(crate) fn are_made_by_vectors() -> bool {
     static ARE: OnceLock<bool> = OnceLock::new();
     *ARE.get_or_init(|| has_vectors() && env::var_os("ATEN_CPU_CAPABILITY").is_none_or(|value| value != "default"))
@@ -26,7 +26,7 @@ fn has_vectors() -> bool {
     false
 }
 
-/// As torch without vectors, by the functions of the C library.
+/// Fills the block like torch without vector instructions, using the C library's functions.
 pub(crate) fn fill_by_library(block: &mut [f32; BLOCK]) {
     let (first, second) = block.split_at_mut(BLOCK / 2);
     for (first, second) in first.iter_mut().zip(second) {
@@ -36,7 +36,7 @@ pub(crate) fn fill_by_library(block: &mut [f32; BLOCK]) {
     }
 }
 
-/// As torch with vectors; `multiply_add(a, b, c)` is `a * b + c`, rounded once.
+/// Fills the block like torch with vector instructions; `multiply_add(a, b, c)` is `a * b + c`, rounded once.
 #[inline(always)]
 pub(crate) fn fill_by_vectors(block: &mut [f32; BLOCK], multiply_add: impl Fn(f32, f32, f32) -> f32 + Copy) {
     let (first, second) = block.split_at_mut(BLOCK / 2);
@@ -47,8 +47,8 @@ pub(crate) fn fill_by_vectors(block: &mut [f32; BLOCK], multiply_add: impl Fn(f3
     }
 }
 
-/// The natural logarithm of a positive number, by the polynomial of Moshier's Cephes library in the order in which torch's
-/// vectors evaluate it.
+/// Returns the natural logarithm of a positive number, using the polynomial of Moshier's Cephes library in the order in
+/// which torch's vectors evaluate it.
 #[inline(always)]
 fn logarithm(x: f32, multiply_add: impl Fn(f32, f32, f32) -> f32 + Copy) -> f32 {
     const POLYNOMIAL: [f32; 9] = [
@@ -78,10 +78,10 @@ fn logarithm(x: f32, multiply_add: impl Fn(f32, f32, f32) -> f32 + Copy) -> f32 
     multiply_add(exponent, 0.693_359_4, x + y)
 }
 
-/// Sine and cosine of an angle from 0 to 2 pi, by the polynomials of the same library.
+/// Returns sine and cosine of an angle from 0 to 2 pi, using the polynomials of the same library.
 #[inline(always)]
 fn sine_and_cosine(x: f32, multiply_add: impl Fn(f32, f32, f32) -> f32 + Copy) -> (f32, f32) {
-    /// An eighth of the circle in three parts, of which the first two have few digits.
+    /// An eighth of the circle in three parts, the first two of which have few digits.
     const EIGHTH: [f32; 3] = [-0.785_156_25, -2.418_756_5e-4, -3.774_895e-8];
     let eighths = ((x * (4.0 / PI) as f32) as i32 + 1) & !1;
     let count = eighths as f32;

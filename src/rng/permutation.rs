@@ -4,18 +4,18 @@ use super::feistel::FeistelNetwork;
 use super::key_stream::{KeyStream, Purpose};
 use super::shuffle_table::ShuffleTable;
 
-/// A pseudorandom permutation of [0, len) that belongs to (len, seed, epoch).
+/// A pseudorandom permutation of [0, len), determined by (len, seed, epoch).
 ///
-/// It answers at any position without having answered at another, in tens of nanoseconds and with no memory to speak of,
-/// whatever the length; it also answers the inverse question. The order of one epoch is unrelated to that of another
-/// epoch, of another seed and of another length. It is no encryption: do not hide anything with it.
+/// It computes any position independently of others, in tens of nanoseconds and with almost no memory, whatever the
+/// length; it also computes the inverse. The order of one epoch is unrelated to that of another epoch, seed, or length.
+/// It is not encryption: do not use it to hide anything.
 ///
-/// Values never change between versions, platforms or threads. All methods may be called from many threads at once.
+/// Values never change between versions, platforms, or threads. All methods may be called from many threads at once.
 ///
-/// Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002: their generalised Feistel network
-/// (after Luby and Rackoff, 1988) on the length rounded up to a multiple of a power of two near its square root, and
-/// cycle walking back into range, which is rarely needed. Lengths below 256, where so small a network would be visibly
-/// less than random, get a Fisher-Yates shuffle.
+/// Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002: their generalized Feistel network
+/// (after Luby and Rackoff, 1988) on the length rounded up to a multiple of a power of two near its square root, with
+/// cycle walking back into range, which is rarely needed. Lengths below 256, for which such a small network would be
+/// visibly less than random, use a Fisher-Yates shuffle.
 ///
 /// # Example
 /// ```
@@ -39,19 +39,19 @@ enum Form {
 }
 
 impl Permutation {
-    /// The order of `epoch` for `len` samples under `seed`. Every value of all three is legal.
+    /// Returns the order of `epoch` for `len` samples under `seed`. Every value of all three is valid.
     pub fn new(len: u64, seed: u64, epoch: u64) -> Self {
         Self::from_keys(len, KeyStream::new(Purpose::Order, seed, epoch).absorb(len))
     }
 
-    /// A permutation for another `purpose` than the order of the whole epoch, which is unrelated to that order and to every
-    /// permutation of other `words`. A purpose has a fixed number of them.
+    /// Returns a permutation for a `purpose` other than the order of the whole epoch. It is unrelated to that order and
+    /// to every permutation of other `words`. Each purpose has a fixed number of words.
     pub(crate) fn for_purpose(purpose: Purpose, len: u64, (seed, epoch): (u64, u64), words: &[u64]) -> Self {
         let keys = KeyStream::new(purpose, seed, epoch).absorb(len);
         Self::from_keys(len, words.iter().fold(keys, |keys, &word| keys.absorb(word)))
     }
 
-    /// The permutation of `len` samples that these keys make.
+    /// Returns the permutation of `len` samples that these keys determine.
     pub(super) fn from_keys(len: u64, mut keys: KeyStream) -> Self {
         let form = match u8::try_from(len) {
             Ok(len) => Form::Table(ShuffleTable::new(len, &mut keys)),
@@ -60,17 +60,17 @@ impl Permutation {
         Permutation { len, form }
     }
 
-    /// The number of indices.
+    /// Returns the number of indices.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there is no index at all.
+    /// True if there are no indices.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The index that comes at `position`.
+    /// Returns the index at `position`.
     ///
     /// # Panics
     /// If `position` is not below [`len`](Self::len).
@@ -83,7 +83,7 @@ impl Permutation {
         }
     }
 
-    /// The position at which `index` comes: the inverse of [`index_at`](Self::index_at), at the same cost.
+    /// Returns the position of `index`: the inverse of [`index_at`](Self::index_at), at the same cost.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Self::len).
@@ -96,7 +96,7 @@ impl Permutation {
         }
     }
 
-    /// The network that computes it, from 256 indices on.
+    /// Returns the network that computes it, for 256 or more indices.
     pub(super) fn network(&self) -> Option<&FeistelNetwork> {
         match &self.form {
             Form::Table(_) => None,
@@ -104,7 +104,7 @@ impl Permutation {
         }
     }
 
-    /// The index that a word of the network's domain outside of the range leads to.
+    /// Returns the index that an out-of-range word of the network's domain leads to.
     #[cold]
     pub(super) fn walk_on(&self, word: u64) -> u64 {
         match &self.form {
@@ -113,7 +113,8 @@ impl Permutation {
         }
     }
 
-    /// Follows the cycle of `step` until it is back in range. It ends, because the cycle passes through its start.
+    /// Follows the cycle of `step` until it is back in range. It terminates, because the cycle passes through its
+    /// start.
     #[inline]
     fn walk(&self, start: u64, step: impl Fn(u64) -> u64) -> u64 {
         let mut word = step(start);

@@ -5,23 +5,23 @@ use std::sync::{Arc, Mutex};
 use super::key_stream::{KeyStream, Purpose};
 use super::{BulkPermutation, Permutation};
 
-/// What a series of permutations is for. Permutations of different series are unrelated, whatever their numbers.
+/// The purpose of a series of permutations. Permutations of different series are unrelated, whatever their numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Series {
-    /// An epoch that passes over its samples more than once. Pass 0 is the order of the epoch itself.
+    /// An epoch with several passes over its samples. Pass 0 is the order of the epoch itself.
     Pass,
-    /// The order inside of each window of an epoch.
+    /// The order within each window of an epoch.
     Window,
-    /// Which part of a mixture comes where, block of positions by block.
+    /// The positions of the parts of a mixture, for each block of positions.
     Mixture,
     /// The order of each cycle over this part of a mixture.
     Part(u64),
 }
 
-/// Unrelated permutations, numbered from 0, that belong to (series, seed, epoch).
+/// Unrelated permutations, numbered from 0, that are determined by (series, seed, epoch).
 ///
-/// Making one takes a fraction of a microsecond. The one that was used last is kept, because positions are mostly read
-/// in ascending order; that only saves time, and no thread ever waits for it.
+/// Creating one takes a fraction of a microsecond. The last one used is cached, because positions are mostly read in
+/// ascending order; the cache only saves time, and no thread ever waits for it.
 #[derive(Debug)]
 pub(crate) struct PermutationSeries {
     series: Series,
@@ -35,9 +35,10 @@ impl PermutationSeries {
         PermutationSeries { series, seed, epoch, last: Mutex::new(None) }
     }
 
-    /// The permutation of `len` indices that has this number.
+    /// Returns the permutation of `len` indices that has this number.
     pub(crate) fn at(&self, number: u64, len: u64) -> Arc<BulkPermutation> {
-        // Never waits: a lock that another thread holds, or held when this process was forked, only costs time.
+        // Never waits: if the lock is held by another thread, or was held when this process was forked, the only cost
+        // is time.
         let last = self.last.try_lock();
         if let Ok(last) = &last
             && let Some((kept_number, kept)) = &**last

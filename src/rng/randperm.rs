@@ -3,17 +3,17 @@
 use super::TorchGenerator;
 use crate::error::{Error, Result};
 
-/// From here on torch changes the algorithm, because the remainder of a 32-bit draw would be biased by 5 %.
+/// From this length on torch uses another algorithm, because the remainder of a 32-bit draw would be biased by 5 %.
 const WIDE_FROM: usize = (u32::MAX / 20) as usize;
 
-/// What `torch.randperm(len, generator=generator)` gives on the CPU, index for index; the generator is left where torch
+/// Returns `torch.randperm(len, generator=generator)` on the CPU, index for index, and leaves the generator where torch
 /// leaves its own.
 ///
-/// Source: both of torch's algorithms, the ascending Fisher-Yates shuffle for short orders and the inside-out one for
-/// orders of 2^32 / 20 indices and more.
+/// Source: both of torch's algorithms, the ascending Fisher-Yates shuffle for short orders and the inside-out variant
+/// for orders of 2^32 / 20 or more indices.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] when there is no memory for `len` indices; the generator is then untouched.
+/// [`Error::InvalidArgument`] if there is no memory for `len` indices; the generator is then unchanged.
 ///
 /// # Example
 /// ```
@@ -34,14 +34,14 @@ pub fn randperm(len: usize, generator: &mut TorchGenerator) -> Result<Vec<usize>
     if len < WIDE_FROM {
         order.extend(0..len);
         for position in 0..len.saturating_sub(1) {
-            // `len` is below 2^32 here, so the draw and the division stay at 32 bits, where they are fastest.
+            // `len` is below 2^32 here, so the draw and the division use 32 bits, which is fastest.
             let drawn = generator.random_u32() % (len - position) as u32;
             order.swap(position, position + drawn as usize);
         }
     } else {
         for index in 0..len {
             let drawn = (generator.random_u64() % (index as u64 + 1)) as usize;
-            // Where the draw is `index` itself, the push alone is the whole exchange.
+            // If the draw is `index` itself, the push alone completes the exchange.
             order.push(index);
             order[index] = order[drawn];
             order[drawn] = index;
@@ -50,7 +50,7 @@ pub fn randperm(len: usize, generator: &mut TorchGenerator) -> Result<Vec<usize>
     Ok(order)
 }
 
-/// How many draws of 32 bits [`randperm`] takes for `len` indices.
+/// Returns how many 32-bit draws [`randperm`] takes for `len` indices.
 pub(crate) fn randperm_draws(len: usize) -> u64 {
     if len < WIDE_FROM { len.saturating_sub(1) as u64 } else { (len as u64).saturating_mul(2) }
 }

@@ -1,39 +1,42 @@
-//! [`RoundTables`]: the rounds of a Feistel network, looked up instead of computed.
+//! [`RoundTables`]: Feistel network rounds that are looked up instead of computed.
 
 use super::feistel::{DOUBLE_ROUNDS, FeistelNetwork};
 
-/// What every round of a [`FeistelNetwork`] does to every half that there is.
+/// The result of every round of a [`FeistelNetwork`] for every possible half.
 ///
-/// A half has about as many values as the square root of the length, so the rounds of 10^6 words nearly fit into the fastest
-/// cache and those of 10^9 into the next, and a word costs eight look-ups instead of twenty multiplications. Words are
-/// computed several at a time: each look-up waits for the one before it in its own word, never for another word.
+/// A half has about as many values as the square root of the length, so the rounds of 10^6 words nearly fit into the
+/// fastest cache and those of 10^9 into the next, and a word costs eight look-ups instead of twenty multiplications.
+/// Several words are computed at a time: each look-up waits for the previous one of its own word, never for another
+/// word.
 ///
-/// The left half is not brought below its modulus after every addition, as the network does it: what is looked up by it
-/// repeats beyond the modulus instead, as far as the sums of that round reach. The last look-up gives the left half as it
-/// should be too. That leaves two instructions to a look-up.
+/// Unlike in the network, the left half is not reduced modulo after every addition: the tables indexed by it repeat
+/// beyond the modulus instead, as far as the sums of that round reach. The last look-up also returns the reduced left
+/// half. That leaves two instructions per look-up.
 #[derive(Clone, Debug)]
 pub(super) enum RoundTables {
-    /// Halves of 8 bits: lengths up to 2^16. Little enough memory for a permutation that is read once and forgotten.
+    /// Halves of 8 bits: lengths up to 2^16. They take little enough memory for a permutation that is read once and
+    /// dropped.
     Narrow(Tables<u8, u16, { 1 << 8 }, { 1 << 9 }, { 1 << 10 }, { 1 << 11 }>),
-    /// Halves of 16 bits. What is never written takes no memory, because fresh memory is mapped when it is first touched.
+    /// Halves of 16 bits. Parts that are never written take no memory, because new memory is mapped when it is first
+    /// touched.
     Wide(Tables<u16, u32, { 1 << 16 }, { 1 << 17 }, { 1 << 18 }, { 1 << 19 }>),
 }
 
-/// How many words are under way together: enough to hide the look-ups' latency, few enough for the registers.
+/// Number of words computed together: enough to hide the look-ups' latency, few enough for the registers.
 const LANES: usize = 6;
 
 impl RoundTables {
-    /// The tables of `network`; nothing when a half of it is wider than 16 bits.
+    /// Returns the tables of `network`, or None if one of its halves is wider than 16 bits.
     pub(super) fn new(network: &FeistelNetwork) -> Option<Self> {
         Tables::new(network).map(Self::Narrow).or_else(|| Tables::new(network).map(Self::Wide))
     }
 
-    /// Whether the tables of `network` would be narrow.
+    /// True if the tables of `network` would be narrow.
     pub(super) fn are_narrow(network: &FeistelNetwork) -> bool {
         fits(network, 8)
     }
 
-    /// Writes the images of the words `start`, `start + step` and so on, which must be in the domain, and returns whether
+    /// Writes the images of the words `start`, `start + step`, and so on, which must be in the domain; returns true if
     /// all of them are below `len`.
     pub(super) fn forward_all(&self, start: u64, step: u64, len: u64, into: &mut [usize]) -> bool {
         match self {
@@ -47,9 +50,9 @@ fn fits(network: &FeistelNetwork, bits: u32) -> bool {
     network.left_modulus() <= 1 << bits && network.right_bits() <= bits
 }
 
-/// An unsigned integer that fits what it is used for.
+/// An unsigned integer type of sufficient width.
 pub(super) trait Entry: Copy + Default + Into<u32> {
-    /// The low bits of `value`.
+    /// Returns the low bits of `value`.
     fn of(value: u64) -> Self;
 }
 
@@ -71,18 +74,19 @@ impl Entry for u32 {
     }
 }
 
-/// Tables with room for halves below `ONE`, the number of values of a `Half`, and for the sums of up to two, four and
-/// eight of them. An `Image` holds a word.
+/// Tables for halves below `ONE`, the number of values of a `Half`, and for the sums of up to two, four, and eight of
+/// them. An `Image` holds a word.
 #[derive(Clone, Debug)]
 pub(super) struct Tables<Half, Image, const ONE: usize, const TWO: usize, const FOUR: usize, const EIGHT: usize> {
-    /// For each double round: what is added to the left half, by the right one.
+    /// For each double round: the value to add to the left half, indexed by the right one.
     added: [Box<[Half; ONE]>; DOUBLE_ROUNDS],
-    /// For each double round but the last: what is xored to the right half, by the sum of as many left halves as there
-    /// are by then: two, three and four.
+    /// For each double round except the last: the value to xor to the right half, indexed by the sum of the left halves
+    /// so far: two, three, and four.
     xored_by_two: Box<[Half; TWO]>,
     xored_by_three: Box<[Half; FOUR]>,
     xored_by_four: Box<[Half; FOUR]>,
-    /// For the last one, by the sum of five: the left half in its place, and what is xored to the right one.
+    /// For the last double round, indexed by the sum of five: the left half in its final position, and the value to xor
+    /// to the right half.
     images: Box<[Image; EIGHT]>,
     right_bits: u32,
 }
@@ -113,7 +117,7 @@ impl<Half: Entry, Image: Entry, const ONE: usize, const TWO: usize, const FOUR: 
 
     fn forward_all(&self, start: u64, step: u64, len: u64, into: &mut [usize]) -> bool {
         let mut word = start;
-        // What is not below the length leaves a bit there that nothing else does: words have 32 bits.
+        // An image that is not below the length sets a bit that stays clear otherwise: words have 32 bits.
         let mut above = 0;
         let last = len.wrapping_sub(1);
         let (groups, rest) = into.as_chunks_mut::<LANES>();
@@ -137,7 +141,7 @@ impl<Half: Entry, Image: Entry, const ONE: usize, const TWO: usize, const FOUR: 
     #[inline(always)]
     fn forward<const WORDS: usize>(&self, words: [u64; WORDS]) -> [u32; WORDS] {
         let right_mask = (1_u32 << self.right_bits) - 1;
-        // The masks change nothing: they show that no look-up needs a check.
+        // The masks change no values: they prove to the compiler that no look-up needs a bounds check.
         let below = |room: usize, half: u32| half as usize & (room - 1);
         let mut left = words.map(|word| below(ONE, word as u32 >> self.right_bits) as u32);
         let mut right = words.map(|word| below(ONE, word as u32 & right_mask) as u32);
@@ -160,7 +164,7 @@ impl<Half: Entry, Image: Entry, const ONE: usize, const TWO: usize, const FOUR: 
     }
 }
 
-/// Sets the first `modulus` entries, and repeats them in all that are behind.
+/// Sets the first `modulus` entries, and repeats them in all later ones.
 fn fill<T: Copy>(entries: &mut [T], modulus: usize, entry: impl Fn(usize) -> T) {
     let (first, repeated) = entries.split_at_mut(modulus);
     first.iter_mut().enumerate().for_each(|(left, into)| *into = entry(left));
@@ -168,7 +172,7 @@ fn fill<T: Copy>(entries: &mut [T], modulus: usize, entry: impl Fn(usize) -> T) 
 }
 
 fn table<T: Copy + Default, const ROOM: usize>() -> Box<[T; ROOM]> {
-    // Not through an array on the stack, which would be copied, and so touched, whole.
+    // Built on the heap: an array on the stack would be copied whole, and so every page of it touched.
     vec![T::default(); ROOM].into_boxed_slice().try_into().unwrap_or_else(|_| unreachable!("it has that length"))
 }
 

@@ -6,7 +6,7 @@ use super::TorchGenerator;
 use super::normal_block::{BLOCK, are_made_by_vectors, fill_by_library, fill_by_vectors};
 
 impl TorchGenerator {
-    /// What `torch.rand(1)` gives: one of the 2^24 multiples of 2^-24 below 1.
+    /// Returns `torch.rand(1)`: one of the 2^24 multiples of 2^-24 below 1.
     ///
     /// # Example
     /// ```
@@ -19,8 +19,8 @@ impl TorchGenerator {
         (self.random_u32() & 0x00ff_ffff) as f32 * (1.0 / (1_u32 << 24) as f32)
     }
 
-    /// What `torch.empty(1).uniform_(low, high)` gives. Multiplication and addition are rounded once, as where torch has
-    /// instructions for both in one (x86-64 with AVX2, AArch64).
+    /// Returns `torch.empty(1).uniform_(low, high)`. Multiplication and addition are rounded once, as in torch on
+    /// processors with a fused instruction (x86-64 with AVX2, AArch64).
     ///
     /// # Example
     /// ```
@@ -33,10 +33,10 @@ impl TorchGenerator {
         self.rand_f32().mul_add(high - low, low)
     }
 
-    /// What `torch.empty(len).normal_()` gives, to the bit, with the generator left where torch leaves its own: fewer than 16
-    /// values in pairs of float64, the second of which is kept for the next draw; else blocks of 16 values, the last block
-    /// drawn again where `len` is no multiple of 16. (As torch 2.15 on Linux: elsewhere the last bit may differ, as its
-    /// logarithm, sine and cosine do.)
+    /// Returns `torch.empty(len).normal_()`, bit for bit, and leaves the generator where torch leaves its own. Fewer
+    /// than 16 values are drawn in pairs of float64, the second of which is kept for the next draw; more are drawn in
+    /// blocks of 16 values, and the last block is redrawn if `len` is not a multiple of 16. (This matches torch 2.15 on
+    /// Linux; elsewhere the last bit may differ, as do its logarithm, sine, and cosine.)
     ///
     /// # Example
     /// ```
@@ -58,7 +58,7 @@ impl TorchGenerator {
         })
     }
 
-    /// The same, with what makes normal deviates of blocks of uniform ones.
+    /// Like `normal_f32`, with a custom function that turns blocks of uniform deviates into normal ones.
     pub(crate) fn normal_f32_by(&mut self, len: usize, fill: impl Fn(&mut [[f32; BLOCK]])) -> Vec<f32> {
         if len < BLOCK {
             return (0..len).map(|_| self.normal_f64() as f32).collect();
@@ -86,8 +86,9 @@ impl TorchGenerator {
         radius * cosine
     }
 
-    /// What `torch.multinomial(weights, 1)` gives, where torch makes exponential deviates one by one: of each weight, divided by
-    /// one of them, the first of the largest. (Some builds of torch make them by a library: compare a few first.)
+    /// Returns `torch.multinomial(weights, 1)` for builds of torch that make exponential deviates one by one: each
+    /// weight is divided by one deviate, and the index of the first maximum is returned. (Some builds of torch use a
+    /// library for the deviates: compare a few values first.)
     ///
     /// # Example
     /// ```
