@@ -1,22 +1,22 @@
-//! [`BatchLayout`]: where the fields of a batch lie in its slot.
+//! [`BatchLayout`]: where the fields of a batch are in its slot.
 
 use crate::{Column, DType, Error, Field, Result, Schema, Sizes};
 
-/// Every field begins at a multiple of this, as every tensor that torch allocates does.
+/// Alignment of fields in bytes, the same as of tensors that torch allocates.
 const ALIGNMENT: usize = 64;
 
-/// Where the fields of a batch lie in its slot.
+/// Where the fields of a batch are in its slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchLayout {
     /// The number of samples.
     pub samples: usize,
     /// The size of the slot, in bytes.
     pub bytes: usize,
-    /// Where each field is written.
+    /// How each field is written.
     pub columns: Vec<Column>,
-    /// What each field is in the batch.
+    /// The name, data type, and shape of each field in the batch.
     pub fields: Vec<BatchField>,
-    /// The fields with [`Column::Padded`], each with the bytes of the element that fills the room beside a sample.
+    /// The fields with [`Column::Padded`], each with the bytes of the element that fills the rest of a sample's room.
     pub padding: Vec<(usize, Vec<u8>)>,
 }
 
@@ -27,19 +27,19 @@ pub struct BatchField {
     pub name: String,
     /// The data type of the elements.
     pub dtype: DType,
-    /// The shape. The first axis counts the samples; with [`Column::Variable`] the elements of all samples, and with
-    /// [`Column::Padded`] the second one counts the elements of the longest.
+    /// The shape. The first axis counts the samples, or, with [`Column::Variable`], the elements of all samples. With
+    /// [`Column::Padded`] the second axis counts the elements of the longest sample.
     pub shape: Vec<usize>,
 }
 
 impl BatchLayout {
-    /// A layout of `samples` samples, with no field yet.
+    /// Returns a layout of `samples` samples without fields.
     pub(super) fn with_room(samples: usize, fields: usize) -> Self {
         let (columns, fields) = (Vec::with_capacity(fields), Vec::with_capacity(fields));
         Self { samples, bytes: 0, columns, fields, padding: Vec::new() }
     }
 
-    /// Adds room for `count` items of `bytes` each, and returns where it is.
+    /// Adds room for `count` items of `bytes` each, and returns its offset.
     #[inline]
     pub(super) fn add(&mut self, field: &Field, count: usize, bytes: usize) -> Result<usize> {
         let offset = self.bytes;
@@ -53,7 +53,7 @@ impl BatchLayout {
         Ok(offset)
     }
 
-    /// Adds what `field` is in the batch.
+    /// Adds the description of `field` in the batch.
     #[inline]
     pub(super) fn push(&mut self, field: &Field, column: Column, axes: &[usize]) {
         self.columns.push(column);
@@ -81,7 +81,7 @@ impl BatchLayout {
         }
     }
 
-    /// Fills the room beside padded samples.
+    /// Fills the padding of padded samples.
     pub(crate) fn pad(&self, bytes: &mut [u8]) {
         for (field, fill) in &self.padding {
             let column = self.columns[*field];
@@ -105,7 +105,8 @@ fn write(bytes: &mut [u8], numbers: impl Iterator<Item = usize>) {
     }
 }
 
-/// The elements of `field` in all samples together, and in the longest; the sizes must say them.
+/// Returns the number of elements of `field` in all samples together, and in the longest; `sizes` must contain the
+/// field.
 pub(super) fn elements_of(schema: &Schema, field: usize, sizes: &Sizes) -> Result<(usize, usize)> {
     let unknown = |reason: String| Error::InvalidArgument { argument: "sizes", reason };
     let field_name = &schema.fields()[field];

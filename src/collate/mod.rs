@@ -1,4 +1,4 @@
-//! HOW samples become a batch: the trait [`Collate`], and the [`BatchLayout`] that it decides.
+//! How samples become a batch: the trait [`Collate`], and the [`BatchLayout`] that it determines.
 
 mod layout;
 mod pack;
@@ -14,14 +14,14 @@ pub use stack::StackSamples;
 
 use crate::{Result, Schema, Sizes};
 
-/// Decides how the samples of a batch lie in its slot. Samples are then read straight into their rows.
+/// Determines how the samples of a batch are arranged in its slot. Samples are then read straight into their rows.
 ///
 /// # Contract
-/// Pure: the same schema and sizes give the same layout, on any thread.
+/// An implementation must be pure: the same schema and sizes give the same layout, on any thread.
 pub trait Collate: Send + Sync {
-    /// The layout of a batch of samples of `schema` that have these `sizes`.
+    /// Returns the layout of a batch of samples of `schema` that have these `sizes`.
     ///
     /// # Errors
-    /// The batch can't be laid out, for example because its size overflows.
+    /// If the batch cannot be laid out, for example because its size overflows.
     fn layout(&self, schema: &Schema, sizes: &Sizes) -> Result<BatchLayout>;
 }

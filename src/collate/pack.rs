@@ -5,20 +5,20 @@ use std::ops::Range;
 use super::BatchLayout;
 use crate::{Column, DType, Error, Field, Result};
 
-/// What loss functions pass over, in torch and in Hugging Face's models.
+/// The label that loss functions ignore, in torch and in Hugging Face's models.
 const IGNORED: i64 = -100;
 
-/// The number of a document in its row that stands for padding.
+/// The document number in a row that marks padding.
 const PADDING: i64 = -1;
 
-/// Lays pieces of documents into rows of `length` tokens. The fields of the batch:
+/// Lays pieces of documents into rows of `length` tokens. The batch has these fields:
 ///
 /// - `input_ids`, int64, (rows, length): the tokens;
-/// - `labels`, int64, (rows, length): what is to be predicted, -100 where nothing is: see [`PackedLabels`];
-/// - `position_ids`, int64, (rows, length): from 0 on in each piece;
-/// - `document_ids`, int64, (rows, length): pieces counted from 0 on in each row, -1 for padding;
-/// - `cu_seqlens`, int32, (pieces + 1): where each piece begins when rows are laid end to end, and where the last one ends.
-///   Padding is a piece of its own.
+/// - `labels`, int64, (rows, length): the prediction targets, -100 where nothing is predicted: see [`PackedLabels`];
+/// - `position_ids`, int64, (rows, length): counted from 0 in each piece;
+/// - `document_ids`, int64, (rows, length): the number of the piece in its row, counted from 0; -1 for padding;
+/// - `cu_seqlens`, int32, (pieces + 1): where each piece begins when rows are concatenated, and where the last one
+///   ends. Padding is a separate piece.
 ///
 /// # Example
 /// ```
@@ -37,32 +37,32 @@ const PADDING: i64 = -1;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackRows {
-    /// The number of tokens in a row.
+    /// Number of tokens in a row.
     pub length: usize,
-    /// What padding is made of.
+    /// The token to pad with.
     pub pad_token: i64,
-    /// What is to be predicted.
+    /// The prediction targets.
     pub labels: PackedLabels,
 }
 
-/// What the labels of packed rows are. Nothing is predicted from another document, nor padding at all.
+/// The labels of packed rows. A label never crosses into another document, and padding has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PackedLabels {
-    /// The tokens themselves, but for the first one of each piece, for models that shift them.
+    /// The tokens themselves, except the first one of each piece, for models that shift the labels.
     #[default]
     Same,
-    /// Of each token the one that comes next in its piece; none of the last.
+    /// For each token, the next token in its piece; none for the last.
     Shifted,
 }
 
-/// What labels are made of.
+/// The values that labels are made of.
 #[derive(Clone, Copy)]
 enum LabelSource {
     Tokens,
     Own,
 }
 
-/// The pieces of a batch, one after the other, with the padding between them.
+/// The consecutive pieces of a batch, with the padding between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedPieces {
     rows: usize,
@@ -77,19 +77,19 @@ struct Span {
 }
 
 impl PackedPieces {
-    /// The number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The number of tokens of each piece, as many of them as have room.
+    /// Returns the number of tokens of each piece that there is room for.
     pub fn tokens(&self) -> impl Iterator<Item = usize> {
         self.spans.iter().filter(|span| span.document_in_row != PADDING).map(|span| span.tokens)
     }
 
-    /// Where the pieces and the padding between them stand when rows are laid end to end: their tokens, counted from the
-    /// first of the batch; and whether it is padding.
+    /// Returns the token ranges of the pieces and the padding when rows are concatenated, counted from the first token
+    /// of the batch, each with true if it is padding.
     pub(crate) fn places(&self) -> impl Iterator<Item = (Range<usize>, bool)> {
         self.spans.iter().scan(0, |end, span| {
             let start = *end;
@@ -98,7 +98,7 @@ impl PackedPieces {
         })
     }
 
-    /// The room for the tokens of each piece in `bytes`, a slot of this layout, one piece after the other.
+    /// Returns the room for the tokens of each piece in `bytes`, a slot of this layout, piece by piece.
     pub fn rooms<'a>(&'a self, layout: &BatchLayout, bytes: &'a mut [u8]) -> impl Iterator<Item = &'a mut [u8]> {
         let mut rest = &mut bytes[layout.columns[0].offset()..];
         self.spans.iter().filter_map(move |span| {
@@ -110,12 +110,12 @@ impl PackedPieces {
 }
 
 impl PackRows {
-    /// Where pieces come to stand: of each, how many tokens it has at most, and whether it begins a row. What has no room in
-    /// a row is left out.
+    /// Computes the positions of pieces, given each piece's maximum number of tokens, and true if it begins a row.
+    /// Tokens that do not fit into a row are dropped.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the first piece begins no row, one has no room or no token, or there are more tokens
-    /// than an int32 can count.
+    /// [`Error::InvalidArgument`] if the first piece does not begin a row, a piece has no room or no tokens, or there
+    /// are more tokens than an int32 can count.
     pub fn pieces(&self, pieces: impl IntoIterator<Item = (usize, bool)>) -> Result<PackedPieces> {
         let invalid = |reason: &str| Error::InvalidArgument { argument: "pieces", reason: reason.into() };
         let pieces = pieces.into_iter();
@@ -150,16 +150,16 @@ impl PackRows {
         Ok(PackedPieces { rows, spans })
     }
 
-    /// The layout of a batch of these pieces.
+    /// Returns the layout of a batch of these pieces.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when an address can't count its bytes.
+    /// [`Error::InvalidArgument`] if the number of bytes overflows an address.
     pub fn layout(&self, pieces: &PackedPieces) -> Result<BatchLayout> {
         self.layout_with(pieces, &[])
     }
 
-    /// The same with room for more fields after those, (rows, length, ...): each has one element, of the shape of its field
-    /// here, for each token.
+    /// Like [`layout`](Self::layout), with room for more fields after those, (rows, length, ...): each has one element
+    /// per token, of the shape of its field here.
     ///
     /// # Errors
     /// As [`layout`](Self::layout).
@@ -185,14 +185,14 @@ impl PackRows {
         Ok(layout)
     }
 
-    /// Writes everything but the tokens, which are in their [rooms](PackedPieces::rooms) already, and the fields that
-    /// [`layout_with`](Self::layout_with) has added.
+    /// Writes everything except the tokens, which are already in their [rooms](PackedPieces::rooms), and the fields
+    /// that [`layout_with`](Self::layout_with) has added.
     pub fn fill(&self, pieces: &PackedPieces, layout: &BatchLayout, bytes: &mut [u8]) {
         self.fill_from(pieces, layout, bytes, LabelSource::Tokens);
     }
 
-    /// The same for documents with labels of their own, where label k is that of token k: they are in the labels' column
-    /// already, and are shifted or left out there as the tokens would be.
+    /// Like [`fill`](Self::fill), for documents with separate labels, where label k belongs to token k: they are
+    /// already in the labels' column, and are shifted or removed there as the tokens would be.
     pub fn fill_around_labels(&self, pieces: &PackedPieces, layout: &BatchLayout, bytes: &mut [u8]) {
         self.fill_from(pieces, layout, bytes, LabelSource::Own);
     }
@@ -202,7 +202,7 @@ impl PackRows {
         let offsets: Vec<usize> = layout.columns.iter().map(Column::offset).collect();
         let mut rest = bytes;
         let mut at = 0;
-        // The columns lie one behind the other, in this order.
+        // The columns are consecutive, in this order.
         let mut column = |offset: usize, size: usize| {
             let (column, later) = std::mem::take(&mut rest)[offset - at..].split_at_mut(size);
             (at, rest) = (offset + size, later);

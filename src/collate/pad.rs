@@ -1,11 +1,11 @@
-//! [`PadSamples`]: samples of any size in one array.
+//! [`PadSamples`]: collates samples of any size into one array.
 
 use super::layout::elements_of;
 use super::stack::add_stacked;
 use super::{BatchLayout, Collate};
 use crate::{Column, Error, Result, Schema, Sizes};
 
-/// How samples of any size are padded.
+/// How to pad samples of variable size.
 ///
 /// # Example
 /// ```
@@ -25,38 +25,37 @@ pub struct Padding {
 }
 
 impl Padding {
-    /// Fills the room after each sample, up to the end of the longest, with `fill`: the bytes of one value of its data
-    /// type.
+    /// Pads after each sample, up to the end of the longest, with `fill`: the bytes of one value of its data type.
     #[must_use]
     pub fn new(fill: impl Into<Vec<u8>>) -> Self {
         Self { fill: fill.into(), is_left: false, multiple: 1, length: None }
     }
 
-    /// Fills the room before each sample instead.
+    /// Pads before each sample instead.
     #[must_use]
     pub fn on_left(self) -> Self {
         Self { is_left: true, ..self }
     }
 
-    /// Rounds the room up to a multiple of `elements`.
+    /// Rounds the padded length up to a multiple of `elements`.
     #[must_use]
     pub fn to_multiple_of(self, elements: usize) -> Self {
         Self { multiple: elements.max(1), ..self }
     }
 
-    /// Gives all samples room for `elements`, before it is rounded up; a batch with a longer one fails.
+    /// Pads all samples to `elements`, before rounding up; a batch with a longer sample fails.
     #[must_use]
     pub fn to_length(self, elements: usize) -> Self {
         Self { length: Some(elements), ..self }
     }
 
-    /// The bytes of the value that fills the room.
+    /// Returns the bytes of the padding value.
     #[must_use]
     pub fn fill(&self) -> &[u8] {
         &self.fill
     }
 
-    /// The elements that each sample of `field` has room for, where the longest has `longest`.
+    /// Returns the number of elements to which each sample of `field` is padded, if the longest has `longest`.
     fn room(&self, field: &str, longest: usize) -> Result<usize> {
         let refuse = |reason: String| Error::InvalidArgument { argument: "padding", reason };
         let length = self.length.unwrap_or(longest);
@@ -69,8 +68,8 @@ impl Padding {
     }
 }
 
-/// Gives every sample of the chosen variable fields as much room as the longest in its batch needs, and fills the rest of
-/// it. All other fields are stacked as [`StackSamples`](super::StackSamples) does it.
+/// Pads the samples of the selected variable fields to the length that the longest in the batch needs. All other fields
+/// are stacked as by [`StackSamples`](super::StackSamples).
 ///
 /// # Example
 /// ```
@@ -87,7 +86,7 @@ pub struct PadSamples {
 }
 
 impl PadSamples {
-    /// Pads no field yet.
+    /// Returns a collate that pads no field yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -99,14 +98,14 @@ impl PadSamples {
         self.with(field, Padding::new(fill))
     }
 
-    /// Pads field `field`, if it is variable, as `padding` says.
+    /// Pads field `field`, if it is variable, as `padding` specifies.
     #[must_use]
     pub fn with(mut self, field: usize, padding: Padding) -> Self {
         self.fills.push((field, padding));
         self
     }
 
-    /// Whether no field is padded.
+    /// True if no field is padded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.fills.is_empty()
@@ -127,7 +126,7 @@ impl Collate for PadSamples {
             let room = padding.room(field.name(), longest)?;
             let lengths = layout.add(field, samples, size_of::<i64>())?;
             let bytes_per_element = field.bytes();
-            // Where the product wraps, `add` has refused the same number of bytes.
+            // If the product overflows, `add` has rejected the same number of bytes.
             let offset = layout.add(field, samples.saturating_mul(room), bytes_per_element)?;
             let bytes_per_sample = room.saturating_mul(bytes_per_element);
             layout.push(

@@ -1,16 +1,17 @@
-//! [`reuse_batches`]: batches of items in memory that is used again.
+//! [`reuse_batches`]: batches of items in memory that is reused.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
 use crate::Result;
 
-/// So many batches are kept for reuse at most.
+/// Maximum number of batches to keep for reuse.
 const FREE: usize = 16;
 
-/// Makes a collate for an [`ItemLoader`](crate::ItemLoader) of one that fills a batch which is there already: one that was
-/// dropped, with whatever is in it, or else the default. Memory of batches that are larger than a few hundred kilobytes goes
-/// back to the operating system when they are dropped, and to have it given again, page by page, costs more than to fill it.
+/// Creates a collate for an [`ItemLoader`](crate::ItemLoader) from a function that fills an existing batch: one that
+/// was dropped, with its old contents, or else the default. Memory of batches larger than a few hundred kilobytes is
+/// returned to the operating system when they are dropped, and getting it back, page by page, costs more than filling
+/// it.
 ///
 /// # Example
 /// ```
@@ -40,10 +41,11 @@ pub fn reuse_batches<I, B: Default + Send>(
     }
 }
 
-/// A batch whose memory is used again when it is dropped: what [`reuse_batches`] makes. It stays valid as long as it is kept.
+/// A batch whose memory is reused when it is dropped: the result of [`reuse_batches`]. It stays valid as long as it is
+/// kept.
 #[derive(Debug)]
 pub struct Reused<B> {
-    /// There until it is dropped.
+    /// None only while this is being dropped.
     batch: Option<B>,
     free: Arc<Mutex<Vec<B>>>,
 }
@@ -64,7 +66,7 @@ impl<B> DerefMut for Reused<B> {
 
 impl<B> Drop for Reused<B> {
     fn drop(&mut self) {
-        // Nobody waits: who meets another thread here, or one that was lost in a fork, does without.
+        // Never waits: if another thread holds the lock, or a fork lost its holder, the batch is simply not reused.
         if let (Some(batch), Ok(mut free)) = (self.batch.take(), self.free.try_lock())
             && free.len() < FREE
         {

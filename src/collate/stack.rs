@@ -4,8 +4,8 @@ use super::layout::elements_of;
 use super::{BatchLayout, Collate};
 use crate::{Column, Result, Schema, Sizes};
 
-/// Stacks each field along a new first axis, as torch's `default_collate` does with tensors of one shape. The samples of a
-/// variable field lie one after the other, and offsets say where each begins.
+/// Stacks each field along a new first axis, like torch's `default_collate` for tensors of one shape. The samples of a
+/// variable field are concatenated, and offsets mark where each begins.
 ///
 /// # Example
 /// ```
@@ -27,7 +27,7 @@ impl Collate for StackSamples {
     }
 }
 
-/// Adds field `field` of `schema` as it is stacked.
+/// Adds field `field` of `schema`, stacked.
 #[inline]
 pub(super) fn add_stacked(layout: &mut BatchLayout, schema: &Schema, number: usize, sizes: &Sizes) -> Result<()> {
     let (field, samples) = (&schema.fields()[number], sizes.samples());
