@@ -1,4 +1,4 @@
-//! Batches as record batches of Arrow's. How those become a dataset, `RecordBatches` knows.
+//! Batches as Arrow record batches. For the other direction, see `RecordBatches`.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use arrow_schema::{ArrowError, FieldRef, Schema};
 use crate::{Batch, BatchField, BatchLayout, Column, DType, Error, Result};
 
 impl Batch {
-    /// The batch as a record batch of Arrow's, a column for each field and none with a null. Feature `arrow`.
+    /// Converts the batch to an Arrow record batch with a column for each field and no nulls. Feature `arrow`.
     ///
-    /// Nothing is copied but booleans, which Arrow packs: the columns hold the slot, which goes back to its loader with the last
-    /// of them. A field of one number per sample is a primitive column, one with more axes a `FixedSizeList` (of
-    /// `FixedSizeList`s, an axis each), a ragged one a `LargeList`; a padded one is a `FixedSizeList` with its padding, for its
-    /// [`lengths`](Self::lengths) have no place there.
+    /// Nothing is copied except booleans, which Arrow packs: the columns hold the slot, which returns to its loader
+    /// with the last of them. A field of one number per sample becomes a primitive column, one with more axes a
+    /// `FixedSizeList` (nested, one per axis), a ragged one a `LargeList`. A padded field becomes a `FixedSizeList`
+    /// that includes the padding; its [`lengths`](Self::lengths) are not represented.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] names the first field that Arrow has no type for: of bfloat16, of complex numbers or of
-    /// floats with 8 bits, or with an axis of 2^31 elements and more.
+    /// [`Error::InvalidArgument`] names the first field that Arrow has no type for: bfloat16, complex numbers, or 8-bit
+    /// floats, or an axis of 2^31 or more elements.
     ///
     /// # Example
     /// ```
@@ -62,7 +62,7 @@ fn column_of(field: &BatchField, column: Column, samples: usize, slot: &Buffer) 
     Ok(Arc::new(LargeListArray::try_new(part("item", &values), offsets, values, None).map_err(foreign)?))
 }
 
-/// All elements of `field`, one behind the other.
+/// Returns all elements of `field` as one flat array.
 fn numbers(field: &BatchField, values: &Buffer) -> Result<ArrayRef> {
     Ok(match field.dtype {
         DType::Bool => {
@@ -87,7 +87,7 @@ fn primitive<T: ArrowPrimitiveType>(values: &Buffer) -> ArrayRef {
     Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values.clone()), None))
 }
 
-/// `values`, one list in the other for every axis of `field` but the first.
+/// Wraps `values` in one list for every axis of `field` except the first.
 fn nested(field: &BatchField, values: ArrayRef) -> Result<ArrayRef> {
     (1..field.shape.len()).rev().try_fold(values, |values, axis| {
         let (lists, size) = (field.shape[..axis].iter().product(), field.shape[axis]);
@@ -100,7 +100,7 @@ fn nested(field: &BatchField, values: ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// A part of a schema, called `name`, that `array` can be.
+/// Returns the part of a schema named `name` that matches `array`.
 fn part(name: &str, array: &ArrayRef) -> FieldRef {
     Arc::new(arrow_schema::Field::new(name, array.data_type().clone(), false))
 }

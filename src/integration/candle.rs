@@ -1,4 +1,4 @@
-//! Fields as tensors of candle's, and datasets of such tensors.
+//! Fields as candle tensors, and datasets of such tensors.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::memory::{Array, Segment};
 use crate::{DType, Error, Field, FieldView, InMemory, Result};
 
 impl FieldView<'_> {
-    /// The elements of all samples as a tensor of [`shape`](Self::shape) on `device`: one copy, which the tensor owns. Booleans
-    /// become the uint8 that candle's own comparisons give. Feature `candle`.
+    /// Returns the elements of all samples as a tensor of [`shape`](Self::shape) on `device`: one copy, which the
+    /// tensor owns. Booleans become uint8, which candle's own comparisons return. Feature `candle`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when candle does not have the data type: int8, uint16, uint64, complex numbers and some floats
-    /// with 8 bits; [`Error::User`] with candle's own error, of the device.
+    /// [`Error::InvalidArgument`] if candle lacks the data type: int8, uint16, uint64, complex numbers, and some 8-bit
+    /// floats; [`Error::User`] with candle's own error from the device.
     ///
     /// # Example
     /// ```
@@ -47,12 +47,12 @@ impl FieldView<'_> {
 }
 
 impl InMemory {
-    /// A dataset of one field over `tensor`, whose first axis counts the samples: one copy, from whichever device. Feature
-    /// `candle`.
+    /// Returns a dataset of one field over `tensor`, whose first axis counts the samples: one copy, from any device.
+    /// Feature `candle`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the tensor has no axis, or holds floats with 4 or 6 bits; [`Error::User`] with candle's
-    /// own error, of the device.
+    /// [`Error::InvalidArgument`] if the tensor has no axis, or contains 4-bit or 6-bit floats; [`Error::User`] with
+    /// candle's own error from the device.
     ///
     /// # Example
     /// ```
@@ -95,7 +95,7 @@ impl InMemory {
     }
 }
 
-/// The bits of `values`, which are no elements of ours.
+/// Returns the bits of `values`, whose type is not one of our element types.
 fn bits<T, U: crate::Element>(values: &[T], bits: impl Fn(&T) -> U) -> Segment {
     Segment::from_vec(values.iter().map(bits).collect())
 }

@@ -1,5 +1,5 @@
-//! Batches as what other libraries work with, and what they have as datasets: one library a file, behind the feature of its
-//! name.
+//! Conversions of batches to the types of other libraries, and of those libraries' types to datasets: one file per
+//! library, behind the feature of its name.
 
 #[cfg(feature = "arrow")]
 mod arrow;
@@ -15,7 +15,7 @@ pub use self::burn::{BurnLoader, FromBurn, ToBurn, burn_collate};
 #[cfg(any(feature = "arrow", feature = "burn", feature = "candle"))]
 use crate::{DType, Error};
 
-/// The error of field `name`, whose data type `library` does not have.
+/// Returns the error for field `name`, whose data type `library` lacks.
 #[cfg(any(feature = "arrow", feature = "burn", feature = "candle"))]
 fn refused(name: &str, dtype: DType, library: &str) -> Error {
     let reason = format!("field `{name}` holds {dtype}, which {library} has no type for: make it another with `map`");

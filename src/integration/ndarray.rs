@@ -1,4 +1,4 @@
-//! Fields as arrays of `ndarray`, and datasets of such arrays.
+//! Fields as `ndarray` arrays, and datasets of such arrays.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::memory::{self, Segment};
 use crate::{Element, Error, Field, FieldView, InMemory, Result};
 
 impl<'a> FieldView<'a> {
-    /// The elements of all samples as an array of [`shape`](Self::shape), where they lie: nothing is copied. Feature `ndarray`.
+    /// Returns the elements of all samples as an array of [`shape`](Self::shape), without copying. Feature `ndarray`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the field has another data type.
+    /// [`Error::InvalidArgument`] if the field has another data type.
     ///
     /// # Example
     /// ```
@@ -29,10 +29,11 @@ impl<'a> FieldView<'a> {
         self.viewed(self.shape(), self.view()?)
     }
 
-    /// The elements of the sample in row `row` as an array of its shape, without padding: nothing is copied. Feature `ndarray`.
+    /// Returns the elements of the sample in row `row` as an array of its shape, without padding or copying. Feature
+    /// `ndarray`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the field has another data type, or the batch no such row.
+    /// [`Error::InvalidArgument`] if the field has another data type, or the batch has no such row.
     pub fn sample_ndarray<T: Element>(&self, row: usize) -> Result<ArrayViewD<'a, T>> {
         self.viewed(&self.sample_shape(row)?, self.sample(row)?)
     }
@@ -46,11 +47,11 @@ impl<'a> FieldView<'a> {
 }
 
 impl InMemory {
-    /// A dataset of one field over `array`, whose first axis counts the samples. It is taken as it is in C order, and copied once
-    /// in any other. Feature `ndarray`.
+    /// Returns a dataset of one field over `array`, whose first axis counts the samples. An array in C order is used as
+    /// it is; any other is copied once. Feature `ndarray`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the array has no axis.
+    /// [`Error::InvalidArgument`] if the array has no axis.
     ///
     /// # Example
     /// ```

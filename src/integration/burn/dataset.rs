@@ -1,4 +1,4 @@
-//! [`ToBurn`] and [`FromBurn`]: datasets of items, for burn and of burn's.
+//! [`ToBurn`] and [`FromBurn`]: convert datasets of items to and from burn's.
 
 use std::marker::PhantomData;
 
@@ -6,10 +6,10 @@ use burn_core::data::dataset::{Dataset, DatasetError};
 
 use crate::{Error, ItemDataset};
 
-/// An [`ItemDataset`] as a dataset of burn's, for what takes one. Feature `burn`.
+/// An [`ItemDataset`] as a burn dataset. Feature `burn`.
 ///
-/// Batched reads are handed on. An error comes out as a `DatasetError` whose `source()` is the [`Error`]; an index that is out
-/// of range is one too, where burn's own datasets panic.
+/// Batched reads are forwarded. An error becomes a `DatasetError` whose `source()` is the [`Error`]; this includes an
+/// index that is out of range, for which burn's own datasets panic.
 ///
 /// # Example
 /// ```
@@ -39,10 +39,10 @@ impl<D: ItemDataset> Dataset<D::Item> for ToBurn<D> {
     }
 }
 
-/// A dataset of burn's as an [`ItemDataset`], for an [`ItemLoader`](crate::ItemLoader) and the adaptors: a dataset with items
-/// `I` and errors `E`. Feature `burn`.
+/// A burn dataset as an [`ItemDataset`], for an [`ItemLoader`](crate::ItemLoader) and the adaptors: a dataset with
+/// items `I` and errors `E`. Feature `burn`.
 ///
-/// Batched reads are handed on. Its errors come out as [`Error::User`], as they are.
+/// Batched reads are forwarded. Its errors become [`Error::User`], unchanged.
 ///
 /// # Example
 /// ```
@@ -65,14 +65,14 @@ where
     D: Dataset<I, E>,
     E: std::error::Error + Send + Sync + 'static,
 {
-    /// The items of `dataset`.
+    /// Returns a dataset with the items of `dataset`.
     pub fn new(dataset: D) -> Self {
         Self { dataset, items: PhantomData }
     }
 
     fn check(&self, index: usize) -> crate::Result<()> {
         let len = self.dataset.len();
-        // burn's datasets panic.
+        // burn's datasets would panic.
         if index < len { Ok(()) } else { Err(Error::IndexOutOfRange { index, len }) }
     }
 }

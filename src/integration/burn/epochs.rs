@@ -1,30 +1,30 @@
-//! [`Epochs`]: what a [`BurnLoader`](super::BurnLoader) has of both kinds of loader.
+//! [`Epochs`]: the interface of a [`BurnLoader`](super::BurnLoader) to both kinds of loader.
 
 use std::sync::Arc;
 
 use crate::error::catch;
 use crate::{Batch, Batches, DataLoader, EpochPlan, ItemLoader, LoaderState, Result};
 
-/// The epochs of a loader, whatever its batches are.
+/// The epochs of a loader, for any type of batch.
 pub(super) trait Epochs<O>: Send + Sync {
-    /// The batches of epoch `epoch`.
+    /// Returns the batches of epoch `epoch`.
     fn start(&self, epoch: u64) -> Result<Box<dyn Steps<O>>>;
 
-    /// Those that are left where `state` is.
+    /// Returns the batches that remain after `state`.
     fn resume(&self, state: &LoaderState) -> Result<Box<dyn Steps<O>>>;
 
-    /// What an epoch is made of.
+    /// Returns the plan of an epoch.
     fn plan(&self) -> Result<EpochPlan>;
 }
 
 /// The batches of one epoch.
 pub(super) trait Steps<O> {
-    /// The next batch, and how many samples of the epoch are in it, or would have been.
+    /// Returns the next batch, and how many samples of the epoch are in it, or would have been if it failed.
     fn step(&mut self) -> Option<(Result<O>, usize)>;
 
     fn state(&self) -> LoaderState;
 
-    /// How many samples there were to come when this began, where that is known.
+    /// Returns how many samples remained when this began, if that is known.
     fn samples(&self) -> Option<usize>;
 }
 
@@ -57,7 +57,7 @@ impl<O: Send + 'static> Steps<O> for Batches<'static, O> {
     }
 }
 
-/// A loader of fields, and what its batches become.
+/// A loader of fields, and the conversion of its batches.
 pub(super) struct Fields<O> {
     pub(super) loader: DataLoader,
     pub(super) made: Arc<Made<O>>,

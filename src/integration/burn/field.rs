@@ -1,4 +1,4 @@
-//! Fields as data for tensors of burn's.
+//! Fields as data for burn's tensors.
 
 use burn_core::tensor::{TensorData, bf16, f16};
 
@@ -6,12 +6,12 @@ use crate::integration::refused;
 use crate::{DType, FieldView, Result};
 
 impl FieldView<'_> {
-    /// The elements of all samples, copied out, as what burn makes tensors of: with the shape and the data type of the field.
+    /// Returns a copy of the elements of all samples as burn's tensor data, with the shape and data type of the field.
     /// Feature `burn`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when burn does not have the data type: complex numbers and
-    /// floats with 8 bits.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if burn lacks the data type: complex numbers and 8-bit
+    /// floats.
     ///
     /// # Example
     /// ```

@@ -1,4 +1,4 @@
-//! [`BurnLoader`]: our loaders as what burn trains from.
+//! [`BurnLoader`]: makes our loaders usable for training with burn.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,46 +14,48 @@ use crate::{
     ItemLoaderBuilder, LoaderState,
 };
 
-/// A loader that burn trains from: burn's trait `DataLoader`, over an [`ItemLoader`] or a [`DataLoader`]. Feature `burn`.
+/// A loader that burn can train from: burn's trait `DataLoader`, over an [`ItemLoader`] or a [`DataLoader`]. Feature
+/// `burn`.
 ///
-/// Each `iter()` is the next epoch, from 0 on, in another order where the loader shuffles. Batches come in the order that
-/// follows from the seed, whatever the number of threads, and [`resume`](Self::resume) goes on in the middle of an epoch. A
-/// batch that can't be loaded is an error in its place, a `DatasetError` whose `source()` is the [`Error`].
+/// Each `iter()` is the next epoch, from 0 on, in a different order if the loader shuffles. The order of batches is
+/// determined by the seed, whatever the number of threads, and [`resume`](Self::resume) continues in the middle of an
+/// epoch. A batch that cannot be loaded is an error in its place, a `DatasetError` whose `source()` is the [`Error`].
 ///
-/// What burn makes of it is another loader: [`to_device`](BurnDataLoader::to_device) one of the same epochs, whose iterators
-/// and this one's are counted together; [`slice`](BurnDataLoader::slice) one of a part of the dataset, in an order of that
-/// part. Both are made by the closure that set this one up. A sampler that it names is for a dataset of one length, and the
-/// batches of a slice that ask for more are errors; [`shuffle`](ItemLoaderBuilder::shuffle) is for any. What is random about a
-/// sample follows from its index in the whole dataset, however that is sliced. `num_items` is the length of the dataset or slice;
-/// the progress of an iterator counts the samples that come.
+/// burn derives other loaders from it: [`to_device`](BurnDataLoader::to_device) returns one with the same epochs, whose
+/// iterators are counted together with this one's; [`slice`](BurnDataLoader::slice) returns one for a part of the
+/// dataset, in an order of that part. Both are created by the closure that configured this one. A sampler set in that
+/// closure is for one dataset length, and batches of a slice that request indices outside the slice are errors;
+/// [`shuffle`](ItemLoaderBuilder::shuffle) works for any length. The randomness of a sample is derived from its index
+/// in the whole dataset, however the dataset is sliced. `num_items` is the length of the dataset or slice; the progress
+/// of an iterator counts the samples received.
 pub struct BurnLoader<O> {
     make: Arc<Make<O>>,
     items: Range<usize>,
     device: Device,
-    /// What `make` made of both, or why it could not.
+    /// The epochs that `make` created, or the reason for its failure.
     epochs: Result<Box<dyn Epochs<O>>, Arc<Error>>,
-    /// How many samples come in one epoch: fewer than items where a shard or a dropped last batch leaves some out.
+    /// Number of samples in one epoch: fewer than items if a shard or a dropped last batch omits some.
     samples: usize,
     place: Arc<Mutex<Place>>,
 }
 
-/// Makes the epochs of some items of the dataset, for a device.
+/// Creates the epochs of some items of the dataset, for a device.
 type Make<O> = dyn Fn(Range<usize>, &Device) -> crate::Result<Box<dyn Epochs<O>>> + Send + Sync;
 
-/// Which epoch the next iterator is of, and where the last one is.
+/// The epoch of the next iterator, and the position of the last one.
 #[derive(Default)]
 struct Place {
     next: u64,
-    /// The next iterator goes on from here instead.
+    /// The state from which the next iterator resumes instead.
     resume: Option<LoaderState>,
-    /// How many iterators were begun, and where the last of them is.
+    /// Number of iterators started, and the position of the last of them.
     begun: u64,
     last: Option<LoaderState>,
 }
 
 impl<O: Send + 'static> BurnLoader<O> {
-    /// A loader of items: `batcher` makes batches of those of `dataset`, on the threads that fetch and for the device that the
-    /// loader is moved to. `settings` says the rest.
+    /// Returns a loader of items: `batcher` makes batches of the items of `dataset`, on the fetching threads and for
+    /// the device to which the loader is moved. `settings` configures everything else.
     ///
     /// # Errors
     /// Those of [`ItemLoaderBuilder::build`], and of the sampler.
@@ -98,8 +100,8 @@ impl<O: Send + 'static> BurnLoader<O> {
         Self::new(Arc::new(make), items, device, Arc::default())
     }
 
-    /// A loader of fields: `to_device` makes of a [`Batch`] what the model takes, on the thread that asks for it and for the
-    /// device that the loader is moved to. `settings` says the rest.
+    /// Returns a loader of fields: `to_device` converts a [`Batch`] to the model's input, on the thread that requests
+    /// it and for the device to which the loader is moved. `settings` configures everything else.
     ///
     /// # Errors
     /// Those of [`DataLoaderBuilder::build`], and of the sampler.
@@ -138,21 +140,22 @@ impl<O: Send + 'static> BurnLoader<O> {
         Self::new(Arc::new(make), items, device, Arc::default())
     }
 
-    /// The same loader, whose next iterator is of epoch `epoch`: for a training that goes on.
+    /// Returns the same loader, whose next iterator is for epoch `epoch`, for a training that continues.
     #[must_use]
     pub fn starting_at(self, epoch: u64) -> Self {
         self.place().next = epoch;
         self
     }
 
-    /// Where the iterator is that began last: here, or on a device that the loader was moved to. Nothing before the first one.
+    /// Returns the position of the iterator that started last, here or on a device to which the loader was moved; None
+    /// before the first one.
     #[must_use]
     pub fn state(&self) -> Option<LoaderState> {
         self.place().last.clone()
     }
 
-    /// Has the next iterator go on in the middle of the epoch that `state` was saved in; those after it are of the epochs after
-    /// it.
+    /// Makes the next iterator resume in the middle of the epoch in which `state` was saved; later iterators are for
+    /// later epochs.
     ///
     /// # Errors
     /// As [`DataLoader::resume`].
@@ -170,7 +173,8 @@ impl<O: Send + 'static> BurnLoader<O> {
         Ok(Self { make, items, device, epochs: Ok(epochs), samples, place })
     }
 
-    /// The same for other items or another device. burn asks for no result: what fails here, fails when it is read.
+    /// Returns the same for other items or another device. burn expects no result here, so a failure is reported when
+    /// reading.
     fn again(&self, items: Range<usize>, device: &Device, place: Arc<Mutex<Place>>) -> Arc<dyn BurnDataLoader<O>> {
         let (make, device) = (Arc::clone(&self.make), device.clone());
         Arc::new(
@@ -183,10 +187,10 @@ impl<O: Send + 'static> BurnLoader<O> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next epoch, and which iterator that is.
+    /// Starts the next epoch; also returns the number of the iterator.
     fn begin(&self, epochs: &dyn Epochs<O>) -> crate::Result<(Box<dyn Steps<O>>, u64)> {
         let mut place = self.place();
-        // Should it fail, the next iterator is of the same epoch, at the same place.
+        // If this fails, the next iterator is for the same epoch, at the same position.
         let (epoch, steps) = match &place.resume {
             Some(state) => (state.epoch(), epochs.resume(state)?),
             None => (place.next, epochs.start(place.next)?),
@@ -213,7 +217,7 @@ impl<O: Send + 'static> BurnDataLoader<O> for BurnLoader<O> {
     }
 
     fn num_items(&self) -> usize {
-        // As burn's own: who splits a loader for its devices cuts by places in the dataset.
+        // Like burn's own loaders: burn splits a loader among devices by positions in the dataset.
         self.items.len()
     }
 
@@ -230,9 +234,9 @@ impl<O: Send + 'static> BurnDataLoader<O> for BurnLoader<O> {
 
 /// One epoch of a [`BurnLoader`].
 struct Iter<'a, O> {
-    /// Or why there are none; nothing once that was said.
+    /// The steps, or the reason that there are none; None once the reason was returned.
     steps: Result<Box<dyn Steps<O>>, Option<DatasetError>>,
-    /// Which iterator of the loader it is.
+    /// The number of this iterator of the loader.
     number: u64,
     processed: usize,
     loader: &'a BurnLoader<O>,

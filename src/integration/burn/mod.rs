@@ -1,4 +1,5 @@
-//! burn: its datasets and ours for each other, its batchers as a collate, our loaders as its own, and fields as its data.
+//! burn: conversions of datasets in both directions, its batchers as a collate, our loaders as its own, and fields as
+//! its data.
 
 mod dataset;
 mod epochs;
@@ -13,8 +14,8 @@ use burn_core::tensor::Device;
 
 use crate::Result;
 
-/// burn's `batcher` as the collate of an [`ItemLoader`](crate::ItemLoader): its batches are made on `device`, by the threads
-/// that fetch. Feature `burn`.
+/// Returns burn's `batcher` as the collate of an [`ItemLoader`](crate::ItemLoader): its batches are made on `device`,
+/// by the fetching threads. Feature `burn`.
 ///
 /// # Example
 /// ```
