@@ -1,4 +1,4 @@
-//! [`LoaderState`]: what a loader needs to go on where it was left.
+//! [`LoaderState`]: the data that a loader needs to resume where it stopped.
 
 mod package_state;
 mod stream_state;
@@ -13,15 +13,15 @@ pub use self::stream_state::StreamState;
 pub(crate) use self::stream_state::{ShuffledOrder, ShuffledPlace};
 use crate::{Error, Result};
 
-/// The version of the states that this crate writes. A reader refuses a newer one.
+/// The version of the states that this crate writes. Readers reject newer versions.
 const VERSION: u32 = 1;
 
-/// Where a consumer is: the batches that it has received, not those that were fetched ahead, and how far all ranks are in
-/// the global order. Plain JSON, whose size does not grow with the dataset.
+/// A consumer's position: the batches that it has received (not those that were fetched ahead), and the progress of all
+/// ranks in the global order. It is plain JSON, whose size does not grow with the dataset.
 ///
-/// A state belongs to an order: to a dataset of this length and to this sampler. How the order is cut into batches and
-/// dealt to ranks may be another when it goes on: the next batch begins at the position where this one has ended. Every
-/// rank can go on from the state of any rank that has had as many batches.
+/// A state belongs to an order: to a dataset length and a sampler. After resuming, the order may be cut into batches
+/// and distributed to ranks differently: the next batch begins at the position where the last one ended. Every rank can
+/// resume from the state of any rank that has received the same number of batches.
 ///
 /// # Example
 /// ```
@@ -36,12 +36,12 @@ const VERSION: u32 = 1;
 pub struct LoaderState {
     version: u32,
     epoch: u64,
-    /// Every batch below this was received.
+    /// Every batch with a lower number was received.
     batches_received: u64,
-    /// Batches beyond it that were received too, out of turn.
+    /// Later batches that were also received, out of order.
     received_ahead: BTreeSet<u64>,
-    /// Where the ranks are in the global order when each has had the batches below `batches_received`. Each of them covers
-    /// at least one position.
+    /// The position of the ranks in the global order after each has received the batches below `batches_received`. Each
+    /// batch covers at least one position.
     position: usize,
     #[serde(flatten)]
     fingerprint: Fingerprint,
@@ -49,15 +49,15 @@ pub struct LoaderState {
     cut: Cut,
 }
 
-/// The part of a state that every version has.
+/// The fields that all versions of a state share.
 #[derive(Deserialize)]
 struct Version {
     version: u32,
-    /// The Python package's states alone have one by this name.
+    /// Present only in states of the Python package.
     fingerprint: Option<IgnoredAny>,
-    /// The crate's states of loaders alone have one.
+    /// Present only in the crate's loader states.
     sampler: Option<IgnoredAny>,
-    /// States of passes over streams alone have one.
+    /// Present only in states of passes over streams.
     part: Option<IgnoredAny>,
 }
 
@@ -67,18 +67,18 @@ impl Version {
     }
 }
 
-/// What shapes the order of an epoch: a state goes on only where all of it is the same.
+/// The properties that determine an epoch's order: a state can be resumed only if all of them are the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fingerprint {
     pub(crate) dataset_len: usize,
-    /// What the sampler says of itself.
+    /// The sampler's identity.
     pub(crate) sampler: String,
 }
 
-/// What the numbers of batches beyond a position depend on.
+/// The settings that batch numbers beyond a position depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cut {
-    /// Nothing where the sampler makes the batches. A state says so, and does not leave it out.
+    /// None if the sampler makes the batches. The key must be present in a state, even if its value is null.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) batch_size: Option<usize>,
     pub(crate) rank: usize,
@@ -89,7 +89,7 @@ fn unreadable(error: serde_json::Error) -> Error {
     Error::State { reason: error.to_string() }
 }
 
-/// Reads of a state what comes first: what a newer version has beside it is not known here, and refused.
+/// Reads the version first: a newer version may have unknown keys, and is rejected.
 fn read_version(json: &str) -> Result<Version> {
     let read: Version = serde_json::from_str(json).map_err(unreadable)?;
     check_version(read.version)?;
@@ -105,48 +105,49 @@ fn check_version(version: u32) -> Result<()> {
 }
 
 impl LoaderState {
-    /// The state at the start of `epoch`.
+    /// Returns the state at the start of `epoch`.
     pub(crate) fn start(epoch: u64, fingerprint: Fingerprint, cut: Cut) -> Self {
         let received_ahead = BTreeSet::new();
         Self { version: VERSION, epoch, batches_received: 0, received_ahead, position: 0, fingerprint, cut }
     }
 
-    /// The epoch, counted from 0.
+    /// Returns the epoch, counted from 0.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// How many batches of the epoch the consumer has received.
+    /// Returns how many batches of the epoch the consumer has received.
     #[must_use]
     pub fn batches_received(&self) -> u64 {
         self.batches_received + self.received_ahead.len() as u64
     }
 
-    /// Whether the consumer has received batch `batch_in_epoch`.
+    /// True if the consumer has received batch `batch_in_epoch`.
     #[must_use]
     pub fn has_received(&self, batch_in_epoch: u64) -> bool {
         batch_in_epoch < self.batches_received || self.received_ahead.contains(&batch_in_epoch)
     }
 
-    /// How far all ranks together are in the global order of the epoch, but for batches that came out of turn: in samples;
-    /// in batches, where a [`BatchingSampler`](crate::BatchingSampler) makes those.
+    /// Returns the progress of all ranks in the global order of the epoch, not counting batches that came out of order:
+    /// in samples, or in batches if a [`BatchingSampler`](crate::BatchingSampler) makes them.
     #[must_use]
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// The first batch that the consumer has not received.
+    /// Returns the first batch that the consumer has not received.
     pub(crate) fn first_missing(&self) -> u64 {
         self.batches_received
     }
 
-    /// How many of the batches from `first` to before `end` the consumer has received out of turn.
+    /// Returns how many of the batches in `first..end` the consumer has received out of order.
     pub(crate) fn received_between(&self, first: u64, end: u64) -> usize {
         self.received_ahead.range(first..end).count()
     }
 
-    /// Takes note that the consumer has this batch. `position_at` says where the ranks are before any batch.
+    /// Records that the consumer has received this batch. `position_at` returns the position of the ranks before any
+    /// batch.
     pub(crate) fn receive(&mut self, batch_in_epoch: u64, position_at: impl Fn(u64) -> usize) {
         self.received_ahead.insert(batch_in_epoch);
         while self.received_ahead.remove(&self.batches_received) {
@@ -155,17 +156,18 @@ impl LoaderState {
         self.position = position_at(self.batches_received);
     }
 
-    /// The state as JSON.
+    /// Returns the state as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers and words can always be written")
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote, or the JSON of `DataLoader.state_dict()` of the Python package: of a loader
-    /// over a map-style dataset whose order follows from seeds. That package's `load_state_dict` reads states of the crate.
+    /// Reads the output of [`to_json`](Self::to_json), or the JSON of the Python package's `DataLoader.state_dict()`
+    /// for a loader over a map-style dataset whose order is determined by seeds. That package's `load_state_dict` also
+    /// reads states of this crate.
     ///
     /// # Errors
-    /// [`Error::State`] when it is not such a state, or one of a newer version of this crate.
+    /// [`Error::State`] if it is not such a state, or was written by a newer version of this crate.
     pub fn from_json(json: &str) -> Result<Self> {
         let version = read_version(json)?;
         if version.part.is_some() {
@@ -177,13 +179,13 @@ impl LoaderState {
             Some(_) => serde_json::from_str::<PackageState>(json).map_err(unreadable)?.into_state()?,
         };
         let (received, position) = (state.batches_received, state.position);
-        // Each batch counts once: what was received out of turn lies beyond what was received in turn.
+        // Each batch counts once: batches received out of order must be beyond those received in order.
         if state.received_ahead.first().is_some_and(|&ahead| ahead <= received) {
             let reason =
                 format!("received_ahead begins at or below batches_received={received}: it was changed by hand");
             return Err(Error::State { reason });
         }
-        // So numbers of batches never overflow: there are no more of them than positions.
+        // Batch numbers therefore never overflow: there are at most as many batches as positions.
         if received > position as u64 {
             let reason =
                 format!("batches_received={received} is more than position={position}: it was changed by hand");
@@ -192,7 +194,7 @@ impl LoaderState {
         Ok(state)
     }
 
-    /// This state, as a loader with this order goes on from it in its own batches.
+    /// Returns this state adapted to the batches of a loader with the same order.
     pub(crate) fn go_on(&self, loader: &Fingerprint, cut: Cut) -> Result<Self> {
         let saved = &self.fingerprint;
         let mut differences = Vec::new();
@@ -203,7 +205,7 @@ impl LoaderState {
             differences.push(format!("the sampler {}, here {}", saved.sampler, loader.sampler));
         }
         if self.cut.batch_size.is_some() != cut.batch_size.is_some() {
-            // Its positions count something else.
+            // The other state's positions count a different unit.
             let maker =
                 |cut: Cut| if cut.batch_size.is_some() { "an order of samples" } else { "the sampler's batches" };
             differences.push(format!("{}, here {}", maker(self.cut), maker(cut)));

@@ -1,4 +1,4 @@
-//! States of the Python package, as far as a loader of the crate can go on from them.
+//! States of the Python package, as far as a loader of this crate can resume from them.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,11 +8,11 @@ use serde::Deserialize;
 use super::{Cut, Fingerprint, LoaderState, VERSION};
 use crate::{Error, Result};
 
-/// So many batches are never ahead of one that is slow. A damaged state may say anything.
+/// Maximum number of batches received ahead of a slow one. A damaged state may contain any number.
 const MOST_AHEAD: u64 = 1 << 24;
 
-/// What `DataLoader.state_dict` of the Python package says that matters here. The rest is of workers, generators and objects
-/// of Python's.
+/// The relevant parts of the Python package's `DataLoader.state_dict`. The rest is about workers, generators, and
+/// Python objects.
 #[derive(Deserialize)]
 pub(super) struct PackageState {
     fingerprint: PackageFingerprint,
@@ -20,7 +20,7 @@ pub(super) struct PackageState {
     batches_received: u64,
     received_ahead: Vec<Numbers>,
     position: usize,
-    /// Batch size and number of ranks, where batches beyond the position were received.
+    /// Batch size and number of ranks, if batches beyond the position were received.
     layout: Option<(Option<usize>, usize)>,
     left_out: LeftOut,
 }
@@ -29,7 +29,7 @@ pub(super) struct PackageState {
 struct PackageFingerprint {
     kind: String,
     dataset_len: Option<usize>,
-    /// What the order says of itself; nothing where it was drawn, or is a sampler's of Python's.
+    /// The identity of the order; None if it was drawn, or comes from a Python sampler.
     order: Option<String>,
 }
 
@@ -39,7 +39,7 @@ struct LeftOut {
     samples: Vec<(u64, u64)>,
 }
 
-/// From the first to before the second; older states have the numbers themselves.
+/// A half-open range of numbers; older states contain the numbers themselves.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Numbers {
@@ -57,7 +57,7 @@ impl Numbers {
 }
 
 impl PackageState {
-    /// The same place as a state of the crate's.
+    /// Returns the same position as a state of this crate.
     pub(super) fn into_state(self) -> Result<LoaderState> {
         let refuse = |reason: &str| {
             let reason = format!("it is of the Python package, and {reason}");
@@ -83,7 +83,7 @@ impl PackageState {
             );
         }
         let received_ahead: BTreeSet<u64> = self.received_ahead.iter().flat_map(Numbers::range).collect();
-        // A sampler that makes the batches says so by its name.
+        // A sampler that makes batches is recognized by its name.
         let makes_batches = sampler.split('(').next().is_some_and(|name| name.ends_with("BatchSampler"));
         let batch_size = if makes_batches { None } else { batch_size.or(Some(1)) };
         Ok(LoaderState {

@@ -1,4 +1,4 @@
-//! [`StreamState`]: what a pass over a stream needs to go on where it was left.
+//! [`StreamState`]: the data that a pass over a stream needs to resume where it stopped.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,8 +10,9 @@ use crate::dataset::{StreamPart, StreamPosition};
 use crate::sampler::BufferBound;
 use crate::{Error, Result};
 
-/// Where a consumer of [`StreamBatches`](crate::StreamBatches) is: behind the batches that came, not behind what was read ahead.
-/// Plain JSON, whose size does not grow with the stream; of a shuffled one it has a number for each sample that the buffer holds.
+/// The position of a consumer of [`StreamBatches`](crate::StreamBatches): after the batches that it received, not after
+/// everything that was read ahead. It is plain JSON, whose size does not grow with the stream; for a shuffled stream it
+/// contains one number for each sample in the buffer.
 ///
 /// # Example
 /// ```
@@ -33,20 +34,20 @@ use crate::{Error, Result};
 #[serde(try_from = "Saved", into = "Saved")]
 pub struct StreamState(Saved);
 
-/// What is in it, not yet checked.
+/// The contents, before validation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Saved {
     version: u32,
-    /// Whose samples are counted.
+    /// The part whose samples are counted.
     part: StreamPart,
-    /// Behind the samples that came; where they are shuffled, at or before the oldest sample that is held.
+    /// The position after the samples received; if they are shuffled, at or before the oldest held sample.
     position: StreamPosition,
-    /// `null` where they are not. It has to be there, so that a key that was lost is an error.
+    /// `null` if samples are not shuffled. The key must be present, so that a lost key is an error.
     #[serde(deserialize_with = "Option::deserialize")]
     shuffled: Option<ShuffledPlace>,
 }
 
-/// What shapes the order of a shuffled part.
+/// The properties that determine the order of a shuffled part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ShuffledOrder {
     pub(crate) bound: BufferBound,
@@ -54,18 +55,18 @@ pub(crate) struct ShuffledOrder {
     pub(crate) epoch: u64,
 }
 
-/// Which samples of a part were read and did not come yet.
+/// Which samples of a part were read and not yielded yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ShuffledPlace {
     #[serde(flatten)]
     pub(crate) order: ShuffledOrder,
-    /// How many samples had been read at the position.
+    /// Number of samples that had been read at the position.
     pub(crate) since: u64,
-    /// How many were read when this was saved.
+    /// Number of samples that had been read when this was saved.
     pub(crate) read: u64,
-    /// Those of them that are held, by slot, as they were counted when they were read.
+    /// The ordinals of the held samples, by slot, counted in reading order.
     pub(crate) held: Vec<u64>,
-    /// Whether the stream had ended behind them.
+    /// True if the stream had ended after them.
     pub(crate) has_ended: bool,
 }
 
@@ -74,16 +75,16 @@ impl StreamState {
         Self(Saved { version: VERSION, part, position, shuffled })
     }
 
-    /// The state as JSON.
+    /// Returns the state as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers and words can always be written")
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote.
+    /// Reads the output of [`to_json`](Self::to_json).
     ///
     /// # Errors
-    /// [`Error::State`] when it is not such a state, or one of a newer version of this crate.
+    /// [`Error::State`] if it is not such a state, or was written by a newer version of this crate.
     pub fn from_json(json: &str) -> Result<Self> {
         if read_version(json)?.is_of_loader() {
             let reason = "it is the state of a loader: read it with LoaderState".to_owned();
@@ -92,18 +93,18 @@ impl StreamState {
         serde_json::from_str::<Saved>(json).map_err(unreadable)?.try_into()
     }
 
-    /// Where reading begins.
+    /// Returns the position where reading starts.
     pub(crate) fn position(&self) -> StreamPosition {
         self.0.position
     }
 
-    /// What is to be held again; nothing where it is not shuffled.
+    /// Returns the samples to hold again, or None if the pass is not shuffled.
     pub(crate) fn shuffled(&self) -> Option<&ShuffledPlace> {
         self.0.shuffled.as_ref()
     }
 
     /// # Errors
-    /// [`Error::State`] when it is not one of this part in this order: its numbers would be those of other samples.
+    /// [`Error::State`] if it is not for this part in this order: its numbers would refer to other samples.
     pub(crate) fn check(&self, part: &StreamPart, order: Option<ShuffledOrder>) -> Result<()> {
         let mut differences = Vec::new();
         if self.0.part != *part {
@@ -128,7 +129,7 @@ impl TryFrom<Saved> for StreamState {
 
     fn try_from(saved: Saved) -> Result<Self> {
         check_version(saved.version)?;
-        // So that what is counted from there on never overflows.
+        // Ensures that counting from there never overflows.
         let read = saved.shuffled.as_ref().map_or(0, |place| place.read);
         if let Some(many) = [read, saved.position.ordinal].into_iter().find(|&samples| samples > i64::MAX as u64) {
             let reason = format!("no stream has {many} samples: it was changed by hand");
