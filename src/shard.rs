@@ -2,10 +2,10 @@
 
 use crate::error::{Error, Result};
 
-/// The part of every epoch that the training process `rank` of `world_size` owns.
+/// The part of every epoch that training process `rank` of `world_size` owns.
 ///
-/// Position p of the global order goes to rank p % `world_size`, as in torch's `DistributedSampler`, so the ranks
-/// together read the order from front to back. Pure arithmetic: nothing is stored and nothing is sent between ranks.
+/// Position p of the global order belongs to rank p % `world_size`, as in torch's `DistributedSampler`, so the ranks
+/// together read the order from front to back. It is computed: nothing is stored and nothing is sent between ranks.
 ///
 /// # Example
 /// ```
@@ -25,30 +25,30 @@ pub struct Shard {
     world_size: usize,
 }
 
-/// What happens at the end of an epoch whose length is no multiple of the number of ranks. Every rank gets the same
-/// number of positions in any case: a rank with one batch less would leave the others waiting for ever.
+/// How to treat the end of an epoch whose length is not a multiple of the number of ranks. Every rank gets the same
+/// number of positions in any case: a rank with one batch less would leave the others waiting forever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Remainder {
-    /// The order starts again from its first position until every rank has equally many.
+    /// The order restarts from its first position until every rank has the same number.
     #[default]
     Pad,
     /// The last positions belong to no rank.
     Drop,
-    /// As [`Remainder::Pad`], and what was added is told apart: for evaluation, where each sample must count once.
+    /// Like [`Remainder::Pad`], but added positions are marked: for evaluation, where each sample must count once.
     Exact,
 }
 
-/// A position of the global order, as a rank owns it.
+/// A position of the global order, as seen by a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShardPosition {
     /// This rank reads the position as part of the epoch.
     Own(usize),
-    /// This rank reads the position only to have as many as the others ([`Remainder::Exact`]).
+    /// This rank reads the position only to have as many as the other ranks ([`Remainder::Exact`]).
     Padding(usize),
 }
 
 impl ShardPosition {
-    /// The position in the global order, whichever kind it is.
+    /// Returns the position in the global order, for either variant.
     pub fn position(self) -> usize {
         match self {
             ShardPosition::Own(position) | ShardPosition::Padding(position) => position,
@@ -57,10 +57,10 @@ impl ShardPosition {
 }
 
 impl Shard {
-    /// The shard of `rank` among `world_size` ranks.
+    /// Returns the shard of `rank` among `world_size` ranks.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when `rank` is not below `world_size`.
+    /// [`Error::InvalidArgument`] if `rank` is not below `world_size`.
     pub fn new(rank: usize, world_size: usize) -> Result<Self> {
         if rank >= world_size {
             return Err(Error::InvalidArgument {
@@ -74,22 +74,23 @@ impl Shard {
         Ok(Shard { rank, world_size })
     }
 
-    /// The whole epoch: the only shard of a world of one.
+    /// Returns the whole epoch: the only shard of a world of one.
     pub const fn whole() -> Self {
         Shard { rank: 0, world_size: 1 }
     }
 
-    /// Which training process this is, from 0.
+    /// Returns the number of this training process, from 0.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many training processes there are, at least 1.
+    /// Returns the number of training processes, at least 1.
     pub fn world_size(&self) -> usize {
         self.world_size
     }
 
-    /// How many positions of an epoch of `len` this rank owns, padding included: the same number for every rank.
+    /// Returns how many positions of an epoch of `len` this rank owns, including padding: the same number for every
+    /// rank.
     pub fn len_of(&self, len: usize, remainder: Remainder) -> usize {
         match remainder {
             Remainder::Drop => len / self.world_size,
@@ -97,14 +98,15 @@ impl Shard {
         }
     }
 
-    /// The place in the global order of this rank's position `local`; `None` from [`len_of`](Self::len_of) on.
+    /// Returns the position in the global order of this rank's position `local`; `None` from [`len_of`](Self::len_of)
+    /// on.
     ///
-    /// In a world larger than `len` a pad wraps around more than once.
+    /// In a world larger than `len`, padding wraps around more than once.
     pub fn position_at(&self, local: usize, len: usize, remainder: Remainder) -> Option<ShardPosition> {
         if local >= self.len_of(len, remainder) {
             return None;
         }
-        // Only the last position of a rank can be past the end, and there alone the sum may need a 65th bit.
+        // Only the last position of a rank can be past the end, and only there the sum may need a 65th bit.
         let position = local as u128 * self.world_size as u128 + self.rank as u128;
         if position < len as u128 {
             return Some(ShardPosition::Own(position as usize));
