@@ -1,10 +1,10 @@
-//! [`below`]: a number of a range, from 64 random bits.
+//! [`below`]: a number in a range, from 64 random bits.
 
-/// A number below `range` from 64 random bits, and what is left of the bits: where in the number's share of them, as a
-/// fraction of 2^64. With a range of 0 the number is 0.
+/// Returns a number below `range` from 64 random bits, and the remaining randomness: the position within the number's
+/// share of the bits, as a fraction of 2^64. With a range of 0 the number is 0.
 ///
-/// The high word of the product, whose bias of `range` / 2^64 is beyond measuring, where a remainder would need a
-/// division (Lemire, "Fast random integer generation in an interval", ACM TOMACS 29, 2019).
+/// The number is the high word of the product. Its bias of `range` / 2^64 is too small to measure, and a remainder
+/// would need a division (Lemire, "Fast random integer generation in an interval", ACM TOMACS 29, 2019).
 #[inline]
 pub(crate) fn below(range: u64, word: u64) -> (u64, u64) {
     let product = u128::from(word) * u128::from(range);

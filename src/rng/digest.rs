@@ -2,15 +2,16 @@
 
 use super::key_stream::{GOLDEN, mix};
 
-/// 64 bits that change, as good as surely, when one of the words does or when two change places: what tells one list of
-/// weights from another in a state. It is no protection against somebody who wants two lists to look alike.
-///
-/// Values never change between versions. A sum of mixed words, so that the words are mixed side by side and not one
+/// Returns 64 bits that almost certainly change when a word changes or two words trade places: they distinguish lists
+/// (of weights, for example) in a state. They give no protection against someone who constructs two lists with the same
+/// digest.
+/// Values never change between versions. The digest is a sum of mixed words, so that the words are mixed in parallel
+/// instead of one after another.
 /// behind the other.
 pub(crate) fn digest(words: impl IntoIterator<Item = u64>) -> u64 {
     let (sum, place) = words.into_iter().fold((0_u64, 0_u64), |(sum, place), word| {
         (sum.wrapping_add(mix(word.wrapping_add(place))), place.wrapping_add(GOLDEN))
     });
-    // The place behind the last word, so that zeros at the end count.
+    // Include the number of words, so that trailing zeros count.
     mix(sum ^ mix(place))
 }
