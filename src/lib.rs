@@ -8,11 +8,11 @@
 //! ```
 //!
 //! One rule: **order is a pure function of (seed, epoch, position); state is the position that the consumer has
-//! reached.** What will be read is known in advance, so everything else is prefetching.
+//! reached.** Everything that will be read is known in advance, so the rest is prefetching.
 //!
-//! The principal types are [`Dataset`] (what can be read), [`Sampler`] (which index comes next), [`EpochPlan`] (which
-//! batches of that are this rank's, by arithmetic), [`Collate`] (how samples become a batch) and [`DataLoader`], which
-//! wires them to threads and memory:
+//! The principal types are [`Dataset`] (the data to read), [`Sampler`] (which index comes next), [`EpochPlan`] (which
+//! batches are this rank's), [`Collate`] (how samples become a batch), and [`DataLoader`], which connects them to
+//! threads and memory:
 //!
 //! ```
 //! use sluicegate::{DataLoader, DatasetExt, InMemory};
@@ -32,23 +32,26 @@
 //! # Ok::<(), sluicegate::Error>(())
 //! ```
 //!
-//! Who wants no fields has [`ItemDataset`] and [`ItemLoader`]: items of any type, a closure as collate, and the rest the same. What
-//! makes datasets of others (`map`, `filter`, `shuffle`, ...) is in [`DatasetExt`], [`ItemDatasetExt`] and [`IterableDatasetExt`].
+//! For samples without fields, use [`ItemDataset`] and [`ItemLoader`]: items of any type, with a closure as collate;
+//! everything else is the same. The methods that derive datasets from others (`map`, `filter`, `shuffle`, ...) are in
+//! [`DatasetExt`], [`ItemDatasetExt`], and [`IterableDatasetExt`].
 //!
 //! # Layout
-//! A module per stage, one file per noun: `error`, `sample`, `rng`, `shard` and `local_path` are known to all; `memory`, `dataset`,
-//! `transform`, `collate` and `sampler` stand on them and do not know each other (but for a dataset's arrays, which lie in
-//! segments, the decoder of JPEG and vectors); `adaptor`, which makes datasets of others, and `pipeline` stand on those,
-//! `state` and `loader` on top, and `integration`, a file for each library that batches are handed to, on those. What of an
-//! order is this rank's, and in which batches, is said by a plan of `sampler`, by the arithmetic of `shard`. `memory` alone has
-//! `unsafe`, and says in its README why it is sound. With the feature `python`, `python` wraps all this as the extension
-//! module of the Python package (and its `memory.rs` has what is unsafe of that).
+//! There is one module per stage, with one file per noun. All modules may use `error`, `sample`, `rng`, `shard`, and
+//! `local_path`. `memory`, `dataset`, `transform`, `collate`, and `sampler` build on them and do not depend on each
+//! other (except for a dataset's arrays, which are in segments, the JPEG decoder, and vectors). `adaptor`, which
+//! derives datasets from others, and `pipeline` build on those. `state` and `loader` come next, and `integration`, with
+//! one file per library that batches are passed to, is on top. A plan of `sampler` determines which part of an order is
+//! this rank's, and in which batches, using the arithmetic of `shard`. Only `memory` contains `unsafe` code; its README
+//! explains why it is sound. With the feature `python`, the module `python` wraps all this as the extension module of
+//! the Python package (its `memory.rs` contains the unsafe code for that).
 //!
 //! # Features
-//! None is on by default. `image`: decoding and transforms. `arrow` and `parquet`: their files; with `arrow` record batches, too,
-//! in and out. `ndarray`, `candle` and `burn`: batches and datasets as theirs (burn's datasets and loaders both ways). The crate
-//! needs Rust 1.88; what burn 0.22 depends on needs 1.95, with which candle 0.11 is tested, too. `futures`: an epoch as a `Stream`. `python`: the extension
-//! module. `burn-flex` is burn with its backend on the CPU, for the example and the tests.
+//! No feature is enabled by default. `image`: decoding and transforms. `arrow` and `parquet`: files in these formats;
+//! with `arrow` also record batches in both directions. `ndarray`, `candle`, and `burn`: conversion to and from their
+//! batches and datasets (burn's datasets and loaders in both directions). The crate needs Rust 1.88; the dependencies
+//! of burn 0.22 need 1.95, which is also the version that candle 0.11 is tested with. `futures`: an epoch as a
+//! `Stream`. `python`: the extension module. `burn-flex` is burn with its CPU backend, for the example and the tests.
 
 /// The Rust examples of the documentation, which run as doctests too.
 #[cfg(doctest)]
