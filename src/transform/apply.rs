@@ -1,4 +1,4 @@
-//! [`Operation::apply`]: pixels, a step further.
+//! [`Operation::apply`]: applies a step to pixels.
 
 use super::level::Level;
 use super::picture::{AnyPicture, Picture};
@@ -14,10 +14,10 @@ use crate::DType;
 use crate::memory::Region;
 
 impl Operation {
-    /// The picture after this step, with the values that torchvision's function makes of such a tensor.
+    /// Returns the picture after this step, with the values of torchvision's function for the same tensor.
     ///
     /// # Errors
-    /// In words, why it can't be done to such a picture: where torchvision raises.
+    /// A text that says why it cannot be applied to such a picture, where torchvision raises.
     ///
     /// # Example
     /// ```
@@ -92,7 +92,7 @@ impl Operation {
         Ok(picture)
     }
 
-    /// What is written once for bytes and floats.
+    /// Applies operations that are written once for bytes and floats.
     fn apply_to_levels<T: Level>(&self, mut picture: Picture<T>) -> Result<Picture<T>, Reason> {
         match self {
             Self::Brightness { factor } => brightness::adjust(&mut picture, *factor)?,

@@ -1,10 +1,10 @@
-//! [`BoxFormat`]: which four numbers a box is.
+//! [`BoxFormat`]: the meaning of a box's four numbers.
 
 use serde::{Deserialize, Serialize};
 
 use super::Coordinates;
 
-/// Which four numbers a box is, by the names that `torchvision.tv_tensors` has.
+/// The meaning of a box's four numbers, with the names of `torchvision.tv_tensors`.
 ///
 /// # Example
 /// ```
@@ -25,7 +25,7 @@ pub enum BoxFormat {
     /// Left, top, width, height.
     #[serde(rename = "XYWH")]
     CornerAndSize,
-    /// The middle, width, height.
+    /// Center, width, height.
     #[serde(rename = "CXCYWH")]
     CenterAndSize,
 }
@@ -47,7 +47,7 @@ impl std::str::FromStr for BoxFormat {
 }
 
 impl BoxFormat {
-    /// The name that `torchvision.tv_tensors` has for it.
+    /// Returns its name in `torchvision.tv_tensors`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,8 +57,8 @@ impl BoxFormat {
         }
     }
 
-    /// The box with these numbers in the format `into`, by the arithmetic of torchvision's `convert_bounding_box_format` for
-    /// numbers of this kind.
+    /// Converts a box with these numbers to the format `into`, with the arithmetic of torchvision's
+    /// `convert_bounding_box_format` for numbers of this type.
     #[must_use]
     pub fn convert(self, into: Self, numbers: [f64; 4], coordinates: Coordinates) -> [f64; 4] {
         use BoxFormat::{CenterAndSize, CornerAndSize, Corners};
@@ -69,7 +69,7 @@ impl BoxFormat {
                 let half = |length: f64| coordinates.half(length);
                 [coordinates.round(x + half(width)), coordinates.round(y + half(height)), width, height]
             }
-            // Through corners, in torchvision either that way or to the same values.
+            // Converts through corners, which torchvision either does too, or which gives the same values.
             (CenterAndSize, CornerAndSize) if coordinates == Coordinates::Whole => {
                 Corners.convert(into, self.convert(Corners, numbers, coordinates), coordinates)
             }
@@ -83,7 +83,7 @@ impl BoxFormat {
             }
             (CenterAndSize, Corners) => {
                 let [x, y, width, height] = numbers;
-                // Of integers in floats, and cut to integers in the end.
+                // Integers are converted to floats, and truncated to integers at the end.
                 let floats = coordinates.as_floats();
                 let [left, top] = [floats.round(x - width / 2.0), floats.round(y - height / 2.0)];
                 let corners = [left, top, floats.round(width + left), floats.round(height + top)];

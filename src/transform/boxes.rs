@@ -1,4 +1,4 @@
-//! [`Boxes`]: rectangles around what is seen, which move with the pixels.
+//! [`Boxes`]: bounding boxes, which move with the pixels.
 
 use super::box_format::BoxFormat;
 use super::geometry::from_middle;
@@ -6,14 +6,14 @@ use super::perspective::{Perspective, inverse};
 use super::pixels::affine_matrix::frame;
 use super::{Coordinates, Frame, Operation, PaddingMode, Reason, pillow};
 
-/// What becomes of boxes that reach past the image.
+/// How to treat boxes that extend past the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clamping {
-    /// They end where it ends, after each step that moves edges into view or out of it. Torchvision's "soft" and "hard" are
-    /// both this for upright boxes.
+    /// Cut them off at its edges, after each step that moves edges into or out of view. For upright boxes,
+    /// torchvision's "soft" and "hard" are both equivalent to this.
     #[default]
     Canvas,
-    /// Nothing.
+    /// Leave them unchanged.
     Off,
 }
 
@@ -31,27 +31,29 @@ pub enum Clamping {
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Boxes {
-    /// The numbers of each box, in pixels.
+    /// The four numbers of each box, in pixels.
     pub numbers: Vec<[f64; 4]>,
-    /// Which four numbers they are.
+    /// The meaning of the four numbers.
     pub format: BoxFormat,
     /// The height of the image, in pixels.
     pub height: usize,
     /// The width of the image, in pixels.
     pub width: usize,
-    /// What the numbers are.
+    /// The type of the numbers.
     pub coordinates: Coordinates,
-    /// What becomes of boxes that reach past the image.
+    /// How to treat boxes that extend past the image.
     pub clamping: Clamping,
-    /// The indices of the boxes that are left, once some may have been dropped.
+    /// The indices of the remaining boxes, once some may have been dropped.
     pub rows: Option<Vec<usize>>,
 }
 
 impl Operation {
-    /// Moves the boxes as this step moves pixels, as torchvision's functions do for boxes in their format; colours leave them.
+    /// Moves the boxes as this step moves pixels, like torchvision's functions for boxes in their format; color
+    /// operations do not change them.
     ///
     /// # Errors
-    /// In words, where torchvision raises: padding by a mirror. Also if it was drawn for another number of boxes.
+    /// A text, where torchvision raises: for padding with a reflection, and also if the step was drawn for another
+    /// number of boxes.
     pub fn apply_to_boxes(&self, boxes: &mut Boxes) -> Result<(), Reason> {
         let (height, width) = (boxes.height, boxes.width);
         match self {
@@ -88,7 +90,7 @@ impl Operation {
         Ok(())
     }
 
-    /// The upright boxes around the turned ones.
+    /// Replaces the boxes with the upright boxes around the rotated ones.
     fn turn(&self, boxes: &mut Boxes) -> Result<(), Reason> {
         let Some((motion, center)) = self.motion() else { return Ok(()) };
         motion.check()?;
@@ -103,7 +105,8 @@ impl Operation {
         if matches!(self, Self::Rotate { frame: Frame::Expanded, .. }) {
             let [left, top, ..] = around([0.0, 0.0, width as f64, height as f64]);
             shift = [left, top];
-            // About the corner: for some angles this is a pixel more or less than the image has, in torchvision as well.
+            // About the corner: for some angles the result is one pixel larger or smaller than the image, as in
+            // torchvision.
             [boxes.height, boxes.width] = frame(&motion.backward(center), height, width);
         }
         let [across, down] = shift;
@@ -117,7 +120,7 @@ impl Operation {
     }
 }
 
-/// The upright box around where the corners of one are seen.
+/// Returns the upright box around the transformed corners of a box.
 fn around([left, top, right, bottom]: [f64; 4], seen: impl Fn([f64; 2]) -> [f64; 2]) -> [f64; 4] {
     let places = [[left, top], [right, top], [right, bottom], [left, bottom]].map(seen);
     let least = |axis: usize| places.iter().map(|place| place[axis]).fold(f64::INFINITY, f64::min);
@@ -126,7 +129,7 @@ fn around([left, top, right, bottom]: [f64; 4], seen: impl Fn([f64; 2]) -> [f64;
 }
 
 impl Clamping {
-    /// Corners within an image of this width and height.
+    /// Clamps corners to an image of this width and height.
     fn clamp(self, [left, top, right, bottom]: [f64; 4], [width, height]: [f64; 2]) -> [f64; 4] {
         match self {
             Self::Off => [left, top, right, bottom],
@@ -138,7 +141,7 @@ impl Clamping {
 }
 
 impl Boxes {
-    /// The upright boxes around those that are seen in a perspective.
+    /// Replaces the boxes with the upright boxes around their perspective images.
     fn project(&mut self, [a, b, c, d, e, f, g, h]: Perspective) {
         let (format, clamping, size) = (self.format, self.clamping, [self.width as f64, self.height as f64]);
         self.each(|numbers, coordinates| {
@@ -166,7 +169,7 @@ impl Boxes {
         );
     }
 
-    /// Swaps left and right (`axis` 0) or top and bottom (1) of an image of that length.
+    /// Swaps left and right (`axis` 0) or top and bottom (1) in an image of that length.
     fn flip(&mut self, length: f64, axis: usize) {
         let format = self.format;
         self.each(|mut numbers, coordinates| {
@@ -215,11 +218,11 @@ impl Boxes {
         Ok(())
     }
 
-    /// Drops boxes that are too small, or reach past the image, by the arithmetic of torch in the type of their numbers.
+    /// Drops boxes that are too small, or extend past the image, with torch's arithmetic in the type of their numbers.
     fn sanitize(&mut self, min_size: f64, min_area: f64) {
         let (height, width) = (self.height as f64, self.width as f64);
         let (format, coordinates) = (self.format, self.coordinates);
-        // Torch compares numbers of 32 bits with a limit of 32 bits.
+        // Torch compares 32-bit numbers with a 32-bit limit.
         let [min_size, min_area] = [min_size, min_area].map(|limit| coordinates.as_floats().round(limit));
         let is_kept = |numbers: &[f64; 4]| {
             let [left, top, right, bottom] = format.convert(BoxFormat::Corners, *numbers, coordinates);

@@ -1,4 +1,4 @@
-//! [`Canvas`]: an image on its way through operations, of which as little is done as can be.
+//! [`Canvas`]: an image to which operations are applied lazily.
 
 use super::Reason;
 use super::cut::{Cut, Flips};
@@ -13,27 +13,27 @@ use super::resize::{self, Part};
 use super::scratch;
 use crate::memory::Region;
 
-/// Whether a JPEG that is made smaller may be decoded to fewer pixels than it has.
+/// Determines if a JPEG that is made smaller may be decoded to fewer pixels than it has.
 ///
-/// Blocks of 8 pixels are then decoded to 4, 2 or 1, whatever still covers the size that is asked for: less work, and values
-/// that differ by less than two grey levels in the mean.
+/// Blocks of 8 pixels are then decoded to 4, 2, or 1, the smallest size that still covers the requested one: this is
+/// less work, and values differ by less than two gray levels on average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JpegScale {
-    /// It may.
+    /// Decode to fewer pixels.
     #[default]
     Least,
-    /// It may not: the values are those of the image that is decoded as a whole.
+    /// Decode all pixels: the values are those of the whole image.
     Full,
 }
 
-/// An image on its way through operations. Crops, flips and what is done to each value alone are put off: pixels outside of a
-/// crop are never decoded, and the rest is done while the result is written.
+/// An image to which operations are applied lazily. Crops, flips, and operations on single values are deferred: pixels
+/// outside a crop are never decoded, and the rest is done while the result is written.
 pub(super) struct Canvas<'a> {
     source: Source<'a>,
-    /// What of the source is meant; crops and flips are in terms of it.
+    /// The selected part of the source, to which crops and flips are relative.
     part: Region,
     flips: Flips,
-    /// What is done to the values of bytes, put off: each has 256 of them.
+    /// Deferred operations on byte values, of which there are only 256.
     levels: Vec<Operation>,
     scale: JpegScale,
 }
@@ -55,8 +55,8 @@ impl<'a> Canvas<'a> {
         Self { source, part, flips: Flips::default(), levels: Vec::new(), scale: JpegScale::Full }
     }
 
-    /// Does `operations` one after the other. Of an image that is cut after it was resized as Pillow does it, only what is left
-    /// is computed.
+    /// Applies `operations` in order. If an image is cropped after a resize in Pillow's way, only the remaining part is
+    /// computed.
     pub(super) fn apply_all(&mut self, operations: Vec<Operation>) -> Result<(), Reason> {
         let mut operations = operations.into_iter().peekable();
         while let Some(operation) = operations.next() {
@@ -111,7 +111,7 @@ impl<'a> Canvas<'a> {
         Ok(())
     }
 
-    /// The region of the source that a crop means; nothing where it reaches past the edges.
+    /// Returns the region of the source that a crop selects, or None if it extends past the edges.
     fn inside(&self, top: i64, left: i64, height: usize, width: usize) -> Option<Region> {
         let (top, left) = (usize::try_from(top).ok()?, usize::try_from(left).ok()?);
         let right = self.part.width.checked_sub(left.checked_add(width)?)?;
@@ -161,7 +161,7 @@ impl<'a> Canvas<'a> {
         filter: (Interpolation, Antialias),
         window: Region,
     ) -> Result<(), Reason> {
-        // Its sums of integers have a direction, and are made of the values as they are.
+        // Pillow's integer sums depend on the direction, and need the values before deferred operations.
         if !self.levels.is_empty() || self.flips != Flips::default() {
             let picture = self.picture()?;
             self.put(picture);
@@ -188,7 +188,7 @@ impl<'a> Canvas<'a> {
         Ok(())
     }
 
-    /// Everything that was put off is done.
+    /// Applies everything that was deferred.
     pub(super) fn picture(&mut self) -> Result<AnyPicture, Reason> {
         self.decode()?;
         let Source::Picture(picture) = &mut self.source else { return Err("it has not been decoded".into()) };
@@ -215,14 +215,14 @@ impl<'a> Canvas<'a> {
         Ok(())
     }
 
-    /// A picture of which nothing is put off.
+    /// Stores a picture without deferred operations.
     fn put(&mut self, picture: AnyPicture) {
         self.flips = Flips::default();
         self.levels.clear();
         self.put_flipped(picture);
     }
 
-    /// A picture that is flipped when it is written.
+    /// Stores a picture that is flipped when it is written.
     fn put_flipped(&mut self, picture: AnyPicture) {
         self.part = picture.region();
         if let Source::Picture(AnyPicture::Bytes(before)) =
@@ -232,7 +232,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Decodes what is not, so that the shape is known.
+    /// Decodes what is still encoded, so that the shape is known.
     pub(super) fn finish(&mut self) -> Result<Finished, Reason> {
         self.decode()?;
         let Source::Picture(picture) = &mut self.source else { return Err("it has not been decoded".into()) };
@@ -242,7 +242,8 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// What a crop leaves of an image that is `whole`; nothing where it reaches past the edges, or `operation` is another one.
+/// Returns what a crop leaves of an image of region `whole`, or None if it extends past the edges or `operation` is not
+/// a crop.
 fn cut_from(whole: Region, operation: &Operation) -> Option<Region> {
     let &Operation::Crop { top, left, height, width } = operation else { return None };
     let (top, left) = (usize::try_from(top).ok()?, usize::try_from(left).ok()?);
@@ -250,7 +251,8 @@ fn cut_from(whole: Region, operation: &Operation) -> Option<Region> {
     (is_inside && width > 0 && height > 0).then_some(Region { left, top, width, height })
 }
 
-/// The part of a scaled image that is `part` of the full one, and the pixels that it is taken from.
+/// Returns the part of a scaled image that corresponds to `part` of the full one, and the pixels from which it is
+/// taken.
 fn decode_scaled(encoded: &Encoded<'_>, part: Region, eighths: usize) -> Result<(Picture<u8>, Part), Reason> {
     if eighths == EIGHTHS {
         let (picture, part) = encoded.decode(part)?;

@@ -1,36 +1,36 @@
-//! [`Coordinates`]: what kind of numbers boxes have, and how torch rounds such numbers.
+//! [`Coordinates`]: the type of the numbers of boxes, and how torch rounds them.
 
 use super::ProductRounding;
 
-/// What the numbers of boxes are.
+/// The type of the numbers of boxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Coordinates {
-    /// Floats of 32 bits.
+    /// 32-bit floats.
     #[default]
     Single,
-    /// Floats of 64 bits.
+    /// 64-bit floats.
     Double,
-    /// Integers: what comes after the point is left out after each step.
+    /// Integers: the fractional part is discarded after each step.
     Whole,
 }
 
 impl Coordinates {
-    /// The kind of the floats that torch works with in place of integers.
+    /// Returns the float type that torch uses in place of integers.
     pub(super) fn as_floats(self) -> Self {
         if self == Self::Whole { Self::Single } else { self }
     }
 
-    /// What a sum, difference or product of such numbers is: one of integers is exact.
+    /// Rounds a sum, difference, or product of such numbers; for integers it is exact.
     pub(super) fn round(self, number: f64) -> f64 {
         if self == Self::Single { f64::from(number as f32) } else { number }
     }
 
-    /// A half, of integers rounded down.
+    /// Returns half of a number; for integers, rounded down.
     pub(super) fn half(self, number: f64) -> f64 {
         if self == Self::Whole { (number / 2.0).floor() } else { number / 2.0 }
     }
 
-    /// A float as such a number.
+    /// Converts a float to such a number.
     pub(super) fn cast(self, number: f64) -> f64 {
         match self {
             Self::Single => f64::from(number as f32),
@@ -39,7 +39,7 @@ impl Coordinates {
         }
     }
 
-    /// `a x + b y + c`, rounded as torch's product of matrices is.
+    /// Returns `a x + b y + c`, rounded like torch's matrix product.
     pub(super) fn line(self, [a, b, c]: [f64; 3], [x, y]: [f64; 2]) -> f64 {
         let [of_a, of_b, of_c, of_x, of_y] = [a, b, c, x, y].map(|value| value as f32);
         match (self, ProductRounding::get()) {
@@ -50,7 +50,7 @@ impl Coordinates {
         }
     }
 
-    /// A quotient of such numbers, of integers in floats.
+    /// Returns a quotient of such numbers; integers are divided as floats.
     pub(super) fn ratio(self, above: f64, below: f64) -> f64 {
         match self {
             Self::Double => above / below,

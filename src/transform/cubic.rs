@@ -1,16 +1,17 @@
-//! [`cubic`]: an image in another size as torch makes it without antialiasing, of four pixels in each direction.
+//! [`cubic`]: resizes an image like torch without antialiasing, from four pixels in each direction.
 
 use super::picture::Picture;
 use crate::memory::Region;
 
-/// The parameter of the kernel that torch has here; where it antialiases, it has Pillow's -0.5.
+/// The kernel parameter of torch in this case; with antialiasing, it uses Pillow's -0.5.
 const A: f32 = -0.75;
 
-/// By place of the result: four places of the source, those beyond its ends being the last ones, and their weights.
+/// By position of the result: four source positions, where those beyond the ends are the edge positions, and their
+/// weights.
 type Taps = Vec<([usize; 4], [f32; 4])>;
 
-/// `part` of `from` in `width` x `height` pixels: first the rows become as wide, then the columns as high, of what `between` makes
-/// of the values.
+/// Returns `part` of `from` in `width` x `height` pixels: first resizes the rows to the new width, then the columns to
+/// the new height, from the results of `between` for the values.
 ///
 /// Source: Keys, "Cubic convolution interpolation for digital image processing", IEEE TASSP 29 (1981).
 pub(super) fn cubic(
@@ -50,12 +51,12 @@ fn taps(found: usize, wanted: usize, first: usize) -> Taps {
     (0..wanted).map(tap).collect()
 }
 
-/// The weight of a pixel at most one away.
+/// Returns the weight of a pixel at a distance of at most one.
 fn near(x: f32) -> f32 {
     ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0
 }
 
-/// The weight of one that is further away, but not two.
+/// Returns the weight of a pixel at a distance between one and two.
 fn far(x: f32) -> f32 {
     ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A
 }

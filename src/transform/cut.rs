@@ -1,17 +1,17 @@
-//! [`Cut`]: a part of a picture, flipped, of which no copy was made yet.
+//! [`Cut`]: a part of a picture, flipped, without a copy.
 
 use super::level::Level;
 use super::picture::Picture;
 use crate::memory::Region;
 
-/// Whether what is left becomes right, and what is above below.
+/// True for each direction that is mirrored: left-right, and top-bottom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Flips {
     pub(super) horizontal: bool,
     pub(super) vertical: bool,
 }
 
-/// A part of a picture, flipped, of which no copy was made yet.
+/// A part of a picture, flipped, without a copy.
 pub(super) struct Cut<'a, T> {
     pub(super) picture: &'a Picture<T>,
     pub(super) part: Region,
@@ -19,7 +19,7 @@ pub(super) struct Cut<'a, T> {
 }
 
 impl<T: Level> Cut<'_, T> {
-    /// The rows, from the top down, each of them as it is stored.
+    /// Returns the rows from the top down, each as it is stored.
     pub(super) fn rows(&self) -> impl Iterator<Item = &[T]> {
         let (channels, Region { left, top, width, height }) = (self.picture.channels, self.part);
         let pitch = self.picture.width * channels;

@@ -1,4 +1,4 @@
-//! [`decode_image`]: the pixels of a file's bytes, whichever format they are in.
+//! [`decode_image`]: decodes the bytes of a file, in any supported format.
 
 use super::Reason;
 use super::exif::{orientation, turn};
@@ -8,10 +8,10 @@ use super::jpeg;
 use super::palette;
 use super::raster::{self, RasterFormat};
 
-/// So many pixels may an image have, unless the caller says otherwise: where Pillow's `Image.open` raises.
+/// Default maximum number of pixels of an image: the limit above which Pillow's `Image.open` raises.
 const MOST_PIXELS: u64 = 178_956_970;
 
-/// How images are decoded.
+/// How to decode images.
 ///
 /// # Example
 /// ```
@@ -21,13 +21,13 @@ const MOST_PIXELS: u64 = 178_956_970;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// The channels that are decoded to.
+    /// The channels to decode to.
     pub mode: ImageMode,
-    /// What is done where a file says which side is up.
+    /// How to treat a file that specifies which side is up.
     pub orientation: Orientation,
-    /// What is done with a JPEG that is cut short or damaged.
+    /// How to treat a JPEG that is truncated or damaged.
     pub truncated: Truncated,
-    /// So many pixels may an image have: a small file may say that it has any number.
+    /// Maximum number of pixels of an image, because a small file may claim any number.
     pub max_pixels: u64,
 }
 
@@ -42,28 +42,28 @@ impl Default for DecodeOptions {
     }
 }
 
-/// What is done where a file says which side is up, as those of telephones do.
+/// How to treat a file that specifies which side is up, as those of phones do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Orientation {
-    /// Nothing: the rows are those that are stored, as in Pillow and in torchvision.
+    /// Ignore it: rows are returned as they are stored, as in Pillow and torchvision.
     #[default]
     AsStored,
-    /// The image is turned as its EXIF data say.
+    /// Rotate the image according to its EXIF data.
     Exif,
 }
 
-/// What is done with a JPEG that is cut short or damaged.
+/// How to treat a JPEG that is truncated or damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Truncated {
-    /// It is an error.
+    /// Return an error.
     #[default]
     Refuse,
-    /// What there is of it is the image, and the rest is what the decoder makes of nothing: grey, as with Pillow's
+    /// Return the part that exists; the rest is what the decoder makes of missing data: gray, as with Pillow's
     /// `LOAD_TRUNCATED_IMAGES`.
     Fill,
 }
 
-/// The formats that are known, by what their files begin with.
+/// The supported formats, recognized by the first bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Jpeg,
@@ -86,7 +86,7 @@ impl Format {
     }
 }
 
-/// Why a file of no known format is refused: which format it is, if that can be told.
+/// Returns why a file of unknown format is rejected, naming the format if it can be recognized.
 fn refused(encoded: &[u8]) -> Reason {
     let expected = "a JPEG, PNG, WebP, BMP, GIF, TIFF or PNM image";
     match unsupported(encoded) {
@@ -101,9 +101,9 @@ fn refused(encoded: &[u8]) -> Reason {
     }
 }
 
-/// The name of a format of images that is not decoded, by what its files begin with.
+/// Returns the name of an unsupported image format, recognized by the first bytes of the file.
 fn unsupported(encoded: &[u8]) -> Option<&'static str> {
-    // A box `ftyp` of ISO base media: its size, its brand, a version, and other brands that it is compatible with.
+    // An `ftyp` box of ISO base media: its size, its brand, a version, and other compatible brands.
     if let [a, b, c, d, b'f', b't', b'y', b'p', brands @ ..] = encoded {
         let size = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
         let brands = brands.get(..size.saturating_sub(8)).unwrap_or(brands).as_chunks::<4>().0;
@@ -126,12 +126,13 @@ fn unsupported(encoded: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The image that the bytes of a file are: JPEG, PNG, WebP, BMP, GIF (of several the first), TIFF (its first page) or PNM, told by
-/// what they begin with. JPEG is decoded to the values that Pillow and torchvision have, bit for bit. Several threads may
-/// decode at a time.
+/// Decodes the bytes of a file: JPEG, PNG, WebP, BMP, GIF (first image), TIFF (first page), or PNM, recognized by the
+/// first bytes. JPEG is decoded to the values of Pillow and torchvision, bit for bit. Several threads may decode at the
+/// same time.
 ///
 /// # Errors
-/// In words, why they are no image, or none that may be decoded: who knows the file makes an error of it.
+/// A text that says why they are not an image, or one that may not be decoded; a caller that knows the file turns it
+/// into an error.
 ///
 /// # Example
 /// ```
@@ -163,7 +164,7 @@ pub fn decode_image(encoded: &[u8], options: &DecodeOptions) -> Result<Image, Re
     })
 }
 
-/// The width and the height of an image, in pixels, as they are stored; nothing of it is decoded.
+/// Returns the stored width and height of an image in pixels, without decoding it.
 ///
 /// # Errors
 /// As [`decode_image`].
@@ -174,7 +175,7 @@ pub fn image_size(encoded: &[u8]) -> Result<(usize, usize), Reason> {
     }
 }
 
-/// Fails where an image of that size must not be decoded.
+/// Fails if an image of that size must not be decoded.
 pub(super) fn check_size(width: usize, height: usize, options: &DecodeOptions) -> Result<(), Reason> {
     let pixels = width as u64 * height as u64;
     match pixels {

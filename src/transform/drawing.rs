@@ -1,4 +1,4 @@
-//! [`ImageTransform::draw`]: the operations that a transform is for one image.
+//! [`ImageTransform::draw`]: draws the operations of a transform for one image.
 
 use super::image_transform::{ImageShape, ImageTransform};
 use super::operation::Operation;
@@ -8,17 +8,17 @@ use super::{Boxes, Reason, Torchvision};
 use crate::TorchGenerator;
 
 impl ImageTransform {
-    /// Draws what is random about the transform of one image, appends the operations that it is `into`, and leaves in
-    /// `shape` what the image is behind them.
+    /// Draws the random values of the transform for one image, appends its operations to `into`, and updates `shape` to
+    /// the image after them.
     ///
-    /// The draws are those that torchvision 0.29's class makes from torch's generator, in their order, so with the same
-    /// state of it the same comes out, and it is left in the same place. (The aspect ratios of crops and erased parts are
-    /// exponentials of what is drawn, here rounded correctly; torch's are one unit in the last place off one time in a hundred, which can
-    /// move an edge by a pixel in one image of ten million.)
+    /// The draws are those that torchvision 0.29's class makes from torch's generator, in the same order, so the same
+    /// generator state gives the same result, and ends in the same state. (The aspect ratios of crops and erased parts
+    /// are exponentials of the drawn values, here correctly rounded; torch's differ in the last place one time in a
+    /// hundred, which can move an edge by a pixel in one image of ten million.)
     ///
     /// # Errors
-    /// In words, why such an image can't be transformed so; `RandomIoUCrop` needs boxes, which an
-    /// [`ImagePipeline`](super::ImagePipeline) may be given.
+    /// A text that says why such an image cannot be transformed this way; `RandomIoUCrop` needs boxes, which can be
+    /// passed to an [`ImagePipeline`](super::ImagePipeline).
     pub fn draw(
         &self,
         shape: &mut ImageShape,
@@ -160,16 +160,16 @@ impl ImageTransform {
     }
 }
 
-/// What is drawn for: an image and, where they are known, its boxes.
+/// The image that values are drawn for, and its boxes, if they are known.
 struct Subject<'a> {
     shape: &'a mut ImageShape,
     boxes: Option<Boxes>,
-    /// By which transforms, if the image is one of Pillow's.
+    /// The version of the transforms, if the image is a Pillow image.
     pillow: Option<Torchvision>,
 }
 
 impl Subject<'_> {
-    /// Becomes what it is after `operation`.
+    /// Updates the subject to its state after `operation`.
     fn follow(&mut self, operation: &Operation) -> Result<(), Reason> {
         self.shape.follow(operation);
         self.boxes.as_mut().map_or(Ok(()), |boxes| operation.apply_to_boxes(boxes))
@@ -185,7 +185,7 @@ impl Subject<'_> {
     }
 }
 
-/// Draws one transform after the other, as [`ImageTransform::draw`], for an image without boxes.
+/// Draws the transforms in order, like [`ImageTransform::draw`], for an image without boxes.
 pub(super) fn draw_all(
     transforms: &[ImageTransform],
     shape: &mut ImageShape,
@@ -195,7 +195,7 @@ pub(super) fn draw_all(
     draw_with_boxes(transforms, (shape, None), generator, into)
 }
 
-/// The same for an image with `boxes`, by which some transforms draw.
+/// Like `draw_all`, for an image with `boxes`, which some transforms use when drawing.
 pub(super) fn draw_with_boxes(
     transforms: &[ImageTransform],
     (shape, boxes): (&mut ImageShape, Option<Boxes>),

@@ -1,4 +1,4 @@
-//! [`Encoded`]: an image that is not decoded yet, whose size is known.
+//! [`Encoded`]: an image of known size that is not decoded yet.
 
 use image::metadata::Orientation as Turn;
 
@@ -11,7 +11,7 @@ use super::{exif, raster};
 use crate::DType;
 use crate::memory::{JpegHeader, Region};
 
-/// An image that is not decoded yet, whose size is known.
+/// An image of known size that is not decoded yet.
 pub(super) struct Encoded<'a> {
     bytes: &'a [u8],
     options: &'a DecodeOptions,
@@ -21,7 +21,7 @@ pub(super) struct Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
-    /// Reads the header, and refuses what must not be decoded.
+    /// Reads the header, and rejects an image that must not be decoded.
     pub(super) fn open(bytes: &'a [u8], options: &'a DecodeOptions) -> Result<Self, Reason> {
         let format = Format::of(bytes)?;
         let (jpeg, width, height) = match format {
@@ -39,28 +39,30 @@ impl<'a> Encoded<'a> {
             Orientation::Exif => exif::orientation(bytes, format),
         };
         let [width, height] = if exif::swaps(turn) { [height, width] } else { [width, height] };
-        // Of what is turned all is decoded: which part of the file a part of it is, is more to get wrong than there is to gain.
+        // An image that is rotated is decoded whole: mapping its parts to parts of the file risks more errors than it
+        // saves work.
         let jpeg = jpeg.filter(|_| turn == Turn::NoTransforms);
         Ok(Self { bytes, options, jpeg, width, height })
     }
 
-    /// At least `region`, and where it lies in what was decoded.
+    /// Decodes at least `region`; returns also its position in the decoded part.
     pub(super) fn decode(&self, region: Region) -> Result<(Picture<u8>, Region), Reason> {
         self.decode_scaled(region, EIGHTHS)
     }
 
-    /// The fewest pixels that a block of 8 may be decoded to if `least` of `of` pixels are wanted; 8 where the format knows
-    /// no other way.
+    /// Returns the smallest number of pixels to which a block of 8 may be decoded if `least` of `of` pixels are needed;
+    /// 8 if the format supports no other.
     pub(super) fn eighths(&self, of: Region, [width, height]: [usize; 2]) -> usize {
         let covers = |eighths: &usize| of.width * eighths >= width * EIGHTHS && of.height * eighths >= height * EIGHTHS;
         match self.jpeg {
-            // The other fractions have no SIMD.
+            // The other fractions have no SIMD code.
             Some(_) => [1, 2, 4].into_iter().find(covers).unwrap_or(EIGHTHS),
             None => EIGHTHS,
         }
     }
 
-    /// As [`decode`](Self::decode), of the image whose blocks are decoded to `eighths` pixels; the region is of that one.
+    /// Like [`decode`](Self::decode), for the image whose blocks are decoded to `eighths` pixels; the region refers to
+    /// that image.
     pub(super) fn decode_scaled(&self, region: Region, eighths: usize) -> Result<(Picture<u8>, Region), Reason> {
         let Some(header) = &self.jpeg else {
             return Ok((bytes_of(decode_image(self.bytes, self.options)?)?, region));

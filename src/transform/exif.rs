@@ -1,4 +1,4 @@
-//! Which side of an image is up, by its EXIF data.
+//! The orientation of an image according to its EXIF data.
 
 use image::metadata::Orientation;
 
@@ -6,7 +6,7 @@ use super::decode::Format;
 use super::image::Image;
 use super::raster;
 
-/// How the image must be turned; not at all where its data say nothing, or nothing that could be understood.
+/// Returns how to rotate the image; no rotation if its data do not specify one, or cannot be understood.
 pub(super) fn orientation(encoded: &[u8], format: Format) -> Orientation {
     let found = match format {
         Format::Jpeg => jpeg_segment(encoded).and_then(Orientation::from_exif_chunk),
@@ -15,18 +15,18 @@ pub(super) fn orientation(encoded: &[u8], format: Format) -> Orientation {
     found.unwrap_or(Orientation::NoTransforms)
 }
 
-/// The EXIF data of a JPEG: what stands in the first segment that says so (Exif 2.32, section 4.7.2).
+/// Returns the EXIF data of a JPEG: the contents of the first segment marked as EXIF (Exif 2.32, section 4.7.2).
 fn jpeg_segment(encoded: &[u8]) -> Option<&[u8]> {
     let mut rest = encoded.get(2..)?;
     loop {
         let (&[0xff, marker], behind) = rest.split_first_chunk::<2>()? else { return None };
         match marker {
-            // Bytes that fill.
+            // Fill bytes.
             0xff => {
                 rest = &rest[1..];
                 continue;
             }
-            // The image itself begins.
+            // The image data begin.
             0xda | 0xd9 => return None,
             _ => {}
         }
@@ -39,7 +39,7 @@ fn jpeg_segment(encoded: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether rows become columns.
+/// True if rows become columns.
 pub(super) fn swaps(orientation: Orientation) -> bool {
     !matches!(
         orientation,
@@ -47,7 +47,7 @@ pub(super) fn swaps(orientation: Orientation) -> bool {
     )
 }
 
-/// The image, turned and mirrored.
+/// Returns the image, rotated and mirrored.
 pub(super) fn turn(image: Image, orientation: Orientation) -> Image {
     let [height, width, channels] = image.shape();
     let bytes = channels * image.dtype().bytes();

@@ -1,4 +1,4 @@
-//! [`Finished`]: an image with everything done to it but the last step, which writes it.
+//! [`Finished`]: an image to which everything except the last step, writing, was applied.
 
 use half::{bf16, f16};
 
@@ -10,18 +10,18 @@ use super::{Reason, scratch};
 use crate::DType;
 use crate::memory::Region;
 
-/// Where the channels of an image lie.
+/// The order of an image's channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChannelOrder {
-    /// All of the first one, then all of the second: (channels, height, width), as torch has images.
+    /// One channel after another: (channels, height, width), as in torch.
     #[default]
     First,
-    /// Those of a pixel side by side: (height, width, channels), which torch calls channels-last.
+    /// The channels of each pixel together: (height, width, channels), which torch calls channels-last.
     Last,
 }
 
 impl ChannelOrder {
-    /// The shape of such an image.
+    /// Returns the shape of such an image.
     pub(super) fn shape(self, channels: usize, [height, width]: [usize; 2]) -> [usize; 3] {
         match self {
             Self::First => [channels, height, width],
@@ -30,8 +30,8 @@ impl ChannelOrder {
     }
 }
 
-/// An image with everything done to it but the last step, which writes it: the part of a picture that is meant, flipped, each
-/// value replaced, its channels put where they belong, in one pass.
+/// An image to which everything except the last step was applied. Writing selects the part of the picture, flips it,
+/// replaces each value, and arranges the channels, in one pass.
 pub(super) struct Finished {
     pub(super) picture: AnyPicture,
     pub(super) part: Region,
@@ -40,12 +40,12 @@ pub(super) struct Finished {
 }
 
 impl Finished {
-    /// Channels, height, width.
+    /// Returns channels, height, width.
     pub(super) fn shape(&self) -> [usize; 3] {
         [self.picture.channels(), self.part.height, self.part.width]
     }
 
-    /// The data type of the values, as the operations left them.
+    /// Returns the data type of the values after the operations.
     pub(super) fn dtype(&self) -> DType {
         match self.picture {
             AnyPicture::Bytes(_) => self.levels.dtype(),
@@ -53,7 +53,7 @@ impl Finished {
         }
     }
 
-    /// Writes the values as `dtype`: floats as any float, bytes as bytes.
+    /// Writes the values as `dtype`: floats as any float type, bytes as bytes.
     pub(super) fn write(self, dtype: DType, order: ChannelOrder, into: &mut [u8]) -> Result<(), Reason> {
         let found = self.dtype();
         match (found, dtype) {
@@ -68,7 +68,7 @@ impl Finished {
         }
     }
 
-    /// Each value in `BYTES` bytes.
+    /// Writes each value in `BYTES` bytes.
     fn write_as<const BYTES: usize>(
         self,
         order: ChannelOrder,
@@ -119,7 +119,7 @@ fn write<T: Level, const BYTES: usize>(
     }
 }
 
-/// With both lengths known when it is compiled, no value costs a branch.
+/// Both lengths are compile-time constants, so that no value costs a branch.
 fn write_channels<T: Level, const BYTES: usize, const CHANNELS: usize>(
     cut: &Cut<'_, T>,
     order: ChannelOrder,

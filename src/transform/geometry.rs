@@ -1,4 +1,4 @@
-//! What an [`Operation`] does to where pixels are, whatever they are.
+//! How an [`Operation`] moves pixels, whatever their type.
 
 use super::picture::Picture;
 use super::pixels::affine_matrix::{Motion, frame};
@@ -12,7 +12,7 @@ use super::{Frame, Operation, PaddingMode, Reason, pillow};
 const FULL: f64 = 360.0;
 
 impl Operation {
-    /// The (height, width) of what an image of that size becomes; 0 where nothing is left of it.
+    /// Returns the (height, width) of the result for an image of that size; 0 if nothing of it remains.
     ///
     /// # Example
     /// ```
@@ -48,7 +48,7 @@ impl Operation {
         }
     }
 
-    /// Whether pixels are elsewhere behind it.
+    /// True if it moves pixels.
     pub(super) fn moves_pixels(&self) -> bool {
         use Operation::{Affine, Crop, HorizontalFlip, Pad, Perspective, Resize, Rotate, VerticalFlip};
         matches!(
@@ -64,13 +64,13 @@ impl Operation {
         )
     }
 
-    /// True if it concerns boxes alone.
+    /// True if it affects only boxes.
     pub(super) fn is_of_boxes(&self) -> bool {
         use Operation::{BlankBoxes, ClampBoxes, ConvertBoxes, SanitizeBoxes};
         matches!(self, BlankBoxes { .. } | ClampBoxes | ConvertBoxes { .. } | SanitizeBoxes { .. })
     }
 
-    /// Where it moves places to, and about which one: of `affine` and of `rotate`.
+    /// Returns the motion of positions and its center, for `affine` and `rotate`.
     pub(super) fn motion(&self) -> Option<(Motion, Option<[f64; 2]>)> {
         match self {
             Self::Rotate { angle, center, .. } => Some((Motion::turn(*angle), *center)),
@@ -81,7 +81,7 @@ impl Operation {
         }
     }
 
-    /// The picture whose pixels are elsewhere; the same one where the operation leaves them.
+    /// Returns the picture with its pixels moved, or the same one if the operation does not move them.
     pub(super) fn rearrange<T: Copy + Default>(
         &self,
         mut picture: Picture<T>,
@@ -136,10 +136,11 @@ impl Operation {
         Ok(picture)
     }
 
-    /// Where the pixels of a turned picture come from, and its height and width.
+    /// Returns the source of the pixels of a rotated picture, and its height and width.
     fn source<T>(&self, picture: &Picture<T>) -> Result<(Projection, [usize; 2]), Reason> {
         let (motion, center) = match self {
-            // Of a quarter the other way about, other bits are left where places lie half way between pixels.
+            // A quarter turn in the opposite direction would round differently where positions are halfway between
+            // pixels.
             Self::Rotate { angle, center, .. } => (Motion::turn(angle.rem_euclid(FULL)), *center),
             _ => self.motion().unwrap_or((Motion::turn(0.0), None)),
         };
@@ -150,12 +151,12 @@ impl Operation {
     }
 }
 
-/// A place, counted from the middle of the image.
+/// Returns a position relative to the middle of the image.
 pub(super) fn from_middle(center: Option<[f64; 2]>, height: usize, width: usize) -> [f64; 2] {
     center.map_or([0.0; 2], |[x, y]| [x - width as f64 * 0.5, y - height as f64 * 0.5])
 }
 
-/// By how many quarters of a circle that angle turns, where it is a whole number of them, about the middle.
+/// Returns the number of quarter turns of that angle, if it is a whole number of them about the middle.
 fn quarters(angle: f64, center: Option<[f64; 2]>) -> Option<u8> {
     let angle = angle.rem_euclid(FULL);
     let quarters = [0.0, 90.0, 180.0, 270.0].iter().position(|&whole| whole == angle)?;

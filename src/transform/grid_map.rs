@@ -1,4 +1,4 @@
-//! [`GridMap`]: where the rows and the columns of an image come from.
+//! [`GridMap`]: the sources of an image's rows and columns.
 
 use super::Reason;
 use super::image_transform::ImageShape;
@@ -6,16 +6,16 @@ use super::operation::{Operation, PaddingMode};
 use super::pixels::by_channel;
 use super::pixels::pad::sources;
 
-/// Where each row and each column of an image comes from, after crops, padding and flips, which move whole rows and columns.
+/// The sources of each row and column of an image after crops, padding, and flips, which move whole rows and columns.
 #[derive(Debug, Clone)]
 pub(super) struct GridMap {
     pub(super) rows: Vec<Option<usize>>,
     pub(super) columns: Columns,
-    /// By channel, the color of what comes from nowhere.
+    /// The fill color by channel, for rows and columns without a source.
     pub(super) fill: Vec<u8>,
 }
 
-/// Where the columns come from: so many from nowhere, some of the image, and so many from nowhere.
+/// The sources of the columns: a number of filled columns, columns of the image, and more filled columns.
 #[derive(Debug, Clone)]
 pub(super) struct Columns {
     pub(super) before: usize,
@@ -26,19 +26,20 @@ pub(super) struct Columns {
 /// Columns of the image.
 #[derive(Debug, Clone)]
 pub(super) enum Inner {
-    /// This many, one after the other from the first one on.
+    /// This many, in ascending order from the first one.
     Forward { first: usize, count: usize },
-    /// This many up to the last one, which comes first.
+    /// This many, in descending order; the last one comes first.
     Backward { first: usize, count: usize },
-    /// In no such order.
+    /// In any other order.
     Mixed(Vec<usize>),
 }
 
 impl GridMap {
-    /// What `operations` make of an image of this shape.
+    /// Returns the map of `operations` for an image of this shape.
     ///
     /// # Errors
-    /// In words: one of them does something else, or fills with another color than the one before, or around that.
+    /// A text, if one of them does anything else, or fills with a color other than that of the previous one, or around
+    /// it.
     pub(super) fn of(operations: &[Operation], shape: ImageShape) -> Result<Self, Reason> {
         let (mut rows, mut columns): (Vec<_>, Vec<_>) =
             ((0..shape.height).map(Some).collect(), (0..shape.width).map(Some).collect());
@@ -78,7 +79,7 @@ impl GridMap {
         Ok(Self { rows, columns: Columns::of(&columns)?, fill })
     }
 
-    /// The height and the width.
+    /// Returns the height and the width.
     pub(super) fn size(&self) -> [usize; 2] {
         let inner = match &self.columns.inner {
             Inner::Forward { count, .. } | Inner::Backward { count, .. } => *count,
@@ -105,12 +106,12 @@ impl Columns {
     }
 }
 
-/// Whether this many places from `first` on are among those below `end`.
+/// True if this many positions from `first` on are all below `end`.
 fn is_within(first: i64, count: usize, end: usize) -> bool {
     usize::try_from(first).is_ok_and(|first| first.checked_add(count).is_some_and(|last| last <= end))
 }
 
-/// The places from `first` on, which may lie outside.
+/// Returns the positions from `first` on, which may be outside.
 fn cut(places: &[Option<usize>], first: i64, count: usize) -> Vec<Option<usize>> {
     let place =
         |offset: usize| usize::try_from(first + offset as i64).ok().and_then(|place| places.get(place).copied());

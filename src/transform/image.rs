@@ -1,10 +1,10 @@
-//! [`Image`]: pixels, as they are decoded.
+//! [`Image`]: decoded pixels.
 
 use crate::DType;
 
-/// An image: `height` rows of `width` pixels of `channels` values each, nothing between them.
+/// An image: `height` rows of `width` pixels with `channels` values each, without gaps.
 ///
-/// One channel is grey, two are grey and alpha, three are red, green and blue, four these and alpha.
+/// One channel is gray, two are gray and alpha, three are red, green, and blue, four are these and alpha.
 ///
 /// # Example
 /// ```
@@ -23,62 +23,62 @@ pub struct Image {
 }
 
 impl Image {
-    /// The image of these `pixels`; `dtype` is that of a value.
+    /// Returns the image of these `pixels`; `dtype` is the data type of a value.
     ///
     /// # Panics
-    /// When there are more or fewer bytes than such an image has.
+    /// If the number of bytes does not match such an image.
     #[must_use]
     pub fn new(width: usize, height: usize, channels: usize, dtype: DType, pixels: Vec<u8>) -> Self {
         assert_eq!(pixels.len(), width * height * channels * dtype.bytes(), "the bytes of an image");
         Self { width, height, channels, dtype, pixels }
     }
 
-    /// The width, in pixels.
+    /// Returns the width in pixels.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// The height, in pixels.
+    /// Returns the height in pixels.
     #[must_use]
     pub fn height(&self) -> usize {
         self.height
     }
 
-    /// The number of values of a pixel.
+    /// Returns the number of values per pixel.
     #[must_use]
     pub fn channels(&self) -> usize {
         self.channels
     }
 
-    /// The data type of a value: `uint8`, or `uint16` where so much is stored.
+    /// Returns the data type of a value: `uint8`, or `uint16` if the stored depth requires it.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Height, width, channels.
+    /// Returns height, width, channels.
     #[must_use]
     pub fn shape(&self) -> [usize; 3] {
         [self.height, self.width, self.channels]
     }
 
-    /// The bytes of the pixels, row by row, in the machine's byte order.
+    /// Returns the bytes of the pixels, row by row, in the machine's byte order.
     #[must_use]
     pub fn pixels(&self) -> &[u8] {
         &self.pixels
     }
 
-    /// The same pixels, for whoever takes them.
+    /// Returns the same pixels as an owned vector.
     #[must_use]
     pub fn into_pixels(self) -> Vec<u8> {
         self.pixels
     }
 
-    /// Writes the image channel by channel, as torch has it: all of the first one, then all of the second.
+    /// Writes the image channel by channel, like torch: all of the first one, then all of the second.
     ///
     /// # Panics
-    /// When `into` has another size.
+    /// If `into` has another size.
     pub fn write_channels_first(&self, into: &mut [u8]) {
         assert_eq!(into.len(), self.pixels.len(), "room for the image");
         match self.dtype.bytes() {
@@ -87,7 +87,7 @@ impl Image {
         }
     }
 
-    /// The bytes of the image channel by channel.
+    /// Returns the bytes of the image channel by channel.
     #[must_use]
     pub fn channels_first(&self) -> Vec<u8> {
         let mut planes = vec![0; self.pixels.len()];
@@ -96,7 +96,7 @@ impl Image {
     }
 }
 
-/// Values of `BYTES` bytes, taken apart by channel.
+/// Splits values of `BYTES` bytes by channel.
 fn planes<const BYTES: usize>(pixels: &[u8], channels: usize, into: &mut [u8]) {
     match channels {
         1 => into.copy_from_slice(pixels),
@@ -106,7 +106,7 @@ fn planes<const BYTES: usize>(pixels: &[u8], channels: usize, into: &mut [u8]) {
     }
 }
 
-/// With both known when it is compiled, eight pixels and more are taken apart at a time.
+/// Both are compile-time constants, so eight or more pixels are split at a time.
 fn planes_of<const BYTES: usize, const CHANNELS: usize>(pixels: &[u8], into: &mut [u8]) {
     let plane = into.len() / CHANNELS;
     for (channel, into) in into.chunks_exact_mut(plane.max(1)).enumerate() {

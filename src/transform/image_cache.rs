@@ -1,4 +1,4 @@
-//! [`ImageCache`]: images as they are before anything of them is drawn.
+//! [`ImageCache`]: images as they are before anything random is applied.
 
 use std::fmt;
 use std::path::Path;
@@ -8,15 +8,16 @@ use super::scratch;
 use crate::Result;
 use crate::memory::KeptValues;
 
-/// Behind the pixels are width, height and channels, and the height and the width of the whole image, four bytes each.
+/// The pixels are followed by width, height, and channels, and the height and width of the whole image, four bytes
+/// each.
 const TAIL: usize = 20;
 
-/// Images by number, as they are before anything of them is drawn: decoded, and resized where that comes first. An epoch that
-/// finds them there decodes none.
+/// Images by number, as they are before anything random is applied: decoded, and resized if that comes first. An epoch
+/// that finds all images in the cache decodes none.
 ///
-/// It keeps the first that come until its bytes are taken, and drops none: every epoch asks for each image once, so none is worth
-/// more than another, and one that was dropped for a later one would be missed as often. Threads share it, and so do processes
-/// that are forked.
+/// The cache keeps the first images that arrive until its bytes are used up, and never evicts: every epoch requests
+/// each image once, so all are equally valuable, and an evicted image would be missed as often as a later one. Threads
+/// and forked processes share the cache.
 pub struct ImageCache(KeptValues);
 
 impl fmt::Debug for ImageCache {
@@ -26,35 +27,37 @@ impl fmt::Debug for ImageCache {
 }
 
 impl ImageCache {
-    /// Room for the images of the numbers below `images`, of `bytes` together, in memory that is taken as they come.
+    /// Returns room for the images numbered below `images`, of `bytes` in total, in memory that is taken as they
+    /// arrive.
     ///
     /// # Errors
-    /// [`Error::SharedMemory`](crate::Error::SharedMemory) when the operating system refuses.
+    /// [`Error::SharedMemory`](crate::Error::SharedMemory) if the operating system refuses.
     pub fn in_memory(images: usize, bytes: usize) -> Result<Self> {
         KeptValues::in_memory(images, bytes).map(Self)
     }
 
-    /// The same in a file of `folder`, which has no name and goes away with the last process that has it.
+    /// Like [`in_memory`](Self::in_memory), in a nameless file of `folder` that disappears with the last process that
+    /// uses it.
     ///
     /// # Errors
-    /// As [`in_memory`](Self::in_memory); [`Error::Io`](crate::Error::Io) when no file can be made there.
+    /// As [`in_memory`](Self::in_memory); [`Error::Io`](crate::Error::Io) if no file can be created there.
     pub fn in_folder(folder: &Path, images: usize, bytes: usize) -> Result<Self> {
         KeptValues::in_folder(folder, images, bytes).map(Self)
     }
 
-    /// Whether image `number` is there.
+    /// True if image `number` is in the cache.
     #[must_use]
     pub fn has(&self, number: usize) -> bool {
         self.0.has(number)
     }
 
-    /// So many bytes are taken.
+    /// Returns the number of bytes used.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.bytes()
     }
 
-    /// Image `number`, and the height and the width that it had before anything was done to it.
+    /// Returns image `number`, and its original height and width.
     pub(super) fn get(&self, number: usize) -> Option<(Picture<u8>, [usize; 2])> {
         let mut pixels = self.0.get(number, scratch::take(0))?;
         let tail = pixels.split_off(pixels.len().checked_sub(TAIL)?);

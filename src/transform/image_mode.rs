@@ -1,22 +1,22 @@
-//! [`ImageMode`]: which channels an image is decoded to.
+//! [`ImageMode`]: the channels to which an image is decoded.
 
 use super::Reason;
 use super::image::Image;
 use crate::DType;
 
-/// Which channels an image is decoded to, by the names that Pillow has.
+/// The channels to which an image is decoded, with Pillow's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ImageMode {
-    /// Red, green and blue. Grey is all three; alpha is dropped.
+    /// Red, green, and blue. Gray fills all three; alpha is dropped.
     #[default]
     Rgb,
-    /// Grey: of colours their luma (ITU-R BT.601), by Pillow's integers.
+    /// Gray: colors become their luma (ITU-R BT.601), with Pillow's integer arithmetic.
     Grey,
-    /// Red, green, blue and alpha; 255 where nothing is transparent.
+    /// Red, green, blue, and alpha, which is 255 if nothing is transparent.
     Rgba,
-    /// Those that are stored, in the depth that is stored; of palettes the colours. Printers' colours become RGB.
+    /// The stored channels and depth; palettes become colors, and CMYK becomes RGB.
     Unchanged,
-    /// Numbers, not colours, as masks have them: of a palette (in a PNG) those of the pixels, and of grey the values. 8 bits.
+    /// Numbers instead of colors, as in masks: the palette indices of a PNG's pixels, or gray values. 8 bits.
     Palette,
 }
 
@@ -39,7 +39,7 @@ impl std::str::FromStr for ImageMode {
 }
 
 impl ImageMode {
-    /// The number of channels, where it is known before an image is.
+    /// Returns the number of channels, if it is known before an image is.
     #[must_use]
     pub fn channels(self) -> Option<usize> {
         match self {
@@ -50,10 +50,10 @@ impl ImageMode {
         }
     }
 
-    /// The image in this mode.
+    /// Converts the image to this mode.
     ///
     /// # Errors
-    /// In words, why its pixels are no numbers: colours are not, in [`Palette`](Self::Palette).
+    /// A text that says why its pixels are not numbers: colors are not, in [`Palette`](Self::Palette).
     pub(super) fn convert(self, image: Image) -> Result<Image, Reason> {
         let Some(channels) = self.channels() else { return Ok(image) };
         if self == Self::Palette {
@@ -85,7 +85,7 @@ impl ImageMode {
     }
 }
 
-/// Of 16 bits the upper 8: a value of the whole range stays one of the whole range.
+/// Keeps the upper 8 of 16 bits, so that a value of the full range remains one.
 fn eight_bits(image: Image) -> Image {
     if image.dtype() == DType::UInt8 {
         return image;
@@ -96,12 +96,12 @@ fn eight_bits(image: Image) -> Image {
     Image::new(width, height, channels, DType::UInt8, pixels)
 }
 
-/// Pillow's: ITU-R BT.601 in units of 2^-16.
+/// Pillow's luma: ITU-R BT.601 in units of 2^-16.
 fn luma([red, green, blue]: [u8; 3]) -> u8 {
     ((u32::from(red) * 19_595 + u32::from(green) * 38_470 + u32::from(blue) * 7_471 + 0x8000) >> 16) as u8
 }
 
-/// The pixels of printers' colours, stored as Adobe does (255 is no ink), as RGB, by Pillow's integers.
+/// Converts CMYK pixels, stored inverted like Adobe does (255 is no ink), to RGB, with Pillow's integer arithmetic.
 pub(super) fn cmyk_to_rgb(pixels: &[u8]) -> Vec<u8> {
     let light = |ink: u8, black: u8| {
         let product = u32::from(255 - ink) * u32::from(black) + 128;

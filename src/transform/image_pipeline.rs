@@ -1,4 +1,4 @@
-//! [`ImagePipeline`]: from the bytes of an image file to an array of numbers.
+//! [`ImagePipeline`]: converts the bytes of an image file to an array of numbers.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use super::{Boxes, Reason};
 use crate::memory::Region;
 use crate::{DType, TorchGenerator};
 
-/// From the bytes of an image file to an array of numbers: decoded, transformed and laid out, with no work for pixels that are
-/// not needed. Threads may share it.
+/// Converts the bytes of an image file to an array of numbers: decoded, transformed, and laid out, without work on
+/// pixels that are not needed. Threads may share it.
 ///
-/// The header is read first, and what is random is drawn; a crop then says which part of a JPEG is decoded at all, and flips,
-/// conversion and normalisation are done while the result is written.
+/// The header is read first, and random values are drawn. A crop then determines which part of a JPEG is decoded at
+/// all, and flips, conversion, and normalization are done while the result is written.
 ///
 /// # Example
 /// ```
@@ -45,13 +45,13 @@ pub struct ImagePipeline {
 /// The shape and the data type of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageForm {
-    /// Three numbers: channels, height, width, or as the channels lie.
+    /// Three numbers: channels, height, width, or in the order of the channel layout.
     pub shape: [usize; 3],
     /// The data type of a value.
     pub dtype: DType,
 }
 
-/// What a pipeline makes of an image: the last step is done when it is written.
+/// The result of a pipeline for an image; the last step is done when it is written.
 pub struct TransformedImage {
     finished: Finished,
     moves: Moves,
@@ -60,45 +60,46 @@ pub struct TransformedImage {
 }
 
 impl ImagePipeline {
-    /// Decodes with the default options, does `transforms` one after the other, and puts channels first.
+    /// Returns a pipeline that decodes with the default options, applies `transforms` in order, and puts channels
+    /// first.
     #[must_use]
     pub fn new(transforms: Vec<ImageTransform>) -> Self {
         let (decode, scale, order) = (DecodeOptions::default(), JpegScale::default(), ChannelOrder::default());
         Self { decode, transforms, scale, order, cache: None }
     }
 
-    /// The same with other options of the decoder.
+    /// Sets other decoder options.
     #[must_use]
     pub fn with_decode(self, decode: DecodeOptions) -> Self {
         Self { decode, ..self }
     }
 
-    /// The same, decoding JPEG at this scale.
+    /// Decodes JPEG at this scale.
     #[must_use]
     pub fn with_scale(self, scale: JpegScale) -> Self {
         Self { scale, ..self }
     }
 
-    /// The same with the channels in this order.
+    /// Sets the channel order.
     #[must_use]
     pub fn with_order(self, order: ChannelOrder) -> Self {
         Self { order, ..self }
     }
 
-    /// The same, keeping images in `cache` by their numbers ([`run_number`](Self::run_number)): as they are behind the transforms
-    /// that come before the first random one, and before their values become floats.
+    /// Caches images in `cache` by their numbers ([`run_number`](Self::run_number)): after the transforms that precede
+    /// the first random one, and before their values become floats.
     #[must_use]
     pub fn with_cache(self, cache: Arc<ImageCache>) -> Self {
         Self { cache: Some(cache), ..self }
     }
 
-    /// Whether something is drawn.
+    /// True if anything is random.
     #[must_use]
     pub fn is_random(&self) -> bool {
         self.transforms.iter().any(ImageTransform::is_random)
     }
 
-    /// The form that every image gets, whatever it was; nothing where it depends on the image.
+    /// Returns the form that every image gets, or None if it depends on the image.
     #[must_use]
     pub fn form(&self) -> Option<ImageForm> {
         let size = fixed_size(&self.transforms)?;
@@ -109,7 +110,7 @@ impl ImagePipeline {
         Some(ImageForm { shape: self.order.shape(channels, size), dtype })
     }
 
-    /// The form of the masks that move with the images of `image`; nothing where it depends on them.
+    /// Returns the form of the masks that move with the images of `image`, or None if it depends on them.
     #[must_use]
     pub fn mask_form(&self, image: &Self) -> Option<ImageForm> {
         let size = fixed_size(&image.transforms)?;
@@ -117,11 +118,12 @@ impl ImagePipeline {
         self.transforms.is_empty().then_some(ImageForm { shape, dtype: DType::UInt8 })
     }
 
-    /// The image that `encoded` is, transformed; what is random is drawn from `generator`, which is not needed where
-    /// [nothing](Self::is_random) is.
+    /// Decodes and transforms `encoded`; random values are drawn from `generator`, which is not needed if
+    /// [nothing](Self::is_random) is random.
     ///
     /// # Errors
-    /// In words, why it is no image, or can't be transformed: who knows the file makes an error of it.
+    /// A text that says why it is not an image, or cannot be transformed; a caller that knows the file turns it into an
+    /// error.
     pub fn run(&self, encoded: &[u8], generator: Option<&mut TorchGenerator>) -> Result<TransformedImage, Reason> {
         self.run_with_boxes(encoded, None, generator)
     }
@@ -139,14 +141,14 @@ impl ImagePipeline {
         })
     }
 
-    /// Leaves `generator` where [`run`](Self::run) leaves it for an image in color of this height and width.
+    /// Advances `generator` as [`run`](Self::run) does for a color image of this height and width.
     pub(crate) fn advance(&self, [height, width]: [usize; 2], generator: &mut TorchGenerator) -> Result<(), Reason> {
         let drawing = self.transforms.iter().rposition(ImageTransform::is_random).map_or(0, |last| last + 1);
         let mut shape = ImageShape { height, width, channels: 3, dtype: DType::UInt8 };
         draw_all(&self.transforms[..drawing], &mut shape, generator, &mut Vec::new())
     }
 
-    /// The same for a file that `plain` describes; all of a JPEG is decoded where Pillow might refuse it for any part of it.
+    /// Like `run`, for a file that `plain` describes; a JPEG is decoded whole if Pillow might reject any part of it.
     pub(crate) fn run_plain(
         &self,
         encoded: &[u8],
@@ -161,7 +163,7 @@ impl ImagePipeline {
         self.run_image(image, generator)
     }
 
-    /// The same for an image of bytes that is decoded.
+    /// Like `run`, for a decoded image of bytes.
     pub(crate) fn run_image(
         &self,
         image: Image,
@@ -174,7 +176,7 @@ impl ImagePipeline {
         }
     }
 
-    /// The same for a picture.
+    /// Like `run`, for a picture.
     pub(super) fn run_picture(
         &self,
         picture: Picture<u8>,
@@ -189,9 +191,9 @@ impl ImagePipeline {
         })
     }
 
-    /// The same for image `number`, which the [cache](Self::with_cache) has or keeps from then on, if there is one with room;
-    /// `encoded` is asked for where it is not there. With a cache a part of a JPEG is never decoded alone, so that images are
-    /// the same whether they were there or not.
+    /// Like `run`, for image `number`, which is taken from the [cache](Self::with_cache), or stored there if there is
+    /// one with room; `encoded` is called only if the image is missing. With a cache, a JPEG is never decoded in part,
+    /// so that images are the same whether they were cached or not.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -204,8 +206,8 @@ impl ImagePipeline {
         self.run_number_with_boxes(number, encoded, None, generator)
     }
 
-    /// The same for an image with `boxes`, by which `RandomIoUCrop` draws. Their numbers are those before any transform, and
-    /// their height and width those of the file, whatever was given.
+    /// Like `run_number`, for an image with `boxes`, which `RandomIoUCrop` uses. The boxes are those before any
+    /// transform; their height and width are replaced with those of the file.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -232,13 +234,13 @@ impl ImagePipeline {
         }
     }
 
-    /// Whether image `number` is in the cache, and needs no bytes.
+    /// True if image `number` is in the cache, so that its bytes are not needed.
     #[must_use]
     pub fn has(&self, number: usize) -> bool {
         self.cache.as_ref().is_some_and(|cache| cache.has(number))
     }
 
-    /// The transforms that an image is kept behind.
+    /// Returns the transforms that are applied before an image is cached.
     fn kept_behind(&self) -> &[ImageTransform] {
         let stays =
             |each: &ImageTransform| !each.is_random() && matches!(each.output(3, DType::UInt8), Ok((_, DType::UInt8)));
@@ -246,16 +248,16 @@ impl ImagePipeline {
         &self.transforms[..end]
     }
 
-    /// What those do to an image of this shape.
+    /// Returns the operations of those transforms for an image of this shape.
     fn first_operations(&self, mut shape: ImageShape) -> Result<Vec<Operation>, Reason> {
         let mut operations = Vec::new();
-        // None of them draws.
+        // None of these transforms is random.
         let mut generator = TorchGenerator::new(0);
         draw_all(self.kept_behind(), &mut shape, &mut generator, &mut operations)?;
         Ok(operations)
     }
 
-    /// Does what comes behind those, with an image that was of this height and width before them.
+    /// Applies the later transforms to an image that had this height and width before the first ones.
     fn go_on(
         &self,
         picture: Picture<u8>,
@@ -272,10 +274,10 @@ impl ImagePipeline {
         self.with_generator(generator, |generator| self.finish(&mut canvas, (shape, moves, boxes), rest, generator))
     }
 
-    /// The mask that `encoded` is, moved as its image was. The pipeline of a mask has no transforms of its own.
+    /// Decodes the mask `encoded`, and moves it as its image was. The pipeline of a mask has no transforms of its own.
     ///
     /// # Errors
-    /// In words, why it is no mask of that image, or can't be moved so.
+    /// A text that says why it is not a mask of that image, or cannot be moved this way.
     pub fn run_mask(&self, encoded: &[u8], moves: &Moves) -> Result<TransformedImage, Reason> {
         if !self.transforms.is_empty() {
             return Err("a mask moves with its image, and has no transforms of its own".into());
@@ -287,12 +289,12 @@ impl ImagePipeline {
         Ok(TransformedImage { finished: canvas.finish()?, moves, order: self.order, dtype: DType::UInt8 })
     }
 
-    /// The transforms, in their order.
+    /// Returns the transforms in order.
     pub(super) fn transforms(&self) -> &[ImageTransform] {
         &self.transforms
     }
 
-    /// What `run` makes with `generator`, which may be missing if nothing is random.
+    /// Runs `run` with `generator`, which may be missing if nothing is random.
     pub(super) fn with_generator<T>(
         &self,
         generator: Option<&mut TorchGenerator>,
@@ -305,14 +307,14 @@ impl ImagePipeline {
         }
     }
 
-    /// The image, of which the header was read, and its shape.
+    /// Returns the image, whose header was read, and its shape.
     fn open<'a>(&'a self, encoded: &'a [u8]) -> Result<(Canvas<'a>, ImageShape), Reason> {
         let encoded = Encoded::open(encoded, &self.decode)?;
         let (height, width) = (encoded.height, encoded.width);
         let shape = |channels| ImageShape { height, width, channels, dtype: DType::UInt8 };
         match self.decode.mode.channels() {
             Some(channels) => Ok((Canvas::of_encoded(encoded, self.scale), shape(channels))),
-            // How many there are is known when it is decoded.
+            // The number of channels is known only after decoding.
             None => {
                 let (picture, _) = encoded.decode(Region { left: 0, top: 0, width, height })?;
                 let shape = shape(picture.channels);
@@ -321,7 +323,8 @@ impl ImagePipeline {
         }
     }
 
-    /// Draws what `transforms` do to an image of that shape, which was moved, and whose boxes were not yet; and does it.
+    /// Draws the operations of `transforms` for an image of that shape, which was moved but whose boxes were not yet,
+    /// and applies them.
     fn finish(
         &self,
         canvas: &mut Canvas<'_>,
@@ -333,7 +336,7 @@ impl ImagePipeline {
         let boxes = boxes.map(|boxes| moves.moved(boxes)).transpose()?;
         draw_with_boxes(transforms, (&mut shape, boxes), generator, &mut operations)?;
         for operation in &mut operations {
-            // Floats are worked on as float32; what other floats are asked for, they become when they are written.
+            // Float operations use float32; other float types are converted when they are written.
             if let Operation::ToDtype { dtype: DType::Float16 | DType::BFloat16 | DType::Float64, values } = *operation
             {
                 *operation = Operation::ToDtype { dtype: DType::Float32, values };
@@ -346,40 +349,40 @@ impl ImagePipeline {
 }
 
 impl TransformedImage {
-    /// Where its pixels went.
+    /// Returns how its pixels moved.
     #[must_use]
     pub fn moves(&self) -> &Moves {
         &self.moves
     }
 
-    /// Channels, height, width; or as the channels lie.
+    /// Returns channels, height, width, or the order of the channel layout.
     #[must_use]
     pub fn shape(&self) -> [usize; 3] {
         let [channels, height, width] = self.finished.shape();
         self.order.shape(channels, [height, width])
     }
 
-    /// The data type of a value.
+    /// Returns the data type of a value.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The size, in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.shape().iter().product::<usize>() * self.dtype.bytes()
     }
 
-    /// Writes the values to `into`, in the machine's byte order.
+    /// Writes the values to `into` in the machine's byte order.
     ///
     /// # Errors
-    /// In words: there is more or less room than the image needs.
+    /// A text, if `into` does not have the size of the image.
     pub fn write(self, into: &mut [u8]) -> Result<(), Reason> {
         self.finished.write(self.dtype, self.order, into)
     }
 
-    /// The values, in the machine's byte order.
+    /// Returns the values in the machine's byte order.
     ///
     /// # Errors
     /// As [`write`](Self::write).

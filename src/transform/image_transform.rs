@@ -1,4 +1,4 @@
-//! [`ImageTransform`]: what is done to every image, before anything of it is drawn.
+//! [`ImageTransform`]: a transform of every image, before its random values are drawn.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use super::resize_to::ResizeTo;
 use super::torchvision::Torchvision;
 use crate::DType;
 
-/// What an image is before a transform, or after it.
+/// The properties of an image before or after a transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "lengths in pixels, channels, and the type of their values")]
 pub struct ImageShape {
@@ -22,34 +22,34 @@ pub struct ImageShape {
     pub dtype: DType,
 }
 
-/// What [`ImageTransform::RandomCrop`] does with an image that is smaller than the crop.
+/// How [`ImageTransform::RandomCrop`] treats an image that is smaller than the crop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum SmallImage {
-    /// It is an error.
+    /// Return an error.
     #[default]
     #[serde(rename = "refused")]
     Refused,
-    /// It is padded on both sides by what is missing: `pad_if_needed` of torchvision.
+    /// Pad it on both sides by the missing size: `pad_if_needed` of torchvision.
     #[serde(rename = "padded")]
     Padded,
 }
 
-/// In which directions [`ImageTransform::RandomCrop`] draws a place.
+/// The directions in which [`ImageTransform::RandomCrop`] draws a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CropDraws {
-    /// In those in which there is a choice.
+    /// Those in which there is a choice.
     #[default]
     #[serde(rename = "needed")]
     Needed,
-    /// In both, unless the image has the size of the crop: `torchvision.transforms` (v1).
+    /// Both, unless the image has the size of the crop: `torchvision.transforms` (v1).
     #[serde(rename = "both")]
     Both,
 }
 
-/// What [`ImageTransform::RandomErasing`] writes.
+/// The values that [`ImageTransform::RandomErasing`] writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ErasingValue {
-    /// A value for all channels, or one for each.
+    /// One value for all channels, or one per channel.
     #[serde(rename = "colour")]
     Colour(Vec<f32>),
     /// A normal deviate for each value.
@@ -57,7 +57,7 @@ pub enum ErasingValue {
     Random,
 }
 
-/// The policies of [`ImageTransform::AutoAugment`], by the data that they were found on.
+/// The policies of [`ImageTransform::AutoAugment`], named after the data on which they were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "names of data sets")]
 pub enum AugmentPolicy {
@@ -69,11 +69,11 @@ pub enum AugmentPolicy {
     Svhn,
 }
 
-/// A transform of `torchvision.transforms.v2`, by its name there and with its arguments.
+/// A transform of `torchvision.transforms.v2`, with its name and arguments.
 ///
-/// Sizes are (height, width), `padding` is (left, top, right, bottom), probabilities `p` go from 0 to 1; a pair is the
-/// lower and the upper end of what is drawn. A `fill` has one value for all channels or one for each, and of the warps none
-/// where torchvision's is `None`: then what is blended with the outside at an edge stays so.
+/// Sizes are (height, width), `padding` is (left, top, right, bottom), probabilities `p` are from 0 to 1; a pair is the
+/// lower and upper bound of a random value. A `fill` has one value for all channels or one per channel. For warps, an
+/// empty `fill` means torchvision's `None`: values blended with the outside at an edge stay so.
 ///
 /// # Example
 /// ```
@@ -113,8 +113,8 @@ pub enum ImageTransform {
         ratio: [f64; 2],
         interpolation: Interpolation,
         antialias: Antialias,
-        /// What torch has for the logarithms of `ratio`: then the place is torch's even where its exponential is rounded
-        /// otherwise, for which torch itself is asked where there is one.
+        /// Torch's values for the logarithms of `ratio`: with them the position is torch's even if torch's exponential
+        /// rounds differently; torch itself is asked for it, if it is available.
         #[serde(default)]
         log_ratio: Option<[f64; 2]>,
     },
@@ -151,7 +151,7 @@ pub enum ImageTransform {
         scale: [f64; 2],
         ratio: [f64; 2],
         value: ErasingValue,
-        /// As of `RandomResizedCrop`.
+        /// As for `RandomResizedCrop`.
         #[serde(default)]
         log_ratio: Option<[f64; 2]>,
     },
@@ -173,7 +173,7 @@ pub enum ImageTransform {
         center: Option<[f64; 2]>,
         fill: Vec<f32>,
     },
-    /// `shear` is what is drawn for the horizontal and for the vertical one.
+    /// `shear` has the ranges of the horizontal and the vertical shear.
     RandomAffine {
         degrees: [f64; 2],
         translate: Option<[f64; 2]>,
@@ -237,16 +237,16 @@ pub enum ImageTransform {
         hue: [f64; 2],
         p: f64,
     },
-    /// Three channels, whether there was one or three.
+    /// Converts one or three channels to three.
     #[serde(rename = "RGB")]
     Rgb,
-    /// Leaves pixels as they are, and ends boxes where the image does.
+    /// Keeps the pixels, and cuts boxes off at the edges of the image.
     ClampBoundingBoxes,
-    /// Leaves pixels as they are, and gives boxes another format.
+    /// Keeps the pixels, and converts boxes to another format.
     ConvertBoundingBoxFormat {
         format: BoxFormat,
     },
-    /// Leaves pixels as they are, and drops boxes.
+    /// Keeps the pixels, and drops boxes.
     SanitizeBoundingBoxes {
         min_size: f64,
         min_area: f64,
@@ -256,12 +256,12 @@ pub enum ImageTransform {
     Compose {
         transforms: Vec<ImageTransform>,
     },
-    /// These done to an image of Pillow's: operations whose values differ from those for tensors have Pillow's.
+    /// Applies these to a Pillow image: operations whose values differ from those for tensors use Pillow's.
     OfPillow {
         version: Torchvision,
         transforms: Vec<ImageTransform>,
     },
-    /// `p` has a share for each.
+    /// `p` has a probability for each.
     RandomChoice {
         transforms: Vec<ImageTransform>,
         p: Vec<f32>,

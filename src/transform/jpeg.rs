@@ -1,4 +1,4 @@
-//! JPEG, by libjpeg-turbo: the pixels that Pillow and torchvision have, bit for bit.
+//! JPEG, using libjpeg-turbo: the same pixels as Pillow and torchvision, bit for bit.
 
 use super::Reason;
 use super::decode::{DecodeOptions, Truncated, check_size};
@@ -9,14 +9,14 @@ use super::scratch;
 use crate::DType;
 use crate::memory::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region};
 
-/// A block of 8 pixels is decoded to so many of them: to all.
+/// Number of pixels to which a block of 8 is decoded by default: all of them.
 pub(super) const EIGHTHS: usize = 8;
 
-/// What the decoder says where an image ends too early: a text of libjpeg, which has no numbers in this interface.
+/// The decoder's message for an image that ends too early; libjpeg has no error numbers in this interface.
 const ENDS_EARLY: &str = "Premature end of JPEG file";
 
-/// What it says of files that cameras and programs wrote so, and that have lost nothing: bytes that belong to no marker, and
-/// headers that say something else than they should about what nobody asks for.
+/// Its messages for files that cameras and programs wrote this way without loss: bytes that belong to no marker, and
+/// headers with wrong values that are not used.
 const HARMLESS: [&str; 4] = [
     "extraneous bytes before marker",
     "Invalid SOS parameters for sequential JPEG",
@@ -24,13 +24,13 @@ const HARMLESS: [&str; 4] = [
     "unknown JFIF revision number",
 ];
 
-/// Width and height, in pixels.
+/// Returns width and height in pixels.
 pub(super) fn size(encoded: &[u8]) -> Result<(usize, usize), Reason> {
     let header = JpegDecoder::new().and_then(|mut decoder| decoder.header(encoded)).map_err(words)?;
     Ok((header.width, header.height))
 }
 
-/// The header, of an image that may be decoded.
+/// Returns the header of an image that may be decoded.
 pub(super) fn header(encoded: &[u8], options: &DecodeOptions) -> Result<JpegHeader, Reason> {
     let header = JpegDecoder::new().and_then(|mut decoder| decoder.header(encoded)).map_err(words)?;
     check_size(header.width, header.height, options)?;
@@ -44,8 +44,8 @@ pub(super) fn decode(encoded: &[u8], options: &DecodeOptions) -> Result<Image, R
     Ok(Image::new(pixels.width, pixels.height, pixels.channels, DType::UInt8, pixels.pixels))
 }
 
-/// At least `region` of the image, each block of 8 pixels decoded to `eighths` of them, and where it lies in what was decoded;
-/// the region counts scaled pixels. Its pixels are those that the whole image has there.
+/// Decodes at least `region` of the image, with each block of 8 pixels decoded to `eighths` pixels; returns also its
+/// position in the decoded part. The region is in scaled pixels. Its pixels equal those of the whole decoded image.
 pub(super) fn decode_part(
     encoded: &[u8],
     header: &JpegHeader,
@@ -55,8 +55,8 @@ pub(super) fn decode_part(
 ) -> Result<(Picture<u8>, Region), Reason> {
     let [width, height] = [header.width, header.height].map(|length| JpegDecoder::scaled(length, eighths));
     let whole = Region { left: 0, top: 0, width, height };
-    // A file that is cut short behind the region is damaged all the same: it must not depend on what was drawn. What is not
-    // decoded can't be looked at for other damages.
+    // A file that is truncated after the region is damaged too, because the result must not depend on random crops.
+    // Other damage in parts that are not decoded cannot be detected.
     let is_cut = options.truncated == Truncated::Refuse && !has_end(encoded);
     let decoded = match header.unit_width * eighths / EIGHTHS {
         0 => whole,
@@ -68,8 +68,8 @@ pub(super) fn decode_part(
     Ok((pixels, Region { left, top, ..region }))
 }
 
-/// `region` with a unit to spare at each side: the library smooths colours over the edges of blocks, and takes the edge of a
-/// region for that of the image.
+/// Returns `region` with a spare unit on each side: the library smooths colors across block edges, and treats the edge
+/// of a region like that of the image.
 fn around(region: Region, unit: usize, whole: Region) -> Region {
     let left = (region.left / unit).saturating_sub(1) * unit;
     let top = region.top.saturating_sub(unit);
@@ -85,7 +85,7 @@ fn decode_region(
     eighths: usize,
     region: Region,
 ) -> Result<Picture<u8>, Reason> {
-    // One for each image: it keeps the tables of the last one, and a file that lacks some would be decoded with those.
+    // One per image: a decoder keeps the tables of its last image, and would use them for a file that lacks some.
     let decoder = JpegDecoder::new().map_err(words)?;
     let colours = match (header.colours, options.mode) {
         (JpegColours::Cmyk, _) => JpegColours::Cmyk,
@@ -100,7 +100,7 @@ fn decode_region(
     let Region { width, height, .. } = region;
     let mut pixels = scratch::take(width * height * channels);
     if options.truncated == Truncated::Fill {
-        // What the decoder does not come to must not be what another image left there.
+        // Parts that the decoder does not reach must not show another image's pixels.
         pixels.fill(0);
     }
     match decoder.decode(encoded, header, eighths, region, colours, &mut pixels) {
@@ -113,8 +113,8 @@ fn decode_region(
     })
 }
 
-/// Whether the image is taken although the decoder found something. Only the first thing that it finds is told: whether the
-/// end is there is looked up.
+/// True if the image is accepted although the decoder reported a problem. Only its first problem is reported, so check
+/// separately that the end exists.
 fn is_forgiven(fault: &JpegFault, encoded: &[u8], options: &DecodeOptions) -> bool {
     match fault {
         JpegFault::Fatal(_) => false,
@@ -123,7 +123,7 @@ fn is_forgiven(fault: &JpegFault, encoded: &[u8], options: &DecodeOptions) -> bo
     }
 }
 
-/// Whether the marker that ends the image is there, behind the first of its scans: a small image in the header has its own.
+/// True if the end-of-image marker exists after the first scan: a thumbnail in the header has its own marker.
 fn has_end(encoded: &[u8]) -> bool {
     let mut at = 2;
     while let [0xff, marker, rest @ ..] = encoded.get(at..).unwrap_or_default() {
@@ -135,7 +135,7 @@ fn has_end(encoded: &[u8]) -> bool {
             _ => return false,
         }
     }
-    // Bytes that belong to no marker: for the decoder to pass over.
+    // Bytes that belong to no marker, which the decoder skips.
     memchr::memmem::rfind(encoded, &[0xff, 0xd9]).is_some()
 }
 

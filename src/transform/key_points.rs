@@ -1,9 +1,9 @@
-//! [`KeyPoints`]: places in an image, which move with the pixels.
+//! [`KeyPoints`]: positions in an image, which move with the pixels.
 
 use super::{Coordinates, Operation, PaddingMode, Reason, pillow};
 
-/// Places in an image, as `torchvision.tv_tensors.KeyPoints`: a place is the middle of a pixel, so the last pixel of a row is at
-/// the width less 1. Those that leave the image are outside of it.
+/// Positions in an image, like `torchvision.tv_tensors.KeyPoints`: a position is the middle of a pixel, so the last
+/// pixel of a row is at the width minus 1. Positions that leave the image remain outside it.
 ///
 /// # Example
 /// ```
@@ -16,21 +16,23 @@ use super::{Coordinates, Operation, PaddingMode, Reason, pillow};
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct KeyPoints {
-    /// Each x and y, in pixels.
+    /// The x and y of each, in pixels.
     pub places: Vec<[f64; 2]>,
     /// The height of the image, in pixels.
     pub height: usize,
     /// The width of the image, in pixels.
     pub width: usize,
-    /// What the numbers are.
+    /// The type of the numbers.
     pub coordinates: Coordinates,
 }
 
 impl Operation {
-    /// Moves the key points as this step moves pixels, as torchvision's functions do; colors leave them.
+    /// Moves the key points as this step moves pixels, like torchvision's functions; color operations do not change
+    /// them.
     ///
     /// # Errors
-    /// In words: padding by a mirror, which torchvision refuses, or a step that turns pixels, which moves boxes alone here.
+    /// A text, for padding with a reflection, which torchvision rejects, or a step that rotates pixels, which only
+    /// boxes support here.
     pub fn apply_to_key_points(&self, points: &mut KeyPoints) -> Result<(), Reason> {
         let (height, width) = (points.height, points.width);
         match self {
@@ -62,7 +64,8 @@ impl Operation {
 }
 
 impl KeyPoints {
-    /// Each number becomes what `of` makes of it and of 0 for x, 1 for y; sums and differences of integers are exact.
+    /// Replaces each number with the result of `of` for it and its axis (0 for x, 1 for y); sums and differences of
+    /// integers are exact.
     fn each(&mut self, of: impl Fn(f64, usize) -> f64) {
         let coordinates = self.coordinates;
         for place in &mut self.places {

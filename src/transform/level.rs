@@ -1,35 +1,35 @@
-//! [`Level`]: what a channel of a pixel is.
+//! [`Level`]: the value type of a channel.
 
 use super::resize::Resizable;
 
-/// Bytes from 0 to 255, or floats from 0 to 1, and how torch makes one of the other.
+/// Bytes from 0 to 255, or floats from 0 to 1, and torch's conversions between them.
 pub(super) trait Level: Resizable {
     /// The value of white.
     const MOST: f32;
-    /// Whether there are no values beyond 0 and white.
+    /// True if values below 0 or above white cannot occur.
     const IS_LIMITED: bool;
-    /// What a value is multiplied by to become one from 0 to 1.
+    /// The factor that converts a value to the range from 0 to 1.
     const TO_UNIT: f32;
-    /// What a value from 0 to 1 is multiplied by before what comes after the point is left out.
+    /// The factor for a value from 0 to 1, before its fractional part is discarded.
     const FROM_UNIT: f32;
 
     fn to_float(self) -> f32;
 
-    /// Of bytes what comes after the point is left out, and 256 is 0, as in torch's conversions.
+    /// Converts a float; for bytes, the fractional part is discarded and 256 becomes 0, as in torch's conversions.
     fn from_float(value: f32) -> Self;
 
-    /// Of bytes the nearest one, and of two the even one.
+    /// Rounds a float; for bytes, to the nearest integer, ties to even.
     fn rounded(value: f32) -> Self;
 
-    /// Of bytes the nearest whole number, and of two the even one.
+    /// For bytes, rounds to the nearest integer, ties to even; floats are unchanged.
     fn whole(value: f32) -> f32;
 
-    /// What grey is before colours are mixed with it: torchvision takes whole numbers where images are bytes.
+    /// Returns the gray value that colors are blended with: torchvision uses integers if images are bytes.
     fn grey(value: f32) -> f32;
 }
 
-/// Added to a float below 4 million, either side of 0, it rounds that, and leaves it as an integer in the lowest bits: what vectors
-/// have no other instruction for that saves looking for numbers that are too large.
+/// Adding this to a float with an absolute value below 4 million rounds it to an integer, in the lowest bits. Vectors
+/// have no other instruction for this without a check for numbers that are too large.
 const POINT: f32 = 1.5 * (1 << 23) as f32;
 
 impl Level for u8 {

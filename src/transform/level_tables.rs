@@ -1,25 +1,25 @@
-//! [`LevelTables`]: what is written for each value of a byte.
+//! [`LevelTables`]: the output bytes for each byte value.
 
 use super::Reason;
 use super::finished::ChannelOrder;
 use super::grid_map::{GridMap, Inner};
 use super::levels::Levels;
 
-/// As many as a byte has.
+/// Number of byte values.
 const VALUES: usize = 256;
 
-/// By channel, what is written for each value of a byte.
+/// By channel, the output for each byte value.
 #[derive(Debug, Clone)]
 pub(super) enum LevelTables {
     Bytes(Vec<[[u8; 1]; VALUES]>),
     Floats(Vec<[[u8; 4]; VALUES]>),
 }
 
-/// The bytes of an image, its height and width, and where its channels lie.
+/// The bytes of an image, its height and width, and its channel order.
 pub(super) type Source<'a> = (&'a [u8], [usize; 2], ChannelOrder);
 
 impl LevelTables {
-    /// Those of `levels`, of an image of this number of channels.
+    /// Returns the tables of `levels`, for an image of this number of channels.
     pub(super) fn of(levels: &Levels, channels: usize) -> Self {
         match levels {
             Levels::Kept => Self::Bytes(vec![std::array::from_fn(|value| [value as u8]); channels]),
@@ -28,10 +28,10 @@ impl LevelTables {
         }
     }
 
-    /// Writes the image whose rows and columns come from where `map` says, one channel after the other.
+    /// Writes the image whose rows and columns come from the sources in `map`, one channel after another.
     ///
     /// # Errors
-    /// In words: there is more or less room than the image needs.
+    /// A text, if the room does not have the size of the image.
     pub(super) fn write(&self, map: &GridMap, source: Source<'_>, into: &mut [u8]) -> Result<(), Reason> {
         match self {
             Self::Bytes(tables) => write(tables, map, source, into),
@@ -87,7 +87,7 @@ fn write<const BYTES: usize>(
     Ok(())
 }
 
-/// With the number of channels known when it is compiled.
+/// The number of channels is a compile-time constant.
 #[inline(always)]
 fn write_line<const BYTES: usize, const CHANNELS: usize>(
     line: &[[u8; CHANNELS]],

@@ -1,15 +1,15 @@
-//! [`Levels`]: what becomes of each value of a byte.
+//! [`Levels`]: the result for each byte value.
 
 use super::Reason;
 use super::operation::Operation;
 use super::picture::{AnyPicture, Picture};
 use crate::DType;
 
-/// As many as a byte has.
+/// Number of byte values.
 const VALUES: usize = 256;
 
 impl Operation {
-    /// Whether what becomes of a value depends on nothing but the value and its channel.
+    /// True if the result for a value depends only on the value and its channel.
     pub(super) fn is_of_levels(&self) -> bool {
         matches!(
             self.either_way(),
@@ -23,19 +23,19 @@ impl Operation {
     }
 }
 
-/// What becomes of each value of a byte, channel by channel: operations that look at each value alone are done 256 times, and
-/// not for each pixel, with the very results that they have for pixels.
+/// The result for each byte value, channel by channel: operations on single values are evaluated 256 times instead of
+/// for each pixel, with exactly the same results.
 pub(super) enum Levels {
-    /// They stay what they are.
+    /// Values stay the same.
     Kept,
-    /// By channel, the values of bytes.
+    /// By channel, byte values.
     Bytes(Vec<[u8; VALUES]>),
-    /// By channel, values that are floats.
+    /// By channel, float values.
     Floats(Vec<[f32; VALUES]>),
 }
 
 impl Levels {
-    /// What `operations` make of images of `channels`.
+    /// Returns the results of `operations` for images of `channels` channels.
     pub(super) fn of(operations: &[Operation], channels: usize) -> Result<Self, Reason> {
         if operations.is_empty() {
             return Ok(Self::Kept);
@@ -49,7 +49,7 @@ impl Levels {
         })
     }
 
-    /// The data type of what they become.
+    /// Returns the data type of the results.
     pub(super) fn dtype(&self) -> DType {
         match self {
             Self::Kept | Self::Bytes(_) => DType::UInt8,
@@ -57,7 +57,7 @@ impl Levels {
         }
     }
 
-    /// What becomes of the whole of a picture.
+    /// Applies the levels to a whole picture.
     pub(super) fn of_picture(&self, mut picture: Picture<u8>) -> AnyPicture {
         let channels = picture.channels;
         match self {

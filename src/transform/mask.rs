@@ -1,14 +1,14 @@
-//! [`Operation::apply_to_mask`]: what says of each pixel what it belongs to.
+//! [`Operation::apply_to_mask`]: moves masks, which assign a class or object to each pixel.
 
 use super::pixels::resample::OfMasks;
 use super::{Operation, Picture, Reason};
 
-/// What a mask has for each pixel: `bool`, integers, or floats.
+/// The value type of a mask: `bool`, integers, or floats.
 pub trait MaskValue: Copy + Default {
-    /// What a number is, as padding has it: of integers what comes after the point is left out.
+    /// Converts a number as padding does: for integers, the fractional part is discarded.
     fn of(number: f32) -> Self;
 
-    /// What a number is, as turned masks have it: the nearest integer, and of two the even one.
+    /// Converts a number as rotated masks do: to the nearest integer, ties to even.
     fn rounded(number: f32) -> Self {
         Self::of(number.round_ties_even())
     }
@@ -24,7 +24,7 @@ macro_rules! of_integers {
     ($($integer:ty),*) => {
         $(impl MaskValue for $integer {
             fn of(number: f32) -> Self {
-                // 256 is 0 in bytes, as in torch.
+                // 256 becomes 0 in bytes, as in torch.
                 number as i64 as Self
             }
         })*
@@ -50,11 +50,11 @@ macro_rules! of_floats {
 of_floats!(f32, f64);
 
 impl Operation {
-    /// The mask whose values have moved as this step moves pixels, as torchvision's functions do: of values the nearest one
-    /// is taken, and colours leave them. What lies outside is the operation's `fill`, or 0.
+    /// Returns the mask whose values have moved as this step moves pixels, like torchvision's functions: the nearest
+    /// value is used, and color operations do not change masks. The outside is the operation's `fill`, or 0.
     ///
     /// # Errors
-    /// In words, where torchvision raises: a `fill` of several channels.
+    /// A text, where torchvision raises: for a `fill` of several channels.
     ///
     /// # Example
     /// ```

@@ -1,4 +1,4 @@
-//! WHAT is done to a sample on the way: images are decoded and transformed.
+//! How samples are changed on the way: images are decoded and transformed.
 
 mod apply;
 mod box_format;
@@ -75,5 +75,5 @@ pub use random::{
 pub use resize_to::ResizeTo;
 pub use torchvision::Torchvision;
 
-/// Why something can't be done, in words; who knows the file makes an error of it.
+/// A text that says why something cannot be done; a caller that knows the file turns it into an error.
 type Reason = String;

@@ -1,10 +1,10 @@
-//! [`Moves`]: where the pixels of an image went, for what is known of places in it.
+//! [`Moves`]: how the pixels of an image moved, for data about positions in it.
 
 use super::box_format::BoxFormat;
 use super::{Boxes, Coordinates, MaskValue, Operation, Picture, Reason};
 use crate::DType;
 
-/// Where the pixels of an image went, for what is known of places in it: its boxes and its masks.
+/// How the pixels of an image moved, for data about positions in it: its boxes and its masks.
 ///
 /// # Example
 /// ```
@@ -24,35 +24,35 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// No move, in an image of that size in pixels.
+    /// Returns no moves, for an image of that size in pixels.
     #[must_use]
     pub fn new(height: usize, width: usize) -> Self {
         Self { height, width, operations: Vec::new() }
     }
 
-    /// The height and the width of the image before it was transformed, in pixels.
+    /// Returns the height and the width of the image before it was transformed, in pixels.
     #[must_use]
     pub fn size(&self) -> [usize; 2] {
         [self.height, self.width]
     }
 
-    /// What moved pixels, one behind the other.
+    /// Returns the operations that moved pixels, in order.
     #[must_use]
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
 
-    /// Adds those of `operations` that move pixels, or are of boxes alone.
+    /// Adds those of `operations` that move pixels, or affect only boxes.
     pub(super) fn extend(&mut self, operations: &[Operation]) {
         let moves = |operation: &&Operation| operation.moves_pixels() || operation.is_of_boxes();
         self.operations.extend(operations.iter().filter(moves).cloned());
     }
 
-    /// The boxes whose numbers of type `dtype` these bytes are, four of each, after all moves; parts of them that left the image
-    /// are cut off.
+    /// Returns the boxes after all moves, where `bytes` contains four numbers of type `dtype` for each; parts outside
+    /// the image are cut off.
     ///
     /// # Errors
-    /// In words: they are no boxes, or can't be moved so.
+    /// A text, if they are not boxes, or cannot be moved this way.
     pub fn boxes(&self, bytes: &[u8], dtype: DType, format: BoxFormat) -> Result<Vec<u8>, Reason> {
         match dtype {
             DType::Float32 => self.boxes_of(bytes, format, Coordinates::Single, f32::from_ne_bytes, |number| {
@@ -89,17 +89,17 @@ impl Moves {
         Ok(boxes.numbers.into_iter().flatten().flat_map(write).collect())
     }
 
-    /// The boxes of the image, after all moves.
+    /// Returns the boxes of the image after all moves.
     pub(super) fn moved(&self, boxes: Boxes) -> Result<Boxes, Reason> {
         let mut boxes = Boxes { height: self.height, width: self.width, ..boxes };
         self.operations.iter().try_for_each(|operation| operation.apply_to_boxes(&mut boxes))?;
         Ok(boxes)
     }
 
-    /// The mask of the image, after all moves.
+    /// Returns the mask of the image after all moves.
     ///
     /// # Errors
-    /// In words: it has another size than the image, or can't be moved so.
+    /// A text, if its size differs from the image's, or it cannot be moved this way.
     pub fn mask<T: MaskValue>(&self, mask: Picture<T>) -> Result<Picture<T>, Reason> {
         if [mask.height, mask.width] != self.size() {
             return Err(format!(

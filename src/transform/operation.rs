@@ -1,4 +1,4 @@
-//! [`Operation`]: one step of what is done to an image, with everything drawn that is random about it.
+//! [`Operation`]: one step applied to an image, after its random values were drawn.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,13 @@ use super::box_format::BoxFormat;
 use super::torchvision::Torchvision;
 use crate::DType;
 
-/// How values between pixels are made, by torchvision's names.
+/// How to compute values between pixels, with torchvision's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Interpolation {
-    /// The pixel whose place is rounded down to, as torch's `nearest`.
+    /// The pixel at the position rounded down, like torch's `nearest`.
     #[serde(rename = "nearest")]
     Nearest,
-    /// The nearest pixel, as Pillow has it.
+    /// The nearest pixel, like Pillow.
     #[serde(rename = "nearest-exact")]
     NearestExact,
     /// Linear in both directions.
@@ -22,7 +22,7 @@ pub enum Interpolation {
     /// Cubic in both directions.
     #[serde(rename = "bicubic")]
     Bicubic,
-    /// The mean of the pixels below.
+    /// The mean of the covered pixels.
     #[serde(rename = "box")]
     Box,
     /// Between bilinear and bicubic.
@@ -33,80 +33,80 @@ pub enum Interpolation {
     Lanczos,
 }
 
-/// Whether a smaller image is made of all pixels, or of those around each place alone.
+/// Determines if a smaller image is computed from all pixels, or only from those around each position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Antialias {
-    /// Of all: the filter is as wide as the step.
+    /// From all: the filter is as wide as the step.
     #[default]
     #[serde(rename = "on")]
     On,
-    /// Of two (bilinear) or four (bicubic) in each direction.
+    /// From two (bilinear) or four (bicubic) in each direction.
     #[serde(rename = "off")]
     Off,
-    /// Of all, by the integers that Pillow 13 has for its images: the values are Pillow's to the last bit. Of bytes only.
+    /// From all, with the integer arithmetic of Pillow 13: the values are Pillow's, bit for bit. Only for bytes.
     #[serde(rename = "pillow")]
     Pillow,
-    /// The same as before Pillow 13, which then began to change columns before rows where more rows go than columns.
+    /// The same as before Pillow 13, which began to resize columns before rows when more rows than columns are removed.
     #[serde(rename = "pillow 12")]
     Pillow12,
 }
 
 impl Antialias {
-    /// Whether values are Pillow's to the last bit.
+    /// True if values are Pillow's, bit for bit.
     pub(super) fn is_pillows(self) -> bool {
         matches!(self, Self::Pillow | Self::Pillow12)
     }
 }
 
-/// What lies outside of an image.
+/// The pixels outside an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum PaddingMode {
-    /// A colour.
+    /// A color.
     #[default]
     #[serde(rename = "constant")]
     Constant,
     /// The pixel at the edge.
     #[serde(rename = "edge")]
     Edge,
-    /// The image in a mirror, the pixel at the edge once.
+    /// The reflected image, without repeating the edge pixel.
     #[serde(rename = "reflect")]
     Reflect,
-    /// The image in a mirror, the pixel at the edge twice.
+    /// The reflected image, repeating the edge pixel.
     #[serde(rename = "symmetric")]
     Symmetric,
 }
 
-/// What room [`Operation::Rotate`] has for the image.
+/// The size of the result of [`Operation::Rotate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Frame {
-    /// As much as it had: its corners are cut off.
+    /// The original size: corners are cut off.
     #[default]
     #[serde(rename = "same")]
     Same,
-    /// As much as it needs.
+    /// As large as the rotated image needs.
     #[serde(rename = "expanded")]
     Expanded,
 }
 
-/// What becomes of the values when their data type changes.
+/// How values change with their data type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Values {
-    /// They stay what they are.
+    /// They stay the same.
     #[default]
     #[serde(rename = "kept")]
     Kept,
-    /// What was white becomes what is white there: 255 in bytes, 1 in floats.
+    /// White stays white: 255 in bytes, 1 in floats.
     #[serde(rename = "scaled")]
     Scaled,
-    /// Bytes become floats as `ToTensor` has it: divided by 255, which differs from `Scaled` in the last bit.
+    /// Bytes become floats like in `ToTensor`: divided by 255, which differs from `Scaled` in the last bit.
     #[serde(rename = "divided")]
     Divided,
 }
 
-/// What [`Operation::Erase`] writes.
+/// The values that [`Operation::Erase`] writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Eraser {
-    /// A value for all channels, or one for each.
+    /// One value for all channels, or one per channel.
     #[serde(rename = "colour")]
     Colour(Vec<f32>),
     /// These values: channels, rows, columns.
@@ -114,37 +114,38 @@ pub enum Eraser {
     Values(Vec<f32>),
 }
 
-/// What becomes of values that [`Operation::GaussianNoise`] makes darker than black or lighter than white.
+/// How to treat values that [`Operation::GaussianNoise`] makes darker than black or lighter than white.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Noise {
-    /// They become black or white.
+    /// Clamp them to black or white.
     #[default]
     #[serde(rename = "clipped")]
     Clipped,
-    /// Floats stay what they are; of bytes 256 is 0.
+    /// Floats stay unchanged; bytes wrap around, so that 256 becomes 0.
     #[serde(rename = "free")]
     Free,
 }
 
-/// One step of what is done to an image, with everything drawn that is random about it. Lengths and places are in pixels;
-/// colours have one value for all channels, or one for each, in the range of the image's own values.
+/// One step applied to an image, after its random values were drawn. Lengths and positions are in pixels; colors have
+/// one value for all channels, or one per channel, in the range of the image's values.
 ///
-/// No `fill` is black; where pixels are turned it is torchvision's `None`, with which bilinear edges fade less than into 0.
+/// An empty `fill` means black; for operations that rotate or warp, it means torchvision's `None`, with which bilinear
+/// edges fade less than into 0.
 ///
-/// Each does to an image of bytes or floats what torchvision's function of that name (`torchvision.transforms.v2.functional`)
-/// does to a tensor.
+/// Each step does to an image of bytes or floats what torchvision's function of the same name
+/// (`torchvision.transforms.v2.functional`) does to a tensor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the arguments are those of torchvision's functions")]
 pub enum Operation {
-    /// A part of the image, which may reach past its edges: black lies there.
+    /// Selects a part of the image. The part may extend past the edges, where it is black.
     Crop { top: i64, left: i64, height: usize, width: usize },
-    /// The whole image in another size.
+    /// Resizes the whole image.
     Resize { height: usize, width: usize, interpolation: Interpolation, antialias: Antialias },
-    /// Left for right.
+    /// Swaps left and right.
     HorizontalFlip,
-    /// Up for down.
+    /// Swaps top and bottom.
     VerticalFlip,
-    /// Rows and columns around the image; negative numbers take some away.
+    /// Adds rows and columns around the image; negative numbers remove some.
     Pad { left: i64, top: i64, right: i64, bottom: i64, fill: Vec<f32>, mode: PaddingMode },
     /// As `adjust_brightness`.
     Brightness { factor: f64 },
@@ -158,9 +159,9 @@ pub enum Operation {
     Sharpness { factor: f64 },
     /// As `rgb_to_grayscale`, with 1 or 3 channels.
     Grayscale { channels: usize },
-    /// The one channel of a gray image repeated, as torch broadcasts it.
+    /// Repeats the one channel of a gray image, as torch broadcasts it.
     RepeatChannels { channels: usize },
-    /// The channels in another order: channel c is what channel `order[c]` was.
+    /// Reorders the channels: channel c is the former channel `order[c]`.
     PermuteChannels { order: Vec<usize> },
     /// As `gaussian_blur`; sizes and deviations are (horizontal, vertical).
     GaussianBlur { kernel_size: [usize; 2], sigma: [f64; 2] },
@@ -186,30 +187,31 @@ pub enum Operation {
         center: Option<[f64; 2]>,
         fill: Vec<f32>,
     },
-    /// As `perspective`: at (x, y) of the result lies what was at ((a x + b y + c) / (g x + h y + 1),
-    /// (d x + e y + f) / (g x + h y + 1)).
+    /// As `perspective`: position (x, y) of the result shows ((a x + b y + c) / (g x + h y + 1), (d x + e y + f) / (g x
+    /// + h y + 1)) of the image.
     Perspective { coefficients: [f64; 8], interpolation: Interpolation, fill: Vec<f32> },
-    /// As `jpeg`: encoded with this quality, 1 to 100, and decoded; bytes alone.
+    /// As `jpeg`: encodes with this quality, 1 to 100, and decodes; only for bytes.
     Jpeg { quality: u8 },
-    /// The sum of the image and of what each of the `chains` of operations makes of it, by their `shares`: first that of the
-    /// image. The chains leave the size of the image.
+    /// The sum of the image and the results of each of the `chains` of operations, weighted by `shares`, the first of
+    /// which belongs to the image. The chains must keep the size of the image.
     Mix { shares: Vec<f32>, chains: Vec<Vec<Operation>> },
     /// As `gaussian_noise`; the standard normal `deviates` are (channels, rows, columns).
     GaussianNoise { mean: f64, sigma: f64, noise: Noise, deviates: Vec<f32> },
-    /// As `clamp_bounding_boxes`; pixels stay.
+    /// As `clamp_bounding_boxes`; pixels do not change.
     ClampBoxes,
-    /// As `convert_bounding_box_format`; pixels stay.
+    /// As `convert_bounding_box_format`; pixels do not change.
     ConvertBoxes { format: BoxFormat },
-    /// As `sanitize_bounding_boxes`: boxes with an edge shorter than `min_size`, an area below `min_area`, or a corner outside of
-    /// the image are dropped; pixels stay.
+    /// As `sanitize_bounding_boxes`: drops boxes with an edge shorter than `min_size`, an area below `min_area`, or a
+    /// corner outside the image; pixels do not change.
     SanitizeBoxes { min_size: f64, min_area: f64 },
-    /// As `RandomIoUCrop` marks boxes for a `SanitizeBoxes`: the four numbers of those that are not `kept` become 0; pixels stay.
+    /// Marks boxes for a `SanitizeBoxes` like `RandomIoUCrop`: the four numbers of boxes that are not `kept` become 0;
+    /// pixels do not change.
     BlankBoxes { kept: Vec<bool> },
     /// As `erase`.
     Erase { top: usize, left: usize, height: usize, width: usize, with: Eraser },
-    /// As `normalize`: of each channel (value - mean) / std; floats alone.
+    /// As `normalize`: computes (value - mean) / std in each channel; only for floats.
     Normalize { mean: Vec<f32>, std: Vec<f32> },
-    /// The same for an image of Pillow's, in gray or in color, with Pillow's values to the last bit.
+    /// Like the inner operation, for a Pillow image in gray or in color, with Pillow's values, bit for bit.
     OfPillow { version: Torchvision, operation: Box<Operation> },
     /// As `to_dtype`.
     ToDtype {

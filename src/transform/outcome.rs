@@ -1,4 +1,4 @@
-//! What is known of an image behind transforms before any of it is drawn: its size, its channels, their data type.
+//! What is known about an image after transforms before anything is drawn: its size, its channels, their data type.
 
 use super::Reason;
 use super::image_transform::{ImageShape, ImageTransform};
@@ -8,7 +8,7 @@ use super::resize_to::ResizeTo;
 use crate::DType;
 
 impl ImageShape {
-    /// Becomes what the image is behind `operation`.
+    /// Updates the shape to the image after `operation`.
     pub(super) fn follow(&mut self, operation: &Operation) {
         (self.height, self.width) = operation.size_after(self.height, self.width);
         match operation.either_way() {
@@ -20,7 +20,7 @@ impl ImageShape {
 }
 
 impl ImageTransform {
-    /// Whether anything is drawn: a generator that is not asked stays where it is.
+    /// True if anything is drawn: otherwise a generator does not advance.
     ///
     /// # Example
     /// ```
@@ -47,10 +47,10 @@ impl ImageTransform {
         }
     }
 
-    /// The number of channels and the data type behind the transform, of an image with these.
+    /// Returns the number of channels and the data type after the transform, for an image with these.
     ///
     /// # Errors
-    /// In words, why images with such channels can't be transformed so.
+    /// A text that says why images with such channels cannot be transformed this way.
     ///
     /// # Example
     /// ```
@@ -110,13 +110,13 @@ impl ImageTransform {
         }
     }
 
-    /// Whether an image of any size stays as large as it is.
+    /// True if images of all sizes keep their size.
     fn keeps_size(&self) -> bool {
-        // No size that a transform names is both of these.
+        // No size in a transform's arguments can be equal to both of these.
         [[97, 101], [64, 48]].into_iter().all(|size| self.size_after(Some(size)) == Some(size))
     }
 
-    /// The height and the width behind the transform of an image with these, as far as they are known.
+    /// Returns the height and the width after the transform, for an image with these, if they are known.
     fn size_after(&self, size: Option<[usize; 2]>) -> Option<[usize; 2]> {
         match self {
             Self::Resize { size: ResizeTo::Exact(exact), .. } => Some(*exact),
@@ -144,7 +144,7 @@ impl ImageTransform {
                 match (others.next(), others.next()) {
                     (None, _) => size,
                     (Some(only), None) => only.size_after(size),
-                    // The order, which is drawn, says what comes out.
+                    // The outcome depends on the order, which is drawn.
                     _ => None,
                 }
             }
@@ -157,7 +157,8 @@ impl ImageTransform {
     }
 }
 
-/// The height and the width that every image of this one ends with behind `transforms`; none where that is drawn.
+/// Returns the height and the width that every image of this size ends with after `transforms`, or None if they are
+/// random.
 pub(super) fn size_behind(transforms: &[ImageTransform], size: [usize; 2]) -> Option<[usize; 2]> {
     let mut known = Some(size);
     for each in transforms {
@@ -166,13 +167,13 @@ pub(super) fn size_behind(transforms: &[ImageTransform], size: [usize; 2]) -> Op
     known
 }
 
-/// How many channels there are behind what takes `wanted` of them: those of a gray image are repeated.
+/// Returns the number of channels after an operation that needs `wanted` of them: a gray image's channel is repeated.
 fn broadcast(channels: usize, wanted: usize) -> usize {
     if channels == 1 { wanted.max(1) } else { channels }
 }
 
-/// The height and the width that every image ends with behind `transforms`, whatever it began with; none where that
-/// depends on the image.
+/// Returns the height and the width that every image ends with after `transforms`, whatever its original size, or None
+/// if they depend on the image.
 ///
 /// # Example
 /// ```

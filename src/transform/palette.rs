@@ -1,4 +1,4 @@
-//! The numbers that the pixels of a PNG with a palette are.
+//! The palette indices of the pixels of a PNG.
 
 use std::io::Cursor;
 use std::panic::catch_unwind;
@@ -10,12 +10,12 @@ use super::decode::{DecodeOptions, check_size};
 use super::image::Image;
 use crate::DType;
 
-/// So many bytes may the decoder take beside the image.
+/// Maximum memory in bytes that the decoder may take in addition to the image.
 const SPARE: usize = 64 << 20;
 
-/// The numbers of the pixels, of an image with a palette; nothing where it has none.
+/// Returns the palette indices of the pixels, or None if the image has no palette.
 pub(super) fn numbers(encoded: &[u8], options: &DecodeOptions) -> Result<Option<Image>, Reason> {
-    // As of other parsers: what it did not reckon with is a damaged image.
+    // As for other parsers: a panic means a damaged image.
     let decoded = catch_unwind(|| numbers_unguarded(encoded, options));
     decoded.unwrap_or_else(|_| Err("it can't be decoded as PNG (the decoder panicked)".into()))
 }
@@ -42,7 +42,7 @@ fn numbers_unguarded(encoded: &[u8], options: &DecodeOptions) -> Result<Option<I
     Ok(Some(Image::new(width, height, 1, DType::UInt8, unpacked)))
 }
 
-/// Numbers of so many bits, the first of each byte in its upper bits (PNG, third edition, section 7.2).
+/// Unpacks numbers of `bits` bits, the first of each byte in its upper bits (PNG, third edition, section 7.2).
 fn unpack(row: &[u8], bits: usize) -> impl Iterator<Item = u8> {
     let places = (0..8 / bits).rev().map(move |place| place * bits);
     let mask = (1_u8 << bits) - 1;

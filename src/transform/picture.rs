@@ -1,9 +1,9 @@
-//! [`Picture`]: pixels that are worked on.
+//! [`Picture`]: pixels that operations are applied to.
 
 use super::Reason;
 use crate::memory::Region;
 
-/// Rows of pixels of interleaved channels, one behind the other: bytes from 0 to 255, or floats from 0 to 1.
+/// Consecutive rows of pixels with interleaved channels: bytes from 0 to 255, or floats from 0 to 1.
 ///
 /// # Example
 /// ```
@@ -21,67 +21,67 @@ pub struct Picture<T> {
     pub(super) pixels: Vec<T>,
 }
 
-/// Pixels of either kind.
+/// Pixels of either type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AnyPicture {
     /// Bytes, from 0 to 255.
     Bytes(Picture<u8>),
-    /// Floats, from 0 to 1 where nothing made them larger or smaller.
+    /// Floats, from 0 to 1 unless an operation made them larger or smaller.
     Floats(Picture<f32>),
 }
 
 impl<T> Picture<T> {
-    /// The picture of these `pixels`.
+    /// Returns the picture of these `pixels`.
     ///
     /// # Panics
-    /// When there are more or fewer values than such a picture has.
+    /// If the number of values does not match such a picture.
     #[must_use]
     pub fn new(width: usize, height: usize, channels: usize, pixels: Vec<T>) -> Self {
         assert_eq!(pixels.len(), width * height * channels, "the values of a picture");
         Self { width, height, channels, pixels }
     }
 
-    /// The width, in pixels.
+    /// Returns the width in pixels.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// The height, in pixels.
+    /// Returns the height in pixels.
     #[must_use]
     pub fn height(&self) -> usize {
         self.height
     }
 
-    /// The number of values of a pixel.
+    /// Returns the number of values per pixel.
     #[must_use]
     pub fn channels(&self) -> usize {
         self.channels
     }
 
-    /// The values, row by row and pixel by pixel.
+    /// Returns the values, row by row and pixel by pixel.
     #[must_use]
     pub fn pixels(&self) -> &[T] {
         &self.pixels
     }
 
-    /// The same values, for whoever takes them.
+    /// Returns the same values as an owned vector.
     #[must_use]
     pub fn into_pixels(self) -> Vec<T> {
         self.pixels
     }
 
-    /// All of it.
+    /// Returns the region of the whole picture.
     pub(super) fn region(&self) -> Region {
         Region { left: 0, top: 0, width: self.width, height: self.height }
     }
 
-    /// The number of values of a row.
+    /// Returns the number of values per row.
     pub(super) fn row(&self) -> usize {
         self.width * self.channels
     }
 
-    /// Room for a picture of the same channels and another size.
+    /// Allocates room for a picture with the same channels and another size.
     pub(super) fn room(&self, height: usize, width: usize) -> Result<Vec<T>, Reason> {
         let refuse = || format!("there is no room for an image of {width} x {height} pixels");
         let values = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(self.channels));
@@ -92,7 +92,7 @@ impl<T> Picture<T> {
 }
 
 impl AnyPicture {
-    /// That of no pixel, in the place of one that was taken.
+    /// Returns a picture without pixels, to replace one that was taken.
     pub(super) fn empty() -> Self {
         Self::Bytes(Picture { width: 0, height: 0, channels: 1, pixels: Vec::new() })
     }
@@ -104,7 +104,7 @@ impl AnyPicture {
         }
     }
 
-    /// All of it.
+    /// Returns the region of the whole picture.
     pub(super) fn region(&self) -> Region {
         match self {
             Self::Bytes(picture) => picture.region(),

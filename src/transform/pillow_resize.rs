@@ -1,4 +1,4 @@
-//! [`PillowResize`]: the size of an image changed as Pillow changes it, to the last bit.
+//! [`PillowResize`]: resizes an image exactly like Pillow, bit for bit.
 
 use std::f64::consts::PI;
 
@@ -8,50 +8,50 @@ use super::picture::Picture;
 use super::scratch;
 use crate::memory::{Kernel, MultiplyAdd, Region, run_on_vectors};
 
-/// The bits after the point of a weight: 32, without 8 for the value and 2 for sums above 255 and below 0.
+/// Fractional bits of a weight: 32, minus 8 for the value and 2 for sums above 255 or below 0.
 const PRECISION: u32 = 32 - 8 - 2;
 const HALF: i32 = 1 << (PRECISION - 1);
 
-/// The values of a row that are summed at a time.
+/// Number of values of a row to sum at a time.
 const LANES: usize = 32;
 
-/// The values of the pixels of two rows at one place, each of them with room for four.
+/// The values of the pixels at one position of two rows, each with room for four.
 type TwoPixels = [u8; 8];
 
-/// A resize as `PIL.Image.Image.resize` does it: each row becomes as wide, and each column as high, one after the other, as
-/// sums of integers that are rounded to bytes.
+/// A resize like `PIL.Image.Image.resize`: the rows are resized to the new width, then the columns to the new height,
+/// as integer sums that are rounded to bytes.
 ///
 /// Source: Pillow's `Resample.c` and, for the nearest pixel, `ImagingScaleAffine` in its `Geometry.c`.
 pub(super) struct PillowResize {
     across: Axis,
     down: Axis,
-    /// Whether columns are changed before rows are.
+    /// True if columns are resized before rows.
     is_down_first: bool,
 }
 
-/// What the rows, or the columns, of the result are made of.
+/// How each position of the result's rows, or columns, is computed.
 enum Axis {
-    /// These places: nothing changes in this direction.
+    /// These positions, unchanged: nothing is resized in this direction.
     Kept { first: usize, count: usize },
-    /// By place of the result, a run of places of the image, weighted.
+    /// For each position of the result, a weighted run of positions of the image.
     Weighted(Weights),
 }
 
 struct Weights {
-    /// The first place of each run, and how many there are.
+    /// The start and the length of each run.
     runs: Vec<(usize, usize)>,
-    /// The first place of all, and how many there are up to the last one.
+    /// The first position of all runs, and the number of positions up to the last one.
     all: (usize, usize),
-    /// Room for the longest run for each place of the result.
+    /// Length of the longest run; weights have this stride.
     longest: usize,
     weights: Vec<i32>,
 }
 
 impl PillowResize {
-    /// From an image of `from` to one of `to` (width, height), of which `window` is wanted.
+    /// Returns a resize from an image of size `from` to size `to` (width, height), of which only `window` is computed.
     ///
     /// # Errors
-    /// In words: one of the sizes has no pixels.
+    /// A text, if one of the sizes has no pixels.
     pub(super) fn new(
         from: [usize; 2],
         to: [usize; 2],
@@ -71,13 +71,13 @@ impl PillowResize {
         Ok(Self { across, down, is_down_first })
     }
 
-    /// What of the image is needed.
+    /// Returns the part of the image that is needed.
     pub(super) fn source(&self) -> Region {
         let ((left, width), (top, height)) = (self.across.source(), self.down.source());
         Region { left, top, width, height }
     }
 
-    /// The window of the result. `part` of `picture` is the [source](Self::source).
+    /// Returns the window of the result. `part` of `picture` is the [source](Self::source).
     pub(super) fn of(&self, picture: &Picture<u8>, part: Region) -> Picture<u8> {
         match picture.channels {
             1 => run_on_vectors(Resize::<1> { filters: self, picture, part }),
@@ -89,7 +89,7 @@ impl PillowResize {
 }
 
 impl Axis {
-    /// The first place that is needed, and how many are.
+    /// Returns the first position that is needed, and the number of positions.
     fn source(&self) -> (usize, usize) {
         match self {
             Self::Kept { first, count } => (*first, *count),
@@ -97,7 +97,7 @@ impl Axis {
         }
     }
 
-    /// How many places the result has.
+    /// Returns the number of positions of the result.
     fn len(&self) -> usize {
         match self {
             Self::Kept { count, .. } => *count,
@@ -142,7 +142,7 @@ impl Weights {
         Self { all: span(&runs), runs, longest, weights: all }
     }
 
-    /// Places are a sum of steps, as Pillow adds them up.
+    /// Positions are accumulated step by step, as in Pillow.
     fn nearest(from: usize, to: usize, places: std::ops::Range<usize>) -> Self {
         let step = from as f64 / to as f64;
         let mut at = step * 0.5;
@@ -158,7 +158,7 @@ impl Weights {
     }
 }
 
-/// The first place of all, and how many there are up to the last one.
+/// Returns the first position of all runs, and the number of positions up to the last one.
 fn span(runs: &[(usize, usize)]) -> (usize, usize) {
     let first = runs.iter().map(|run| run.0).min().unwrap_or(0);
     (first, runs.iter().map(|run| run.0 + run.1).max().unwrap_or(0) - first)
@@ -178,7 +178,7 @@ impl<const CHANNELS: usize> Kernel for Resize<'_, CHANNELS> {
         let Self { filters, picture, part } = self;
         let (width, height) = (filters.across.len(), filters.down.len());
         let columns = if filters.is_down_first { part.width } else { width };
-        // Rows of a whole number of lanes, so that columns are summed without a rest.
+        // Rows of a whole number of lanes, so that summing columns leaves no remainder.
         let pitch = (columns * CHANNELS).next_multiple_of(LANES);
         let mut rows = scratch::take(pitch * part.height);
         let of_picture = |row: usize| {
@@ -218,7 +218,7 @@ impl<const CHANNELS: usize> Kernel for Resize<'_, CHANNELS> {
 }
 
 impl Axis {
-    /// Writes row `row` of what becomes of `rows` of `pitch` values.
+    /// Writes row `row` of the result for `rows` of `pitch` values.
     #[inline(always)]
     fn of_rows(&self, rows: &[u8], pitch: usize, row: usize, into: &mut [u8]) {
         let Self::Weighted(weights) = self else { return into.copy_from_slice(&rows[row * pitch..][..into.len()]) };
@@ -228,23 +228,23 @@ impl Axis {
     }
 }
 
-/// What changes the lengths of rows, two at a time: vectors have room for the pixels of both.
+/// Resizes rows two at a time, because vectors have room for the pixels of both.
 struct Across<'a> {
     axis: &'a Axis,
-    /// By place, the values of both rows.
+    /// By position, the values of both rows.
     wide: Vec<TwoPixels>,
-    /// What becomes of each, and room for one more pixel after it.
+    /// The results of both rows, each with room for one extra pixel.
     made: [Vec<u8>; 2],
 }
 
 impl<'a> Across<'a> {
-    /// For rows of `from` pixels.
+    /// Returns a resizer for rows of `from` pixels.
     fn new<const CHANNELS: usize>(axis: &'a Axis, from: usize) -> Self {
         let room = axis.len() * CHANNELS + 4;
         Self { axis, wide: vec![[0; 8]; from], made: [vec![0; room], vec![0; room]] }
     }
 
-    /// What becomes of two rows, and some more bytes after each.
+    /// Returns the results of two rows, each followed by a few extra bytes.
     #[inline(always)]
     fn of_rows<const CHANNELS: usize>(&mut self, rows: [&[u8]; 2]) -> [&[u8]; 2] {
         let Self { axis, wide, made: [one, other] } = self;
@@ -262,8 +262,8 @@ impl<'a> Across<'a> {
     }
 }
 
-/// Puts the values of the pixels of two rows side by side. Of a pixel, four values are taken in one go; those after its channels
-/// are of the next one, and no result is made of them.
+/// Interleaves the pixel values of two rows. Four values are loaded per pixel at once; those after its channels belong
+/// to the next pixel and are not used for results.
 #[inline(always)]
 fn widen<const CHANNELS: usize>([one, other]: [&[u8]; 2], wide: &mut [TwoPixels]) {
     let whole = (one.len() + CHANNELS).saturating_sub(4) / CHANNELS;
@@ -281,8 +281,8 @@ fn widen<const CHANNELS: usize>([one, other]: [&[u8]; 2], wide: &mut [TwoPixels]
     }
 }
 
-/// Two rows; `first` is the place of the first of their pixels. Four values of a pixel are written in one go: those after its
-/// channels give way to the next one.
+/// Resizes two rows; `first` is the position of their first pixels. Four values are stored per pixel at once; those
+/// after its channels are overwritten by the next pixel.
 #[inline(always)]
 fn across<const CHANNELS: usize>(wide: &[TwoPixels], weights: &Weights, first: usize, [one, other]: [&mut [u8]; 2]) {
     let runs = weights.runs.iter().zip(weights.weights.chunks_exact(weights.longest));
@@ -300,7 +300,7 @@ fn across<const CHANNELS: usize>(wide: &[TwoPixels], weights: &Weights, first: u
     }
 }
 
-/// One row of the result, of `rows` of `pitch` values that have these weights.
+/// Computes one row of the result from `rows` of `pitch` values, which have these weights.
 #[inline(always)]
 fn down(rows: &[u8], pitch: usize, weights: &[i32], into: &mut [u8]) {
     for (block, into) in into.chunks_mut(LANES).enumerate() {
@@ -343,7 +343,7 @@ fn hamming(x: f64) -> f64 {
         return 0.0;
     }
     let x = x * PI;
-    // The weights are single floats in Pillow's source.
+    // The weights are single-precision floats in Pillow's source.
     x.sin() / x * (f64::from(0.54_f32) + f64::from(0.46_f32) * x.cos())
 }
 

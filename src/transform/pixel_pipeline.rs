@@ -1,4 +1,4 @@
-//! [`PixelPipeline`]: from images in memory to arrays of numbers.
+//! [`PixelPipeline`]: converts images in memory to arrays of numbers.
 
 use super::Reason;
 use super::drawing::draw_all;
@@ -14,10 +14,10 @@ use super::picture::Picture;
 use super::pixels::by_channel;
 use crate::{DType, TorchGenerator};
 
-/// From images of bytes that lie in memory, all of one shape, to arrays of numbers of one form. Threads may share it.
+/// Converts byte images in memory, all of one shape, to arrays of numbers of one form. Threads may share it.
 ///
-/// Crops, padding and flips say where each row and each column of the result comes from, and what is done to values alone is
-/// looked up in a table, so that each value is written once; other transforms are done one after the other.
+/// Crops, padding, and flips are combined into a map of source rows and columns, and operations on single values into a
+/// look-up table, so that each value is written once. Other transforms are applied one after another.
 ///
 /// # Example
 /// ```
@@ -30,32 +30,32 @@ use crate::{DType, TorchGenerator};
 /// ```
 #[derive(Debug, Clone)]
 pub struct PixelPipeline {
-    /// What does the transforms one after the other.
+    /// Applies the transforms one after another.
     steps: ImagePipeline,
     shape: ImageShape,
     order: ChannelOrder,
     form: ImageForm,
-    /// How many transforms there are up to the last one that draws.
+    /// Number of transforms up to the last random one.
     drawing: usize,
     direct: Option<Direct>,
 }
 
-/// How a result is written in one pass.
+/// The parameters for writing a result in one pass.
 #[derive(Debug, Clone)]
 struct Direct {
-    /// How many of the transforms come before those that look at values alone.
+    /// Number of transforms before those that change single values.
     moving: usize,
     tables: LevelTables,
-    /// Where pixels come from, if nothing of that is drawn.
+    /// The source of the pixels, if nothing about it is random.
     fixed: Option<GridMap>,
 }
 
 impl PixelPipeline {
-    /// Does `transforms`, one after the other, to images of this height and width and this number of channels, which lie as
-    /// `order` says. The result has its channels first.
+    /// Returns a pipeline that applies `transforms`, in order, to images of this height, width, and number of channels,
+    /// laid out in `order`. The result has its channels first.
     ///
     /// # Errors
-    /// In words, why such images can't be transformed so, or that the form of the result is not always the same.
+    /// A text that says why such images cannot be transformed this way, or that the form of the result varies.
     pub fn new(
         transforms: Vec<ImageTransform>,
         [height, width]: [usize; 2],
@@ -70,38 +70,38 @@ impl PixelPipeline {
         Ok(Self { steps: ImagePipeline::new(transforms), shape, order, form, drawing, direct })
     }
 
-    /// The form of the results.
+    /// Returns the form of the results.
     #[must_use]
     pub fn form(&self) -> ImageForm {
         self.form
     }
 
-    /// The size of an image, in bytes.
+    /// Returns the size of an image in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.shape.height * self.shape.width * self.shape.channels
     }
 
-    /// Whether something is drawn.
+    /// True if anything is random.
     #[must_use]
     pub fn is_random(&self) -> bool {
         self.drawing > 0
     }
 
-    /// Leaves `generator` where [`run`](Self::run) leaves it.
+    /// Advances `generator` as [`run`](Self::run) does.
     ///
     /// # Errors
-    /// In words, why such an image can't be transformed so.
+    /// A text that says why such an image cannot be transformed this way.
     pub fn advance(&self, generator: &mut TorchGenerator) -> Result<(), Reason> {
         let mut operations = Vec::new();
         draw_all(&self.steps.transforms()[..self.drawing], &mut self.shape.clone(), generator, &mut operations)
     }
 
-    /// Writes what becomes of the image that `pixels` are; what is random is drawn from `generator`, which is not needed
-    /// where [nothing](Self::is_random) is.
+    /// Writes the result for the image `pixels`; random values are drawn from `generator`, which is not needed if
+    /// [nothing](Self::is_random) is random.
     ///
     /// # Errors
-    /// In words: the image or the room has another size, or there is no generator where one is needed.
+    /// A text, if the image or the room has another size, or a required generator is missing.
     pub fn run(&self, pixels: &[u8], generator: Option<&mut TorchGenerator>, into: &mut [u8]) -> Result<(), Reason> {
         if pixels.len() != self.bytes() {
             return Err(format!("an image has {} bytes, where {} were expected", pixels.len(), self.bytes()));
@@ -123,7 +123,7 @@ impl PixelPipeline {
 }
 
 impl Direct {
-    /// That of these transforms; nothing where they are not of that kind.
+    /// Returns the one-pass parameters of these transforms, or None if they do not qualify.
     fn of(transforms: &[ImageTransform], shape: ImageShape) -> Result<Option<Self>, Reason> {
         let moving = transforms.iter().position(|each| !moves(each)).unwrap_or(transforms.len());
         let (moves, rest) = transforms.split_at(moving);
@@ -136,7 +136,7 @@ impl Direct {
         if !rest.iter().all(looks_at_values) || !fills_alike(moves, shape.channels, &mut fill) {
             return Ok(None);
         }
-        // Neither draws anything: the generator stays where it is.
+        // Nothing is random here, so the generator does not advance.
         let mut generator = TorchGenerator::new(0);
         let mut operations = Vec::new();
         draw_all(rest, &mut shape.clone(), &mut generator, &mut operations)?;
@@ -153,7 +153,7 @@ impl Direct {
     }
 }
 
-/// The transforms without `Compose` around them, and without those that do nothing.
+/// Returns the transforms with every `Compose` expanded, and without those that do nothing.
 fn flattened(transforms: Vec<ImageTransform>) -> Vec<ImageTransform> {
     let flat = |each| match each {
         ImageTransform::Compose { transforms } => flattened(transforms),
@@ -163,7 +163,7 @@ fn flattened(transforms: Vec<ImageTransform>) -> Vec<ImageTransform> {
     transforms.into_iter().flat_map(flat).collect()
 }
 
-/// Whether a transform does nothing but choose where pixels come from, row by row and column by column.
+/// True if a transform only selects where pixels come from, row by row and column by column.
 fn moves(transform: &ImageTransform) -> bool {
     match transform {
         ImageTransform::CenterCrop { .. }
@@ -178,8 +178,9 @@ fn moves(transform: &ImageTransform) -> bool {
     }
 }
 
-/// Whether all that fill what lies outside of the image do it with one color, and none of them is followed by a mirror, in
-/// which that would lie between pixels of the image. `fill` is the color before them, and then behind them.
+/// True if all transforms that fill the area outside the image use one color, and none of them is followed by a
+/// reflection, which would put filled pixels between pixels of the image. `fill` is the color before the transforms,
+/// and is updated to the color after them.
 fn fills_alike(transforms: &[ImageTransform], channels: usize, fill: &mut Option<Vec<f32>>) -> bool {
     let is_one = |color: &[f32], fill: &mut Option<Vec<f32>>| {
         let color: Vec<f32> = by_channel(color, channels).collect();
@@ -197,7 +198,7 @@ fn fills_alike(transforms: &[ImageTransform], channels: usize, fill: &mut Option
     })
 }
 
-/// The form that every such image gets, once an image of zeros has shown that nothing is refused.
+/// Returns the form that every such image gets, after checking with an image of zeros that nothing is rejected.
 fn form(transforms: &[ImageTransform], shape: ImageShape) -> Result<ImageForm, Reason> {
     let always = ImagePipeline::new(always(transforms));
     let picture =
@@ -216,7 +217,7 @@ fn form(transforms: &[ImageTransform], shape: ImageShape) -> Result<ImageForm, R
     Ok(form)
 }
 
-/// The transforms with what is done only sometimes done always.
+/// Returns the transforms with those that are applied only sometimes always applied.
 fn always(transforms: &[ImageTransform]) -> Vec<ImageTransform> {
     let each = |each: &ImageTransform| match each {
         ImageTransform::RandomApply { transforms, .. } | ImageTransform::Compose { transforms } => {
@@ -230,7 +231,7 @@ fn always(transforms: &[ImageTransform]) -> Vec<ImageTransform> {
     transforms.iter().map(each).collect()
 }
 
-/// The picture of these pixels.
+/// Returns the picture of these pixels.
 fn picture(pixels: &[u8], shape: ImageShape, order: ChannelOrder) -> Picture<u8> {
     let ImageShape { height, width, channels, .. } = shape;
     let pixels = match order {

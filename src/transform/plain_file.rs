@@ -1,19 +1,19 @@
-//! [`PlainFile`]: files that Pillow is known to read as this crate does.
+//! [`PlainFile`]: files that Pillow is known to read like this crate.
 
 use super::plain_jpeg::PlainJpeg;
 use super::plain_png::PlainPng;
 
-/// What the beginning of a file says.
+/// The result of parsing the beginning of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beginning {
     Plain(PlainFile),
     /// The headers do not end within these bytes.
     TooShort,
-    /// It is of another kind, or Pillow may see something else in it.
+    /// The file is of another type, or Pillow may interpret it differently.
     Other,
 }
 
-/// A file that Pillow is known to read as this crate does, as far as its headers tell.
+/// A file that Pillow is known to read like this crate, as far as its headers show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlainFile {
     Jpeg(PlainJpeg),
@@ -21,7 +21,7 @@ pub(crate) enum PlainFile {
 }
 
 impl PlainFile {
-    /// What the beginning of a file says.
+    /// Parses the beginning of a file.
     pub(crate) fn of(bytes: &[u8]) -> Beginning {
         match PlainPng::of(bytes) {
             Some(png) => Beginning::Plain(Self::Png(png)),
@@ -29,7 +29,7 @@ impl PlainFile {
         }
     }
 
-    /// The height and the width.
+    /// Returns the height and the width.
     pub(crate) fn size(&self) -> [usize; 2] {
         match self {
             Self::Jpeg(jpeg) => [jpeg.height, jpeg.width],
@@ -37,7 +37,7 @@ impl PlainFile {
         }
     }
 
-    /// Whether Pillow has it as an image in color at once.
+    /// True if Pillow opens it directly as a color image.
     pub(crate) fn is_in_color(&self) -> bool {
         match self {
             Self::Jpeg(jpeg) => jpeg.is_in_color,

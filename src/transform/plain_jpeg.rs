@@ -1,26 +1,26 @@
-//! [`PlainJpeg`]: JPEG files that Pillow is known to read as this crate does.
+//! [`PlainJpeg`]: JPEG files that Pillow is known to read like this crate.
 
 use super::plain_file::{Beginning, PlainFile};
 
-/// More pixels are Pillow's to warn of.
+/// Pillow may warn about more pixels, so files with more are left to it.
 pub(super) const MOST_PIXELS: usize = 1 << 26;
 
-/// A JPEG file whose headers Pillow and libjpeg understand alike: grey or in three colors, 8 bits, and nothing between the
-/// headers. Pillow reads the headers by code of its own, and refuses some that libjpeg takes.
+/// A JPEG file whose headers Pillow and libjpeg understand identically: gray or in three colors, 8 bits, and nothing
+/// between the headers. Pillow parses the headers itself, and rejects some that libjpeg accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlainJpeg {
     pub(super) width: usize,
     pub(super) height: usize,
-    /// Whether it is in color, not gray.
+    /// True if it is in color, false if gray.
     pub(super) is_in_color: bool,
-    /// Whether all of the image is in one scan.
+    /// True if all of the image is in one scan.
     is_one_scan: bool,
-    /// Where the data of the first scan begin.
+    /// The offset of the first scan's data.
     scan: usize,
 }
 
 impl PlainJpeg {
-    /// What the beginning of a file says.
+    /// Parses the beginning of a file.
     ///
     /// Source: `JpegImagePlugin.py` of Pillow.
     pub(super) fn of(bytes: &[u8]) -> Beginning {
@@ -68,15 +68,15 @@ impl PlainJpeg {
                 (0xe2, _) if segment.starts_with(b"ICC_PROFILE\0") && segment.len() < 14 => return Beginning::Other,
                 (0xed, _) if segment.starts_with(b"Photoshop 3.0\0") && !is_taken(segment) => return Beginning::Other,
                 (0xee, _) if segment.starts_with(b"Adobe") && segment.len() < 7 => return Beginning::Other,
-                // Tables, the restart interval, data of applications, comments.
+                // Tables, restart interval, application data, comments.
                 (0xc4 | 0xdb | 0xdd | 0xe0..=0xef | 0xfe, _) => {}
                 _ => return Beginning::Other,
             }
         }
     }
 
-    /// Whether a part of the image may be decoded alone: nothing outside of it can be a reason for Pillow to refuse the
-    /// file. In a scan by itself there is nothing but codes up to the end of the image.
+    /// True if a part of the image may be decoded separately: nothing outside the part can make Pillow reject the file.
+    /// In a single scan there are only codes up to the end of the image.
     pub(super) fn is_divisible(&self, bytes: &[u8]) -> bool {
         let mut rest = bytes.get(self.scan..).unwrap_or_default();
         while self.is_one_scan
@@ -92,7 +92,7 @@ impl PlainJpeg {
     }
 }
 
-/// Whether Pillow takes a block of Photoshop's resources: one that ends after the number of a resource, it does not.
+/// True if Pillow accepts a block of Photoshop resources: it rejects one that ends after a resource's number.
 fn is_taken(block: &[u8]) -> bool {
     let mut at = 14;
     while block.get(at..at + 4) == Some(b"8BIM") {

@@ -1,4 +1,4 @@
-//! [`PlainPng`]: PNG files that Pillow is known to read as this crate does.
+//! [`PlainPng`]: PNG files that Pillow is known to read like this crate.
 
 use std::io::Cursor;
 use std::panic::catch_unwind;
@@ -10,15 +10,16 @@ use super::plain_jpeg::MOST_PIXELS;
 use crate::DType;
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// The signature, and the chunk that comes first.
+/// The signature, and the first chunk.
 const HEADER: usize = 33;
-/// More text is Pillow's to refuse.
+/// Pillow may reject more text, so files with more are left to it.
 const MOST_TEXT: usize = 1 << 16;
-/// More chunks may have more text than Pillow takes.
+/// Larger files may have more text chunks than Pillow accepts.
 const LARGEST: usize = 1 << 25;
 const IN_COLOR: usize = 3;
 
-/// A PNG file of 8 bits whose header Pillow and this crate understand alike: gray, in color, or with a palette; not interlaced.
+/// An 8-bit PNG file whose header Pillow and this crate understand identically: gray, in color, or with a palette; not
+/// interlaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlainPng {
     pub(super) width: usize,
@@ -31,7 +32,7 @@ const RGB: u8 = 2;
 const PALETTE: u8 = 3;
 
 impl PlainPng {
-    /// What the header says; nothing of another file.
+    /// Returns the contents of the header, or None for other files.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let header = bytes.get(..HEADER)?.strip_prefix(SIGNATURE)?.strip_prefix(b"\0\0\0\x0dIHDR")?;
         let (sides, rest) = header.as_chunks::<4>().0.split_at(2);
@@ -41,21 +42,21 @@ impl PlainPng {
         is_small.then_some(Self { width, height, kind })
     }
 
-    /// Whether Pillow has it as an image in color at once.
+    /// True if Pillow opens it directly as a color image.
     pub(super) fn is_in_color(&self) -> bool {
         self.kind == RGB
     }
 
-    /// The image in color; nothing where Pillow might see something else in the file, or refuse it.
+    /// Decodes the image in color; returns None if Pillow might interpret the file differently, or reject it.
     pub(super) fn decode(&self, bytes: &[u8]) -> Option<Image> {
         if bytes.len() > LARGEST || !self.has_plain_chunks(bytes) {
             return None;
         }
-        // As of other parsers: what it did not reckon with is a damaged image.
+        // As for other parsers: a panic means a damaged image.
         catch_unwind(|| self.decode_unguarded(bytes)).ok().flatten()
     }
 
-    /// With all checksums: where they are right, so are the values.
+    /// Verifies all checksums: if they are correct, so are the values.
     fn decode_unguarded(&self, bytes: &[u8]) -> Option<Image> {
         let mut options = DecodeOptions::default();
         options.set_ignore_adler32(false);
@@ -79,7 +80,7 @@ impl PlainPng {
             (GRAY, _) => pixels.iter().flat_map(|&value| [value; IN_COLOR]).collect(),
             (_, palette) => {
                 let colors = palette?.as_chunks::<IN_COLOR>().0;
-                // One that the palette does not have is Pillow's to make something of.
+                // An index that is not in the palette is left to Pillow.
                 let of_pixel = |&number: &u8| colors.get(usize::from(number)).copied();
                 pixels.iter().map(of_pixel).collect::<Option<Vec<_>>>()?.into_flattened()
             }
@@ -87,8 +88,8 @@ impl PlainPng {
         Some(Image::new(self.width, self.height, IN_COLOR, DType::UInt8, pixels))
     }
 
-    /// Whether there is nothing but chunks that Pillow passes over, or understands as this crate does: no transparency, no color
-    /// profile, no second image.
+    /// True if all chunks are either skipped by Pillow or understood identically by this crate: no transparency, no
+    /// color profile, no second image.
     ///
     /// Source: `PngImagePlugin.py` of Pillow.
     fn has_plain_chunks(&self, bytes: &[u8]) -> bool {
@@ -101,7 +102,7 @@ impl PlainPng {
                 return false;
             };
             let is_plain = match kind {
-                // The stream begins with the largest window: how a smaller one is kept to differs between decoders.
+                // The stream must declare the largest window: decoders differ in how they enforce a smaller one.
                 b"IDAT" if !has_data => {
                     has_data = true;
                     (self.kind == PALETTE) == has_palette

@@ -1,4 +1,4 @@
-//! PNG, WebP, BMP, GIF, TIFF and PNM, by the decoders of the crate `image`, all of them Rust.
+//! PNG, WebP, BMP, GIF, TIFF, and PNM, using the decoders of the crate `image`, all of them in Rust.
 
 use std::fmt;
 use std::io::Cursor;
@@ -15,8 +15,8 @@ use super::decode::{DecodeOptions, check_size};
 use super::image::Image;
 use crate::DType;
 
-/// So many bytes may a decoder take beside the image, for each byte of it, and at least [`SPARE`]. Palettes and rows that are
-/// stored in other ways need some.
+/// Maximum memory of a decoder per byte of the image, in addition to the image, but at least [`SPARE`]. Palettes and
+/// rows stored in other layouts need some.
 const SHARE: u64 = 4;
 const SPARE: u64 = 64 << 20;
 
@@ -46,7 +46,7 @@ impl fmt::Display for RasterFormat {
 
 type Decoder<'a> = Box<dyn ImageDecoder + 'a>;
 
-/// Width and height, in pixels.
+/// Returns width and height in pixels.
 pub(super) fn size(encoded: &[u8], format: RasterFormat) -> Result<(usize, usize), Reason> {
     let decoder = open(encoded, format).map_err(|error| words(&error, format))?;
     let (width, height) = decoder.dimensions();
@@ -54,7 +54,7 @@ pub(super) fn size(encoded: &[u8], format: RasterFormat) -> Result<(usize, usize
 }
 
 pub(super) fn decode(encoded: &[u8], format: RasterFormat, options: &DecodeOptions) -> Result<Image, Reason> {
-    // Parsers of six formats: what one of them did not reckon with is a damaged image, as all the rest.
+    // Parsers of six formats: a panic in one of them means a damaged image, like any other failure.
     let decoded = catch_unwind(|| decode_unguarded(encoded, format, options));
     decoded.unwrap_or_else(|_| Err(format!("it can't be decoded as {format} (the decoder panicked)")))
 }
@@ -83,7 +83,7 @@ fn decode_unguarded(encoded: &[u8], format: RasterFormat, options: &DecodeOption
     Ok(Image::new(width, height, channels, dtype, image.into_bytes()))
 }
 
-/// How the image must be turned; nothing where its data say nothing, or nothing that could be understood.
+/// Returns how to rotate the image, or None if its data do not say so, or cannot be understood.
 pub(super) fn orientation(encoded: &[u8], format: RasterFormat) -> Option<Orientation> {
     open(encoded, format).and_then(|mut decoder| decoder.orientation()).ok()
 }
@@ -100,8 +100,8 @@ fn open(encoded: &[u8], format: RasterFormat) -> ImageResult<Decoder<'_>> {
     })
 }
 
-/// Limits for what is read of a PNG before its size is known to be allowed: its chunks and a row. A compressed color profile
-/// beyond them is ignored; a file of 1 MB could ask for 1 GB by it.
+/// Returns limits for the parts of a PNG that are read before its size is checked: its chunks and a row. A compressed
+/// color profile beyond the limits is ignored; without them, a file of 1 MB could request 1 GB.
 fn png_limits(encoded: &[u8]) -> Limits {
     let width = encoded.get(16..20).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
     let row = u64::from(width).min(DecodeOptions::default().max_pixels) * 8;

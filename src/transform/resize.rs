@@ -1,4 +1,4 @@
-//! [`resize`]: an image, or a part of it, in another size, by the crate `fast_image_resize`, which works as Pillow does.
+//! [`resize`]: resizes an image, or a part of it, with the crate `fast_image_resize`, which works like Pillow.
 
 use std::cell::RefCell;
 
@@ -14,25 +14,26 @@ use super::picture::Picture;
 use super::scratch;
 use crate::memory::Region;
 
-/// So many pixels may the result have: a strip of an image whose shorter side is asked for becomes as long as it is thin.
+/// Maximum number of pixels of the result: when the shorter side of a thin strip is enlarged, its longer side can
+/// become huge.
 const MOST_PIXELS: usize = 1 << 28;
 
-/// What of an image is resized.
+/// The part of an image to resize.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Part {
     /// These pixels, as if there were no others.
     Whole(Region),
-    /// From `left` to `left + width` and so on, in fractions of pixels; what is around is looked at for the edges.
+    /// From `left` to `left + width`, and so on, in fractional pixels; surrounding pixels contribute to the edges.
     Fraction { left: f64, top: f64, width: f64, height: f64 },
 }
 
-/// Pixels that can be resized.
+/// A pixel type that can be resized.
 pub(super) trait Resizable: Copy + Default + Send + Sync + 'static {
-    /// `part` of `from` in `size` (width, height); both have a pixel.
+    /// Returns `part` of `from` in `size` (width, height); both must have pixels.
     fn convolve(from: &Picture<Self>, part: Part, size: [usize; 2], algorithm: ResizeAlg) -> Result<Vec<Self>, Reason>;
 }
 
-/// `part` of `from` in `width` x `height` pixels: of bytes within a grey level of what Pillow and torchvision have.
+/// Returns `part` of `from` in `width` x `height` pixels: for bytes, within one gray level of Pillow and torchvision.
 pub(super) fn resize<T: Level>(
     from: &Picture<T>,
     part: Part,
@@ -47,7 +48,7 @@ pub(super) fn resize<T: Level>(
         return nearest(from, region, [width, height], interpolation);
     }
     let pixels = match (interpolation, antialias, part) {
-        // Without antialiasing torch takes the pixel at the edge for those beyond it.
+        // Without antialiasing torch repeats the edge pixel beyond the edge.
         (Interpolation::Bicubic, Antialias::Off, Part::Whole(region)) => {
             let values = from.pixels.iter().map(|value| value.to_float()).collect();
             let values = Picture::new(from.width, from.height, from.channels, values);
@@ -71,7 +72,8 @@ fn algorithm(interpolation: Interpolation, antialias: Antialias) -> ResizeAlg {
     }
 }
 
-/// `part` of `from` in `width` x `height` pixels, each of them one that was there, by torch's arithmetic, which is that of float32.
+/// Returns `part` of `from` in `width` x `height` pixels, each copied from a source pixel, with torch's float32
+/// arithmetic.
 pub(super) fn nearest<T: Copy + Default>(
     from: &Picture<T>,
     part: Region,
@@ -98,12 +100,13 @@ pub(super) fn nearest<T: Copy + Default>(
 }
 
 thread_local! {
-    /// It keeps what it needs between the two directions.
+    /// Keeps intermediate buffers between the two directions.
     static RESIZER: RefCell<Resizer> = RefCell::new(Resizer::new());
 }
 
-/// Fills `into` with `part` of `from`: first the rows become as wide, in `between`, then the columns as high, with whole numbers
-/// in between where they are bytes. That is the order that torchvision has; the crate's own depends on the sizes.
+/// Fills `into` with `part` of `from`: first resizes the rows to the new width, into `between`, then the columns to the
+/// new height; intermediate bytes are whole numbers. This is torchvision's order; the crate's own order depends on the
+/// sizes.
 fn convolve<P: PixelTrait>(
     from: &TypedImageRef<'_, P>,
     part: Part,
@@ -125,8 +128,8 @@ fn convolve<P: PixelTrait>(
     pass(&between, all_of(&between), into, &down)
 }
 
-/// Fills `into` with `region` of `from`. Always from and to the same types: for each pair of them the crate is compiled anew, and
-/// that was a third of what takes time to compile here.
+/// Fills `into` with `region` of `from`. Both always have the same types, because the crate is compiled separately for
+/// each pair of types, which took a third of the compile time here.
 fn pass<P: PixelTrait>(
     from: &TypedImageRef<'_, P>,
     Region { left, top, width, height }: Region,
@@ -143,7 +146,7 @@ fn all_of<P: PixelTrait>(image: &TypedImageRef<'_, P>) -> Region {
 }
 
 impl Part {
-    /// How many rows there are before the columns become as high, of an image of `height`.
+    /// Returns the number of rows before the columns are resized, for an image of `height`.
     fn rows(self, height: usize) -> usize {
         match self {
             Self::Whole(region) => region.height,
@@ -152,7 +155,7 @@ impl Part {
     }
 }
 
-/// Lengths that fit to 32 bits: more pixels than they count can't be decoded.
+/// Converts a length to 32 bits: images with more pixels cannot be decoded.
 fn narrow(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -198,7 +201,7 @@ impl Resizable for f32 {
     }
 }
 
-/// The crate's pixels are types of its own, and no bytes: two copies, where images of floats are resized seldom.
+/// The crate's pixels are its own types instead of bytes, which requires two copies; float images are rarely resized.
 fn floats<P: PixelTrait, const CHANNELS: usize>(
     from: &Picture<f32>,
     part: Part,

@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::Reason;
 
-/// The size that [`ImageTransform::Resize`](super::ImageTransform::Resize) makes.
+/// The target size of [`ImageTransform::Resize`](super::ImageTransform::Resize).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ResizeTo {
     /// This height and width.
     #[serde(rename = "exact")]
     Exact([usize; 2]),
-    /// This length of the shorter edge, unless the longer one would become longer than `max_size`: then that is it.
+    /// This length of the shorter edge, unless the longer one would exceed `max_size`: then the longer edge gets
+    /// `max_size`.
     #[serde(rename = "shorter")]
     #[expect(missing_docs, reason = "named above")]
     Shorter { length: usize, max_size: Option<usize> },
@@ -20,7 +21,7 @@ pub enum ResizeTo {
 }
 
 impl ResizeTo {
-    /// The height and the width that an image of this one gets.
+    /// Returns the new height and width for an image of this size.
     pub(super) fn of(self, [height, width]: [usize; 2]) -> Result<[usize; 2], Reason> {
         let (short, long) = (height.min(width), height.max(width));
         let share = |length: usize, of: usize, to: usize| (length as f64 * of as f64 / to as f64) as usize;

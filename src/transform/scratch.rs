@@ -1,18 +1,18 @@
-//! Buffers of bytes that a thread uses again: pages that are new for each image cost more than its resizing.
+//! Byte buffers that a thread reuses: new pages for each image cost more than resizing it.
 
 use std::cell::RefCell;
 
-/// So many buffers does a thread keep: one that is decoded into, one that is resized into, and one more.
+/// Number of buffers that a thread keeps: one to decode into, one to resize into, and one more.
 const KEPT: usize = 3;
 
-/// A larger buffer goes back to the system: one image of many would hold that memory for good.
+/// Larger buffers are returned to the operating system, so that a single large image does not hold memory permanently.
 const LARGEST_KEPT: usize = 8 << 20;
 
 thread_local! {
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer of `len` bytes, with whatever is in it.
+/// Returns a buffer of `len` bytes with arbitrary contents.
 pub(super) fn take(len: usize) -> Vec<u8> {
     let kept = BUFFERS.with_borrow_mut(|buffers| {
         let fitting = buffers.iter().position(|buffer| buffer.len() >= len);
@@ -23,7 +23,7 @@ pub(super) fn take(len: usize) -> Vec<u8> {
     buffer
 }
 
-/// Gives a buffer back that is done with.
+/// Returns a buffer that is no longer needed.
 pub(super) fn give(buffer: Vec<u8>) {
     if buffer.capacity() <= LARGEST_KEPT {
         BUFFERS.with_borrow_mut(|buffers| {

@@ -1,9 +1,9 @@
-//! [`Torchvision`]: which of its two modules of transforms is meant.
+//! [`Torchvision`]: the version of torchvision's transforms.
 
 use serde::{Deserialize, Serialize};
 
-/// Which of torchvision's two modules of transforms an image of Pillow's is transformed by: some draw other values, and round
-/// otherwise.
+/// Which of torchvision's two transform modules applies to a Pillow image: some transforms draw different values, and
+/// round differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Torchvision {
     /// `torchvision.transforms`.

@@ -1,16 +1,16 @@
-//! [`warp`]: images turned and sheared, as Pillow's `transform` and `rotate` make them.
+//! [`warp`]: rotates and shears images like Pillow's `transform` and `rotate`.
 
 use super::matrix::{Turn, place, turn};
 use crate::transform::pixels::affine_matrix::Matrix;
 use crate::transform::pixels::{by_channel, colour_fits, flip, quarter_turn};
 use crate::transform::{Interpolation, Operation, Picture, Reason, Torchvision};
 
-/// Of fixed-point numbers, the bits after the point.
+/// Number of fractional bits of fixed-point numbers.
 const FRACTION: u32 = 16;
-/// Places below this are counted in those.
+/// Positions below this use fixed-point numbers.
 const FIXED: f64 = 32768.0;
 
-/// The image after `operation`, which is `Rotate` or `Affine`.
+/// Returns the image after `operation`, which must be `Rotate` or `Affine`.
 pub(super) fn warp(
     operation: &Operation,
     version: Torchvision,
@@ -51,7 +51,8 @@ pub(super) fn warp(
     Ok(warped)
 }
 
-/// Each pixel from the one that its place is in: places are whole steps of a grid, counted in one of three ways.
+/// Copies each pixel from the one that contains its position: positions are whole steps of a grid, computed in one of
+/// three ways.
 fn nearest<const CHANNELS: usize>(picture: &Picture<u8>, matrix: &Matrix, into: &mut Picture<u8>) {
     let &[a, b, c, d, e, f] = matrix;
     let (right, bottom) = (into.width as f64, into.height as f64);
@@ -72,7 +73,7 @@ fn nearest<const CHANNELS: usize>(picture: &Picture<u8>, matrix: &Matrix, into: 
             }
             let found = at;
             at = [at[0].wrapping_add(a), at[1].wrapping_add(d)];
-            // What is left of the picture or above it is far beyond its end.
+            // Positions left of the picture or above it wrap far beyond its end.
             Some(found.map(|at| (at >> FRACTION) as usize))
         });
     } else {
@@ -90,18 +91,19 @@ fn nearest<const CHANNELS: usize>(picture: &Picture<u8>, matrix: &Matrix, into: 
     }
 }
 
-/// `first`, and one step after the other, each sum rounded.
+/// Returns `first`, and then one step after another, each sum rounded.
 fn steps(first: f64, step: f64) -> impl Iterator<Item = f64> {
     std::iter::successors(Some(first), move |at| Some(at + step))
 }
 
-/// The pixel that a place is in; none outside of the picture.
+/// Returns the pixel that contains a position, or None outside the picture.
 fn inside([x, y]: [f64; 2], picture: &Picture<u8>) -> Option<[usize; 2]> {
     let is_inside = (0.0..picture.width as f64).contains(&x) && (0.0..picture.height as f64).contains(&y);
     is_inside.then_some([x as usize, y as usize])
 }
 
-/// Takes each pixel (x, y), row by row, from where `source` says; what is outside of the picture stays.
+/// Copies each pixel (x, y), row by row, from the position that `source` returns; pixels from outside the picture stay
+/// unchanged.
 fn copy<const CHANNELS: usize>(
     picture: &Picture<u8>,
     into: &mut Picture<u8>,
@@ -121,7 +123,7 @@ fn copy<const CHANNELS: usize>(
     }
 }
 
-/// Each pixel from the four around its place, of which those at the edge stand for what is outside.
+/// Computes each pixel from the four around its position; edge pixels stand for those outside.
 fn bilinear<const CHANNELS: usize>(picture: &Picture<u8>, matrix: &Matrix, into: &mut Picture<u8>) {
     let (width, pixels) = (picture.width, picture.pixels.as_chunks::<CHANNELS>().0);
     for (y, row) in into.pixels.as_chunks_mut::<CHANNELS>().0.chunks_exact_mut(into.width.max(1)).enumerate() {
@@ -146,7 +148,7 @@ fn bilinear<const CHANNELS: usize>(picture: &Picture<u8>, matrix: &Matrix, into:
     }
 }
 
-/// The pixels on both sides of a place.
+/// Returns the pixels on both sides of a position.
 fn around(at: f64, length: usize) -> (usize, usize) {
     let first = at.floor() as i64;
     let clipped = |at: i64| at.clamp(0, length as i64 - 1) as usize;

@@ -1,8 +1,9 @@
-//! [`blend`]: from one image to another one, and past it.
+//! [`blend`]: blends one image with another, or extrapolates past it.
 
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 
-/// The value at `share` of the way from `from` to `to`, as far as there are values; what comes after the point is left out.
+/// Returns the value at `share` of the way from `from` to `to`, clamped to valid values; the fractional part is
+/// discarded.
 #[inline(always)]
 pub(super) fn between(from: i32, to: i32, share: f32) -> i32 {
     // Rounded after the product, and after the sum.
@@ -23,7 +24,7 @@ impl Kernel for Blend<'_> {
     }
 }
 
-/// Makes the values `to` those at `share` of the way to them.
+/// Replaces the values `to` with those at `share` of the way to them.
 pub(super) fn blend(from: &[u8], to: &mut [u8], share: f32) {
     run_on_vectors(Blend(from, to, share));
 }

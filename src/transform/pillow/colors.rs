@@ -1,11 +1,11 @@
-//! [`map`]: what is done to the color of each pixel, by vectors.
+//! [`map`]: applies a vectorized function to the color of each pixel.
 
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 
-/// The pixels that are worked on at a time.
+/// Number of pixels to process at a time.
 const BLOCK: usize = 64;
 
-/// What is done to red, green, and blue. Implementors write `#[inline(always)]` on the method, and no branches.
+/// A function of red, green, and blue. Implementors put `#[inline(always)]` on the method, and use no branches.
 pub(super) trait OfColor {
     fn of(&self, color: [i32; 3]) -> [i32; 3];
 }
@@ -32,7 +32,7 @@ impl<F: OfColor> Kernel for Each<'_, F> {
     }
 }
 
-/// Makes the colors of these pixels what `function` makes of them.
+/// Replaces the colors of these pixels with the results of `function`.
 pub(super) fn map(pixels: &mut [u8], function: impl OfColor) {
     run_on_vectors(Each(pixels.as_chunks_mut().0, function));
 }

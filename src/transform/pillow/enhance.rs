@@ -1,4 +1,4 @@
-//! Brightness, contrast, saturation and sharpness: each is a blend with an image that has none of it.
+//! Brightness, contrast, saturation, and sharpness: each is a blend with an image that lacks the property.
 
 use super::blend::{between, blend};
 use super::colors::{OfColor, map};
@@ -6,12 +6,12 @@ use super::grayscale::{luma, luma_of};
 use crate::transform::Picture;
 use crate::transform::pixels::lookup::{look_up, table};
 
-/// Away from black, or towards it.
+/// Blends away from black, or toward it.
 pub(super) fn brightness(picture: &mut Picture<u8>, factor: f32) {
     look_up(picture, &[table(|value| between(0, value.into(), factor) as u8)]);
 }
 
-/// Away from the mean gray, or towards it.
+/// Blends away from the mean gray, or toward it.
 pub(super) fn contrast(picture: &mut Picture<u8>, factor: f32) {
     let pixels = picture.width * picture.height;
     if pixels == 0 {
@@ -35,14 +35,14 @@ impl OfColor for Saturation {
     }
 }
 
-/// Away from gray, or towards it.
+/// Blends away from gray, or toward it.
 pub(super) fn saturation(picture: &mut Picture<u8>, factor: f32) {
     if picture.channels == 3 {
         map(&mut picture.pixels, Saturation(factor));
     }
 }
 
-/// Away from a blur of 3 x 3 pixels, or towards it; what has no neighbors on each side stays.
+/// Blends away from a blur of 3 x 3 pixels, or toward it; pixels without neighbors on each side stay unchanged.
 pub(super) fn sharpness(picture: &mut Picture<u8>, factor: f32) {
     if picture.width < 3 || picture.height < 3 {
         return;
@@ -60,7 +60,7 @@ pub(super) fn sharpness(picture: &mut Picture<u8>, factor: f32) {
         let values = rows[1][step..].iter().zip(&mut into[step..]);
         for (((left, at), right), (value, into)) in around.zip(values) {
             let sum = left + at + right + 4 * u16::from(*value);
-            // Rounded: a number of thirteenths is never half way between two whole ones, whatever Pillow's floats are off.
+            // Rounded: a multiple of 1/13 is never halfway between two integers, whatever the error of Pillow's floats.
             *into = ((2 * sum + 13) / 26) as u8;
         }
     }

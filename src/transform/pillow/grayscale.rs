@@ -1,9 +1,9 @@
-//! [`grayscale`], as Pillow converts colors to mode "L".
+//! [`grayscale`]: converts colors like Pillow's mode "L".
 
 use super::colors::{OfColor, map};
 use crate::transform::{Picture, Reason};
 
-/// The gray of a color: shares of 65536, rounded.
+/// Returns the gray value of a color: a weighted sum in units of 1/65536, rounded.
 #[inline(always)]
 pub(super) fn luma([red, green, blue]: [i32; 3]) -> i32 {
     (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16
@@ -23,7 +23,7 @@ impl OfColor for Gray {
     }
 }
 
-/// The image in gray, of 1 or of 3 equal channels.
+/// Returns the image in gray, with 1 channel or 3 equal channels.
 pub(super) fn grayscale(mut picture: Picture<u8>, channels: usize) -> Result<Picture<u8>, Reason> {
     let pixels = match (picture.channels, channels) {
         (1, 1) => return Ok(picture),

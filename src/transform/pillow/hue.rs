@@ -1,25 +1,25 @@
-//! [`adjust`]: hue, in the whole numbers of Pillow's mode "HSV".
+//! [`adjust`]: adjusts hue, in the integers of Pillow's mode "HSV".
 
 use super::colors::{OfColor, map};
 use crate::transform::{Picture, Reason};
 
-/// The steps of a hue, a saturation, or a value.
+/// Number of steps of a hue, a saturation, or a value.
 const STEPS: f64 = 255.0;
 
-/// Turns the hues by `factor`, from -0.5 to 0.5 of the circle; gray has none.
+/// Rotates the hues by `factor`, from -0.5 to 0.5 of the circle; gray has no hue.
 pub(super) fn adjust(picture: &mut Picture<u8>, factor: f64) -> Result<(), Reason> {
     if !(-0.5..=0.5).contains(&factor) {
         return Err(format!("hue: expected a factor from -0.5 to 0.5, got {factor}"));
     }
     if picture.channels == 3 {
-        // Backwards is forwards, past the end.
+        // A negative rotation is a positive one that wraps around.
         let by = (factor * STEPS) as i32 & 0xff;
         map(&mut picture.pixels, Turn(by));
     }
     Ok(())
 }
 
-/// By this many steps.
+/// A rotation by this many steps.
 struct Turn(i32);
 
 impl OfColor for Turn {
@@ -29,7 +29,7 @@ impl OfColor for Turn {
     }
 }
 
-/// The color with another hue.
+/// Returns the color with its hue rotated.
 #[inline(always)]
 fn turn([red, green, blue]: [i32; 3], by: i32) -> [i32; 3] {
     let most = red.max(green).max(blue);
@@ -38,7 +38,7 @@ fn turn([red, green, blue]: [i32; 3], by: i32) -> [i32; 3] {
     let divisor = range.max(1) as f32;
     let saturation = range as f32 / most.max(1) as f32;
     let [to_red, to_green, to_blue] = [red, green, blue].map(|value| (most - value) as f32 / divisor);
-    // Red in floats of 32 bits, the others in those of 64.
+    // Red uses 32-bit floats, the others 64-bit floats.
     let of_green = (2.0 + f64::from(to_red) - f64::from(to_blue)) as f32;
     let of_blue = (4.0 + f64::from(to_green) - f64::from(to_red)) as f32;
     let others = if green == most { of_green } else { of_blue };
@@ -59,7 +59,7 @@ fn from_hsv(hue: i32, saturation: i32, value: i32) -> [i32; 3] {
     let least = rounded(full * (1.0 - f64::from(share)));
     let falling = rounded(full * (1.0 - f64::from(share * part)));
     let rising = rounded(full * (1.0 - f64::from(share) * (1.0 - f64::from(part))));
-    // The last step of the circle is the first one.
+    // The last step of the circle equals the first one.
     let sixth = if sixth == 6 { 0 } else { sixth };
     let choose = |of: [i32; 6]| {
         let low = if sixth < 1 {
@@ -85,13 +85,13 @@ fn from_hsv(hue: i32, saturation: i32, value: i32) -> [i32; 3] {
     ]
 }
 
-/// What is before the point of a positive number.
+/// Returns the integer part of a positive number.
 #[inline(always)]
 fn whole(value: f64) -> i32 {
     value as i32
 }
 
-/// The nearest whole number, and of two the larger one.
+/// Rounds to the nearest integer; ties go up.
 #[inline(always)]
 fn rounded(value: f64) -> i32 {
     let below = whole(value);

@@ -1,4 +1,4 @@
-//! [`turn`]: where the pixels of a turned or sheared image come from, by the arithmetic of Pillow and torchvision.
+//! [`turn`]: where the pixels of a rotated or sheared image come from, with the arithmetic of Pillow and torchvision.
 
 use crate::transform::pixels::affine_matrix::{Matrix, Motion};
 use crate::transform::{Frame, Operation, Torchvision};
@@ -6,15 +6,16 @@ use crate::transform::{Frame, Operation, Torchvision};
 /// The degrees of a circle.
 const FULL: f64 = 360.0;
 
-/// What turns an image.
+/// How an image is turned.
 pub(super) enum Turn {
-    /// By this many quarters, to the left.
+    /// By this many quarter turns, to the left.
     Quarters(u8),
-    /// Any other way, to an image of this height and width.
+    /// In any other way, to an image of this height and width.
     Warp(Matrix, [usize; 2]),
 }
 
-/// What `operation`, which is `Rotate` or `Affine`, does to an image of this size; other operations do nothing.
+/// Returns how `operation`, which is `Rotate` or `Affine`, turns an image of this size; other operations do not turn
+/// it.
 pub(super) fn turn(operation: &Operation, version: Torchvision, size: [usize; 2]) -> Turn {
     match operation {
         Operation::Rotate { angle, frame, center, .. } => rotation(*angle, *frame, *center, size),
@@ -34,7 +35,7 @@ pub(super) fn turn(operation: &Operation, version: Torchvision, size: [usize; 2]
     }
 }
 
-/// The height and width of a turned image.
+/// Returns the height and width of a turned image.
 pub(super) fn turned_size(operation: &Operation, [height, width]: [usize; 2]) -> (usize, usize) {
     match turn(operation, Torchvision::default(), [height, width]) {
         Turn::Quarters(1 | 3) => (width, height),
@@ -70,7 +71,7 @@ fn rotation(angle: f64, frame: Frame, center: Option<[f64; 2]>, size: [usize; 2]
     }
 }
 
-/// The same in an image that has room for all of it.
+/// Returns the same for a result that is large enough to contain the whole image.
 fn expanded(mut matrix: Matrix, [height, width]: [usize; 2]) -> Turn {
     let (h, w) = (height as f64, width as f64);
     let corners = [[0.0, 0.0], [w, 0.0], [w, h], [0.0, h]].map(|corner| place(&matrix, corner));
@@ -88,13 +89,13 @@ pub(super) fn place([a, b, c, d, e, f]: &Matrix, [x, y]: [f64; 2]) -> [f64; 2] {
     [a * x + b * y + c, d * x + e * y + f]
 }
 
-/// To 15 decimals, as Python rounds.
+/// Rounds to 15 decimals, like Python.
 fn rounded(value: f64) -> f64 {
     format!("{value:.15}").parse().unwrap_or(value)
 }
 
-/// Where a place comes from by `motion` about `center`, by the formula of torchvision's first transforms, which rounds
-/// otherwise than [`Motion::backward`], that of its second ones.
+/// Returns where a position comes from by `motion` about `center`, with the formula of torchvision's v1 transforms,
+/// which rounds differently from [`Motion::backward`], the formula of v2.
 fn backward_of_v1(motion: &Motion, [x, y]: [f64; 2]) -> Matrix {
     let [across, down] = motion.translate;
     let turn = motion.angle.to_radians();

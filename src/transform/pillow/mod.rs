@@ -1,5 +1,5 @@
-//! What Pillow makes of its images of bytes, gray or in color, to the last bit: the roundings follow its source (13.0), of which
-//! those of sums of products depend on how it was compiled. Who relies on it compares some values first.
+//! Pillow's operations on byte images, in gray or in color, bit for bit: rounding follows its source (13.0). The
+//! rounding of sums of products depends on how Pillow was compiled, so compare a few values before relying on it.
 
 mod affine;
 mod blend;
@@ -14,10 +14,10 @@ use super::pixels::equalize;
 use super::{Operation, Picture, Reason, Torchvision};
 
 impl Operation {
-    /// The same for an image of Pillow's; itself if Pillow's values are those of tensors.
+    /// Returns the same step for a Pillow image, or itself if Pillow's values are those of tensors.
     ///
     /// # Errors
-    /// In words: what Pillow makes is not known here.
+    /// A text, if Pillow's result is not known here.
     pub(super) fn for_pillow(self, version: Torchvision) -> Result<Self, Reason> {
         use Operation::{
             Affine, Autocontrast, Brightness, Contrast, Crop, Equalize, Grayscale, HorizontalFlip, Hue, Invert,
@@ -50,7 +50,7 @@ impl Operation {
         }
     }
 
-    /// What it is, whether it is done as to tensors or as Pillow does it.
+    /// Returns the operation itself, whether it uses tensor or Pillow arithmetic.
     pub(super) fn either_way(&self) -> &Self {
         match self {
             Self::OfPillow { operation, .. } => operation,
@@ -59,7 +59,7 @@ impl Operation {
     }
 }
 
-/// The image after `operation`, as Pillow makes it.
+/// Returns the image after `operation`, as Pillow computes it.
 pub(super) fn apply(
     operation: &Operation,
     version: Torchvision,
@@ -84,12 +84,12 @@ pub(super) fn apply(
     Ok(picture)
 }
 
-/// Why masks, boxes and key points don't move with an image that is turned.
+/// Returns why masks, boxes, and key points do not move with an image that is turned.
 pub(super) fn refuse_places() -> Reason {
     "only the pixels of an image of Pillow's are turned here, and nothing that is in it".into()
 }
 
-/// The height and the width of an image of that size after `operation`.
+/// Returns the height and the width of an image of that size after `operation`.
 pub(super) fn size_after(operation: &Operation, height: usize, width: usize) -> (usize, usize) {
     match operation {
         Operation::Rotate { .. } => matrix::turned_size(operation, [height, width]),

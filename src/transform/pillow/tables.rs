@@ -1,4 +1,4 @@
-//! What looks each value up in a table of its channel.
+//! Operations that look each value up in a table of its channel.
 
 use crate::transform::Picture;
 use crate::transform::pixels::lookup::{Table, look_up, table};
@@ -6,7 +6,7 @@ use crate::transform::pixels::lookup::{Table, look_up, table};
 /// The value of white.
 const WHITE: u8 = 255;
 
-/// Inverts what is not below `threshold`, which may be anything.
+/// Inverts values that are not below `threshold`, which may be any number.
 pub(super) fn solarize(picture: &mut Picture<u8>, threshold: f64) {
     let inverted = table(|value| if f64::from(value) >= threshold { WHITE - value } else { value });
     look_up(picture, &[inverted]);
@@ -21,7 +21,7 @@ pub(super) fn autocontrast(picture: &mut Picture<u8>) {
     look_up(picture, &tables);
 }
 
-/// Of each channel the darkest and the lightest value.
+/// Returns the darkest and the lightest value of each channel.
 fn extremes<const CHANNELS: usize>(pixels: &[u8]) -> [[u8; 2]; CHANNELS] {
     let mut extremes = [[WHITE, 0]; CHANNELS];
     for pixel in pixels.as_chunks::<CHANNELS>().0 {

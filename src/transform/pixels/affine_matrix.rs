@@ -1,11 +1,11 @@
-//! The matrices of `affine` and `rotate`, and the room that a turned image needs.
+//! The matrices of `affine` and `rotate`, and the size of a rotated image.
 
 use super::Reason;
 
 /// Two rows of (x, y, 1).
 pub(in super::super) type Matrix = [f64; 6];
 
-/// How places move: about `center`, by degrees, pixels and a scale.
+/// A motion of positions: about `center`, by degrees, pixels, and a scale.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Motion {
     pub(in super::super) angle: f64,
@@ -15,7 +15,7 @@ pub(in super::super) struct Motion {
 }
 
 impl Motion {
-    /// Counterclockwise, as images are turned.
+    /// Returns a counterclockwise rotation of the image.
     pub(in super::super) fn turn(angle: f64) -> Self {
         Self { angle: -angle, translate: [0.0; 2], scale: 1.0, shear: [0.0; 2] }
     }
@@ -24,7 +24,7 @@ impl Motion {
         if self.scale > 0.0 { Ok(()) } else { Err(format!("the scale is {}, and must be positive", self.scale)) }
     }
 
-    /// Turned, sheared down and then across; neither scaled nor moved.
+    /// Returns the matrix of the rotation and of the vertical and then horizontal shear, without scale or translation.
     fn rotation_and_shear(&self) -> [f64; 4] {
         let turn = self.angle.to_radians();
         let [across, down] = self.shear.map(f64::to_radians);
@@ -32,14 +32,14 @@ impl Motion {
         [a, -(a * across.tan() + turn.sin()), c, turn.cos() - c * across.tan()]
     }
 
-    /// Where a place goes to.
+    /// Returns the matrix that maps source positions to result positions.
     pub(in super::super) fn forward(&self, [x, y]: [f64; 2]) -> Matrix {
         let [a, b, c, d] = self.rotation_and_shear().map(|value| value * self.scale);
         let [right, down] = self.translate;
         [a, b, x + right - a * x - b * y, c, d, y + down - c * x - d * y]
     }
 
-    /// Where a place comes from.
+    /// Returns the matrix that maps result positions to source positions.
     pub(in super::super) fn backward(&self, [x, y]: [f64; 2]) -> Matrix {
         let [a, b, c, d] = self.rotation_and_shear();
         // The determinant is one.
@@ -49,14 +49,14 @@ impl Motion {
     }
 }
 
-/// The height and the width of the smallest upright frame around an image that `matrix` turns about its middle, in single
-/// precision, as torchvision has it.
+/// Returns the height and the width of the smallest upright frame around an image that `matrix` turns about its middle,
+/// in single precision, like torchvision.
 pub(in super::super) fn frame(matrix: &Matrix, height: usize, width: usize) -> [usize; 2] {
     let [a, b, c, d, e, f] = matrix.map(|value| value as f32);
     let (half_width, half_height) = (0.5 * width as f32, 0.5 * height as f32);
     let corners = [(-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0)].map(|(x, y)| (x * half_width, y * half_height));
     let length = |half: f32, of: &dyn Fn((f32, f32)) -> f32| {
-        // Four digits behind the point: what rounding has left is no pixel.
+        // Keep four decimal digits: a rounding error must not add a pixel.
         let cut = |value: f32| ((value + half) * 10_000.0).trunc() * 1e-4;
         let places = corners.map(of);
         let most = places.iter().copied().fold(f32::NEG_INFINITY, f32::max);

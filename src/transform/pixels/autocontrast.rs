@@ -1,11 +1,11 @@
-//! `autocontrast`: of each channel the darkest value becomes black, and the lightest white.
+//! `autocontrast`: in each channel the darkest value becomes black, and the lightest white.
 
 use super::level::Level;
 use super::lookup::{Table, look_up, table};
 use super::picture::Picture;
 use super::{Reason, grey_or_colours};
 
-/// What a channel's values are made less by, and divided by then.
+/// Returns, for each channel, the number to subtract from its values, and the number to divide them by.
 fn ranges<T: Level>(picture: &Picture<T>) -> Vec<[f32; 2]> {
     let channels = picture.channels;
     let extremes = match channels {

@@ -1,4 +1,4 @@
-//! `adjust_contrast`: away from the mean grey, or towards it.
+//! `adjust_contrast`: blends away from the mean gray, or toward it.
 
 use super::grayscale::luma;
 use super::level::Level;
@@ -22,7 +22,7 @@ impl OfValue for Contrast {
     }
 }
 
-/// The sum of the greys of coloured pixels.
+/// The sum of the gray values of color pixels.
 struct GreySum<'a, T>(&'a [T]);
 
 impl<T: Level> Kernel for GreySum<'_, T> {

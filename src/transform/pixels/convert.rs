@@ -5,7 +5,7 @@ use super::picture::Picture;
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 use crate::transform::Values;
 
-/// Each value times a factor, in another type.
+/// Converts each value to another type after multiplying it by a factor.
 struct Times<'a, A, B>(&'a [A], f32, &'a mut [B]);
 
 impl<A: Level, B: Level> Kernel for Times<'_, A, B> {
@@ -19,7 +19,7 @@ impl<A: Level, B: Level> Kernel for Times<'_, A, B> {
     }
 }
 
-/// Each value divided by white, in another type.
+/// Converts each value to another type after dividing it by white.
 struct Over<'a, A, B>(&'a [A], &'a mut [B]);
 
 impl<A: Level, B: Level> Kernel for Over<'_, A, B> {
@@ -33,7 +33,7 @@ impl<A: Level, B: Level> Kernel for Over<'_, A, B> {
     }
 }
 
-/// The picture in the other type.
+/// Returns the picture in the other type.
 pub(in super::super) fn convert<A: Level, B: Level>(picture: &Picture<A>, values: Values) -> Picture<B> {
     let mut pixels = vec![B::default(); picture.pixels.len()];
     match values {

@@ -3,7 +3,7 @@
 use super::Reason;
 use super::picture::Picture;
 
-/// A part of the picture, which may reach past its edges: zeros lie there.
+/// Returns a part of the picture, which may extend past its edges, where it is zero.
 pub(in super::super) fn crop<T: Copy + Default>(
     picture: Picture<T>,
     [top, left]: [i64; 2],
@@ -29,7 +29,8 @@ pub(in super::super) fn crop<T: Copy + Default>(
     Ok(Picture::new(width, height, picture.channels, pixels))
 }
 
-/// What of some columns are the picture's: so many lie left of it, and then `count` are its own, from `start` on.
+/// The overlap of some columns with the picture: the number of columns left of it, then `count` of its own from `start`
+/// on.
 struct Overlap {
     before: usize,
     start: usize,

@@ -1,4 +1,4 @@
-//! `equalize`: of each channel the levels so that each is as frequent as another, by Pillow's whole numbers.
+//! `equalize`: changes the levels of each channel so that all are equally frequent, with Pillow's integer arithmetic.
 
 use super::lookup::{Table, look_up, table};
 use super::picture::Picture;
@@ -15,7 +15,7 @@ pub(in super::super) fn bytes(picture: &mut Picture<u8>) {
     look_up(picture, &tables);
 }
 
-/// Pixels of the lightest level aside, a step of levels is taken each time so many have been counted.
+/// Not counting pixels of the lightest level, the level increases by one each time this many pixels have been counted.
 fn equalized(counts: &[usize; 256]) -> Table {
     let lightest = counts.iter().rposition(|&count| count > 0).unwrap_or(0);
     let step = counts[..lightest].iter().sum::<usize>() / 255;

@@ -5,7 +5,7 @@ use super::picture::Picture;
 use super::{Reason, colour_fits};
 use crate::transform::Eraser;
 
-/// A rectangle: top, left, height, width. What of it lies past the image is nobody's.
+/// Erases a rectangle: top, left, height, width. The part outside the image is ignored.
 pub(in super::super) fn erase<T: Level>(
     picture: &mut Picture<T>,
     [top, left, height, width]: [usize; 4],

@@ -5,7 +5,7 @@ use super::picture::Picture;
 pub(in super::super) fn horizontal<T: Copy>(picture: &mut Picture<T>) {
     let (row, channels) = (picture.row().max(1), picture.channels);
     for row in picture.pixels.chunks_exact_mut(row) {
-        // With the channels known when it is compiled, several pixels are turned at a time.
+        // With the number of channels known at compile time, several pixels are flipped at a time.
         match channels {
             1 => row.reverse(),
             2 => row.as_chunks_mut::<2>().0.reverse(),

@@ -1,26 +1,26 @@
-//! `gaussian_blur`: first along the rows, and then along the columns; past its edges lies the image in a mirror.
+//! `gaussian_blur`: first along the rows, then along the columns; the image is reflected at its edges.
 
 use super::Reason;
 use super::level::Level;
 use super::picture::Picture;
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 
-/// So many rows are added at a time: what they are added to is read and written once for them.
+/// Number of rows to add at a time, so that the sums are read and written only once for them.
 const TAPS: usize = 4;
 
-/// The weights of `size` pixels, by torchvision's arithmetic.
+/// Returns the weights of `size` pixels, with torchvision's arithmetic.
 fn weights(size: usize, sigma: f64) -> Vec<f32> {
     let limit = (size - 1) as f64 / (2.0 * std::f64::consts::SQRT_2);
     let step = if size > 1 { 2.0 * limit / (size - 1) as f64 } else { 0.0 };
     let exponent = |place: usize| -((place as f64 * step - limit) / sigma).powi(2);
-    // The middle one is the largest: taken away, it leaves no deviation too small.
+    // The middle one is the largest: subtracting it keeps the sum positive however small the deviation is.
     let largest = exponent(size / 2);
     let bells: Vec<f64> = (0..size).map(|place| (exponent(place) - largest).exp()).collect();
     let sum: f64 = bells.iter().sum();
     bells.into_iter().map(|bell| (bell / sum) as f32).collect()
 }
 
-/// The place in `0..length` that lies in the mirror at `place`, counted from `before` places before the first.
+/// Returns the position in `0..length` that is reflected at `place`, counted from `before` positions before the first.
 fn mirrored(place: usize, before: usize, length: usize) -> usize {
     let place = place.abs_diff(before);
     if place < length { place } else { 2 * (length - 1) - place }
@@ -41,7 +41,7 @@ impl<T: Level> Kernel for Blur<'_, T> {
         let Picture { width, height, channels, .. } = *self.picture;
         let (row, side, above) = (self.picture.row(), self.across.len() / 2, self.down.len() / 2);
         let mut wide = vec![0.0_f32; row + 2 * side * channels];
-        // The rows that are blurred across, as many as are summed: each takes the place of the one that is needed no more.
+        // A ring of horizontally blurred rows, as many as are summed: each replaces the row that is no longer needed.
         let mut lines = vec![0.0_f32; self.down.len() * row];
         let mut sums = vec![0.0_f32; row];
         let mut done = 0;
@@ -71,7 +71,7 @@ impl<T: Level> Kernel for Blur<'_, T> {
     }
 }
 
-/// The sum of rows by their weights.
+/// Returns the weighted sum of rows.
 #[inline(always)]
 fn sum_up<'a, M: MultiplyAdd>(sums: &mut [f32], weights: &[f32], row: impl Fn(usize) -> &'a [f32]) {
     sums.fill(0.0);

@@ -1,22 +1,22 @@
-//! `gaussian_noise`, with the deviates drawn.
+//! `gaussian_noise`, with given deviates.
 
 use super::Reason;
 use super::picture::Picture;
 use crate::transform::Noise;
 
-/// Of the deviate of each value the noise, in torch's roundings; `white` is the value of white.
+/// Returns the function from a value's deviate to its noise, rounded like torch; `white` is the value of white.
 fn noise(mean: f64, sigma: f64, white: f64) -> impl Fn(f32) -> f32 {
     let (mean, sigma) = ((mean * white) as f32, (sigma * white) as f32);
     move |deviate| deviate * sigma + mean
 }
 
-/// Makes each value what `add` makes of it and of its deviate.
+/// Replaces each value with the result of `add` for it and its deviate.
 fn each<T: Copy>(picture: &mut Picture<T>, deviates: &[f32], add: impl Fn(T, f32) -> T) -> Result<(), Reason> {
     let (channels, values) = (picture.channels, picture.pixels.len());
     if deviates.len() != values {
         return Err(format!("there are {} deviates for {values} values of an image", deviates.len()));
     }
-    // Those of a channel lie side by side, and the channels of a pixel do.
+    // The deviates of a channel are consecutive, while the channels of a pixel are.
     for (channel, deviates) in deviates.chunks_exact((values / channels.max(1)).max(1)).enumerate() {
         for (value, deviate) in picture.pixels.iter_mut().skip(channel).step_by(channels).zip(deviates) {
             *value = add(*value, *deviate);
@@ -32,7 +32,7 @@ pub(in super::super) fn bytes(
     deviates: &[f32],
 ) -> Result<(), Reason> {
     let noise = noise(mean, sigma, 255.0);
-    // torch adds integers of 16 bits.
+    // torch adds 16-bit integers.
     let sum = |value: u8, deviate: f32| i16::from(value).wrapping_add(noise(deviate) as i32 as i16);
     each(picture, deviates, |value, deviate| match limits {
         Noise::Clipped => sum(value, deviate).clamp(0, 255) as u8,

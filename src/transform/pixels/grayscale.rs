@@ -6,7 +6,7 @@ use super::picture::Picture;
 use super::planes::{BLOCK, OfColours, Planes, load, map};
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 
-/// The grey of a colour (ITU-R BT.601, as torchvision has it).
+/// Returns the gray value of a color (ITU-R BT.601, as in torchvision).
 #[inline(always)]
 pub(super) fn luma<M: MultiplyAdd>(red: f32, green: f32, blue: f32) -> f32 {
     M::multiply_add(blue, 0.114, M::multiply_add(green, 0.587, red * 0.2989))

@@ -1,4 +1,4 @@
-//! [`Grid`]: where the pixels of a warped picture come from, rounded as torch's single precision is.
+//! [`Grid`]: where the pixels of a warped picture come from, rounded like torch's single precision.
 
 use super::Reason;
 use super::affine_matrix::Matrix;
@@ -7,23 +7,24 @@ use crate::memory::MultiplyAdd;
 use crate::transform::ProductRounding;
 use crate::transform::perspective::Perspective;
 
-/// The place of no pixel.
+/// Marks a position without a pixel.
 pub(super) const OUTSIDE: u32 = u32::MAX;
 
 /// Where the pixels of a picture come from.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) enum Projection {
-    /// From where the matrix says, about the middles of both pictures.
+    /// An affine matrix, relative to the middles of both pictures.
     Affine(Matrix),
-    /// From where the perspective says, about the upper left corners of both.
+    /// A perspective, relative to the upper left corners of both.
     Perspective(Perspective),
 }
 
-/// Where pixels come from: torchvision makes a grid from -1 to 1 of the places first, and torch makes places of that.
+/// The sources of pixels: torchvision first makes a grid of positions from -1 to 1, from which torch computes pixel
+/// positions.
 pub(super) struct Grid {
     across: [f32; 3],
     down: [f32; 3],
-    /// What both are divided by, of a perspective.
+    /// The divisor of both, for a perspective.
     under: Option<[f32; 3]>,
     rounding: ProductRounding,
     pub(super) size: [usize; 2],
@@ -47,7 +48,7 @@ impl Grid {
         Ok(Self { across, down, under, rounding: ProductRounding::get(), size, of })
     }
 
-    /// The places of a row of pixels.
+    /// Returns the source positions of a row of pixels.
     #[inline(always)]
     pub(super) fn row<M: MultiplyAdd>(&self, y: usize, columns: &mut [f32], rows: &mut [f32]) {
         let [of_rows, of_columns] = self.of.map(|length| 0.5 * length);

@@ -1,4 +1,5 @@
-//! `adjust_hue`: colours as hue, saturation and value, the hue turned (A. R. Smith, "Color Gamut Transform Pairs", 1978).
+//! `adjust_hue`: rotates the hue of colors in hue, saturation, and value (A. R. Smith, "Color Gamut Transform Pairs",
+//! 1978).
 
 use std::marker::PhantomData;
 
@@ -23,7 +24,7 @@ impl<T: Level> OfColours for Hue<T> {
     }
 }
 
-/// Each step rounds as torchvision's, and none branches.
+/// Each step rounds like torchvision's, and there are no branches.
 #[inline(always)]
 fn turn([r, g, b]: [f32; 3], factor: f32) -> [f32; 3] {
     let most = r.max(g).max(b);
@@ -31,7 +32,8 @@ fn turn([r, g, b]: [f32; 3], factor: f32) -> [f32; 3] {
     let is_grey = range == 0.0;
     let saturation = range / if is_grey { 1.0 } else { most };
     let (is_red, is_green) = (most == r, most == g);
-    // Of two distances from the largest the first one is added and the second taken away, beginning at its third of the circle.
+    // Of two distances from the maximum, the first is added and the second subtracted, starting at the maximum's third
+    // of the circle.
     let (added, taken, third) = match (is_red, is_green) {
         (true, _) => (most - b, most - g, 0.0),
         (_, true) => (most - r, most - b, 2.0),
@@ -52,7 +54,7 @@ fn turn([r, g, b]: [f32; 3], factor: f32) -> [f32; 3] {
     let falling = ((1.0 - shade) * most).clamp(0.0, 1.0);
     let rising = ((shade + pale) * most).clamp(0.0, 1.0);
     let least = (pale * most).clamp(0.0, 1.0);
-    // 6 where the sum was rounded up to a whole turn.
+    // 6 if the sum was rounded up to a full turn.
     let sector = if sector >= 6.0 { 0.0 } else { sector };
     let choose = |of: [f32; 6]| {
         let low = if sector < 1.0 {

@@ -16,7 +16,7 @@ impl OfValue for Invert {
     }
 }
 
-/// Light for dark. Floats may lie outside of 0..1: nothing is limited.
+/// Swaps light and dark. Floats may be outside 0..1: nothing is clamped.
 pub(in super::super) fn invert<T: Level>(picture: &mut Picture<T>) {
     map(&mut picture.pixels, Invert { most: T::MOST });
 }

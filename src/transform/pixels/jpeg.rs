@@ -1,4 +1,5 @@
-//! `jpeg`: the picture encoded and decoded again, by libjpeg-turbo, as torchvision's `encode_jpeg` and `decode_jpeg` do.
+//! `jpeg`: encodes the picture and decodes it again with libjpeg-turbo, like torchvision's `encode_jpeg` and
+//! `decode_jpeg`.
 
 use super::picture::Picture;
 use super::{Reason, grey_or_colours};

@@ -1,15 +1,15 @@
-//! Tables that say what each of 256 levels becomes.
+//! Look-up tables for 256 levels.
 
 use super::picture::Picture;
 
 pub(in super::super) type Table = [u8; 256];
 
-/// The table of a function.
+/// Returns the table of a function.
 pub(in super::super) fn table(of: impl Fn(u8) -> u8) -> Table {
     std::array::from_fn(|level| of(level as u8))
 }
 
-/// Looks the channels up, each in its table, or all in the same one.
+/// Looks up each channel in its table, or all in the same one.
 pub(in super::super) fn look_up(picture: &mut Picture<u8>, tables: &[Table]) {
     match tables {
         [table] => picture.pixels.iter_mut().for_each(|value| *value = table[usize::from(*value)]),

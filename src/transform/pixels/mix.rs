@@ -1,10 +1,11 @@
-//! The picture mixed with what chains of operations make of it.
+//! Mixes the picture with the results of chains of operations.
 
 use super::Reason;
 use super::level::Level;
 use super::picture::Picture;
 
-/// The sum of the picture and of what each of `made` is of it, by their `shares`, of which the first is that of the picture.
+/// Returns the sum of the picture and the pictures `made` from it, weighted by `shares`, the first of which belongs to
+/// the picture.
 pub(in super::super) fn mix<T: Level, C>(
     picture: &Picture<T>,
     shares: &[f32],

@@ -1,5 +1,6 @@
-//! What each operation does to pixels, a file each. The values are those of torchvision's functions on tensors, to the last
-//! bit where they are bytes and torch's order of sums is known: the roundings follow its source (0.29, `transforms.v2.functional`).
+//! The operations on pixels, one file each. The values are those of torchvision's functions on tensors, bit for bit
+//! where they are bytes and torch's order of summation is known: rounding follows its source (0.29,
+//! `transforms.v2.functional`).
 
 pub(super) mod affine_matrix;
 pub(super) mod autocontrast;
@@ -35,7 +36,7 @@ pub(super) mod warp;
 
 use super::{Reason, level, picture};
 
-/// Refuses what is neither grey nor colours, as torchvision does.
+/// Rejects images that are neither gray nor in color, like torchvision.
 fn grey_or_colours(channels: usize) -> Result<(), Reason> {
     match channels {
         1 | 3 => Ok(()),
@@ -43,7 +44,7 @@ fn grey_or_colours(channels: usize) -> Result<(), Reason> {
     }
 }
 
-/// Refuses colours of another number of channels than the image has; one value is for all.
+/// Rejects a color whose number of channels differs from the image's; a single value applies to all channels.
 pub(super) fn colour_fits(colour: &[f32], channels: usize) -> Result<(), Reason> {
     match colour.len() {
         0 | 1 => Ok(()),
@@ -52,7 +53,7 @@ pub(super) fn colour_fits(colour: &[f32], channels: usize) -> Result<(), Reason>
     }
 }
 
-/// The color of each channel: its own, or the one that is for all; zero where there is none.
+/// Returns the color of each channel: its own value, or the single value for all channels; zero if there is none.
 pub(super) fn by_channel(color: &[f32], channels: usize) -> impl Iterator<Item = f32> {
     (0..channels).map(|channel| color.get(channel).or(color.first()).copied().unwrap_or_default())
 }

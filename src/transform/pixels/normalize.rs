@@ -3,7 +3,7 @@
 use super::Reason;
 use super::picture::Picture;
 
-/// Of each channel (value - mean) / std.
+/// Computes (value - mean) / std in each channel.
 pub(in super::super) fn floats(picture: &mut Picture<f32>, mean: &[f32], std: &[f32]) -> Result<(), Reason> {
     let channels = picture.channels;
     for (name, values) in [("mean", mean), ("std", std)] {
@@ -30,7 +30,7 @@ pub(in super::super) fn floats(picture: &mut Picture<f32>, mean: &[f32], std: &[
     Ok(())
 }
 
-/// Bytes have no room for it.
+/// Returns the error for bytes, which cannot hold the result.
 pub(in super::super) fn refuse_bytes() -> Reason {
     "the image is one of bytes, and Normalize takes floats: put ToDtype(torch.float32, scale=True) before it".into()
 }

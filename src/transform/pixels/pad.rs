@@ -4,10 +4,10 @@ use super::Reason;
 use super::picture::Picture;
 use crate::transform::PaddingMode;
 
-/// What lies around the picture, in pixels: left, top, right, bottom. Negative numbers take some away.
+/// The margins around the picture in pixels: left, top, right, bottom. Negative numbers remove some of it.
 pub(in super::super) type Margins = [i64; 4];
 
-/// The height and the width of what an image of that size becomes.
+/// Returns the height and the width of the result for an image of that size.
 pub(in super::super) fn padded_size(
     height: usize,
     width: usize,
@@ -26,7 +26,7 @@ pub(in super::super) fn padded_size(
     }
 }
 
-/// For each place of a padded row (or column) the place it is taken from; none is `fill`'s.
+/// Returns the source position for each position of a padded row (or column); None means `fill`.
 pub(in super::super) fn sources(
     length: usize,
     before: i64,
@@ -34,7 +34,7 @@ pub(in super::super) fn sources(
     mode: PaddingMode,
 ) -> Result<Vec<Option<usize>>, Reason> {
     let length = length as i64;
-    // Where a mirror is, the rest of the image is cut off first.
+    // Before reflecting, the rest of the image is cropped.
     let (first, last) = match mode {
         PaddingMode::Symmetric => ((-before).max(0), length - 1 + after.min(0)),
         _ => (0, length - 1),
@@ -69,7 +69,7 @@ pub(in super::super) fn sources(
     Ok((-before..length + after).map(|place| source(place).and_then(|place| usize::try_from(place).ok())).collect())
 }
 
-/// The picture with `margins` around it; `fill` is the colour of a pixel where the mode has one.
+/// Returns the picture with `margins` around it; `fill` is the color of a pixel if the mode uses one.
 pub(in super::super) fn pad<T: Copy>(
     picture: &Picture<T>,
     margins: Margins,
@@ -80,7 +80,7 @@ pub(in super::super) fn pad<T: Copy>(
     let mut pixels = picture.room(height, width)?;
     let [left, top, right, bottom] = margins;
     let columns = sources(picture.width, left, right, mode)?;
-    // The columns that are taken as they stand, one behind the other.
+    // The columns that are copied as a contiguous run.
     let start = columns.iter().position(|&source| source == Some(left.min(0).unsigned_abs() as usize)).unwrap_or(0);
     let inner = columns[start..].windows(2).take_while(|pair| pair[0].map(|place| place + 1) == pair[1]).count();
     let inner = if columns.get(start).copied().flatten().is_some() { inner + 1 } else { 0 };

@@ -1,4 +1,5 @@
-//! Colours a block at a time, each in a row of its own: arithmetic on such rows is done by vectors.
+//! Processes colors a block at a time, with each channel in a separate row, so that arithmetic on the rows is
+//! vectorized.
 
 use super::level::Level;
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
@@ -8,9 +9,9 @@ pub(super) const BLOCK: usize = 64;
 /// Red, green and blue of some pixels.
 pub(super) type Planes = [[f32; BLOCK]; 3];
 
-/// What is done to colours. Implementors write `#[inline(always)]` on the method.
+/// An operation on colors. Implementors put `#[inline(always)]` on the method.
 pub(super) trait OfColours {
-    /// Works on a block in place. What lies past the image in the last one is anything, and left there.
+    /// Processes a block in place. In the last block, values past the image are arbitrary and ignored.
     fn of<M: MultiplyAdd>(&self, planes: &mut Planes);
 }
 
@@ -41,7 +42,7 @@ pub(super) fn load<T: Level>(pixels: &[T], planes: &mut Planes) {
     }
 }
 
-/// Makes the colours of these pixels what `function` makes of them.
+/// Replaces the colors of these pixels with the results of `function`.
 pub(super) fn map<T: Level>(pixels: &mut [T], function: impl OfColours) {
     run_on_vectors(EachBlock(pixels, function));
 }

@@ -1,4 +1,4 @@
-//! `posterize`: fewer levels.
+//! `posterize`: reduces the number of levels.
 
 use super::Reason;
 use super::picture::Picture;
@@ -9,7 +9,7 @@ fn check(bits: u32) -> Result<(), Reason> {
     if bits <= 8 { Ok(()) } else { Err(format!("the bits must be in the range [0, 8], and not {bits}")) }
 }
 
-/// The upper bits.
+/// Keeps the upper bits.
 pub(in super::super) fn bytes(picture: &mut Picture<u8>, bits: u32) -> Result<(), Reason> {
     check(bits)?;
     let mask = (0xff00_u16 >> bits) as u8;
@@ -28,7 +28,7 @@ impl OfValue for Below {
     }
 }
 
-/// The level below.
+/// Rounds down to a level.
 pub(in super::super) fn floats(picture: &mut Picture<f32>, bits: u32) -> Result<(), Reason> {
     check(bits)?;
     map(&mut picture.pixels, Below { levels: (1_u32 << bits) as f32 });

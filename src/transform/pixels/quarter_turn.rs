@@ -1,18 +1,18 @@
-//! Turns by a quarter of a circle, as `torch.rot90`.
+//! Quarter turns, like `torch.rot90`.
 
 use super::picture::Picture;
 
-/// A quarter counterclockwise.
+/// Turns a quarter counterclockwise.
 pub(in super::super) fn left<T: Copy>(picture: &Picture<T>) -> Picture<T> {
     turned(picture, |row, column| (column, picture.width - 1 - row))
 }
 
-/// A quarter clockwise.
+/// Turns a quarter clockwise.
 pub(in super::super) fn right<T: Copy>(picture: &Picture<T>) -> Picture<T> {
     turned(picture, |row, column| (picture.height - 1 - column, row))
 }
 
-/// `place` says which row and column become a row and a column of the new picture.
+/// Returns the turned picture; `place` returns the row and column that become a row and a column of the new picture.
 fn turned<T: Copy>(picture: &Picture<T>, place: impl Fn(usize, usize) -> (usize, usize)) -> Picture<T> {
     let (width, height, channels) = (picture.height, picture.width, picture.channels);
     let mut pixels = Vec::with_capacity(picture.pixels.len());

@@ -1,10 +1,10 @@
-//! A gray image in several channels.
+//! Repeats the channel of a gray image.
 
 use super::Reason;
 use super::level::Level;
 use super::picture::Picture;
 
-/// The picture with its one channel `channels` times.
+/// Returns the picture with its one channel repeated `channels` times.
 pub(in super::super) fn repeat<T: Level>(picture: Picture<T>, channels: usize) -> Result<Picture<T>, Reason> {
     if picture.channels != 1 {
         return Err(format!("only gray images are repeated, and this one has {} channels", picture.channels));

@@ -1,4 +1,4 @@
-//! [`Resample`]: how pixels between pixels are made: of images by their levels, of masks by none.
+//! [`Resample`]: how to compute pixels between pixels: by interpolation for images, by the nearest pixel for masks.
 
 use super::grid::Projection;
 use super::level::Level;
@@ -7,12 +7,12 @@ use super::{Reason, by_channel, colour_fits, warp};
 use crate::transform::resize::{Part, nearest, resize};
 use crate::transform::{Antialias, Interpolation, MaskValue};
 
-/// How pixels between pixels are made.
+/// How to compute pixels between pixels.
 pub(in super::super) trait Resample<T> {
-    /// The colour of a pixel; nothing is black.
+    /// Returns the color of a pixel; an empty `fill` is black.
     fn colour(&self, fill: &[f32], channels: usize) -> Result<Vec<T>, Reason>;
 
-    /// The picture of another size, each of whose pixels comes from where `projection` says.
+    /// Returns the picture of another size whose pixels come from the positions that `projection` gives.
     fn warp(
         &self,
         picture: &Picture<T>,
@@ -22,7 +22,7 @@ pub(in super::super) trait Resample<T> {
         fill: &[f32],
     ) -> Result<Picture<T>, Reason>;
 
-    /// The whole picture in another size.
+    /// Resizes the whole picture.
     fn resize(
         &self,
         picture: Picture<T>,
@@ -32,7 +32,7 @@ pub(in super::super) trait Resample<T> {
     ) -> Result<Picture<T>, Reason>;
 }
 
-/// As images are.
+/// Resamples images.
 pub(in super::super) struct OfImages;
 
 impl<T: Level> Resample<T> for OfImages {
@@ -63,10 +63,10 @@ impl<T: Level> Resample<T> for OfImages {
     }
 }
 
-/// As masks are: a value between two has no meaning, so the nearest one is taken.
+/// Resamples masks: a value between two has no meaning, so the nearest one is used.
 pub(in super::super) struct OfMasks;
 
-/// The one number that a mask is filled with.
+/// Returns the single number with which a mask is filled.
 fn only(fill: &[f32]) -> Result<f32, Reason> {
     match fill {
         [] => Ok(0.0),

@@ -1,4 +1,4 @@
-//! `adjust_saturation`: away from the grey of each pixel, or towards it.
+//! `adjust_saturation`: blends away from the gray of each pixel, or toward it.
 
 use std::marker::PhantomData;
 

@@ -1,4 +1,4 @@
-//! `solarize`: what is lighter than a threshold is inverted.
+//! `solarize`: inverts values that are lighter than a threshold.
 
 use super::Reason;
 use super::level::Level;

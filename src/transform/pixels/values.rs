@@ -1,9 +1,9 @@
-//! The same arithmetic for every value, whichever channel it is of.
+//! Applies the same arithmetic to every value, whatever its channel.
 
 use super::level::Level;
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 
-/// What is done to a value. Implementors write `#[inline(always)]` on the method.
+/// A function of a value. Implementors put `#[inline(always)]` on the method.
 pub(super) trait OfValue {
     fn of<M: MultiplyAdd>(&self, value: f32) -> f32;
 }
@@ -21,7 +21,7 @@ impl<T: Level, F: OfValue> Kernel for Each<'_, T, F> {
     }
 }
 
-/// Makes each value what `function` makes of it.
+/// Replaces each value with the result of `function`.
 pub(super) fn map<T: Level>(values: &mut [T], function: impl OfValue) {
     run_on_vectors(Each(values, function));
 }

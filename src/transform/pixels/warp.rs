@@ -1,4 +1,4 @@
-//! `affine`, `rotate` and `perspective`: a picture whose pixels come from other places, as `torch.nn.functional.grid_sample` takes them.
+//! `affine`, `rotate`, and `perspective`: pictures sampled at other positions, like `torch.nn.functional.grid_sample`.
 
 use super::grid::{Grid, OUTSIDE, Projection};
 use super::level::Level;
@@ -7,8 +7,8 @@ use super::{Reason, by_channel, colour_fits};
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 use crate::transform::Interpolation;
 
-/// The picture of `height` x `width` pixels, each of which comes from where `projection` says. Where
-/// nothing is, `fill` is; no `fill` is black, into which bilinear edges fade.
+/// Returns the picture of `height` x `width` pixels, each of which comes from the position that `projection` gives.
+/// Positions outside the source get `fill`; without a `fill` they are black, and bilinear edges fade into it.
 pub(in super::super) fn warp<T: Level>(
     picture: &Picture<T>,
     projection: &Projection,
@@ -33,7 +33,7 @@ pub(in super::super) fn warp<T: Level>(
     }
 }
 
-/// The same for pixels of any kind, with the nearest one; `fill` has a value for each channel.
+/// Like `warp`, for pixels of any type, using the nearest pixel; `fill` has a value for each channel.
 pub(in super::super) fn nearest<T: Copy + Default>(
     picture: &Picture<T>,
     projection: &Projection,
@@ -147,14 +147,14 @@ impl<T: Level, const CHANNELS: usize> Kernel for Bilinear<'_, T, CHANNELS> {
     }
 }
 
-/// The four pixels around a place.
+/// The four pixels around a position.
 struct Corners<'a, T, const CHANNELS: usize> {
     pixels: &'a [[T; CHANNELS]],
     width: usize,
 }
 
 impl<T: Level, const CHANNELS: usize> Corners<'_, T, CHANNELS> {
-    /// Their mean by how near they are, where there are four, and the share that they have: one, but for rounding.
+    /// Returns their weighted mean if all four exist, and the total weight: one, except for rounding.
     #[inline(always)]
     fn inside<M: MultiplyAdd>(&self, first: usize, [lower, right]: [f32; 2]) -> ([f32; CHANNELS], f32) {
         let pair = |first: usize| self.pixels.get(first..).and_then(|rest| rest.first_chunk::<2>());
@@ -167,7 +167,7 @@ impl<T: Level, const CHANNELS: usize> Corners<'_, T, CHANNELS> {
         (mean, weighted::<M>([1.0; 4], of))
     }
 
-    /// The sum of those that there are, and the share that they have.
+    /// Returns the weighted sum of those that exist, and their total weight.
     fn at_edge<M: MultiplyAdd>(
         &self,
         [top, left]: [f32; 2],
@@ -179,7 +179,7 @@ impl<T: Level, const CHANNELS: usize> Corners<'_, T, CHANNELS> {
             let is_inside = (0.0..rows).contains(&row) && (0.0..columns).contains(&column);
             is_inside.then(|| self.pixels[row as usize * self.width + column as usize])
         });
-        // Far outside, a share may be no number.
+        // Far outside, a weight may be NaN.
         let mut of = shares(lower, right);
         for (share, pixel) in of.iter_mut().zip(&found) {
             *share = if pixel.is_some() { *share } else { 0.0 };
@@ -192,13 +192,13 @@ impl<T: Level, const CHANNELS: usize> Corners<'_, T, CHANNELS> {
     }
 }
 
-/// The sum of four values by their weights, in the order in which torch's vectors sum them.
+/// Returns the weighted sum of four values, in the order in which torch's vectors add them.
 #[inline(always)]
 fn weighted<M: MultiplyAdd>([a, b, c, d]: [f32; 4], [of_a, of_b, of_c, of_d]: [f32; 4]) -> f32 {
     M::multiply_add(d, of_d, M::multiply_add(c, of_c, M::multiply_add(b, of_b, a * of_a)))
 }
 
-/// How near a place is to each of four pixels: two above it and two below.
+/// Returns the weights of four pixels by distance: two above the position and two below.
 #[inline(always)]
 fn shares(lower: f32, right: f32) -> [f32; 4] {
     let (left, upper) = (1.0 - right, 1.0 - lower);

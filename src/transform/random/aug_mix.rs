@@ -10,17 +10,17 @@ use super::augment::MIXED;
 use super::magnitude::{Reach, magnitude, operation, signed};
 use crate::TorchGenerator;
 
-/// The number of strengths.
+/// Number of strengths.
 const BINS: usize = 10;
 
-/// A chain has this many operations at most where the number is drawn.
+/// Maximum number of operations in a chain if the number is random.
 const LONGEST: u64 = 3;
 
-/// The operations at the end of the list that are chosen with `all_ops` alone: those of colors.
+/// Number of operations at the end of the list that are used only with `all_ops`: the color operations.
 const OF_COLORS: usize = 4;
 
-/// `AugMix`: the image mixed with `mixture_width` results of chains of operations, of up to `severity` of ten strengths. A chain
-/// has `chain_depth` operations; 1 to 3 where that is not positive.
+/// `AugMix`: mixes the image with the results of `mixture_width` chains of operations, which use up to `severity` of
+/// ten strengths. A chain has `chain_depth` operations, or 1 to 3 if that is not positive.
 ///
 /// Source: Hendrycks et al., "AugMix: a simple data processing method to improve robustness and uncertainty", ICLR 2020.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ impl AugMix {
             for _ in 0..depth {
                 let chosen = choices[generator.random_below(choices.len() as u64) as usize];
                 let mut strength = 0.0;
-                // Whether there is one does not depend on which.
+                // Whether there is a magnitude does not depend on its index.
                 if magnitude(chosen, (Reach::Mixed, version, shape), BINS, 0).is_some() {
                     let index = generator.random_below(self.severity as u64) as usize;
                     strength = magnitude(chosen, (Reach::Mixed, version, shape), BINS, index).unwrap_or_default();

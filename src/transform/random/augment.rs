@@ -8,10 +8,10 @@ use super::augment_policy::policies;
 use super::magnitude::{Augmentation, Reach, has_two_directions, magnitude, operation, signed};
 use crate::TorchGenerator;
 
-/// So many steps have the magnitudes of AutoAugment.
+/// Number of magnitude steps in AutoAugment.
 const AUTO_BINS: usize = 10;
 
-/// What is chosen from, in torchvision's order.
+/// The choices, in torchvision's order.
 const CHOICES: [Augmentation; 14] = [
     Augmentation::Identity,
     Augmentation::ShearX,
@@ -29,7 +29,7 @@ const CHOICES: [Augmentation; 14] = [
     Augmentation::Equalize,
 ];
 
-/// What AugMix chooses from, in torchvision's order.
+/// AugMix's choices, in torchvision's order.
 pub(super) const MIXED: [Augmentation; 13] = [
     Augmentation::ShearX,
     Augmentation::ShearY,
@@ -46,7 +46,7 @@ pub(super) const MIXED: [Augmentation; 13] = [
     Augmentation::Sharpness,
 ];
 
-/// How the warps fill what they make.
+/// The interpolation and fill of warps.
 type Warp<'a> = (Interpolation, &'a [f32]);
 
 /// Source: Müller and Hutter, "TrivialAugment: tuning-free yet state-of-the-art data augmentation", ICCV 2021.
@@ -62,7 +62,7 @@ pub(in super::super) fn trivial(
     }
     let chosen = choose(generator);
     let mut strength = 0.0;
-    // Whether there is one does not depend on which.
+    // Whether there is a magnitude does not depend on its index.
     if magnitude(chosen, (Reach::Wide, version, shape), bins, 0).is_some() {
         let index = generator.random_below(bins as u64) as usize;
         strength = magnitude(chosen, (Reach::Wide, version, shape), bins, index).unwrap_or_default();
@@ -108,7 +108,8 @@ pub(in super::super) fn auto(
         Torchvision::V2 => [None; 2],
     };
     for (&(chosen, probability, index), drawn) in steps.iter().zip(drawn) {
-        // Written so that, as in torch, it is done where the number drawn is the probability.
+        // The comparison is written so that, as in torch, the operation is applied if the drawn number equals the
+        // probability.
         if drawn.map_or_else(|| generator.rand_f32(), |(number, _)| number) <= probability {
             let strength = magnitude(chosen, (Reach::Usual, version, shape), AUTO_BINS, index);
             let strength = strength.map_or(0.0, |strength| match drawn {
@@ -121,7 +122,8 @@ pub(in super::super) fn auto(
     }
 }
 
-/// For both steps what is compared with its probability, and whether its magnitude becomes the opposite: all are drawn first.
+/// Draws, for both steps, the number to compare with its probability, and the sign of its magnitude: all are drawn
+/// first.
 fn auto_draws_of_v1(generator: &mut TorchGenerator) -> [Option<(f32, bool)>; 2] {
     let numbers = [generator.rand_f32(), generator.rand_f32()];
     numbers.map(|number| Some((number, generator.random_below(2) == 0)))

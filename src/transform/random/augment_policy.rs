@@ -1,11 +1,11 @@
-//! The policies of AutoAugment: pairs of (what, with which probability, how strong).
+//! The policies of AutoAugment: pairs of (operation, probability, strength).
 //!
 //! Source: the appendix of Cubuk et al., "AutoAugment: learning augmentation strategies from data", CVPR 2019.
 
 use super::super::image_transform::AugmentPolicy;
 use super::magnitude::Augmentation::{self, *};
 
-/// Two steps, one after the other; the last number is that of ten magnitudes, 0 where there are none.
+/// Two consecutive steps; the last number is the index of one of ten magnitudes, or 0 if there are none.
 type Policy = [(Augmentation, f32, usize); 2];
 
 pub(super) fn policies(policy: AugmentPolicy) -> &'static [Policy; 25] {

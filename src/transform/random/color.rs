@@ -1,16 +1,16 @@
-//! `ColorJitter` and the other transforms of colours.
+//! `ColorJitter` and the other color transforms.
 
 use super::super::Reason;
 use super::super::operation::Operation;
 use super::{gate, uniform};
 use crate::{TorchGenerator, randperm};
 
-/// What makes `wanted` channels of a gray image; nothing of others.
+/// Returns the operation that repeats the channel of a gray image to `wanted` channels, or None for other images.
 pub(in super::super) fn broadcast(channels: usize, wanted: usize) -> Option<Operation> {
     (channels == 1 && wanted > 1).then_some(Operation::RepeatChannels { channels: wanted })
 }
 
-/// Brightness, contrast, saturation and hue, in an order that is drawn.
+/// Draws brightness, contrast, saturation, and hue, in random order.
 pub(in super::super) fn jitter(
     ranges: [Option<[f64; 2]>; 4],
     generator: &mut TorchGenerator,
@@ -34,7 +34,7 @@ fn adjust(which: usize, factor: f64) -> Operation {
     }
 }
 
-/// The same four, each with probability `p`, contrast first or last, and a permutation of the channels.
+/// Draws the same four, each with probability `p`, contrast first or last, and a permutation of the channels.
 pub(in super::super) fn distort(
     channels: usize,
     ranges: [[f64; 2]; 4],
@@ -60,7 +60,7 @@ pub(in super::super) fn permutation(channels: usize, generator: &mut TorchGenera
     Ok(Operation::PermuteChannels { order: permuted(channels, generator)? })
 }
 
-/// An order, as `torch.randperm` draws it.
+/// Draws an order like `torch.randperm`.
 pub(in super::super) fn permuted(len: usize, generator: &mut TorchGenerator) -> Result<Vec<usize>, Reason> {
     randperm(len, generator).map_err(|error| error.to_string())
 }

@@ -5,15 +5,15 @@ use super::super::image_transform::{CropDraws, ImageShape, SmallImage};
 use super::super::operation::{Operation, PaddingMode};
 use crate::TorchGenerator;
 
-/// The middle of the image, black where it is smaller; nothing where it has the size.
+/// Returns the crop of the middle of the image, black where the image is smaller; None if it already has the size.
 pub(in super::super) fn center(shape: &ImageShape, [height, width]: [usize; 2]) -> Option<Operation> {
     let (top, left) = (middle(shape.height, height), middle(shape.width, width));
     let is_whole = (shape.height, shape.width) == (height, width);
     (!is_whole).then_some(Operation::Crop { top, left, height, width })
 }
 
-/// Where `length` begins in the middle of `whole`: half a pixel goes to the even number where it is cut, and inward where it
-/// is padded, as in torchvision.
+/// Returns where `length` begins in the middle of `whole`: half a pixel is rounded to the even number when cropping,
+/// and inward when padding, as in torchvision.
 fn middle(whole: usize, length: usize) -> i64 {
     match whole.checked_sub(length) {
         Some(spare) => (spare as f64 / 2.0).round_ties_even() as i64,
@@ -56,7 +56,7 @@ pub(in super::super) fn random(
     if [left, top, right, bottom] != [0; 4] {
         into.push(pad([left, top, right, bottom], fill, mode));
     }
-    // Where there is no choice nothing is drawn.
+    // If there is no choice, nothing is drawn.
     let draws_both = draws == CropDraws::Both && (spare_rows > 0 || spare_columns > 0);
     let mut draw =
         |spare: i64| if spare > 0 || draws_both { generator.random_below(spare as u64 + 1) as i64 } else { 0 };

@@ -7,7 +7,7 @@ use super::normal::normal;
 use super::resized_crop::{TRIES, edges};
 use crate::TorchGenerator;
 
-/// The part that is erased; nothing where none was found that is smaller than the image.
+/// Draws the part to erase; None if none was found that is smaller than the image.
 pub(in super::super) fn draw(
     shape: &ImageShape,
     scale: [f64; 2],

@@ -1,4 +1,4 @@
-//! [`GaussianNoise`]: a normal deviate for each value.
+//! [`GaussianNoise`]: adds a normal deviate to each value.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,8 @@ use super::super::operation::{Noise, Operation};
 use super::normal::normal;
 use crate::TorchGenerator;
 
-/// `GaussianNoise`: normal deviates of this `mean` and deviation `sigma` are added, in units of white, and the sums limited to
-/// black and white where `clip` is set.
+/// `GaussianNoise`: adds normal deviates with this `mean` and standard deviation `sigma`, in units of white, and clamps
+/// the sums to black and white if `clip` is set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the arguments are those of torchvision's class")]
@@ -20,7 +20,7 @@ pub struct GaussianNoise {
 }
 
 impl GaussianNoise {
-    /// torch draws in the order in which the values lie in memory: here they count as (channels, height, width).
+    /// torch draws in memory order: here values are ordered as (channels, height, width).
     pub(in super::super) fn draw(
         &self,
         shape: &ImageShape,

@@ -1,11 +1,11 @@
-//! [`JpegQuality`]: the quality of an image that is encoded and decoded again.
+//! [`JpegQuality`]: the quality with which an image is encoded before it is decoded again.
 
 use serde::{Deserialize, Serialize};
 
 use super::super::operation::Operation;
 use crate::TorchGenerator;
 
-/// `JPEG`: the image is encoded with a quality between the two of `quality` (1 to 100, both included), and decoded.
+/// `JPEG`: encodes the image with a quality in the range `quality` (1 to 100, inclusive), and decodes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the argument is that of torchvision's class")]

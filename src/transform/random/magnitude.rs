@@ -1,11 +1,11 @@
-//! [`Augmentation`]: what the policies choose from, and how strong it is.
+//! [`Augmentation`]: the operations that policies choose from, and their strengths.
 
 use super::super::image_transform::ImageShape;
 use super::super::operation::{Frame, Interpolation, Operation};
 use super::super::torchvision::Torchvision;
 use crate::{DType, TorchGenerator};
 
-/// One thing that an augmentation policy does, by its name in the papers.
+/// One operation of an augmentation policy, with its name in the papers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Augmentation {
     Identity,
@@ -25,7 +25,7 @@ pub(super) enum Augmentation {
     Invert,
 }
 
-/// How far the magnitudes go.
+/// The range of the magnitudes.
 #[derive(Clone, Copy)]
 pub(super) enum Reach {
     /// As in AutoAugment and RandAugment.
@@ -36,7 +36,7 @@ pub(super) enum Reach {
     Mixed,
 }
 
-/// What `index` of `bins` equal steps is, of an augmentation that has strengths.
+/// Returns step `index` of `bins` equal steps, for an augmentation that has strengths.
 pub(super) fn magnitude(
     augmentation: Augmentation,
     (reach, version, shape): (Reach, Torchvision, &ImageShape),
@@ -79,7 +79,7 @@ pub(super) fn magnitude(
     Some(linspace(first as f32, last as f32, bins, index).into())
 }
 
-/// Element `index` of `torch.linspace(first, last, steps)`, which is made from both ends.
+/// Returns element `index` of `torch.linspace(first, last, steps)`, which torch computes from both ends.
 fn linspace(first: f32, last: f32, steps: usize, index: usize) -> f32 {
     if steps < 2 {
         return first;
@@ -92,12 +92,12 @@ fn linspace(first: f32, last: f32, steps: usize, index: usize) -> f32 {
     }
 }
 
-/// Whether its magnitudes have opposites, among those that have magnitudes.
+/// True if its magnitudes can be negated; only meaningful for augmentations with magnitudes.
 pub(super) fn has_two_directions(augmentation: Augmentation) -> bool {
     !matches!(augmentation, Augmentation::Posterize | Augmentation::Solarize)
 }
 
-/// The magnitude, or its opposite where the augmentation has two directions: that is drawn.
+/// Returns the magnitude; if the augmentation has two directions, draws whether to negate it.
 pub(super) fn signed(
     augmentation: Augmentation,
     magnitude: f64,
@@ -112,7 +112,7 @@ pub(super) fn signed(
     if is_opposite { -magnitude } else { magnitude }
 }
 
-/// The operation; the identity is none.
+/// Returns the operation; None for the identity.
 pub(super) fn operation(
     augmentation: Augmentation,
     magnitude: f64,

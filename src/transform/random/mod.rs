@@ -1,4 +1,4 @@
-//! What is random about transforms, one file for each family: the draws that torchvision's classes make, in their order.
+//! The random draws of transforms, one file per family: the draws of torchvision's classes, in the same order.
 
 pub(super) mod affine;
 mod aug_mix;
@@ -38,14 +38,14 @@ use super::operation::{Antialias, Frame, Interpolation, Operation};
 use super::resize_to::ResizeTo;
 use crate::TorchGenerator;
 
-/// Whether something is done that is done with probability `p`.
+/// True if an operation with probability `p` is applied.
 pub(super) fn gate(p: f64, generator: &mut TorchGenerator) -> bool {
-    // Torch compares in float32; what is no number is no reason not to.
+    // Torch compares in float32; NaN does not skip the operation.
     let skips = generator.rand_f32() >= p as f32;
     !skips
 }
 
-/// A number of a range, as `torch.empty(1).uniform_(low, high)` draws it.
+/// Draws a number from a range like `torch.empty(1).uniform_(low, high)`.
 fn uniform([low, high]: [f64; 2], generator: &mut TorchGenerator) -> Result<f64, Reason> {
     let (from, to) = (low as f32, high as f32);
     if from > to || !(to - from).is_finite() {

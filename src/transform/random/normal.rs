@@ -1,10 +1,10 @@
-//! [`normal`]: many normal deviates.
+//! [`normal`]: draws many normal deviates.
 
 use crate::TorchGenerator;
 use crate::memory::{Kernel, MultiplyAdd, run_on_vectors};
 use crate::rng::{NORMAL_BLOCK, are_made_by_vectors, fill_by_library, fill_by_vectors};
 
-/// Blocks of uniform deviates that become normal ones.
+/// Blocks of uniform deviates to convert to normal ones.
 struct Blocks<'a>(&'a mut [[f32; NORMAL_BLOCK]]);
 
 impl Kernel for Blocks<'_> {
@@ -18,7 +18,7 @@ impl Kernel for Blocks<'_> {
     }
 }
 
-/// [`TorchGenerator::normal_f32`], at the speed of vectors.
+/// Like [`TorchGenerator::normal_f32`], but vectorized.
 pub(super) fn normal(len: usize, generator: &mut TorchGenerator) -> Vec<f32> {
     generator.normal_f32_by(len, |blocks| match are_made_by_vectors() {
         true => run_on_vectors(Blocks(blocks)),

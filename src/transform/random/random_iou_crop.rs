@@ -1,4 +1,4 @@
-//! [`RandomIoUCrop`]: a part of the image that overlaps with a box by at least a share that is drawn.
+//! [`RandomIoUCrop`]: crops a part of the image that overlaps a box by at least a random share.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::TorchGenerator;
 /// Left, top, right, bottom.
 type Corners = [f64; 4];
 
-/// `RandomIoUCrop`: parts of the image are drawn until one has the center of a box in it and overlaps with such a box enough.
+/// `RandomIoUCrop`: draws parts of the image until one contains the center of a box and overlaps such a box enough.
 ///
 /// Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,15 +21,15 @@ pub struct RandomIoUCrop {
     pub max_scale: f64,
     pub min_aspect_ratio: f64,
     pub max_aspect_ratio: f64,
-    /// The least overlaps, one of which is drawn; 1 or more leaves the image as it is. One of them must be at least 1: without
-    /// it an image without boxes would be drawn for without end.
+    /// The minimum overlaps, one of which is drawn; 1 or more keeps the image as it is. At least one must be 1 or more:
+    /// otherwise drawing would never end for an image without boxes.
     pub sampler_options: Vec<f64>,
     pub trials: usize,
 }
 
 impl RandomIoUCrop {
-    /// Returns the crop that is drawn for these boxes, and what marks those whose centers are outside of it; None if the image
-    /// stays as it is.
+    /// Returns the crop drawn for these boxes, and the operation that marks boxes whose centers are outside it; None if
+    /// the image stays as it is.
     pub(in super::super) fn draw(
         &self,
         shape: &ImageShape,
@@ -59,7 +59,7 @@ impl RandomIoUCrop {
                 let kept: Vec<bool> = boxes.iter().map(|&each| has_center(part, each, coordinates)).collect();
                 let inside = boxes.iter().zip(&kept).filter(|(_, is_kept)| **is_kept);
                 let overlaps = inside.map(|(&each, _)| overlap(each, part, coordinates));
-                // Torch's maximum is NaN if one of the values is, and that is not below any limit.
+                // Torch's maximum is NaN if one of the values is, and NaN is not below any limit.
                 let most = overlaps.reduce(|most, each| if each.is_nan() || each > most { each } else { most });
                 let limit = coordinates.as_floats().round(least);
                 if most.is_some_and(|most| most.is_nan() || most >= limit) {
@@ -72,9 +72,9 @@ impl RandomIoUCrop {
         }
     }
 
-    /// Returns the part of the image that is drawn next; None if it is too narrow, too wide or empty.
+    /// Returns the next part drawn; None if it is too narrow, too wide, or empty.
     fn part(&self, shape: &ImageShape, generator: &mut TorchGenerator) -> Result<Option<Corners>, Reason> {
-        // Torch works in float32.
+        // Torch uses float32.
         let (least, range) = (self.min_scale as f32, (self.max_scale - self.min_scale) as f32);
         let mut scaled = |length: usize| (length as f32 * (least + range * generator.rand_f32())) as i64;
         let (width, height) = (scaled(shape.width), scaled(shape.height));
@@ -97,13 +97,13 @@ impl RandomIoUCrop {
 }
 
 fn has_center(part: Corners, of: Corners, coordinates: Coordinates) -> bool {
-    // The sum of integers is one; its half is a float.
+    // The sum of integers is an integer; its half is a float.
     let middle = |from: f64, to: f64| coordinates.as_floats().round(coordinates.round(from + to)) * 0.5;
     let (x, y) = (middle(of[0], of[2]), middle(of[1], of[3]));
     part[0] < x && x < part[2] && part[1] < y && y < part[3]
 }
 
-/// Returns the intersection over the union, by the arithmetic of `torchvision.ops.box_iou`.
+/// Returns the intersection over the union, with the arithmetic of `torchvision.ops.box_iou`.
 fn overlap(one: Corners, other: Corners, coordinates: Coordinates) -> f64 {
     let length = |from: f64, to: f64| coordinates.round(to - from);
     let area = |[left, top, right, bottom]: Corners| coordinates.round(length(left, right) * length(top, bottom));

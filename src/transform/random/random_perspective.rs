@@ -1,4 +1,4 @@
-//! [`RandomPerspective`]: the four corners of the image move inward by what is drawn.
+//! [`RandomPerspective`]: moves the four corners of the image inward by random amounts.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ impl RandomPerspective {
         if down > height as u64 || across > width as u64 {
             return Err(format!("an image of {height} x {width} pixels can't be put in perspective"));
         }
-        // Clockwise from the upper left corner, of each first x and then y.
+        // Clockwise from the upper left corner, x before y for each.
         let is_far = [[false, false], [true, false], [true, true], [false, true]];
         let corners = is_far.map(|[is_right, is_low]| {
             let x = generator.random_below(across) + if is_right { width as u64 - across } else { 0 };

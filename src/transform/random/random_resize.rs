@@ -1,4 +1,4 @@
-//! [`RandomResize`]: the length of the shorter edge is drawn.
+//! [`RandomResize`]: draws the length of the shorter edge.
 
 use serde::{Deserialize, Serialize};
 

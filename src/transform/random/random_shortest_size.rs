@@ -1,4 +1,4 @@
-//! [`RandomShortestSize`]: the length of the shorter edge is chosen from a list.
+//! [`RandomShortestSize`]: picks the length of the shorter edge from a list.
 
 use serde::{Deserialize, Serialize};
 

@@ -7,14 +7,14 @@ use super::torch_exp::torch_exp;
 use super::uniform;
 use crate::TorchGenerator;
 
-/// So often a rectangle is drawn that must fit.
+/// Maximum number of attempts to draw a rectangle that fits.
 pub(super) const TRIES: usize = 10;
 
-/// More units in the last place than torch's exponential is off.
+/// An upper bound on the error of torch's exponential, in units in the last place.
 const MARGIN: u32 = 4;
 
-/// Draws a share of `area` and an aspect ratio: the two edges, of which the first is the longer one for ratios above 1. With
-/// torch's `log_ratio` they are torch's.
+/// Draws a share of `area` and an aspect ratio; returns the two edges, the first of which is longer for ratios above 1.
+/// With torch's `log_ratio` they are torch's.
 pub(super) fn edges(
     area: f64,
     scale: [f64; 2],
@@ -33,8 +33,8 @@ fn edges_of(area: f64, ratio: f32) -> [usize; 2] {
     [area * ratio, area / ratio].map(|square| square.sqrt().round_ties_even() as usize)
 }
 
-/// The same with the aspect ratio that torch has, whose exponential is less than two units in the last place off. Where a few
-/// of them make no difference, the edges are torch's; of the others, one in thousands, torch is asked.
+/// Returns the same with torch's aspect ratio, whose exponential is off by less than two units in the last place. If a
+/// few units make no difference, the edges are torch's; otherwise, once in thousands, torch is asked.
 fn edges_of_torch(
     area: f64,
     scale: [f64; 2],
@@ -52,12 +52,12 @@ fn edges_of_torch(
     Ok(edges_of(area, torch_exp(power as f32)?))
 }
 
-/// The logarithms that ratios are drawn between, as torch has them in float32.
+/// Returns the logarithms between which ratios are drawn, like torch's in float32.
 fn logarithms(ratio: [f64; 2]) -> [f64; 2] {
     ratio.map(|ratio| f64::from(f64::from(ratio as f32).ln() as f32))
 }
 
-/// The part of the image that is resized afterwards.
+/// Draws the part of the image that is resized afterwards.
 pub(in super::super) fn draw(
     shape: &ImageShape,
     scale: [f64; 2],

@@ -1,4 +1,4 @@
-//! [`ScaleJitter`]: a scale is drawn, relative to the largest image that fits into a target.
+//! [`ScaleJitter`]: scales by a random factor, relative to the largest image that fits into a target.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::super::resize_to::ResizeTo;
 use super::resize;
 use crate::TorchGenerator;
 
-/// `ScaleJitter`: the image is fitted into `target_size`, and scaled by a factor from `scale_range`.
+/// `ScaleJitter`: fits the image into `target_size`, and scales it by a factor from `scale_range`.
 ///
 /// Source: Ghiasi et al., "Simple copy-paste is a strong data augmentation method for instance segmentation", CVPR 2021.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,8 +29,8 @@ impl ScaleJitter {
         generator: &mut TorchGenerator,
     ) -> Result<Operation, Reason> {
         let [least, most] = self.scale_range;
-        // torch computes the scale and the lengths as tensors of float32, and only the fit in double precision. The second
-        // length of the target is that of the height: torchvision has it that way round.
+        // torch computes the scale and the lengths as float32 tensors, and only the fit in double precision. As in
+        // torchvision, the second length of the target is the height.
         let scale = generator.rand_f32() * (most - least) as f32 + least as f32;
         let [across, down] = self.target_size.map(|length| length as f64);
         let fit = (down / shape.height as f64).min(across / shape.width as f64);

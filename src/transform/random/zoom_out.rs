@@ -1,4 +1,4 @@
-//! [`RandomZoomOut`]: the image somewhere in a larger one.
+//! [`RandomZoomOut`]: puts the image at a random position in a larger one.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::crop::pad;
 use super::gate;
 use crate::TorchGenerator;
 
-/// `RandomZoomOut`: with probability `p`, the image lies somewhere in one whose edges are longer by a factor of `side_range`.
+/// `RandomZoomOut`: with probability `p`, puts the image in one whose edges are longer by a factor from `side_range`.
 ///
 /// Source: Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ impl RandomZoomOut {
             return Ok(None);
         }
         let [least, most] = self.side_range;
-        // torch works in float32.
+        // torch uses float32.
         let factor = least as f32 + generator.rand_f32() * (most - least) as f32;
         if !(factor >= 1.0 && factor.is_finite()) {
             return Err(format!("side_range: expected factors of at least 1, got {least} and {most}"));
