@@ -7,7 +7,6 @@ use super::key_stream::{GOLDEN, mix};
 /// digest.
 /// Values never change between versions. The digest is a sum of mixed words, so that the words are mixed in parallel
 /// instead of one after another.
-/// behind the other.
 pub(crate) fn digest(words: impl IntoIterator<Item = u64>) -> u64 {
     let (sum, place) = words.into_iter().fold((0_u64, 0_u64), |(sum, place), word| {
         (sum.wrapping_add(mix(word.wrapping_add(place))), place.wrapping_add(GOLDEN))
