@@ -1,14 +1,14 @@
-//! [`Error`]: every way that loading can fail, with the index, file or shape and the way out.
+//! [`Error`]: every way that loading can fail, with the index, file, or shape, and the remedy.
 
 use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-/// What goes wrong while data is loaded.
+/// An error while data is loaded.
 ///
-/// Each message names the thing (index, file, field or argument), what was expected and what to change. A user's own
-/// error travels through the core as [`Error::User`] and comes out as itself.
+/// Each message names the object (index, file, field, or argument), what was expected, and what to change. A user's own
+/// error passes through the core as [`Error::User`], unchanged.
 ///
 /// # Example
 /// ```
@@ -19,19 +19,19 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A sampler asked for a sample that the dataset does not have.
+    /// A sampler requested a sample that the dataset does not have.
     #[error(
         "index {index} is out of range for a dataset of {len} samples: \
          give the sampler the length of this dataset, or remove the index from it"
     )]
     IndexOutOfRange {
-        /// The index asked for.
+        /// The requested index.
         index: usize,
         /// The number of samples in the dataset.
         len: usize,
     },
 
-    /// Datasets or arrays that are read side by side have unequal lengths.
+    /// Datasets or arrays that are read together have different lengths.
     #[error(
         "size mismatch: {first} has {first_len} samples but {other} has {other_len}: \
          parts that are read side by side need one length"
@@ -47,7 +47,7 @@ pub enum Error {
         other_len: usize,
     },
 
-    /// Parts of a concatenation that do not hold samples of one shape.
+    /// Parts of a concatenation have samples of different schemas.
     #[error(
         "schema mismatch: part {part} holds samples of {found}, but part 0 holds samples of {expected}: \
          concatenate datasets with equal fields, data types and shapes"
@@ -61,12 +61,12 @@ pub enum Error {
         found: String,
     },
 
-    /// An argument that can't be used.
+    /// An invalid argument.
     #[error("{argument}: {reason}")]
     InvalidArgument {
         /// The name of the argument.
         argument: &'static str,
-        /// What was given, what is expected.
+        /// The given value, and what is expected.
         reason: String,
     },
 
@@ -75,44 +75,44 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
 
-    /// A file that is not what its format demands.
+    /// A file does not conform to its format.
     #[error("{path}, byte {offset}: {reason}", path = .path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// Where in the file, in bytes from its start.
+        /// The position in the file, in bytes from its start.
         offset: u64,
-        /// What was found, what is expected, what to do.
+        /// What was found, what is expected, and what to do.
         reason: String,
     },
 
-    /// A sample that is not what its field says.
+    /// A sample does not match its field.
     #[error("sample {index}, field `{field}`: {reason}")]
     Sample {
         /// The index of the sample.
         index: usize,
         /// The name of the field.
         field: String,
-        /// What was found, what is expected, what to do.
+        /// What was found, what is expected, and what to do.
         reason: String,
     },
 
-    /// A field that is not an image that can be decoded, or whose boxes or mask do not fit it.
+    /// A field is not an image that can be decoded, or its boxes or mask do not fit it.
     #[error("sample {index}, field `{field}`: {reason}")]
     Image {
         /// The index of the sample.
         index: usize,
         /// The name of the field.
         field: String,
-        /// What was found, what is expected, what to do.
+        /// What was found, what is expected, and what to do.
         reason: String,
     },
 
-    /// A file is not the one any more that it was when it was opened or indexed.
+    /// A file has changed since it was opened or indexed.
     #[error(
         "{path} changed while it was in use: {reason}: leave the file alone while a loader reads it, or open the dataset \
          again", path = .path.display()
@@ -132,89 +132,89 @@ pub enum Error {
     Shrunk {
         /// The file.
         path: PathBuf,
-        /// The number of bytes that its header promises.
+        /// The number of bytes that its header declares.
         expected: u64,
-        /// The number of bytes that are left.
+        /// The number of bytes that remain.
         found: u64,
     },
 
-    /// The operating system gave no memory for batches.
+    /// The operating system could not allocate memory for batches.
     #[error(
         "no memory for a batch: {bytes} bytes were asked for ({source}): \
          lower batch_size or prefetch_factor, keep fewer batches, or raise the limit (ulimit -v, cgroup)"
     )]
     OutOfMemory {
-        /// The number of bytes asked for.
+        /// The number of bytes requested.
         bytes: usize,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
 
-    /// The operating system gave no memory that worker processes could share.
+    /// The operating system could not provide memory to share with worker processes.
     #[error(
         "no memory to share with worker processes: {operation}, for {bytes} bytes, was refused ({source}): \
          raise the limit ({limit}), or load with threads"
     )]
     SharedMemory {
-        /// What was asked for.
+        /// The operation that failed.
         operation: &'static str,
-        /// The number of bytes that were to be shared.
+        /// The number of bytes to share.
         bytes: usize,
-        /// The limit that may stand in the way.
+        /// The limit that may be the cause.
         limit: &'static str,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
 
-    /// A worker process made a batch that is larger than the memory it may write to.
+    /// A worker process produced a batch that is larger than the memory it may write to.
     #[error(
         "a batch of {bytes} bytes does not fit into the {room} bytes of shared memory that a worker has: the address \
          space is limited (ulimit -v); raise the limit, or lower batch_size or num_workers"
     )]
     SlotTooSmall {
-        /// The number of bytes that the batch needs, as far as is known.
+        /// The number of bytes that the batch needs, as far as known.
         bytes: usize,
-        /// The number of bytes that there are.
+        /// The number of bytes available.
         room: usize,
     },
 
-    /// A worker process and its consumer do not understand each other: one of them was overwritten by other code.
+    /// A worker process and its consumer sent invalid messages: other code has overwritten the memory of one of them.
     #[error("{reason}: a native extension may have written to memory that is not its own")]
     Worker {
-        /// What makes no sense.
+        /// What is invalid.
         reason: String,
     },
 
-    /// Other code of this process has closed a file descriptor of this crate.
+    /// Other code in this process has closed a file descriptor of this crate.
     #[error(
         "other code in this process closed a file descriptor of this package: close only descriptors that you opened \
          (os.closerange closes those of others, too)"
     )]
     Closed,
 
-    /// The threads that fetch could not be started.
+    /// The fetching threads could not be started.
     #[error(
         "{threads} fetching threads could not be started ({reason}): lower num_workers, or raise the limit (ulimit -u, \
          ulimit -v, or pids.max of the cgroup)"
     )]
     Threads {
-        /// The number of threads asked for.
+        /// The number of threads requested.
         threads: usize,
-        /// What the operating system said.
+        /// The operating system's error.
         reason: String,
     },
 
-    /// A fetch panicked: a defect of the dataset that it read, of what collates its samples, of the sampler whose order it asked
-    /// for, or of this crate.
+    /// A fetch panicked: a defect of the dataset that it read, of the collate, of the sampler whose order it queried,
+    /// or of this crate.
     #[error(
         "{what} panicked: {message}: this is a bug in the dataset's `read`, in its collate or in the sampler, please report it to \
          its author",
         what = .index.map_or_else(|| "a fetch".to_owned(), |index| format!("reading sample {index}"))
     )]
     Panic {
-        /// The index of the sample that was read, where that is known.
+        /// The index of the sample that was read, if known.
         index: Option<usize>,
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
 
@@ -223,32 +223,32 @@ pub enum Error {
         "`{command}` failed ({status}){said}", said = if .stderr.is_empty() { String::new() } else { format!(": {stderr}") }
     )]
     Process {
-        /// What was run.
+        /// The command.
         command: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// The last lines that it wrote to its standard error.
+        /// The last lines of its standard error.
         stderr: String,
     },
 
     /// A state that does not belong to this loader, or is not a state at all.
     #[error("this state can't be loaded: {reason}")]
     State {
-        /// What differs, with both sides.
+        /// What differs, on both sides.
         reason: String,
     },
 
-    /// An error of the user's own code, passed through untouched.
+    /// An error of the user's own code, passed through unchanged.
     #[error(transparent)]
     User(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// The result of everything in this crate that can fail.
+/// The result of every fallible operation in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Runs `work`; a panic becomes an error of what it was for.
+/// Runs `work`; a panic becomes an error.
 pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What the work was writing to is dropped with its error, so nobody sees it half done.
+    // The data that the work was writing is dropped with its error, so no code sees it half written.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let message = panic
             .downcast_ref::<&str>()
@@ -260,14 +260,14 @@ pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Runs `work`, of whose panic nobody is told: it has no batch that it could be the error of.
+/// Runs `work` and discards any panic: there is no batch that it could be the error of.
 pub(crate) fn ignore_panic(work: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
         discard_panic(panic);
     }
 }
 
-/// Drops what a panic brought. It may be a value of the user's, whose drop panics too.
+/// Drops a panic's payload. It may be a user's value, whose drop panics too.
 pub(crate) fn discard_panic(panic: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         mem::forget(again);

@@ -1,10 +1,10 @@
-//! Paths are of local files: a URL is refused as what it is, and not as a file that is missing.
+//! Checks that paths are local: a URL is rejected as a URL, instead of as a missing file.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Fails where `path` is a URL, and no file that is there happens to have that name.
+/// Fails if `path` is a URL, unless a file of that name exists.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] for `argument`, with the scheme of the URL and what to do instead.
@@ -12,7 +12,7 @@ pub(crate) fn check_readable(argument: &'static str, path: &Path) -> Result<()> 
     check(argument, path, "download it first, or read it as a stream (`StreamSource::Command` with a download command)")
 }
 
-/// The same for a file that is to be written, or a folder that files are to be written to.
+/// Like [`check_readable`], for a file to be written, or a folder to write files to.
 ///
 /// # Errors
 /// As [`check_readable`].
@@ -27,7 +27,7 @@ fn check(argument: &'static str, path: &Path, remedy: &str) -> Result<()> {
     Err(Error::InvalidArgument { argument, reason })
 }
 
-/// The scheme that `path` begins with, as in `s3://bucket/key`. One slash is enough after `file:`.
+/// Returns the scheme of `path`, as in `s3://bucket/key`. A single slash is enough after `file:`.
 fn scheme_of(path: &Path) -> Option<&str> {
     let bytes = path.as_os_str().as_encoded_bytes();
     let colon = bytes.iter().position(|&byte| !(byte.is_ascii_alphanumeric() || b"+.-".contains(&byte)))?;

@@ -8,7 +8,7 @@ mod writer;
 pub use sizes::{Sizes, SizesWriter};
 pub use writer::{BatchWriter, Column, SampleWriter};
 
-/// The data type of one element, by torch's names.
+/// The data type of one element, with torch's names.
 ///
 /// # Example
 /// ```
@@ -43,7 +43,7 @@ pub enum DType {
     Float8E8M0Fnu,
 }
 
-/// One line per data type: the variant, torch's name, bytes per element. The only list of them.
+/// One line per data type: the variant, torch's name, bytes per element. This is the only list of them.
 const DTYPES: [(DType, &str, usize); 21] = [
     (DType::Bool, "bool", 1),
     (DType::UInt8, "uint8", 1),
@@ -73,23 +73,23 @@ impl DType {
         DTYPES.iter().find(|entry| entry.0 == self).expect("every variant has its line in DTYPES")
     }
 
-    /// The place of this data type in the list of all: what stands for it in messages between processes.
+    /// Returns the position of this data type in the list, which represents it in messages between processes.
     pub(crate) fn number(self) -> u8 {
         self as u8
     }
 
-    /// The data type of that `number`, if there is one.
+    /// Returns the data type of that `number`, if there is one.
     pub(crate) fn from_number(number: u8) -> Option<Self> {
         DTYPES.get(usize::from(number)).map(|entry| entry.0)
     }
 
-    /// The size of one element, in bytes.
+    /// Returns the size of one element in bytes.
     #[must_use]
     pub fn bytes(self) -> usize {
         self.entry().2
     }
 
-    /// Torch's name, without the `torch.` before it.
+    /// Returns torch's name, without the `torch.` prefix.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.entry().1
@@ -117,12 +117,12 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The Rust types that are elements of an array.
+/// The Rust types that can be elements of an array.
 pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
-    /// The data type that a batch of them has.
+    /// The data type of a batch of them.
     const DTYPE: DType;
 
-    /// The element that these bytes are, in the machine's byte order; as many bytes as `DTYPE` has.
+    /// Returns the element with these bytes, in the machine's byte order; the length must be that of `DTYPE`.
     fn from_ne_bytes(bytes: &[u8]) -> Self;
 }
 
@@ -144,7 +144,7 @@ element!(
     u64 => UInt64, i64 => Int64, f32 => Float32, f64 => Float64,
 );
 
-/// One named part of a sample: a dense array, of fixed shape or with a first axis that is as long as the sample says.
+/// One named part of a sample: a dense array of fixed shape, or with a first axis whose length varies by sample.
 ///
 /// # Example
 /// ```
@@ -170,49 +170,49 @@ enum Extent {
 }
 
 impl Field {
-    /// A field `name` whose samples have `shape`; the empty shape is a scalar.
+    /// Returns a field `name` whose samples have `shape`; the empty shape is a scalar.
     pub fn new(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<usize>>) -> Self {
         Self { name: name.into(), dtype, shape: shape.into(), extent: Extent::Fixed }
     }
 
-    /// A field `name` whose samples have any number of elements of `shape`, one after the other: a text is some `uint8`
-    /// of the empty shape. The dataset tells how many by [`VariableSize`](crate::VariableSize).
+    /// Returns a field `name` whose samples have any number of consecutive elements of `shape`: a text is some `uint8`
+    /// elements of the empty shape. The dataset reports the number through [`VariableSize`](crate::VariableSize).
     pub fn variable(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<usize>>) -> Self {
         Self { name: name.into(), dtype, shape: shape.into(), extent: Extent::Variable }
     }
 
-    /// The same field under another name.
+    /// Returns the same field with another name.
     #[must_use]
     pub fn renamed(&self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self.clone() }
     }
 
-    /// The name, unique in its schema.
+    /// Returns the name, which is unique in its schema.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The data type of the elements.
+    /// Returns the data type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Whether the number of elements differs from sample to sample.
+    /// True if the number of elements differs from sample to sample.
     #[must_use]
     pub fn is_variable(&self) -> bool {
         self.extent == Extent::Variable
     }
 
-    /// The shape of this field in one sample; of one element where it is variable.
+    /// Returns the shape of this field in one sample, or of one element if it is variable.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The size of this field in one sample, in bytes; of one element where it is variable. `usize::MAX` where an address
-    /// can't count them.
+    /// Returns the size of this field in one sample in bytes, or of one element if it is variable; `usize::MAX` if it
+    /// overflows an address.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.shape.iter().fold(self.dtype.bytes(), |bytes, &size| bytes.saturating_mul(size))
@@ -241,24 +241,24 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A schema of these fields.
+    /// Returns a schema of these fields.
     pub fn new(fields: impl Into<Vec<Field>>) -> Self {
         Self { fields: fields.into() }
     }
 
-    /// The fields, in order.
+    /// Returns the fields, in order.
     #[must_use]
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// Whether the samples differ in size.
+    /// True if the samples differ in size.
     #[must_use]
     pub fn is_variable(&self) -> bool {
         self.fields.iter().any(Field::is_variable)
     }
 
-    /// Whether samples of both schemas can stand in one batch: equal data types and shapes, whatever the names.
+    /// True if samples of both schemas can be in one batch: equal data types and shapes, whatever the names.
     #[must_use]
     pub fn stacks_with(&self, other: &Self) -> bool {
         let alike = |a: &Field, b: &Field| (a.dtype, &a.shape, a.extent) == (b.dtype, &b.shape, b.extent);

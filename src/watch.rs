@@ -1,7 +1,7 @@
-//! Long work reports how far it has come, and is told when to end.
+//! Long-running work reports its progress and can be canceled.
 //!
-//! The caller of long work may [`watch`](within) it: it is then called back a few times a second on its own thread, and may end
-//! the work with an error. Work that nobody watches pays for a look at a thread-local.
+//! The caller of long-running work may [`watch`](within) it: the watcher is then called a few times a second on the
+//! caller's thread, and may end the work with an error. Unwatched work only pays for reading a thread-local.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// The time between two calls of a watcher.
+/// The interval between two calls of a watcher.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// How far work has come.
+/// The progress of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// The steps that are done.
     pub(crate) done: u64,
-    /// The steps there are; 0 if that is not known.
+    /// The total number of steps; 0 if it is not known.
     pub(crate) total: u64,
 }
 
-/// Called while work goes on. Its error ends the work.
+/// Called while work is running. Its error ends the work.
 pub(crate) type Watcher = Box<dyn FnMut(Progress) -> Result<()>>;
 
 enum Watched {
     /// This thread calls the watcher.
     #[cfg_attr(not(any(feature = "python", test)), expect(dead_code, reason = "only the binding watches"))]
     Here { watcher: Watcher, progress: Progress, last: Instant },
-    /// The thread that waits for this one does.
+    /// The thread that waits for this one calls it.
     Elsewhere(Arc<Elsewhere>),
 }
 
@@ -45,7 +45,7 @@ thread_local! {
     static WATCHED: RefCell<Option<Watched>> = const { RefCell::new(None) };
 }
 
-/// Puts what was there before back, even after a panic.
+/// Restores the previous watcher, even after a panic.
 struct Restore(Option<Watched>);
 
 impl Drop for Restore {
@@ -54,7 +54,7 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `work` and calls `watcher` from time to time, whenever the work [`advance`]s.
+/// Runs `work`, and calls `watcher` from time to time when the work calls [`advance`].
 #[cfg(any(feature = "python", test))]
 pub(crate) fn within<T>(watcher: Watcher, work: impl FnOnce() -> T) -> T {
     let watched = Watched::Here { watcher, progress: Progress::default(), last: Instant::now() };
@@ -62,7 +62,7 @@ pub(crate) fn within<T>(watcher: Watcher, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Notes that there are `steps` more to be done.
+/// Records that there are `steps` more to do.
 pub(crate) fn expect(steps: usize) {
     WATCHED.with_borrow_mut(|watched| {
         if let Some(Watched::Here { progress, .. }) = watched {
@@ -71,10 +71,10 @@ pub(crate) fn expect(steps: usize) {
     });
 }
 
-/// Notes that `steps` more are done. To be called at least every few milliseconds by work that takes longer.
+/// Records that `steps` more are done. Work that takes longer must call it at least every few milliseconds.
 ///
 /// # Errors
-/// That of the watcher, if the work is to end.
+/// The watcher's error, if the work must end.
 pub(crate) fn advance(steps: usize) -> Result<()> {
     let is_time = WATCHED.with_borrow_mut(|watched| match watched {
         None => Ok(false),
@@ -94,12 +94,12 @@ pub(crate) fn advance(steps: usize) -> Result<()> {
     if is_time { call() } else { Ok(()) }
 }
 
-/// The error of work on other threads, whose caller has an error of its own.
+/// Returns the error for work on other threads, whose caller returns its own error.
 fn ended() -> Error {
     Error::User("it is not wanted any more".into())
 }
 
-/// Calls the watcher, which may itself begin work that is watched.
+/// Calls the watcher, which may itself start watched work.
 fn call() -> Result<()> {
     let mut restore = Restore(WATCHED.take());
     match &mut restore.0 {
@@ -108,11 +108,11 @@ fn call() -> Result<()> {
     }
 }
 
-/// Runs `work` for a caller on other threads: each of them is watched within the function that `work` is given. The caller
-/// waits, and goes on calling its watcher.
+/// Runs `work` for a caller, on other threads: each of them is watched inside the function that `work` receives. The
+/// caller waits, and continues to call its watcher.
 ///
 /// # Errors
-/// Those of `work`; that of the watcher, once `work` has ended.
+/// Those of `work`; the watcher's, once `work` has ended.
 pub(crate) fn elsewhere<T: Send>(work: impl FnOnce(&Others) -> Result<T> + Send) -> Result<T> {
     let others = Others(match WATCHED.with_borrow(Option::is_some) {
         true => Some(Arc::default()),
@@ -139,7 +139,7 @@ pub(crate) fn elsewhere<T: Send>(work: impl FnOnce(&Others) -> Result<T> + Send)
             match (outcome, refused.take()) {
                 (Ok(_) | Err(RecvTimeoutError::Disconnected), Some(error)) => return Err(error),
                 (Ok(outcome), None) => return outcome,
-                // It panicked: the scope does so too.
+                // The thread panicked, and the scope will panic too.
                 (Err(RecvTimeoutError::Disconnected), None) => return Err(ended()),
                 (Err(RecvTimeoutError::Timeout), before) => refused = before,
             }
@@ -147,7 +147,7 @@ pub(crate) fn elsewhere<T: Send>(work: impl FnOnce(&Others) -> Result<T> + Send)
     })
 }
 
-/// What [`elsewhere`] gives to threads.
+/// Passed by [`elsewhere`] to other threads.
 pub(crate) struct Others(Option<Arc<Elsewhere>>);
 
 impl Others {
@@ -183,7 +183,7 @@ mod tests {
             let seen = Rc::clone(&seen);
             Box::new(move |progress: Progress| {
                 seen.set(progress);
-                // Watched work within a watcher is its own.
+                // Watched work inside a watcher is independent.
                 within(Box::new(|_| Ok(())), || work(2)).map(drop)?;
                 if progress.done < 100 { Ok(()) } else { Err(Error::State { reason: "enough".into() }) }
             })

@@ -1,4 +1,4 @@
-//! [`Sizes`]: how large the samples of a batch are, which is known before they are read.
+//! [`Sizes`]: the sizes of a batch's samples, which are known before they are read.
 
 use std::any::Any;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Schema;
 
-/// How many samples a batch has, and how many elements each of them has in every variable field.
+/// The number of samples in a batch, and the number of elements of each in every variable field.
 ///
 /// # Example
 /// ```
@@ -19,21 +19,21 @@ use super::Schema;
 /// ```
 pub struct Sizes {
     samples: usize,
-    /// By field: the place of its numbers among those of the variable ones. Empty where no field is variable.
+    /// By field: the position of its numbers among those of the variable fields. Empty if no field is variable.
     places: Vec<Option<usize>>,
-    /// Of one variable field after the other, by row.
+    /// For each variable field in turn, by row.
     elements: Vec<usize>,
     kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Sizes {
-    /// Those of `samples` samples without variable fields.
+    /// Returns the sizes of `samples` samples without variable fields.
     #[must_use]
     pub fn fixed(samples: usize) -> Self {
         Self { samples, places: Vec::new(), elements: Vec::new(), kept: Vec::new() }
     }
 
-    /// Those of `samples` samples of `schema`, whose variable fields have no element yet.
+    /// Returns the sizes of `samples` samples of `schema`, whose variable fields have no elements yet.
     #[must_use]
     pub fn new(schema: &Schema, samples: usize) -> Self {
         let mut variable = 0;
@@ -45,20 +45,20 @@ impl Sizes {
         Self { samples, places, elements: vec![0; variable * samples], kept: Vec::new() }
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn samples(&self) -> usize {
         self.samples
     }
 
-    /// By row, the number of elements in variable field `field`; nothing for one of fixed size.
+    /// Returns the number of elements in variable field `field`, by row, or None for a field of fixed size.
     #[must_use]
     pub fn elements(&self, field: usize) -> Option<&[usize]> {
         let place = self.places.get(field).copied().flatten()?;
         Some(&self.elements[place * self.samples..][..self.samples])
     }
 
-    /// Room to write them to.
+    /// Returns a writer for the sizes.
     pub fn writer(&mut self) -> SizesWriter<'_> {
         let Self { samples, places, elements, kept } = self;
         SizesWriter { samples: *samples, places, elements, kept, rows: 0..*samples }
@@ -77,8 +77,8 @@ impl fmt::Debug for Sizes {
     }
 }
 
-/// Room for the sizes of some samples in some fields: the window that belongs to the [`BatchWriter`](super::BatchWriter) of
-/// the same rows and fields.
+/// Room for the sizes of some samples in some fields: the window that corresponds to the
+/// [`BatchWriter`](super::BatchWriter) of the same rows and fields.
 pub struct SizesWriter<'a> {
     samples: usize,
     places: &'a [Option<usize>],
@@ -88,43 +88,43 @@ pub struct SizesWriter<'a> {
 }
 
 impl SizesWriter<'_> {
-    /// The number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
 
-    /// Says that the sample in row `row` has so many `elements` in variable field `field`.
+    /// Sets the number of `elements` of the sample in row `row` in variable field `field`.
     ///
     /// # Panics
-    /// When there is no such row, or the field has a fixed size.
+    /// If there is no such row, or the field has a fixed size.
     pub fn set(&mut self, row: usize, field: usize, elements: usize) {
         assert!(row < self.rows.len(), "row {row} of a batch of {}", self.rows.len());
         self.field(field)[row] = elements;
     }
 
-    /// The sizes in variable field `field`, by row, in elements.
+    /// Returns the sizes in variable field `field`, by row, in elements.
     ///
     /// # Panics
-    /// When the field has a fixed size.
+    /// If the field has a fixed size.
     pub fn field(&mut self, field: usize) -> &mut [usize] {
         let place = self.places[field].expect("only variable fields have sizes");
         &mut self.elements[place * self.samples..][self.rows.clone()]
     }
 
-    /// Keeps `block` until the batch is read: what was decoded to learn its sizes need not be decoded again.
+    /// Keeps `block` until the batch is read, so that data decoded to learn its sizes need not be decoded again.
     pub fn keep(&mut self, block: Arc<dyn Any + Send + Sync>) {
         self.kept.push(block);
     }
 
-    /// The window on some of the rows.
+    /// Returns the window on some of the rows.
     pub fn rows_mut(&mut self, rows: Range<usize>) -> SizesWriter<'_> {
         assert!(rows.end <= self.rows.len(), "rows {rows:?} of a batch of {}", self.rows.len());
         let rows = self.rows.start + rows.start..self.rows.start + rows.end;
         SizesWriter { samples: self.samples, places: self.places, elements: self.elements, kept: self.kept, rows }
     }
 
-    /// The window on some of the fields.
+    /// Returns the window on some of the fields.
     pub fn fields_mut(&mut self, fields: Range<usize>) -> SizesWriter<'_> {
         SizesWriter {
             samples: self.samples,

@@ -1,53 +1,54 @@
-//! [`BatchWriter`] and [`SampleWriter`]: the room that samples are read into.
+//! [`BatchWriter`] and [`SampleWriter`]: the memory that samples are read into.
 
 use std::ops::Range;
 
 use crate::GeneratorPlace;
 
-/// Where one field of a batch lies in its slot. Distances are in bytes, places count from the start of the slot.
+/// Where one field of a batch is in its slot. Distances are in bytes; offsets count from the start of the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Column {
-    /// Samples of one size, one after the other.
+    /// Consecutive samples of one size.
     Fixed {
-        /// The first byte of the first sample.
+        /// The offset of the first sample.
         offset: usize,
         /// The distance from one sample to the next.
         bytes_per_sample: usize,
     },
-    /// Samples of any size, one after the other.
+    /// Consecutive samples of any size.
     Variable {
-        /// The first byte of the first sample.
+        /// The offset of the first sample.
         offset: usize,
         /// The size of one element.
         bytes_per_element: usize,
-        /// The place of the `int64` offsets, one more than there are samples, from 0 on and never decreasing: the samples
-        /// from `offsets[row]` to `offsets[row + 1]` elements after the first are row `row` (as Arrow's lists have it).
+        /// The offset of the `int64` offsets, one more than there are samples, starting at 0 and never decreasing: row
+        /// `row` spans the elements from `offsets[row]` to `offsets[row + 1]`, counted from the first sample (like
+        /// Arrow's lists).
         offsets: usize,
     },
     /// Samples of any size, each in as much room as the longest one needs.
     Padded {
-        /// The first byte of the first sample.
+        /// The offset of the first sample.
         offset: usize,
         /// The size of one element.
         bytes_per_element: usize,
         /// The distance from one sample to the next.
         bytes_per_sample: usize,
-        /// The place of the `int64` lengths, in elements, one for each sample.
+        /// The offset of the `int64` lengths, in elements, one for each sample.
         lengths: usize,
-        /// True if a sample ends where its room ends, with the padding before it; false if it begins where that begins.
+        /// True if a sample ends at the end of its room, with the padding before it; false if it begins at its start.
         at_end: bool,
     },
 }
 
 impl Column {
-    /// The place of the first sample.
+    /// Returns the offset of the first sample.
     #[must_use]
     pub fn offset(&self) -> usize {
         let (Self::Fixed { offset, .. } | Self::Variable { offset, .. } | Self::Padded { offset, .. }) = *self;
         offset
     }
 
-    /// Where row `row` lies in `bytes`, the slot.
+    /// Returns the range of row `row` in `bytes`, the slot.
     #[inline]
     pub(crate) fn sample(&self, bytes: &[u8], row: usize) -> Range<usize> {
         match *self {
@@ -67,7 +68,7 @@ impl Column {
         }
     }
 
-    /// The end of the last of `rows` samples.
+    /// Returns the end of the last of `rows` samples.
     fn end(&self, bytes: &[u8], rows: usize) -> usize {
         match *self {
             Self::Fixed { offset, bytes_per_sample } | Self::Padded { offset, bytes_per_sample, .. } => {
@@ -80,16 +81,17 @@ impl Column {
     }
 }
 
-/// Number `place` of the `int64` numbers at `start`.
+/// Returns number `place` of the `int64` numbers at `start`.
 pub(crate) fn number_at(bytes: &[u8], start: usize, place: usize) -> usize {
     let start = start + place * size_of::<i64>();
     let number = bytes[start..start + size_of::<i64>()].try_into().expect("eight bytes");
     i64::from_ne_bytes(number) as usize
 }
 
-/// Room for the samples of one batch: a window of rows and fields on the bytes of a slot.
+/// Memory for the samples of one batch: a window of rows and fields on the bytes of a slot.
 ///
-/// A dataset that can read many samples at once writes whole columns; [`BatchWriter::sample`] is the window of one.
+/// A dataset that can read many samples at once writes whole columns; [`BatchWriter::sample`] returns the window of
+/// one.
 ///
 /// # Example
 /// ```
@@ -107,7 +109,7 @@ pub struct BatchWriter<'a> {
     randomness: Randomness<'a>,
 }
 
-/// What random values of samples follow from, by row of the whole batch: combinators pass it on with the room.
+/// The source of random values, by row of the whole batch; combinators pass it on with the room.
 #[derive(Debug, Clone, Copy)]
 enum Randomness<'a> {
     Unknown,
@@ -132,10 +134,11 @@ impl<'a> Randomness<'a> {
 }
 
 impl<'a> BatchWriter<'a> {
-    /// Room for `rows` samples, laid out in `bytes` as `columns` say. Offsets and lengths are there already.
+    /// Returns room for `rows` samples, laid out in `bytes` according to `columns`. Offsets and lengths must be written
+    /// already.
     ///
     /// # Panics
-    /// When a column reaches past the end of `bytes`.
+    /// If a column extends past the end of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a mut [u8], columns: &'a [Column], rows: usize) -> Self {
         for column in columns {
@@ -144,40 +147,40 @@ impl<'a> BatchWriter<'a> {
         Self { bytes, columns, rows: 0..rows, randomness: Randomness::Unknown }
     }
 
-    /// The same room, for samples that have these keys, by row.
+    /// Returns the same room, for samples that have these keys, by row.
     #[must_use]
     pub fn with_keys(self, keys: &'a [u64]) -> Self {
         Self { randomness: Randomness::Keys(keys), ..self }
     }
 
-    /// The same room, for samples that draw from these places of a generator, by row.
+    /// Returns the same room, for samples that draw from these positions of a generator, by row.
     #[must_use]
     pub fn with_places(self, places: &'a [GeneratorPlace]) -> Self {
         Self { randomness: Randomness::Places(places), ..self }
     }
 
-    /// The key of the sample in row `row`: as [`SampleWriter::key`].
+    /// Returns the key of the sample in row `row`, like [`SampleWriter::key`].
     #[must_use]
     pub fn key(&self, row: usize) -> Option<u64> {
         self.randomness.key(self.rows.start + row)
     }
 
-    /// Where the generator stands that the sample in row `row` draws from: as [`SampleWriter::place`].
+    /// Returns the position of the generator that the sample in row `row` draws from, like [`SampleWriter::place`].
     #[must_use]
     pub fn place(&self, row: usize) -> Option<&GeneratorPlace> {
         self.randomness.place(self.rows.start + row)
     }
 
-    /// The number of samples that fit.
+    /// Returns the number of samples that fit.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
 
-    /// All rows of field `field`, one after the other.
+    /// Returns all rows of field `field`, consecutively.
     ///
     /// # Panics
-    /// When it is a variable field, whose samples may have gaps between them: those are written one by one.
+    /// If it is a variable field, whose samples may have gaps between them: write those one by one.
     pub fn field(&mut self, field: usize) -> &mut [u8] {
         let Column::Fixed { offset, bytes_per_sample } = self.columns[field] else {
             panic!("field {field} is variable: write sample by sample");
@@ -185,7 +188,7 @@ impl<'a> BatchWriter<'a> {
         &mut self.bytes[offset + self.rows.start * bytes_per_sample..offset + self.rows.end * bytes_per_sample]
     }
 
-    /// All rows of field `field`, one after the other, if there are no gaps between them: those of a padded field have some.
+    /// Returns all rows of field `field`, if there are no gaps between them; a padded field has gaps.
     pub fn contiguous(&mut self, field: usize) -> Option<&mut [u8]> {
         let column = self.columns[field];
         if matches!(column, Column::Padded { .. }) {
@@ -196,7 +199,7 @@ impl<'a> BatchWriter<'a> {
         Some(&mut self.bytes[start..end])
     }
 
-    /// The room of the sample in row `row`.
+    /// Returns the room of the sample in row `row`.
     pub fn sample(&mut self, row: usize) -> SampleWriter<'_> {
         assert!(row < self.rows.len(), "row {row} of a batch of {}", self.rows.len());
         SampleWriter {
@@ -207,10 +210,11 @@ impl<'a> BatchWriter<'a> {
         }
     }
 
-    /// The columns of [`split_rows`](Self::split_rows): with `parts` rows in the place of each, from this window's first on.
+    /// Returns the columns for [`split_rows`](Self::split_rows): each row becomes `parts` rows, starting at this
+    /// window's first row.
     ///
     /// # Panics
-    /// When a field is variable: its rows have no parts of one size.
+    /// If a field is variable, because its rows have no parts of one size.
     pub(crate) fn split_columns(&self, parts: usize) -> Vec<Column> {
         let split = |column: &Column| match *column {
             Column::Fixed { offset, bytes_per_sample } => {
@@ -222,19 +226,19 @@ impl<'a> BatchWriter<'a> {
         self.columns.iter().map(split).collect()
     }
 
-    /// The same room with `parts` rows in the place of each, as `columns` have them.
+    /// Returns the same room with each row split into `parts` rows, laid out according to `columns`.
     pub(crate) fn split_rows<'b>(&'b mut self, parts: usize, columns: &'b [Column]) -> BatchWriter<'b> {
         BatchWriter { bytes: self.bytes, columns, rows: 0..self.rows.len() * parts, randomness: Randomness::Unknown }
     }
 
-    /// The window on some of the rows.
+    /// Returns the window on some of the rows.
     pub fn rows_mut(&mut self, rows: Range<usize>) -> BatchWriter<'_> {
         assert!(rows.end <= self.rows.len(), "rows {rows:?} of a batch of {}", self.rows.len());
         let rows = self.rows.start + rows.start..self.rows.start + rows.end;
         BatchWriter { bytes: self.bytes, columns: self.columns, rows, randomness: self.randomness }
     }
 
-    /// The window on some of the fields.
+    /// Returns the window on some of the fields.
     pub fn fields_mut(&mut self, fields: Range<usize>) -> BatchWriter<'_> {
         BatchWriter {
             bytes: self.bytes,
@@ -244,11 +248,11 @@ impl<'a> BatchWriter<'a> {
         }
     }
 
-    /// The rooms of `fields`, which have samples of one size, row by row: apart from each other, so that threads may fill them
-    /// side by side.
+    /// Returns the rooms of `fields`, which must have samples of one size, row by row: they are disjoint, so that
+    /// threads may fill them in parallel.
     ///
     /// # Panics
-    /// When one of them is variable, or stands there twice.
+    /// If one of them is variable, or occurs twice.
     pub fn rooms(&mut self, fields: &[usize]) -> Vec<Vec<&mut [u8]>> {
         let mut places: Vec<(usize, usize, usize)> = fields
             .iter()
@@ -276,7 +280,7 @@ impl<'a> BatchWriter<'a> {
     }
 }
 
-/// Room for one sample: [`Dataset::read`](crate::Dataset::read) fills every field of it.
+/// Room for one sample: [`Dataset::read`](crate::Dataset::read) must fill every field of it.
 #[derive(Debug)]
 pub struct SampleWriter<'a> {
     bytes: &'a mut [u8],
@@ -286,7 +290,7 @@ pub struct SampleWriter<'a> {
 }
 
 impl SampleWriter<'_> {
-    /// The same room, as that of a batch of one sample.
+    /// Returns the same room as that of a batch of one sample.
     pub fn as_batch(&mut self) -> BatchWriter<'_> {
         BatchWriter {
             bytes: self.bytes,
@@ -296,27 +300,29 @@ impl SampleWriter<'_> {
         }
     }
 
-    /// The key of this sample, which what is random about it is drawn from: a function of the loader's seed, the epoch and the
-    /// index that it was asked for by ([`sample_key`](crate::sample_key)). Nothing without a seed.
+    /// Returns the key of this sample, from which its randomness must be derived: a function of the loader's seed, the
+    /// epoch, and the index with which the sample was requested ([`sample_key`](crate::sample_key)). None without a
+    /// seed.
     #[must_use]
     pub fn key(&self) -> Option<u64> {
         self.randomness.key(self.row)
     }
 
-    /// Where the generator stands that this sample draws from, in a batch whose samples draw one after the other from one
-    /// generator ([`Drawing`](crate::Drawing)). Nothing in other batches.
+    /// Returns the position of the generator that this sample draws from, in a batch whose samples draw from one
+    /// generator in sequence ([`Drawing`](crate::Drawing)). None in other batches.
     #[must_use]
     pub fn place(&self) -> Option<&GeneratorPlace> {
         self.randomness.place(self.row)
     }
 
-    /// The bytes of field `field`, in C order; of a variable field as many as the dataset has said before.
+    /// Returns the bytes of field `field`, in C order; for a variable field, as many as the dataset has declared
+    /// before.
     pub fn field(&mut self, field: usize) -> &mut [u8] {
         let range = self.columns[field].sample(self.bytes, self.row);
         &mut self.bytes[range]
     }
 
-    /// The window on some of the fields.
+    /// Returns the window on some of the fields.
     pub fn fields_mut(&mut self, fields: Range<usize>) -> SampleWriter<'_> {
         SampleWriter { bytes: self.bytes, columns: &self.columns[fields], row: self.row, randomness: self.randomness }
     }
