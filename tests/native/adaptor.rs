@@ -1,4 +1,4 @@
-//! Adaptors of datasets: each keeps the contract, and passes on what its dataset can do.
+//! Adaptors of datasets: each keeps the contract, and preserves the capabilities of its dataset.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ fn word_samples(words: &[&str]) -> Samples {
     words.iter().map(|word| vec![word.as_bytes().to_vec()]).collect()
 }
 
-/// A dataset that can all that a dataset can, and counts how often it was read at once.
+/// A dataset with every optional capability, which counts batched reads.
 struct Gifted {
     numbers: InMemory,
     batched: AtomicUsize,
@@ -142,7 +142,7 @@ fn a_dataset_behind_a_pointer_can_all_that_it_can() {
     dataset_conformance(&&words(), &word_samples(&["ab", "", "c", "def"]));
 }
 
-/// Adds a number, or else the key.
+/// Adds a number, or the key if there is none.
 struct Add(Option<u64>);
 
 impl Transform for Add {
@@ -341,7 +341,7 @@ fn what_is_random_about_fields_and_items_is_drawn_from_one_key() {
     let loader = ItemLoader::builder(items, |pairs: Vec<Vec<u64>>| Ok(pairs.concat())).batch_size(3).shuffle(7);
     let items = loader.build().unwrap().epoch(4).unwrap().collect::<Result<Vec<_>>>().unwrap().concat();
     assert_eq!(fields, items);
-    // Without a seed there is no key: neither the loader nor the dataset makes one up.
+    // Without a seed there is no key: neither the loader nor the dataset invents one.
     let refused = |argument, error| matches!(error, Error::InvalidArgument { argument: of, .. } if of == argument);
     assert!(refused("seed", DataLoader::builder(drawn(3)).build().err().unwrap()));
     assert!(refused("dataset", drawn(3).filter(|_| Ok(true)).err().unwrap()));

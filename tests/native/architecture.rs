@@ -1,4 +1,4 @@
-//! The rules of the tree, checked by machine: which module may know which, where `unsafe` and pyo3 may be.
+//! Checks the rules of the source tree: which module may use which, and where `unsafe` and pyo3 may be.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const BASE: &[&str] = &["error", "sample", "rng", "shard", "watch", "local_path"];
 const SIBLINGS: &[&str] = &["memory", "dataset", "transform", "collate", "sampler"];
 
-/// What the files of `module` may name of the rest of the crate.
+/// True if files of `module` may name `other`.
 fn may_use(module: &str, other: &str) -> bool {
     let upward: &[&[&str]] = match module {
         "error" => &[],
@@ -46,18 +46,18 @@ fn sources() -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// The module that a file belongs to: its first folder, or its own name.
+/// Returns the module that a file belongs to: its first folder, or its own name.
 fn module_of(path: &Path) -> String {
     let first = path.components().next().unwrap().as_os_str().to_str().unwrap();
     first.trim_end_matches(".rs").to_owned()
 }
 
-/// The code of a file, without comments (examples in them are users of the crate).
+/// Returns the code of a file without comments (examples in comments count as users of the crate).
 fn code(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// The names that stand right behind `prefix` in `code`, one by one where they stand in braces.
+/// Returns the names directly after `prefix` in `code`, one by one if they are in braces.
 fn names_behind(code: &str, prefix: &str) -> Vec<String> {
     let mut names = Vec::new();
     for (at, _) in code.match_indices(prefix) {
@@ -84,7 +84,7 @@ fn names_behind(code: &str, prefix: &str) -> Vec<String> {
     names
 }
 
-/// Which module each name of the crate's surface comes from, read off `lib.rs`.
+/// Returns the module of each public name of the crate, parsed from `lib.rs`.
 fn surface(lib: &str) -> BTreeMap<String, String> {
     let mut surface = BTreeMap::new();
     for statement in code(lib).split(';') {

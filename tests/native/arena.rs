@@ -1,4 +1,4 @@
-//! Arenas and shared segments: grants and leases never overlap, all of it comes back, and little of it stays warm.
+//! Arenas and shared segments: grants and leases never overlap, all of their memory is returned, and little stays warm.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,7 +19,7 @@ fn arena(bytes: usize, free_slots: usize) -> Arc<Arena> {
     Arena::new(Arc::new(Segment::shared(bytes).unwrap().0), 0..bytes, free_slots)
 }
 
-/// The memory of shared segments that is in RAM in this process, in bytes.
+/// Returns the shared memory of this process that is in RAM, in bytes.
 fn shared_resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:")).unwrap();
@@ -30,7 +30,7 @@ fn shared_resident() -> usize {
 enum Step {
     Grant(usize),
     Reserve(usize),
-    /// Splits, leases and drops name something held by a number, and a part of it in thousandths.
+    /// Splits, leases, and drops refer to held objects by number, and to parts of them in thousandths.
     Split(usize, usize),
     Lease(usize, usize, usize),
     DropGrant(usize),
@@ -52,7 +52,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is held, by the model: every lease with the range that it must have.
+/// The model of what is held: every lease with the range that it must have.
 struct Model {
     arena: Arc<Arena>,
     base: usize,
@@ -123,7 +123,7 @@ impl Model {
         assert_eq!(self.arena.expected(), expected);
         let limit = (self.free_slots * (expected + expected / 4 + 64)).max(MIB);
         assert!(self.arena.warm_bytes() <= limit, "{} warm of {limit}", self.arena.warm_bytes());
-        // A slot may be up to twice as large as what is in it, and a class larger than that.
+        // A slot may be up to twice as large as its contents, and a size class larger than that.
         let leased: usize = self.leases.iter().map(|(_, range)| range.len()).sum();
         let most: usize = self.leases.iter().map(|(_, range)| 2 * range.len() + 64).sum();
         assert!((leased..=most).contains(&self.arena.leased_bytes()), "{} for {leased}", self.arena.leased_bytes());
@@ -152,7 +152,7 @@ proptest! {
         model.leases.clear();
         model.check();
         prop_assert!(model.arena.is_unused());
-        // Small batches again: what the large ones had touched is given back, and the room is there as on the first day.
+        // Small batches again: memory that the large ones touched is returned, and all the room is available again.
         for _ in 0..2 * free_slots + 8 {
             drop(model.arena.grant(4).unwrap().into_lease(0, 4));
         }

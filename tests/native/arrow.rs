@@ -1,4 +1,4 @@
-//! Arrow files and streams: what is read, and what is refused.
+//! Arrow files and streams: what is read, and what is rejected.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -18,13 +18,13 @@ use crate::conformance::dataset_conformance;
 
 const CACHE: usize = 1 << 20;
 
-/// The rows from `start` on, `rows` of them.
+/// Returns `rows` rows from `start` on.
 fn rows(start: i32, rows: i32) -> RecordBatch {
     let numbers = Int32Array::from_iter_values(start..start + rows);
     let flags = BooleanArray::from_iter((start..start + rows).map(|n| Some(n % 3 == 0)));
     let texts = StringArray::from_iter_values((start..start + rows).map(|n| "ab".repeat(n as usize % 3)));
     let mut lists = ListBuilder::new(UInt8Builder::new());
-    // The dictionary of the second batch has what that of the first has, and one value more.
+    // The dictionary of the second batch has the values of the first, and one more.
     let mut keys = StringDictionaryBuilder::<Int8Type>::new();
     for key in ["low", "high"].iter().take(1 + usize::from(start > 0)) {
         keys.append_value(key);
@@ -94,7 +94,7 @@ fn files_and_streams_keep_the_contract() {
             assert_eq!(dataset.schema().to_string(), expected);
             assert_eq!(dataset.block_sizes().collect::<Vec<_>>(), [5, 0, 4, 1]);
             dataset_conformance(&dataset, &(0..10).map(sample).collect::<Vec<_>>());
-            // Nothing is kept of what is unpacked.
+            // Unpacked data is not cached.
             let dataset = Arrow::open(vec![path.clone(), path], &ColumnarOptions::default(), 0).unwrap();
             dataset_conformance(&dataset, &(0..10).chain(0..10).map(sample).collect::<Vec<_>>());
         }

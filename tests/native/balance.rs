@@ -1,4 +1,4 @@
-//! Token budgets shared among ranks: batches that ranks take at one step have like lengths.
+//! Token budgets shared among ranks: the batches that ranks take at one step have similar lengths.
 
 use proptest::prelude::*;
 use sluicegate::{
@@ -6,7 +6,7 @@ use sluicegate::{
     PieceCode, Remainder, Shard, Shuffling, sample_key,
 };
 
-/// Lengths as those of texts: log-normal.
+/// Returns log-normal lengths, like those of texts.
 fn texts(count: u64, limit: f64) -> Vec<i64> {
     let uniform = |place: u64| (sample_key(11, 0, place) >> 11) as f64 / (1_u64 << 53) as f64;
     let normal = |text: u64| {
@@ -26,8 +26,8 @@ fn batches(sampler: &dyn BatchingSampler, epoch: u64) -> Vec<Vec<usize>> {
     (0..batches.len()).map(read).collect()
 }
 
-/// How much longer an epoch takes for steps that last as long as the dearest of their batches: the sum of the most over the
-/// sum of the means.
+/// Returns how much longer an epoch takes if each step lasts as long as its most expensive batch: the sum of the maxima
+/// over the sum of the means.
 fn imbalance(costs: &[f64], world_size: usize) -> f64 {
     let steps = || costs.chunks_exact(world_size);
     let most: f64 = steps().map(|step| step.iter().copied().fold(0.0, f64::max)).sum();
@@ -59,7 +59,7 @@ fn ranks_have_like_batches_at_each_step() {
             let found = imbalance(&costs(8, 1), world_size);
             assert!(found < tight, "{limit:?}, {world_size} ranks: {found}");
         }
-        // What goes with the square of the length, as attention does, differs by more.
+        // Costs that are quadratic in the length, like attention, differ more.
         assert!(imbalance(&costs(1, 2), 8) > 1.5, "{limit:?}: {}", imbalance(&costs(1, 2), 8));
         assert!(imbalance(&costs(8, 2), 8) < 1.15, "{limit:?}: {}", imbalance(&costs(8, 2), 8));
     }
@@ -107,7 +107,7 @@ proptest! {
         } else {
             prop_assert!(sampler.identity() != plain.identity());
         }
-        // The same batches, and each group holds such as follow one another when all are in one group.
+        // The batches are the same, and each group contains batches that are neighbors when all are in one group.
         let (mut these, mut those) = (found.clone(), expected);
         these.sort_unstable();
         those.sort_unstable();
@@ -118,7 +118,7 @@ proptest! {
             let places: Vec<usize> = group.iter().map(place).collect();
             prop_assert!(places.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{:?}", places);
         }
-        // Ranks whose number divides it take their batches of a step from one group.
+        // Ranks whose number divides the group size take the batches of one step from one group.
         for world_size in (1..=balance).filter(|&ranks| balance.is_multiple_of(ranks)) {
             let plan = |rank| {
                 let order = sampler.batches(epoch).unwrap().into();

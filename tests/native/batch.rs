@@ -42,7 +42,7 @@ fn fields_of_fixed_size_are_read_where_they_lie() {
     assert!(point.rows::<f32>().unwrap().eq([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]));
     assert_eq!((point.rows::<f32>().unwrap().len(), point.lengths()), (4, None));
     assert_eq!(batch.field_at(0).unwrap().name(), "point");
-    // A view lives as long as the batch, not as long as what it was asked of.
+    // A view lives as long as the batch, not only as long as the object that returned it.
     let values = batch.field("point").unwrap().view::<f32>().unwrap();
     assert_eq!(values.len(), 8);
 }

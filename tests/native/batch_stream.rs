@@ -1,4 +1,4 @@
-//! An epoch as a stream: woken by whoever fetched, and never polled in between.
+//! An epoch as a stream: woken by the fetching thread, and never polled in between.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use sluicegate::{
 
 use crate::datasets::Numbers;
 
-/// Numbers of which each takes a while; number 9 can't be read.
+/// Numbers, each of which takes a while to read; number 9 cannot be read.
 struct Slow(Numbers);
 
 impl Dataset for Slow {
@@ -44,7 +44,7 @@ impl Wake for Unpark {
     }
 }
 
-/// All that comes of a stream, as (samples or error), with the number of polls and of wakes.
+/// Returns everything that a stream yields, as (samples or error), with the number of polls and of wakes.
 fn drive(stream: BatchStream<'_>) -> (Vec<std::result::Result<Vec<u64>, String>>, usize, usize) {
     let unpark = Arc::new(Unpark(thread::current(), AtomicUsize::new(0)));
     let waker = Arc::clone(&unpark).into();
@@ -59,7 +59,7 @@ fn drive(stream: BatchStream<'_>) -> (Vec<std::result::Result<Vec<u64>, String>>
                 found.push(values.map_err(|error| error.to_string()));
             }
             Poll::Ready(None) => break,
-            // A park may end by itself: only who was woken asks again.
+            // A park may end spuriously: poll again only after a wake.
             Poll::Pending => {
                 let begin = Instant::now();
                 while unpark.1.load(Ordering::SeqCst) == wakes {
@@ -119,7 +119,7 @@ fn on_the_only_thread_of_its_pool_a_stream_does_what_it_would_wait_for() {
     let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
     let loader = DataLoader::builder(Slow(Numbers::new(8))).batch_size(2).pool(Arc::clone(&pool)).build().unwrap();
     let stream = loader.epoch(0).unwrap().into_stream();
-    // An executor would park the thread that is to fetch: there must be nothing to wait for.
+    // An executor would park the thread that must fetch, so there must be nothing to wait for.
     let values = pool.install(move || {
         let (mut stream, mut values) = (pin!(stream), Vec::new());
         let mut context = Context::from_waker(std::task::Waker::noop());

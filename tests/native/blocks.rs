@@ -18,10 +18,10 @@ enum Event {
     Read(usize),
 }
 
-/// The numbers below `BLOCKS * SAMPLES` in blocks, with all that was asked of them.
+/// The numbers below `BLOCKS * SAMPLES` in blocks, with a record of all requests.
 struct Blocked {
     numbers: InMemory,
-    /// So many blocks fit into the cache.
+    /// The number of blocks that fit into the cache.
     room: usize,
     events: Mutex<Vec<Event>>,
 }
@@ -95,7 +95,7 @@ fn by_blocks(dataset: Arc<dyn Dataset>, window: usize) -> DataLoaderBuilder {
     DataLoader::builder(dataset).batch_size(BATCH).sampler(Arc::new(sampler))
 }
 
-/// Reads an epoch; the blocks of each window, in the order of windows.
+/// Reads an epoch; returns the blocks of each window, in the order of windows.
 fn read(loader: &DataLoader, window: usize) -> Vec<HashSet<usize>> {
     let mut order = Vec::new();
     for batch in loader.epoch(0).unwrap() {
@@ -132,7 +132,7 @@ fn a_plan_that_jumps_about_in_more_than_fits_announces_nothing() {
     let loader = DataLoader::builder(Arc::clone(&dataset)).batch_size(BATCH).shuffle(1).threads(2);
     assert_eq!(loader.build().unwrap().epoch(0).unwrap().count(), BLOCKS * SAMPLES / BATCH);
     assert_eq!(dataset.announced(), [0; 0]);
-    // Where all of it fits, all of it is needed.
+    // If everything fits, everything is needed.
     let dataset = Blocked::new(BLOCKS);
     let loader = DataLoader::builder(Arc::clone(&dataset)).batch_size(BATCH).shuffle(1).build().unwrap();
     assert_eq!(loader.epoch(0).unwrap().take(20).count(), 20);
@@ -156,7 +156,7 @@ fn an_epoch_that_is_resumed_begins_where_it_was_left() {
     assert!(announced.iter().all(|block| !passed.contains(block)));
 }
 
-/// The blocks of sample `index`.
+/// Returns the blocks of sample `index`.
 fn blocks_of(dataset: &dyn Dataset, index: usize) -> Vec<usize> {
     let mut found = Vec::new();
     dataset.as_blocks().unwrap().blocks_of(index, &mut |block| found.push(block));
@@ -184,7 +184,7 @@ fn combinators_have_the_blocks_of_their_parts() {
         assert_eq!(blocks.count(), 2 * BLOCKS);
         assert_eq!([3, BLOCKS + 3].map(|block| blocks.size_of(block).limit), [300, 500]);
         blocks.announce(BLOCKS + 4);
-        // Numbers that nobody has.
+        // Blocks that do not exist.
         blocks.announce(2 * BLOCKS);
         assert_eq!(blocks.size_of(usize::MAX).limit, 0);
     }

@@ -1,4 +1,4 @@
-//! The bound in bytes on what is fetched ahead: what is held stays below it, and what comes does not depend on it.
+//! The bound in bytes on prefetching: held memory stays below it, and the batches do not depend on it.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn bound(bytes: usize) -> Option<NonZeroUsize> {
     NonZeroUsize::new(bytes)
 }
 
-/// Samples of a KiB, each full of its number, slow enough to be worth a thread; it counts those that were read.
+/// Samples of one KiB, each filled with its number, slow enough to be worth a thread; counts the samples read.
 struct Slow {
     schema: Schema,
     read: Arc<AtomicUsize>,
@@ -44,7 +44,7 @@ impl Dataset for Slow {
     }
 }
 
-/// The number of samples that were read, once it has stood still for a while.
+/// Returns the number of samples read, once it has not changed for a while.
 fn settled(read: &AtomicUsize) -> usize {
     let (mut last, mut since) = (read.load(Ordering::SeqCst), Instant::now());
     while since.elapsed() < Duration::from_millis(100) {

@@ -1,4 +1,4 @@
-//! Samplers that know classes or lengths: every sample once, proportions, nothing twice, and the same whenever asked.
+//! Samplers that use classes or lengths: every sample once, proportions, no repetition, and the same at every call.
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
@@ -16,7 +16,7 @@ fn index(labels: &[i64]) -> Arc<ClassIndex> {
     Arc::new(ClassIndex::new(labels).expect("there is memory for it"))
 }
 
-/// Labels of classes of these sizes, in random sequence.
+/// Returns labels of classes of these sizes, in random order.
 fn labels_of(counts: &[usize]) -> Vec<i64> {
     let sorted: Vec<i64> = counts.iter().zip(0..).flat_map(|(&count, label)| vec![3 * label - 5; count]).collect();
     let order = randperm(sorted.len(), &mut TorchGenerator::new(sorted.len() as u64)).expect("there is memory for it");
@@ -139,7 +139,7 @@ fn classes_of_one_size_are_shuffled_each_in_its_own_way() {
     assert!(agreeing < 10, "{agreeing} of 1000 positions agree");
 }
 
-/// Asserts what balanced batches promise, for all batches of an epoch.
+/// Asserts the guarantees of balanced batches, for all batches of an epoch.
 fn assert_balanced(
     counts: &[usize],
     classes_per_batch: usize,
@@ -176,7 +176,7 @@ fn assert_balanced(
             assert!(in_batch.len() == count.min(samples_per_class), "{what}: a sample too seldom");
         }
         samples_seen(batch, &mut reads);
-        // Even at every moment, not only at the end.
+        // At every moment, not only at the end.
         let (least, most) =
             spread((0..counts.len() as i64).map(|class| visits.get(&(3 * class - 5)).copied().unwrap_or(0)));
         assert!(most - least <= 1, "{what}: classes came {least} to {most} times");
@@ -275,7 +275,7 @@ fn all_pairs_of_classes_meet_in_balanced_batches() {
             }
         }
     }
-    // 4000 * 3 * 2 / (12 * 11) for each ordered pair, and five standard deviations of a chance.
+    // 4000 * 3 * 2 / (12 * 11) for each ordered pair, and five standard deviations of chance.
     for (&(one, other), &times) in meetings.iter().filter(|((one, other), _)| one != other) {
         assert!(times.abs_diff(182) < 70, "{one} and {other} met {times} times");
     }
@@ -363,7 +363,7 @@ fn assert_like_length(lengths: &[i64], limit: BatchLimit, window: usize, shuffli
     };
     let longest = |batch: &[usize]| batch.iter().map(|&sample| lengths[sample]).max().unwrap();
     assert!(read.iter().all(|batch| !over(batch.len(), longest(batch))));
-    // Dropping leaves out one batch, and that is one that had room.
+    // Dropping omits one batch, which must be one that had room.
     let dropped: HashSet<Vec<usize>> = batches(&make(LastBatch::Drop), 3).into_iter().collect();
     let missing: Vec<&Vec<usize>> = read.iter().filter(|batch| !dropped.contains(*batch)).collect();
     assert!(missing.len() <= 1 && missing.iter().all(|batch| !over(batch.len() + 1, longest(batch))));
@@ -388,7 +388,7 @@ fn batches_of_like_length_have_little_padding_and_are_random() {
         assert!(padding(&batches(&make(Shuffling::Off), 0), &lengths) < 0.01);
         let again: HashSet<Vec<usize>> = batches(&make(Shuffling::Seeded(7)), 1).into_iter().collect();
         assert!(shuffled.iter().all(|batch| !again.contains(batch)), "two epochs share a batch");
-        // The batches do not come by length.
+        // The batches are not ordered by length.
         let means: Vec<i64> = shuffled.iter().map(|batch| lengths[batch[0]]).collect();
         let rises = means.windows(2).filter(|pair| pair[0] < pair[1]).count();
         assert!(rises.abs_diff(means.len() / 2) < means.len() / 8, "{rises} of {} rise", means.len());

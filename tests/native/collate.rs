@@ -1,4 +1,4 @@
-//! Collates: where the samples of a batch lie.
+//! Collates: where the samples of a batch are placed.
 
 use std::sync::Arc;
 

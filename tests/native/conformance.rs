@@ -1,4 +1,4 @@
-//! What every implementation of a trait must pass, ours or another's.
+//! Checks that every implementation of a trait must pass, including those of users.
 
 use std::ops::Range;
 use std::thread;
@@ -9,9 +9,10 @@ use sluicegate::{
 };
 
 /// Asserts the contract of [`Sampler`] and [`EpochOrder`] for a sampler over `len` samples: its orders have indices in
-/// range, are the same however they are asked for, one by one or many, and can be read by many threads at once.
+/// range, are the same whether positions are requested one by one or many at once, and can be read by many threads at
+/// once.
 ///
-/// A sampler need not give every index once; what it gives must be a pure function of the epoch.
+/// A sampler need not yield every index once; its order must be a pure function of the epoch.
 pub(crate) fn sampler_conformance(sampler: &dyn Sampler, len: usize) {
     let epochs = [0, 1, 2, 5];
     let orders: Vec<Vec<usize>> = epochs.iter().map(|&epoch| indices(&*make(sampler, epoch))).collect();
@@ -42,8 +43,8 @@ pub(crate) fn sampler_conformance(sampler: &dyn Sampler, len: usize) {
     }
 }
 
-/// Asserts that blocks of positions, and positions a step apart, give what single positions give, also when an order has
-/// been read so much that it has changed how it computes.
+/// Asserts that blocks of positions, and positions a step apart, give the same indices as single positions, even after
+/// an order has been read so much that it has changed how it computes.
 pub(crate) fn blocks_agree(order: &dyn EpochOrder, expected: &[usize]) {
     let len = expected.len();
     for block in [1, 7, 64, 1000] {
@@ -73,7 +74,7 @@ fn indices(order: &dyn EpochOrder) -> Vec<usize> {
 }
 
 /// Asserts the contract of [`BatchingSampler`] and [`EpochBatches`] for a sampler over `len` samples, as
-/// [`sampler_conformance`] does it for orders.
+/// [`sampler_conformance`] does for orders.
 pub(crate) fn batching_sampler_conformance(sampler: &dyn BatchingSampler, len: usize) {
     let make = |epoch| sampler.batches(epoch).expect("a sampler gives batches for every epoch");
     let read = |batches: &dyn EpochBatches| -> Vec<Vec<usize>> {
@@ -98,14 +99,14 @@ pub(crate) fn batching_sampler_conformance(sampler: &dyn BatchingSampler, len: u
 }
 
 fn batch_of(batches: &dyn EpochBatches, batch: usize) -> Vec<usize> {
-    // What is there already must go.
+    // Existing contents must be replaced.
     let mut indices = vec![usize::MAX; 3];
     batches.indices(batch, &mut indices);
     indices
 }
 
-/// Asserts the contract of [`Dataset`], and of its `ReadMany` and `Blocks` where it has those: `expected[index][field]` are the bytes of
-/// every sample.
+/// Asserts the contract of [`Dataset`], and of its `ReadMany` and `Blocks` if it has those: `expected[index][field]`
+/// are the bytes of every sample.
 pub(crate) fn dataset_conformance(dataset: &dyn Dataset, expected: &[Vec<Vec<u8>>]) {
     assert_eq!((dataset.len(), dataset.is_empty()), (expected.len(), expected.is_empty()));
     assert_eq!(dataset.as_variable().is_some(), dataset.schema().is_variable(), "{}", dataset.schema());
@@ -142,7 +143,7 @@ pub(crate) fn dataset_conformance(dataset: &dyn Dataset, expected: &[Vec<Vec<u8>
     }
 }
 
-/// Asserts that every sample is in blocks that there are, each of which can be announced.
+/// Asserts that every sample is in existing blocks, each of which can be announced.
 fn announces(dataset: &dyn Dataset) {
     let Some(blocks) = dataset.as_blocks() else { return };
     let mut found = Vec::new();
@@ -162,7 +163,7 @@ fn announces(dataset: &dyn Dataset) {
     assert_eq!(found, [0; 0]);
 }
 
-/// Asserts that `indices` give what is expected, whether read one by one or at once, in whatever dirt.
+/// Asserts that `indices` give the expected samples, read one by one or at once, whatever the memory contained before.
 fn reads_as(dataset: &dyn Dataset, indices: &[usize], expected: &[Vec<Vec<u8>>]) {
     let expected: Vec<&Vec<Vec<u8>>> = indices.iter().map(|&index| &expected[index]).collect();
     for dirt in [0x00, 0x5a, 0xff] {
@@ -181,7 +182,7 @@ fn reads_as(dataset: &dyn Dataset, indices: &[usize], expected: &[Vec<Vec<u8>>])
     }
 }
 
-/// Asserts that the last of `indices` is refused.
+/// Asserts that the last of `indices` is rejected.
 fn refuses(dataset: &dyn Dataset, indices: &[usize], samples: usize) {
     let beyond = indices[indices.len() - 1];
     let check = |result: Result<()>| match result {
@@ -193,7 +194,7 @@ fn refuses(dataset: &dyn Dataset, indices: &[usize], samples: usize) {
     if dataset.schema().is_variable() {
         check(Room::new(dataset, indices, 0).map(drop));
     }
-    // Room for samples that there are: the index alone is at fault.
+    // The room is for existing samples: only the index is wrong.
     let mut room = match samples {
         0 if dataset.schema().is_variable() => return,
         0 => Room::new(dataset, indices, 0),
@@ -206,7 +207,7 @@ fn refuses(dataset: &dyn Dataset, indices: &[usize], samples: usize) {
     }
 }
 
-/// Room for some samples amid dirt: a window of rows and fields that has neighbours on every side.
+/// Room for some samples surrounded by guard bytes: a window of rows and fields that has neighbors on every side.
 struct Room {
     bytes: Vec<u8>,
     columns: Vec<Column>,
@@ -215,7 +216,7 @@ struct Room {
 }
 
 impl Room {
-    /// Room for the samples at `indices`, in a batch that has one more before them and one behind.
+    /// Returns room for the samples at `indices`, in a batch that has one more before them and one after.
     fn new(dataset: &dyn Dataset, indices: &[usize], dirt: u8) -> Result<Self> {
         let neighbour = Field::new("neighbour", DType::UInt8, [5]);
         let own = dataset.schema().fields().iter().cloned();
@@ -234,7 +235,7 @@ impl Room {
                 bytes.resize(offset + width * (rows + 2) + 3, dirt);
                 return Column::Fixed { offset, bytes_per_sample: width };
             };
-            // The neighbours have an element each.
+            // The neighbors have one element each.
             let sizes = [1].into_iter().chain(elements[1..rows + 1].iter().copied()).chain([1]);
             let (offsets, mut end) = (bytes.len(), 0);
             bytes.extend(0_i64.to_ne_bytes());
@@ -250,7 +251,7 @@ impl Room {
         Ok(Self { bytes, columns, rows, dirt })
     }
 
-    /// The bytes of row `row` in a column, counted with the neighbours.
+    /// Returns the bytes of row `row` in a column, counting the neighbors.
     fn place(&self, column: &Column, row: usize) -> Range<usize> {
         match *column {
             Column::Fixed { offset, bytes_per_sample } => {
@@ -291,8 +292,8 @@ impl Room {
     }
 }
 
-/// Asserts the contract of [`Collate`]: a pure layout with room for every field, aligned, without overlap, offsets and
-/// lengths included.
+/// Asserts the contract of [`Collate`]: a pure layout with room for every field, aligned, without overlap, including
+/// offsets and lengths.
 pub(crate) fn collate_conformance(collate: &dyn Collate) {
     let schemas = [
         Schema::new([]),

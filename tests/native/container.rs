@@ -1,4 +1,4 @@
-//! What a container may use, read from trees as they were recorded in containers and outside of them.
+//! The memory that a container may use, read from trees that were recorded inside and outside of containers.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use sluicegate::memory::{container_bytes, memory_limit};
 use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
-/// What version 1 says where there is no limit: the largest number of bytes in whole pages.
+/// The value that version 1 reports if there is no limit: the largest number of bytes in whole pages.
 const NONE_V1: &str = "9223372036854771712\n";
 
-/// A tree with these files.
+/// Returns a tree with these files.
 fn recorded(files: &[(&str, &str)]) -> TempDir {
     let root = TempDir::new().unwrap();
     for (name, content) in files {
@@ -55,7 +55,7 @@ fn a_container_of_docker_with_version_2_sees_itself_as_the_root() {
     );
     let files = [mounts, ("proc/self/cgroup", "0::/\n"), ("sys/fs/cgroup/memory.max", "2147483648\n")];
     assert_eq!(limit(&files), Some(2048 * MIB));
-    // Without a namespace of its own: the group has its name outside, of which only what is below is mounted.
+    // Without its own namespace: the group has its outside name, and only what is below it is mounted.
     let path = "/system.slice/docker-4f2a.scope";
     let outside = format!("1486 1485 0:30 {path} /sys/fs/cgroup ro,relatime - cgroup2 cgroup rw\n");
     let group = format!("0::{path}\n");
@@ -65,7 +65,7 @@ fn a_container_of_docker_with_version_2_sees_itself_as_the_root() {
         ("sys/fs/cgroup/memory.max", "1073741824\n"),
     ];
     assert_eq!(limit(&files), Some(1024 * MIB));
-    // And a process that was moved to a group outside of its namespace.
+    // A process that was moved to a group outside its namespace.
     let files = [mounts, ("proc/self/cgroup", "0::/../neighbour\n"), ("sys/fs/cgroup/memory.max", "99999744\n")];
     assert_eq!(limit(&files), Some(99_999_744));
 }
@@ -98,7 +98,7 @@ fn a_pod_of_kubernetes_counts_where_its_container_has_no_limit() {
         (format!("sys/fs/cgroup{pod}/cri-containerd-77aa.scope/memory.max"), format!("sys/fs/cgroup{pod}/memory.max"));
     let files = [MOUNT_V2, ("proc/self/cgroup", group.as_str()), (&own, "max\n"), (&above, "8589934592\n")];
     assert_eq!(limit(&files), Some(8192 * MIB));
-    // Version 1, of the host: the whole hierarchy is to be seen.
+    // Version 1 on the host: the whole hierarchy is visible.
     let mounts = ("proc/self/mountinfo", "40 32 0:35 / /sys/fs/cgroup/memory rw shared:16 - cgroup cgroup rw,memory\n");
     let group = ("proc/self/cgroup", "4:memory:/kubepods/burstable/pod1b2c/77aa\n");
     let files = [
@@ -146,11 +146,11 @@ fn what_cannot_be_read_is_no_limit() {
     for nonsense in ["", "0:", "::::\n", "0::\n7\n", "memory\n", "\n\n"] {
         limit(&[("proc/self/mountinfo", nonsense), ("proc/self/cgroup", nonsense), (file, "max")]);
     }
-    // A folder in the place of the file, as unreadable as one without permission.
+    // A folder in place of the file is as unreadable as a file without permission.
     let tree = recorded(&[MOUNT_V2, group]);
     fs::create_dir_all(tree.path().join(file)).unwrap();
     assert_eq!(memory_limit(tree.path()), None);
-    // Without a table of mounts they are where they usually are.
+    // Without a table of mounts, the usual paths are used.
     assert_eq!(limit(&[("proc/self/cgroup", "0::/a\n"), ("sys/fs/cgroup/a/memory.max", "4096\n")]), Some(4096));
     let v1 = [("proc/self/cgroup", "3:memory:/a\n"), ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "8192\n")];
     assert_eq!(limit(&v1), Some(8192));

@@ -1,4 +1,4 @@
-//! Datasets: one conformance line for each, and what each combinator promises beyond.
+//! Datasets: one conformance check for each, and the additional guarantees of each combinator.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn in_memory(values: impl IntoIterator<Item = u64>) -> Arc<dyn Dataset> {
     Arc::new(InMemory::from_vec("number", values.into_iter().collect::<Vec<u64>>(), []).unwrap())
 }
 
-/// A dataset of one field over bytes 0, 1, 2, … seen through `strides`, and the bytes of its samples.
+/// Returns a dataset of one field over bytes 0, 1, 2, … seen through `strides`, and the bytes of its samples.
 fn strided(shape: &[usize], strides: &[usize]) -> (InMemory, Samples) {
     let segment = Arc::new(Segment::from_vec((0..=255).collect::<Vec<u8>>()));
     let array = Array::new(segment, 1, 1, shape, strides).unwrap();
@@ -106,7 +106,7 @@ fn combinators_read_many_where_all_their_parts_do() {
     dataset_conformance(&Concat::new(vec![with(), without()]).unwrap(), &numbers((0..4).chain(0..4)));
 }
 
-/// A dataset that tells where its fields are from.
+/// A dataset that reports the origin of its fields.
 struct Told(InMemory);
 
 impl Dataset for Told {
@@ -177,7 +177,7 @@ fn an_array_that_is_not_what_its_field_says_is_refused() {
     assert!(message.contains("a has 4") && message.contains("c has 5"), "{message}");
 }
 
-/// A nest of combinators, to be built as a dataset and as plain bytes.
+/// Nested combinators, to be built as a dataset and as plain bytes.
 #[derive(Debug, Clone)]
 enum Plan {
     InMemory {
@@ -211,7 +211,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// The dataset, its samples, and whether all that it is made of can read many at once.
+/// The dataset, its samples, and true if all of its parts can read many samples at once.
 type Built = (Arc<dyn Dataset>, Samples, bool);
 
 fn subset((dataset, samples, batched): &Built, indices: Vec<usize>) -> Built {

@@ -2,7 +2,7 @@
 
 use sluicegate::{DType, Dataset, Error, Field, Result, SampleWriter, Schema};
 
-/// `len` samples that are stored nowhere: sample i is the number i plus `first`. It has no batched reads.
+/// `len` samples that are not stored: sample i is the number i plus `first`. It has no batched reads.
 pub(crate) struct Numbers {
     first: usize,
     len: usize,

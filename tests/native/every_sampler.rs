@@ -1,4 +1,4 @@
-//! One of every sampler: for what all of them must pass.
+//! One of every sampler, for checks that all of them must pass.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -17,7 +17,7 @@ use sluicegate::{
 use crate::conformance::{batching_sampler_conformance, sampler_conformance};
 
 fn class_index(len: usize) -> Arc<ClassIndex> {
-    // Classes of unequal sizes: about 1/2, 1/4, 1/8 and so on of the samples, and labels that are no places.
+    // Classes of unequal sizes: about 1/2, 1/4, 1/8, and so on of the samples, with labels that are not positions.
     let label = |sample: usize| 3 * i64::from((sample * 7919 + 1).trailing_zeros()) - 5;
     Arc::new(ClassIndex::new(&(0..len).map(label).collect::<Vec<_>>()).unwrap())
 }
@@ -26,7 +26,7 @@ fn weights(len: usize) -> impl Iterator<Item = f64> {
     (0..len).map(|index| 0.25 + (index % 7) as f64)
 }
 
-/// Blocks of 0 to 12 samples, `len` together.
+/// Returns blocks of 0 to 12 samples, `len` samples in total.
 fn uneven_blocks(len: usize) -> impl Iterator<Item = usize> {
     let mut left = len;
     (0..).map(|block| block * 7 % 13).map_while(move |size| {
@@ -36,7 +36,7 @@ fn uneven_blocks(len: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Every sampler of samples that there is, in every way in which it works, by name.
+/// Returns every sampler of samples, in each of its modes, by name.
 pub(crate) fn samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc<dyn Sampler>)> {
     let random = RandomSampler::new(len, seed);
     let shared: Arc<dyn Sampler> = Arc::new(random.clone());
@@ -70,7 +70,7 @@ pub(crate) fn samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc<dyn Samp
     ]
 }
 
-/// Every sampler of batches that there is.
+/// Returns every sampler of batches.
 pub(crate) fn batching_samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc<dyn BatchingSampler>)> {
     let index = class_index(len);
     let classes_per_batch = index.classes().len().min(3);
@@ -97,7 +97,7 @@ pub(crate) fn batching_samplers(len: usize, seed: u64) -> Vec<(&'static str, Arc
     ]
 }
 
-/// The lengths at which something changes: a table or a network, a block that is not full, a batch that is.
+/// The lengths at which behavior changes: a table or a network, a block that is not full, a batch that is.
 const LENS: [usize; 12] = [1, 2, 3, 10, 11, 12, 13, 80, 255, 256, 257, 1500];
 
 #[test]
@@ -108,7 +108,7 @@ fn every_sampler_keeps_the_contract() {
             samplers(len, seed).iter().for_each(|(_, sampler)| sampler_conformance(&**sampler, usize::MAX));
         }
         for (name, sampler) in batching_samplers(len, 7) {
-            // An index of a packed batch says more than which document it is of.
+            // An index of a packed batch encodes more than its document.
             let len = if name.starts_with("packed") { usize::MAX } else { len };
             batching_sampler_conformance(&*sampler, len);
         }
@@ -201,7 +201,7 @@ fn data_that_shapes_an_order_is_part_of_what_its_sampler_says() {
     });
     assert_eq!(one, same);
     assert!((0..3).all(|place| one[place] != moved[place] && one[place] != renamed[place]));
-    // Weights whose tables are the same may still be drawn apart.
+    // Weights with equal tables may still be drawn differently.
     let weights = [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0_f64.next_up()]];
     let [one, other] =
         weights.map(|weights| WeightedRandomSampler::new(weights, 2, Replacement::Without, 7).unwrap().identity());

@@ -1,7 +1,7 @@
-//! One number for an order too long to be written down.
+//! One number for an order that is too long to write down.
 
-/// The sum, modulo 2^64, of SplitMix64's output function over value + position * golden ratio. A sum of words can be
-/// computed as easily by NumPy over what torch gives, and still every value at every position counts.
+/// Returns the sum, modulo 2^64, of SplitMix64's output function over value + position * golden ratio. NumPy can easily
+/// compute such a sum for torch's orders, and every value at every position still counts.
 pub(crate) fn fingerprint(values: impl IntoIterator<Item = u64>) -> u64 {
     values
         .into_iter()

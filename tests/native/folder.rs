@@ -1,4 +1,4 @@
-//! One file a sample.
+//! Folders with one file per sample.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -99,7 +99,7 @@ fn links_are_followed_inside_and_refused_where_they_lead_out_or_round() {
     link(Path::new("nothing"), "broken");
     refused(FolderLinks::Anywhere, "broken", "No such file");
     link(root.path(), "a/up");
-    // Which of the two ways to it comes first is by name.
+    // The name determines which of the two paths to it comes first.
     refused(FolderLinks::Anywhere, "a/up", "in which it lies itself");
     fs::create_dir(root.path().join("b")).unwrap();
     link(&root.path().join("b"), "a/x");

@@ -1,8 +1,8 @@
-//! The orders of this version, as they are promised: a run that was saved with it goes on in them.
+//! The orders of this version, which are guaranteed: a run that was saved with it resumes in them.
 //!
-//! A test that fails here says that an order has changed. That is a breaking change: whoever resumes gets other samples
-//! than the rest of the epoch. If it is meant, say so in the changelog, and put what the failing test prints in the place
-//! of the table here.
+//! If a test fails here, an order has changed. That is a breaking change: resumed runs get samples other than the rest
+//! of the epoch. If it is intended, say so in the changelog, and replace the table here with the output of the failing
+//! test.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::datasets::Numbers;
 use crate::every_sampler::{batching_samplers, samplers};
 use crate::fingerprint::fingerprint;
 
-/// What is pinned of each sampler: these pairs of a seed and an epoch.
+/// The places that are pinned for each sampler: these pairs of a seed and an epoch.
 const PLACES: [(u64, u64); 3] = [(0, 0), (7, 1), (u64::MAX, 1000)];
 
-/// Two that are shuffled in tables, a power of two and the number after it, and one of many blocks and windows.
+/// Two lengths that are shuffled in tables, a power of two and the number after it, and one of many blocks and windows.
 const LENS: [usize; 5] = [3, 10, 256, 257, 5000];
 
 /// By sampler and length: a fingerprint of the order at each of [`PLACES`].
@@ -157,7 +157,7 @@ const GOLDEN: &[(&str, usize, [u64; 3])] = &[
     ("packed, best fit", 5000, [0xbabea6949d4bf667, 0x2eca3358188455e8, 0x8d6f63417b80ccfd]),
 ];
 
-/// The order as one number.
+/// Returns the order as one number.
 fn order_of(sampler: &dyn Sampler, epoch: u64) -> u64 {
     let order = sampler.order(epoch).unwrap();
     let mut indices = vec![0; order.len()];
@@ -165,7 +165,7 @@ fn order_of(sampler: &dyn Sampler, epoch: u64) -> u64 {
     fingerprint(indices.into_iter().map(|index| index as u64))
 }
 
-/// The batches as one number: the size of each comes before its indices.
+/// Returns the batches as one number: the size of each comes before its indices.
 fn batches_of(sampler: &dyn BatchingSampler, epoch: u64) -> u64 {
     let batches = sampler.batches(epoch).unwrap();
     let mut indices = Vec::new();
@@ -178,7 +178,7 @@ fn batches_of(sampler: &dyn BatchingSampler, epoch: u64) -> u64 {
     fingerprint(words)
 }
 
-/// The lines of the table for samplers of one length, made with the seed of each place.
+/// Returns the lines of the table for samplers of one length, created with the seed of each place.
 fn lines_of<S>(
     len: usize,
     made: [Vec<(&'static str, S)>; 3],
@@ -215,7 +215,7 @@ fn no_order_has_changed() {
     );
 }
 
-/// What every sampler says of itself, for 10 samples and seed 7. It is part of the states.
+/// The identity of every sampler, for 10 samples and seed 7. It is part of the states.
 const IDENTITIES: &[&str] = &[
     "SequentialSampler(len=10)",
     "RandomSampler(len=10, num_samples=10, replacement=Without, seed=7)",

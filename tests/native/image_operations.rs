@@ -1,4 +1,4 @@
-//! Operations on pixels, boxes, key points and masks: values that follow from the formulas by hand.
+//! Operations on pixels, boxes, key points, and masks: values computed from the formulas by hand.
 
 use sluicegate::{
     Antialias, AnyPicture, BoxFormat, Boxes, Coordinates, DType, Eraser, Frame, Interpolation, KeyPoints, Noise,
@@ -196,7 +196,7 @@ fn key_points_are_in_the_middle_of_pixels() {
 
 #[test]
 fn a_perspective_moves_pixels_boxes_and_masks_alike() {
-    // At (x, y) lies what was at (x + 1, y + 2).
+    // Position (x, y) shows what was at (x + 1, y + 2).
     let coefficients = [1.0, 0.0, 1.0, 0.0, 1.0, 2.0, 0.0, 0.0];
     let shift = Operation::Perspective { coefficients, interpolation: Interpolation::Nearest, fill: vec![9.0] };
     let pixels: Vec<u8> = (0..12).collect();
@@ -219,7 +219,7 @@ fn noise_is_added_and_limited() {
         noise,
         deviates: deviates.to_vec(),
     };
-    // Of two channels of two pixels; half of white is 127 of bytes.
+    // Two channels of two pixels; half of white is 127 in bytes.
     let deviates = [0.5, -1.0, 0.0, 1.0];
     let image = |limits| bytes(&noise(limits, &deviates), 2, 1, &[10, 20, 30, 40]);
     assert_eq!(image(Noise::Clipped), [137, 20, 0, 255]);

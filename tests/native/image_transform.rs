@@ -1,4 +1,5 @@
-//! Transforms draw what torchvision 0.29.2 draws with torch 2.15's generator of the same seed, and say what they make.
+//! Transforms draw what torchvision 0.29.2 draws with torch 2.15's generator of the same seed, and report their
+//! results.
 
 use sluicegate::{
     Antialias, AugMix, AugmentPolicy, BoxFormat, Boxes, Coordinates, CropDraws, DType, ErasingValue, Frame,
@@ -44,7 +45,7 @@ fn floats_are_torchs() {
     for (value, torchs) in block.iter().zip([-1.125_839_8, -1.152_360_2, -0.250_578_58]) {
         assert!((value - torchs).abs() < 1e-5, "{value} for {torchs}");
     }
-    // Behind a block that was drawn again for the rest; the second of a pair is kept for the third.
+    // After a block whose end was redrawn; the second of a pair is kept for the third.
     assert_eq!(generator.normal_f32(3), [-0.891_995_3, -1.509_107_7, 0.370_393_54]);
     assert_eq!(generator.rand_f32(), 0.138_716_88);
 }
@@ -146,7 +147,7 @@ fn what_can_not_be_drawn_says_why() {
 
 #[test]
 fn a_samples_generator_is_the_one_that_python_has() {
-    // Of `sluicegate.rng.generator_state.generator_of_key`.
+    // From `sluicegate.rng.generator_state.generator_of_key`.
     let mut generator = TorchGenerator::of_key(123_456_789);
     let first = [7_509_913_307_730_899_958, 8_442_807_754_640_097_020, 3_434_945_812_465_212_247];
     assert_eq!([(); 3].map(|()| generator.random_int64()), first);

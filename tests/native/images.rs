@@ -11,7 +11,7 @@ use sluicegate::{
 };
 use tempfile::TempDir;
 
-/// 77 x 47 pixels of waves and noise, colours at half the resolution.
+/// 77 x 47 pixels of waves and noise, with colors at half the resolution.
 const WAVES: &[u8] = include_bytes!("images/waves.jpg");
 
 fn training(size: usize) -> Vec<ImageTransform> {
@@ -30,7 +30,7 @@ fn training(size: usize) -> Vec<ImageTransform> {
     ]
 }
 
-/// A folder of images of 3 x 2 pixels, of which each is one colour.
+/// Returns a folder of images of 3 x 2 pixels, each of a single color.
 fn folder(images: u8) -> (TempDir, Arc<Folder>) {
     let root = tempfile::tempdir().unwrap();
     for number in 0..images {
@@ -132,7 +132,7 @@ fn channels_come_last_where_they_are_asked_for() {
 }
 
 proptest! {
-    /// A crop is decoded alone, with the values of the whole image.
+    /// A crop is decoded separately, with the values of the whole image.
     #[test]
     fn crops_have_the_values_of_the_whole_image(height in 1_usize..47, width in 1_usize..77, seed: u64) {
         let crop = ImageTransform::RandomCrop {
@@ -155,7 +155,7 @@ proptest! {
         }
     }
 
-    /// Whatever is done to the file: an error, or an image of the form that was promised.
+    /// Whatever is done to the file, the result is an error, or an image of the declared form.
     #[test]
     fn damage_is_an_error_or_an_image(flips in prop::collection::vec((0_usize..WAVES.len(), 0_u8..8), 1..6),
                                       cut in 0_usize..WAVES.len(), is_cut: bool, is_filled: bool, seed: u64) {
@@ -177,7 +177,7 @@ proptest! {
         }
     }
 
-    /// A file that is cut short is damaged, whichever part of it was drawn.
+    /// A truncated file is damaged, whichever part of it was drawn.
     #[test]
     fn a_cut_file_is_never_taken(cut in 2_usize..WAVES.len(), seed: u64) {
         let pipeline = ImagePipeline::new(training(5));

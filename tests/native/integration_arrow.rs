@@ -1,4 +1,4 @@
-//! Record batches of Arrow's as a dataset, and batches as record batches.
+//! Arrow record batches as a dataset, and batches as record batches.
 
 use std::sync::Arc;
 
@@ -125,7 +125,7 @@ fn axes_are_lists_in_lists_and_booleans_are_packed() {
     assert_eq!(last.as_primitive::<Int16Type>().values(), &[20, 21, 22, 23]);
 }
 
-/// The bits of some numbers that float16 has exactly.
+/// Returns the bits of numbers that float16 represents exactly.
 fn half_bits(number: f32) -> [u8; 2] {
     let bits = number.to_bits();
     let (sign, exponent) = ((bits >> 16) & 0x8000, ((bits >> 23) & 0xff) + 15 - 127);

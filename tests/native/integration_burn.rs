@@ -1,4 +1,4 @@
-//! burn's datasets and loaders for ours, and ours for burn's.
+//! burn's datasets and loaders as ours, and ours as burn's.
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
@@ -17,7 +17,7 @@ use sluicegate::{
     LastBatch, LoaderState, Remainder, Shard, ToBurn, burn_collate,
 };
 
-/// The numbers below a hundred, of which 13 can't be read; it counts how they are.
+/// The numbers below a hundred, of which 13 cannot be read; counts how they are read.
 #[derive(Default)]
 struct Unlucky {
     batched: AtomicUsize,
@@ -44,7 +44,7 @@ impl ItemDataset for Unlucky {
     }
 }
 
-/// A dataset of burn's own with an error of its own.
+/// A burn dataset with its own error type.
 struct Theirs;
 
 impl BurnDataset<usize, BadLuck> for Theirs {
@@ -97,7 +97,7 @@ fn our_items_are_a_dataset_of_burns() {
     let source = error.source().unwrap().downcast_ref::<Error>().unwrap();
     assert!(matches!(source, Error::User(user) if user.downcast_ref::<BadLuck>().is_some()), "{source:?}");
 
-    // Their loader and their adaptors take it, and read it batch by batch.
+    // Their loader and their adaptors accept it, and read it batch by batch.
     ours.batched.store(0, Ordering::Relaxed);
     let loader = DataLoaderBuilder::new(Items).batch_size(10).build(PartialDataset::new(theirs, 20, 60));
     assert_eq!(all(&*loader).concat(), (20..60).collect::<Vec<_>>());
@@ -142,12 +142,12 @@ fn each_iterator_is_the_next_epoch_whatever_the_threads() {
         }
         assert_eq!(all(&loader.starting_at(7)), epoch(7));
     }
-    // On another device the epochs go on, and so does the count here.
+    // On another device the epochs continue, and so does the count here.
     let here = loader(0);
     let there = here.to_device(&Device::flex());
     assert_eq!((all(&*there), all(&here), all(&*there)), (epoch(0), epoch(1), epoch(2)));
     assert_eq!(here.state().unwrap().epoch(), 2);
-    // Of two iterators the one that began last is what a state is of.
+    // Of two iterators, a state is about the one that began last.
     let (mut older, mut younger) = (here.iter(), here.iter());
     assert!(younger.next().is_some() && older.next().is_some() && older.next().is_some());
     let state = here.state().unwrap();
@@ -203,7 +203,7 @@ fn what_is_random_about_an_item_is_the_same_in_every_slice() {
     let loader = BurnLoader::of_items(keys, Items, Device::flex(), |loader| loader.batch_size(8).seed(7)).unwrap();
     let whole = all(&loader).concat();
     let parts = [loader.slice(0, 20), loader.slice(20, 40)];
-    // The slices go on with the epoch behind the one that was read.
+    // The slices continue with the epoch after the one that was read.
     let again = loader.iter().collect::<Result<Vec<_>, _>>().unwrap().concat();
     assert_ne!(whole, again);
     assert_eq!(parts.iter().flat_map(|part| all(&**part).concat()).collect::<Vec<_>>(), again);
@@ -242,7 +242,7 @@ fn what_fails_is_an_error_in_its_place() {
 
     let refused = BurnLoader::of_items(numbers(), Items, Device::flex(), |loader| loader.batch_size(0)).err().unwrap();
     assert!(refused.to_string().contains("batch_size"), "{refused}");
-    // Where burn asks for no result, it comes with the first batch, and is the only one.
+    // burn expects no result here, so the error comes with the first batch, and only once.
     let too_long = Arc::new(sluicegate::SequentialSampler::new(100));
     let settings = move |loader: sluicegate::ItemLoaderBuilder<'static, _>| loader.sampler(Arc::clone(&too_long) as _);
     let whole = BurnLoader::of_items(numbers(), Items, Device::flex(), settings).unwrap();

@@ -1,4 +1,4 @@
-//! Fields as tensors of candle's, and datasets of those.
+//! Fields as candle tensors, and datasets of such tensors.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ fn whole(dataset: InMemory) -> Batch {
     DataLoader::builder(dataset).batch_size(samples).build().unwrap().epoch(0).unwrap().next().unwrap().unwrap()
 }
 
-/// Three samples of two elements of `dtype`, which are small numbers in whatever it holds.
+/// Returns three samples of two elements of `dtype`: small numbers in any data type.
 fn of(dtype: DType) -> InMemory {
     let bytes: Vec<u8> = (0..6 * dtype.bytes()).map(|byte| (byte % 2) as u8).collect();
     let array = Array::contiguous(Arc::new(Segment::from_vec(bytes)), 0, dtype.bytes(), &[3, 2]).unwrap();

@@ -1,4 +1,4 @@
-//! Fields as arrays of ndarray's, and datasets of those.
+//! Fields as `ndarray` arrays, and datasets of such arrays.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ fn numbers() -> Array3<i32> {
     Array::from_iter(0..4 * 2 * 3).into_shape_with_order((4, 2, 3)).unwrap()
 }
 
-/// The whole dataset as one batch.
+/// Returns the whole dataset as one batch.
 fn loaded(dataset: InMemory) -> ArrayD<i32> {
     let samples = dataset.len();
     let batch = DataLoader::builder(dataset).batch_size(samples).build().unwrap().epoch(0).unwrap().next();

@@ -1,5 +1,5 @@
-//! What `make miri` runs beside the tests of `collate` and `batch`: every path of memory with addresses in it that needs no
-//! second process, in sizes that an interpreter gets through.
+//! Tests that `make miri` runs in addition to those of `collate` and `batch`: every path in `memory` that involves
+//! addresses and needs no second process, in sizes that an interpreter can handle.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -82,7 +82,7 @@ fn messages_cross_a_ring_between_threads() {
 fn rows_of_every_layout_are_gathered() {
     let bytes: Vec<u8> = (0..=239).collect();
     let segment = Arc::new(Segment::from_vec(bytes.clone()));
-    // Whole rows, rows with gaps, transposed ones, and one row again and again.
+    // Contiguous rows, rows with gaps, transposed rows, and one row repeated.
     for (item, shape, strides) in [
         (1, vec![5, 48], vec![48, 1]),
         (4, vec![5, 10], vec![48, 4]),
@@ -112,7 +112,7 @@ fn rows_of_every_layout_are_gathered() {
 #[test]
 fn batches_are_fetched_on_threads_into_slots_that_are_used_again() -> Result<(), Error> {
     let dataset = InMemory::from_vec("x", (0..60_i32).collect(), [3])?;
-    // With a bound in bytes nobody asks the machine, which Miri is not, how much memory it has.
+    // With a bound in bytes, the machine's memory is not queried, which Miri does not support.
     let bytes = NonZeroUsize::new(1 << 20).unwrap();
     let builder = DataLoader::builder(dataset).batch_size(4).shuffle(7).threads(2);
     let loader = builder.prefetch_bytes(bytes).build()?;

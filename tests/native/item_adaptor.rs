@@ -1,5 +1,5 @@
-//! Adaptors of datasets of items: each gives what its name says by every way that it can be asked, and hands batched reads and
-//! keys on.
+//! Adaptors of item datasets: each returns what its name says through every kind of read, and forwards batched reads
+//! and keys.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use sluicegate::{
     MixtureWeights, Result, Sampler, StopCriteria, SubsetItems, sample_key,
 };
 
-/// Numbers, and how they were read.
+/// Numbers, and a record of how they were read.
 #[derive(Default)]
 struct Counted {
     len: usize,
@@ -54,7 +54,7 @@ fn numbers(len: usize) -> Vec<usize> {
     (0..len).collect()
 }
 
-/// A dataset says the same by every way that it can be asked, and that is `expected`.
+/// Asserts that a dataset returns `expected` through every kind of read.
 fn check<D: ItemDataset>(dataset: &D, expected: &[D::Item])
 where
     D::Item: PartialEq + std::fmt::Debug,
@@ -121,7 +121,7 @@ fn windows_that_nothing_has_are_none() {
 
 #[test]
 fn a_map_and_a_zip_give_what_their_parts_give() {
-    // Out of range a map has the error of what it maps.
+    // Out of range, a map has the error of its dataset.
     let doubled = Counted::new(9).map(|number| Ok(2 * number));
     check(&doubled, &[0, 2, 4, 6, 8, 10, 12, 14, 16]);
     check(&Counted::new(3).zip(vec!['a', 'b', 'c']).unwrap(), &[(0, 'a'), (1, 'b'), (2, 'c')]);
@@ -205,7 +205,7 @@ fn adaptors_hand_batched_reads_on() {
     reads(|counted| Box::new(counted) as Box<dyn ItemDataset<Item = usize>>, 1);
 }
 
-/// The keys that numbers were read with, beside them.
+/// The numbers paired with the keys that they were read with.
 fn keyed(len: usize) -> impl ItemDataset<Item = (usize, u64)> + Clone {
     numbers(len).map_random(|number, key| Ok((number, key)))
 }

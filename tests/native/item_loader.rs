@@ -1,4 +1,4 @@
-//! The loader of items: it is the field loader in all but what a batch is.
+//! The loader of items: it equals the field loader except for the type of a batch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn numbers(len: usize) -> Vec<usize> {
     (0..len).collect()
 }
 
-/// The two loaders of one setting: of fields, and of items.
+/// The two loaders with the same settings: of fields, and of items.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     len: usize,
@@ -336,7 +336,7 @@ fn what_is_random_is_a_pure_function_of_seed_epoch_and_index() {
             all.sort_unstable();
             assert!(all.into_iter().eq((0..50).map(expected(5, epoch))));
         }
-        // The seed of the order is the seed of the items, where there is no other.
+        // The seed of the order is the seed of the items, unless another is set.
         let builder = ItemLoader::builder(draws(), |items: Vec<(usize, u64)>| Ok(items)).batch_size(50);
         let mut all = builder.shuffle(3).build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
         all.sort_unstable();

@@ -1,10 +1,10 @@
-//! The JPEG decoder: regions are those of the whole image, and nothing is written past them.
+//! The JPEG decoder: regions equal those of the whole image, and nothing is written past them.
 
 use proptest::prelude::*;
 use sluicegate::memory::{JpegColours, JpegDecoder, JpegFault, JpegHeader, Region, encode_jpeg};
 use sluicegate::{DecodeOptions, Truncated, decode_image};
 
-/// 77 x 47 pixels of waves and noise, colours at half the resolution.
+/// 77 x 47 pixels of waves and noise, with colors at half the resolution.
 const WAVES: &[u8] = include_bytes!("images/waves.jpg");
 
 fn decode(eighths: usize, region: Region) -> Vec<u8> {
@@ -27,7 +27,7 @@ fn the_header_says_how_it_is_stored() {
 }
 
 proptest! {
-    /// But for a unit at each side, whose colours are made of their neighbours'.
+    /// Except for one unit at each side, whose colors depend on their neighbors.
     #[test]
     fn a_region_has_the_values_of_the_whole_image(eighths in prop::sample::select(vec![1_usize, 2, 4, 8]),
                                                   unit in 0_usize..5, top in 0_usize..47, width in 1_usize..77,
@@ -37,7 +37,7 @@ proptest! {
         let left = (unit * step).min((all.width - 1) / step * step);
         let top = top.min(all.height - 1);
         let region = Region { left, top, width: width.min(all.width - left), height: height.min(all.height - top) };
-        // A part of a unit at the right is decoded as the whole unit.
+        // A partial unit at the right is decoded as a whole unit.
         let right = (region.left + region.width).div_ceil(step) * step;
         let region = Region { width: right.min(all.width) - left, ..region };
         let (image, part) = (decode(eighths, all), decode(eighths, region));
@@ -52,7 +52,7 @@ proptest! {
         }
     }
 
-    /// Whatever is done to the file: an error, or an image of the size that it says.
+    /// Whatever is done to the file, the result is an error, or an image of the declared size.
     #[test]
     fn damage_is_an_error_or_an_image(flips in prop::collection::vec((0_usize..WAVES.len(), 0_u8..8), 1..6),
                                       cut in 0_usize..WAVES.len(), is_cut: bool) {

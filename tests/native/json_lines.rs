@@ -1,4 +1,4 @@
-//! JSON Lines: which lines there are, what is in them, and what is refused.
+//! JSON Lines: which lines there are, what they contain, and what is rejected.
 
 use std::fs;
 use std::path::PathBuf;
@@ -153,7 +153,7 @@ fn a_large_file_has_an_index_that_is_not_used_when_it_is_older() {
 }
 
 proptest! {
-    /// Against a plain reader of lines, with lines that cross the borders of blocks.
+    /// Compared with a plain line reader, with lines that cross block boundaries.
     #[test]
     fn lines_are_those_of_a_plain_reader(
         lines in prop::collection::vec((0_usize..40, prop::sample::select(vec!["\n", "\r\n", "\n\n", " \n"])), 0..60),

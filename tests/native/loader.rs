@@ -1,4 +1,4 @@
-//! The loader: every epoch is what its sampler says, however it is fetched and wherever it is left and resumed.
+//! The loader: every epoch has its sampler's order, however it is fetched and wherever it is stopped and resumed.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use sluicegate::{
 use crate::datasets::Numbers;
 use crate::own_process::{NO_THREADS, alone, resident_bytes};
 
-/// A loader's settings, all but those that must change nothing.
+/// A loader's settings, except those that must not change anything.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     len: usize,
@@ -46,7 +46,7 @@ impl Setting {
         }
     }
 
-    /// The batches of an epoch, by the sampler alone.
+    /// Returns the batches of an epoch, computed from the sampler alone.
     fn model(self, epoch: u64) -> Vec<Vec<u64>> {
         let sampler: Arc<dyn Sampler> = match self.seed {
             Some(seed) => Arc::new(RandomSampler::new(self.len, seed)),
@@ -67,7 +67,7 @@ fn values(batches: impl Iterator<Item = Result<sluicegate::Batch>>) -> Vec<Vec<u
     batches.map(|batch| batch.unwrap().to_vec(0).unwrap()).collect()
 }
 
-/// `batches` in one order, where the order in which they came is not the point.
+/// Returns `batches` sorted, for tests in which their order does not matter.
 fn sorted(mut batches: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
     batches.sort();
     batches
@@ -246,7 +246,7 @@ fn ten_epochs_use_no_more_memory_than_one() {
             loader.epoch(epoch).unwrap().for_each(|batch| drop(batch.unwrap()));
             resident_bytes()
         };
-        // The first epochs warm up the slots; a leak of one batch an epoch would show in the others.
+        // The first epochs warm up the slots; a leak of one batch per epoch would show in the others.
         let first = (0..3).map(after).max().unwrap();
         let last = (3..20).map(after).max().unwrap();
         assert!(last < first + 8 * 1_228_800, "{first} bytes after the first epochs, {last} at most later");

@@ -1,4 +1,4 @@
-//! A URL in the place of a path is refused as a URL, by everything that takes a path.
+//! A URL in place of a path is rejected as a URL, by everything that takes a path.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ fn csv(path: &Path, index_folder: Option<PathBuf>) -> Result<()> {
     Csv::open(list(path), None, &[], CsvHeader::FirstRow, b',', index_folder).map(drop)
 }
 
-/// Everything that reads or writes at a path, by what it is called.
+/// Everything that reads from or writes to a path, by name.
 const OPEN: &[(&str, Open)] = &[
     ("csv", |path| csv(path, None)),
     ("folder", |path| Folder::open(path, &FolderOptions::default()).map(drop)),

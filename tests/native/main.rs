@@ -1,4 +1,4 @@
-//! The tests of the core, in one binary: they see only what any other crate sees.
+//! The tests of the core, in one binary: they use only the public interface.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 

@@ -1,4 +1,4 @@
-//! Folders in MDS.
+//! Folders in MDS format.
 
 use std::fs;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::conformance::dataset_conformance;
 
 const COLUMNS: &str = r#""column_names":["a","i","j","t"],"column_encodings":["ndarray","int","json","str"],"column_sizes":[null,8,null,null]"#;
 
-/// A folder of one shard of two samples, and the shard.
+/// Returns a folder of one shard of two samples, and the shard.
 fn whole() -> (String, Vec<u8>) {
     let sample = |rows: u8, number: i64, text: &str| {
         let array = [&[8, 2 << 2, rows, 2][..], &vec![rows; usize::from(rows) * 2]].concat();
@@ -71,7 +71,7 @@ fn every_cut_is_refused() {
     for end in 0..shard.len() {
         put(&folder, index.as_bytes(), &shard[..end]);
         assert!(read_all(&folder).is_err());
-        // An index that knows of the cut does not help.
+        // An index that matches the truncated shard does not help.
         let knowing = index.replace(&format!("\"bytes\":{}", shard.len()), &format!("\"bytes\":{end}"));
         put(&folder, knowing.as_bytes(), &shard[..end]);
         assert!(read_all(&folder).is_err());

@@ -1,4 +1,4 @@
-//! Memory: slots that never overlap while they are held, go back when they are not, and arrays read row by row.
+//! Memory: slots that never overlap while they are held and are returned afterwards, and arrays read row by row.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier, mpsc};
@@ -252,7 +252,7 @@ fn a_gather_into_the_wrong_room_is_refused() {
     let _ = array.gather(&[0, 1], &mut [0; 23]);
 }
 
-/// Row `index`, element by element, as the definition of strides says.
+/// Returns row `index`, element by element, following the definition of strides.
 fn naive(bytes: &[u8], offset: usize, item: usize, shape: &[usize], strides: &[usize], index: usize) -> Vec<u8> {
     let mut places = vec![offset + index * strides[0]];
     for (&size, &stride) in shape[1..].iter().zip(&strides[1..]) {
@@ -275,7 +275,7 @@ proptest! {
         let shape: Vec<usize> = axes.iter().map(|axis| axis.0).collect();
         let mut strides: Vec<usize> = axes.iter().map(|axis| axis.1).collect();
         if dense {
-            // The axes of a dense array in any order: C, Fortran, transposed and what lies between.
+            // The axes of a dense array in any order: C, Fortran, transposed, and everything in between.
             let mut stride = item;
             for axis in order.into_iter().filter(|&axis| axis < shape.len()) {
                 strides[axis] = stride;

@@ -52,7 +52,7 @@ fn stopping_rules_are_those_of_torchdata() {
     assert_eq!(counts(&cycled, &lens), per_part);
     assert_eq!(per_part[0], 100);
     assert!((99..=101).contains(&per_part[1]));
-    // Ten passes over the small part, each of them whole.
+    // Ten passes over the small part, each of them complete.
     for index in 100..110 {
         assert!((9..=11).contains(&cycled.iter().filter(|read| **read == index).count()));
     }
@@ -132,7 +132,7 @@ fn what_would_never_end_or_makes_no_sense_is_refused() {
     assert!(refusal(&[5], vec![(0, vec![0.0])], all).contains("some part must come"));
     assert!(refusal(&[5], vec![(3, vec![1.0]), (3, vec![1.0])], all).contains("3 follows 3"));
     assert!(refusal(&[], vec![(0, vec![])], all).contains("at least one part"));
-    // A part whose weight comes too late waits for nobody: the others are through.
+    // A part whose weight comes too late is never read: the others are finished.
     let late = MixtureWeights::scheduled(vec![(0, vec![1.0, 0.0]), (100, vec![0.0, 1.0])], Course::Steps);
     let sampler = MixtureSampler::new(&[5, 9], &late, all, 7).unwrap();
     assert_eq!(sampler.samples_per_part(), [5, 9]);

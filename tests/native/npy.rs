@@ -1,4 +1,4 @@
-//! `.npy` files: what is read, and what is refused with which words.
+//! `.npy` files: what is read, and what is rejected with which message.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::conformance::dataset_conformance;
 
-/// The bytes of a file of `version` with this header and data, padded as NumPy does.
+/// Returns a file of `version` with this header and data, padded as NumPy does.
 fn npy(version: u8, descr: &str, order: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     literal(version, &format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}"), data)
 }
@@ -39,7 +39,7 @@ fn open(folder: &TempDir, bytes: &[u8]) -> sluicegate::Result<Npy> {
     Npy::open("x", path)
 }
 
-/// Asserts that `bytes` are refused as no usable format, in words that contain `words`.
+/// Asserts that `bytes` are rejected as an invalid format, with a message that contains `words`.
 fn refused(bytes: &[u8], words: &[&str]) {
     let folder = TempDir::new().unwrap();
     let error = open(&folder, bytes).err().unwrap_or_else(|| panic!("{words:?} was read"));
@@ -103,7 +103,7 @@ fn rows_of_every_kind_keep_the_contract() {
     dataset_conformance(&of("(3,)", &[1, 2, 3]), &[vec![vec![1]], vec![vec![2]], vec![vec![3]]]);
     dataset_conformance(&of("(0, 3)", &[]), &[]);
     dataset_conformance(&of("(2, 0)", &[]), &[vec![vec![]], vec![vec![]]]);
-    // What stands behind the array is not looked at, and Python 2 wrote its integers so.
+    // Data after the array is ignored, and Python 2 wrote its integers this way.
     dataset_conformance(&of("(2L, 1L)", &[1, 2, 3, 4]), &[vec![vec![1]], vec![vec![2]]]);
 }
 
@@ -204,7 +204,8 @@ fn a_file_that_shrinks_is_found_at_the_next_batch() {
         let mut batches = loader.epoch(0).unwrap();
         assert!(batches.next().unwrap().is_ok());
         OpenOptions::new().write(true).open(&path).unwrap().set_len(200).unwrap();
-        // What was fetched ahead is still good; everything after is refused, and the loader goes on to the end.
+        // Batches that were fetched ahead are still valid; everything after is rejected, and the loader continues to
+        // the end.
         let rest: Vec<_> = batches.collect();
         assert_eq!(rest.len(), 99);
         let last = rest.last().unwrap().as_ref().err().unwrap();
@@ -248,7 +249,7 @@ proptest! {
         }
         let folder = TempDir::new().unwrap();
         if let Ok(dataset) = open(&folder, &bytes) {
-            // Whatever it now says it is, the rows that it promises are there.
+            // Whatever length it now declares, the declared rows exist.
             let batch = DataLoader::builder(Arc::new(dataset)).batch_size(1000).build().unwrap().epoch(0).unwrap().next();
             prop_assert!(batch.is_none_or(|batch| batch.is_ok()));
         }

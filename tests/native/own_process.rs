@@ -1,16 +1,16 @@
-//! Tests that need a process to themselves: its memory, its threads and its limits.
+//! Tests that need a separate process because of its memory, its threads, or its limits.
 
 use std::env;
 use std::process::Command;
 
-/// Set to the name of the one test that the process is for.
+/// Set to the name of the single test that the process runs.
 const ALONE: &str = "SLUICEGATE_TEST_ALONE";
 
-/// Lets no thread start: no address space holds such a stack.
+/// Prevents threads from starting: no address space can hold such a stack.
 pub(crate) const NO_THREADS: &str = "export RUST_MIN_STACK=1000000000000000;";
 
-/// Runs `body`, the body of `test` (as `module::function`), in a process in which nothing else runs. `limits` are shell
-/// commands that come first, such as `ulimit -v 1000000;`.
+/// Runs `body`, the body of `test` (as `module::function`), in a process that runs nothing else. `limits` are shell
+/// commands that run first, such as `ulimit -v 1000000;`.
 pub(crate) fn alone(test: &str, limits: &str, body: impl FnOnce()) {
     if env::var_os(ALONE).is_some_and(|alone| alone == test) {
         return body();
@@ -26,14 +26,14 @@ pub(crate) fn alone(test: &str, limits: &str, body: impl FnOnce()) {
     assert!(output.status.success() && stdout.contains("1 passed"), "{test} alone:\n{stdout}\n{stderr}");
 }
 
-/// The private memory of this process that is in RAM, in bytes.
+/// Returns the private memory of this process that is in RAM, in bytes.
 pub(crate) fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }
 
-/// The number of threads of this process whose name begins with `prefix`.
+/// Returns the number of threads of this process whose name begins with `prefix`.
 pub(crate) fn threads_named(prefix: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(Result::unwrap);
     tasks

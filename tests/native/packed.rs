@@ -10,7 +10,7 @@ const PACKINGS: [Packing; 3] = [Packing::Concat, Packing::FirstFit, Packing::Bes
 /// A piece: document, start and end.
 type Piece = (usize, usize, usize);
 
-/// The rows of each batch, as a collate function makes them: what does not fit is left out.
+/// Returns the rows of each batch, as a collate function would make them: tokens that do not fit are dropped.
 fn rows(sampler: &PackedBatchSampler, lengths: &[i64], length: usize, epoch: u64) -> Vec<Vec<Vec<Piece>>> {
     let batches = sampler.batches(epoch).unwrap();
     let mut indices = Vec::new();
@@ -35,7 +35,7 @@ fn rows(sampler: &PackedBatchSampler, lengths: &[i64], length: usize, epoch: u64
     all
 }
 
-/// Asserts that the pieces are the whole documents, each token once.
+/// Asserts that the pieces cover the whole documents, each token once.
 fn covers(rows: &[Vec<Vec<Piece>>], lengths: &[i64]) {
     let mut pieces: Vec<Piece> = rows.iter().flatten().flatten().copied().collect();
     pieces.sort_unstable();
@@ -70,7 +70,7 @@ proptest! {
             if packing == Packing::Concat {
                 prop_assert_eq!(count, tokens.div_ceil(length));
             } else {
-                // Only what is longer than a row is cut.
+                // Only documents longer than a row are cut.
                 let mut pieces: HashMap<usize, usize> = HashMap::new();
                 batches.iter().flatten().flatten().for_each(|&(document, ..)| *pieces.entry(document).or_default() += 1);
                 prop_assert!(pieces.iter().all(|(&document, &pieces)| pieces == (lengths[document] as usize).div_ceil(length)));
@@ -86,7 +86,7 @@ proptest! {
     }
 }
 
-/// Lengths as texts have them: many short ones, few long ones.
+/// Returns lengths like those of texts: many short ones, few long ones.
 fn texts(count: usize) -> Vec<i64> {
     (0..count as u64)
         .map(|text| (1 + (text.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54).pow(3) / 400_000) as i64)
@@ -148,7 +148,7 @@ fn what_can_not_be_packed_is_refused() {
             other => panic!("{name}: {other:?}"),
         }
     }
-    // A single document of more pieces than there is memory for.
+    // A single document with more pieces than there is memory for.
     let sampler =
         PackedBatchSampler::new(&[1 << 60], 1, 1, Packing::BestFit, 1, LastBatch::Keep, Shuffling::Off).unwrap();
     assert!(matches!(sampler.batches(0).map(|_| ()), Err(Error::InvalidArgument { argument: "lengths", .. })));

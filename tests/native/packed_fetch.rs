@@ -1,4 +1,4 @@
-//! Packed rows out of files of tokens: every value as the definition says, whatever the pieces are.
+//! Packed rows from token files: every value follows its definition, whatever the pieces are.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::conformance::dataset_conformance;
 
-/// Documents of these tokens, in two pairs of Megatron's files.
+/// Writes documents of these tokens, in two pairs of Megatron files.
 fn written(folder: &TempDir, documents: &[Vec<u16>]) -> Arc<TokenDocuments> {
     let mut shards = TokenShards::new(1 << 20, TokenShardLayout::Megatron, DType::UInt16, 1).unwrap();
     let mut paths = Vec::new();
@@ -30,13 +30,13 @@ fn written(folder: &TempDir, documents: &[Vec<u16>]) -> Arc<TokenDocuments> {
     Arc::new(TokenDocuments::new(Arc::new(files)))
 }
 
-/// Documents whose tokens are all different, and none of them 0.
+/// Returns documents whose tokens are all different and never 0.
 fn texts(lengths: &[usize]) -> Vec<Vec<u16>> {
     let mut next = 1..;
     lengths.iter().map(|&length| next.by_ref().take(length).collect()).collect()
 }
 
-/// The five fields of the batch of these pieces, token by token.
+/// Returns the five fields of the batch of these pieces, token by token.
 fn defined(documents: &[Vec<u16>], indices: &[usize], collate: PackRows) -> ([Vec<i64>; 4], Vec<i32>) {
     let PackRows { length, pad_token, labels } = collate;
     let (mut fields, mut ends) = ([const { Vec::new() }; 4], vec![0]);
@@ -158,7 +158,7 @@ fn a_batch_has_no_more_tokens_than_an_int32_counts() {
     assert!(longest.pieces([(7, true), (7, true)]).is_err());
 }
 
-/// Documents with labels and a weight of their own for each token, as fields 1 and 2 after the tokens.
+/// Returns documents with separate labels and a weight for each token, as fields 1 and 2 after the tokens.
 fn with_fields(documents: &[Vec<u16>]) -> Stack {
     fn ragged<T: Copy, const BYTES: usize>(
         name: &str,
@@ -183,7 +183,7 @@ fn with_fields(documents: &[Vec<u16>]) -> Stack {
     tokens.zip(labels).unwrap().zip(weights).unwrap()
 }
 
-/// Every third token is of a prompt.
+/// Every third token belongs to a prompt.
 fn label_of(token: u16) -> i32 {
     if token.is_multiple_of(3) { -100 } else { 1000 + i32::from(token) }
 }
@@ -223,7 +223,7 @@ proptest! {
             prop_assert_eq!(batch.to_vec::<f32>(5).unwrap(), expected_weights);
             let mut expected = vec![-100; tokens.len()];
             for piece in ends.windows(2).map(|piece| piece[0] as usize..piece[1] as usize).filter(|p| is_token(&p.start)) {
-                // The first label of a piece is predicted by nothing.
+                // The first label of a piece is not predicted by any token.
                 let own = tokens[piece.start + 1..piece.end].iter().map(|&token| i64::from(label_of(token as u16)));
                 let from = if labels == PackedLabels::Same { piece.start + 1 } else { piece.start };
                 expected[from..].iter_mut().zip(own).for_each(|(into, label)| *into = label);

@@ -1,5 +1,5 @@
-//! Code of the user's that panics. In a dataset it is an error of its batch, which says which sample it was; in a sampler the
-//! epoch's last; at the end of a batch, or where something is only announced, nobody's.
+//! User code that panics. In a dataset it is an error of its batch, which names the sample; in a sampler it is the
+//! epoch's last error; when a batch is dropped, or blocks are only announced, it is discarded.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,20 +11,20 @@ use sluicegate::{
     ReadMany, Result, SampleWriter, Sampler, Schema, SizesWriter, VariableSize,
 };
 
-/// How the samples of [`Cursed`] are read.
+/// When the samples of [`Cursed`] panic.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     OneByOne,
     AtOnce,
-    /// It panics where samples are read together, and never where they are read alone.
+    /// When samples are read together, and never when they are read alone.
     OnlyAtOnce,
-    /// It panics where sizes are asked for.
+    /// When sizes are queried.
     Sizes,
-    /// It panics where blocks are asked for, which are only announced.
+    /// When blocks are queried, which happens only to announce them.
     Blocks,
 }
 
-/// Twelve samples, of which number 7 panics with a lock held.
+/// Twelve samples, of which number 7 panics while holding a lock.
 struct Cursed {
     way: Way,
     schema: Schema,
@@ -111,7 +111,7 @@ impl Blocks for Cursed {
     }
 }
 
-/// The index that each of the batches of four samples panicked at, as the error says.
+/// Returns the index at which each of the batches of four samples panicked, according to the error.
 fn panics(dataset: impl Dataset + 'static, threads: usize) -> Vec<Option<Option<usize>>> {
     let loader = DataLoader::builder(dataset).batch_size(4).threads(threads).build().unwrap();
     let outcomes = loader.epoch(0).unwrap().map(|batch| match batch {
@@ -132,7 +132,7 @@ fn a_panic_has_the_index_of_its_sample() {
     for threads in [0, 2] {
         for way in [Way::OneByOne, Way::AtOnce, Way::Sizes] {
             assert_eq!(panics(Cursed::new(way), threads), [None, Some(Some(7)), None]);
-            // The index is the one that the loader asked for, whoever it was that panicked.
+            // The index is the one that the loader requested, whichever layer panicked.
             assert_eq!(panics(Cursed::new(way).skip(6), threads), [Some(Some(1)), None]);
         }
         assert_eq!(panics(Cursed::new(Way::OnlyAtOnce), threads), [None, Some(None), None]);
@@ -155,7 +155,7 @@ fn a_panic_in_a_closure_has_the_index_of_its_sample() {
     }
 }
 
-/// A batch whose end panics while it is wanted to.
+/// A batch whose drop panics on demand.
 struct Spiteful(Arc<AtomicBool>);
 
 impl Drop for Spiteful {
@@ -170,7 +170,7 @@ fn batches_that_nobody_took_may_panic_at_their_end() {
     let collate = |is_armed: &Arc<AtomicBool>| {
         let is_armed = Arc::clone(is_armed);
         move |_: Vec<&usize>| {
-            // Worth a thread, and some of them are under way when the epoch is dropped.
+            // Worth a thread, and some are in flight when the epoch is dropped.
             thread::sleep(Duration::from_millis(2));
             Ok(Spiteful(Arc::clone(&is_armed)))
         }
@@ -202,7 +202,7 @@ fn batches_that_nobody_took_may_panic_at_their_end() {
     drop(epoch);
 }
 
-/// Panics where it is asked for position 5.
+/// Panics at position 5.
 struct CursedSampler;
 
 impl Sampler for CursedSampler {
@@ -228,7 +228,7 @@ fn a_panic_in_a_sampler_ends_the_epoch_with_an_error() {
         let builder = DataLoader::builder(crate::datasets::Numbers::new(12)).batch_size(2).threads(threads);
         let loader = builder.sampler(Arc::new(CursedSampler)).build().unwrap();
         let mut epoch = loader.epoch(0).unwrap();
-        // In its place, whether or not it was met ahead.
+        // In its place, whether or not it was encountered while fetching ahead.
         let outcomes: Vec<_> = epoch.by_ref().collect();
         let [Ok(_), Ok(_), Err(Error::Panic { index: None, message })] = &outcomes[..] else { panic!("{outcomes:?}") };
         assert_eq!(message, "the order of batch 2: position 5 is cursed");
